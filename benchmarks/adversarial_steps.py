@@ -16,7 +16,7 @@ from benchmarks.timing import MIB, Times, rounds, time_work
 from layers.noise import sample_seeds
 from lit_modules import adversaries
 from lit_modules.shared.averaged import AveragedWeights
-from lit_modules.shared.encoder_source import Encoder
+from lit_modules.shared.encoder_source import EncoderSettings
 from lit_modules.shared.task_module import TaskModule, labels_of
 from text import Batch, WordTokenizer
 
@@ -33,7 +33,7 @@ ASA = "ASA"
 class OwnStep(adversaries.Adversary):
     """The own step of a module of ASA, as an adversary among the others."""
 
-    def step(self, problem: adversaries.Problem) -> adversaries.Found:
+    def step(self, problem: adversaries.InnerProblem) -> adversaries.AdversarialLoss:
         """Make the step of `ASA.training_step` where nothing is logged."""
         module, batch, labels = problem.classifier, problem.batch, problem.labels
         assert isinstance(module, lit_modules.ASA)  # random_model
@@ -44,7 +44,7 @@ class OwnStep(adversaries.Adversary):
         moves = moved(passes.clean, passes.biased, labels, symmetric=module.symmetric)
         module.masking.note(masks.masked().mean(), module.progress())
         loss = task + module.alpha * moves + module.penalty(masks, labels)
-        return adversaries.Found(loss, {}, {})
+        return adversaries.AdversarialLoss(loss, {}, {})
 
 
 METHODS: dict[str, Callable[[], adversaries.Adversary]] = {
@@ -126,13 +126,13 @@ class Steps:
         if adversary is not None and adversary.averages and self.average is not None:
             self.average.update(self.module, adversary.average_decay[1])
 
-    def _problem(self, adversary: adversaries.Adversary, batch: Batch) -> adversaries.Problem:
+    def _problem(self, adversary: adversaries.Adversary, batch: Batch) -> adversaries.InnerProblem:
         if adversary.averages and self.average is None:
             # ASA's own adversary is no part of what others train.
             own = getattr(self.module, "masking", nn.Module()).requires_grad_(False)
             self.average = AveragedWeights(self.module).to(self.module.device)
             own.requires_grad_(True)
-        return adversaries.Problem(
+        return adversaries.InnerProblem(
             classifier=self.module,
             batch=batch,
             labels=labels_of(batch),
@@ -209,7 +209,7 @@ def random_model(size: str, device: str, *, length: int) -> tuple[TaskModule, Wo
         "intermediate_size": 4 * width,
         "max_position_embeddings": length,
     }
-    module = lit_modules.ASA(backbone=Encoder(architecture=architecture), max_length=length)
+    module = lit_modules.ASA(backbone=EncoderSettings(architecture=architecture), max_length=length)
     tokenizer = WordTokenizer.build(
         (f"w{i}" for i in range(words)), max_length=length, max_size=words
     )

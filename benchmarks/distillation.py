@@ -26,7 +26,7 @@ from benchmarks.program_runs import quiet_trainer
 from benchmarks.timing import time_work
 from datamodules import RunningText
 from layers import project_, unitary_weights
-from lit_modules.shared.encoder_source import Encoder
+from lit_modules.shared.encoder_source import EncoderSettings
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.unitary_projection import Unitary
 from lit_modules.unitary_distillation import UnitaryDistillation
@@ -55,7 +55,7 @@ def model_of(options: Namespace, way: str, corpus: RunningText) -> UnitaryDistil
         "none" if way == "none" else "qr" if way.endswith("qr") else "polar"
     )
     module = UnitaryDistillation(
-        backbone=Encoder(pretrained=options.backbone),
+        backbone=EncoderSettings(pretrained=options.backbone),
         unitary=Unitary(
             method=method,
             gradual_steps=2 * options.steps // 3 if way.startswith("gradual") else 0,

@@ -32,7 +32,7 @@ from benchmarks.timing import MIB, silence
 from datamodules import Corpus, RunningText, TextFiles
 from datamodules.sources.reviews_grammar import generate
 from layers.frozen_backbone import FrozenEncoder
-from lit_modules.shared.encoder_source import Encoder
+from lit_modules.shared.encoder_source import EncoderSettings
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.text_module import TextModule
 
@@ -46,7 +46,7 @@ def makers(options: Namespace) -> dict[str, Callable[[], TextModule]]:
     """Return what makes each method, by name; the plain one of each kind comes first."""
     optimisation = Optimisation(optimizer=partial(torch.optim.AdamW, lr=1e-6))
     common: dict[str, Any] = {"max_length": options.length, "optimisation": optimisation}
-    backbone = Encoder(pretrained=options.encoder)
+    backbone = EncoderSettings(pretrained=options.encoder)
     frozen = FrozenEncoder(pretrained=options.encoder)
 
     def against(adversary: str) -> TextModule:

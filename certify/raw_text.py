@@ -81,7 +81,7 @@ CACHED: dict[type, Cached] = {
     OrthogonalLinear: Cached(("_cache", "_fixed"), lambda layer: [layer.weight()]),
     FrozenBackbone: Cached(("_cache",), lambda _: ()),  # read while training only
     PretrainedTokenizer: Cached(
-        ("_backend", "_whole", "_words"), lambda tokenizer: [tokenizer._backend.to_str()]
+        ("_backend", "_unlimited", "_words"), lambda tokenizer: [tokenizer._backend.to_str()]
     ),
 }
 

@@ -8,8 +8,8 @@ from datamodules.labelled import TextDataModule
 class AGNews(TextDataModule):
     """Titles and descriptions of news items in four topics (Zhang, Zhao & LeCun 2015).
 
-    120,000 items to train and 7,600 to test, a quarter of them of each topic. There is no
-    validation split: one training item in 20, drawn once and for all, validates, unless there is a
+    120,000 items to train and 7,600 to test, a quarter of them of each topic. The corpus has no
+    validation split: one training item in 20, the same in all runs, validates, unless there is a
     `validation` file on disk.
 
     Args:

@@ -15,8 +15,8 @@ class ANLI(TextDataModule):
 
     Args:
         rounds: rounds that are read, for all splits; all three if not given.
-        tested: the split that is tested on; `validation` is for folders that hold no test files,
-            and is to be reported beside a figure.
+        tested: the split that is tested on; `validation` is for folders without test files, and a
+            report must name it.
         data_dir: folder DIR with `anli/<split>_r<round>.<jsonl|tsv|csv|parquet>[.gz]`: columns
             `premise`, `hypothesis` and `label` (entailment, neutral, contradiction). Absent files
             come from the hub (facebook/anli).

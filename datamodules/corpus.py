@@ -15,8 +15,8 @@ from text.run_seed import run_seed
 class Corpus(pl.LightningDataModule, ABC):
     """Texts to train on, in batches whose order a resumed run repeats.
 
-    A corpus is set up (files are found and read), is given a tokenizer, and then asked for loaders.
-    Subclasses say which texts there are; `TextDataModule` is the one for texts with labels.
+    Use a corpus in three steps: `setup` finds and reads the files, a tokenizer is set, and then the
+    loaders are available. Subclasses provide the texts; `TextDataModule` is for texts with labels.
 
     Args:
         data_dir: folder in which relative file names are looked up; the current one if not given.
@@ -30,14 +30,13 @@ class Corpus(pl.LightningDataModule, ABC):
 
     Attributes:
         corpus: name in results.
-        tokenizer: makes token ids of texts; set by whoever joins the corpus to a module.
+        tokenizer: encodes texts; set by the code that joins the corpus to a module.
     """
 
     corpus: str
 
-    # All that corpora have in common, with defaults: on a command line these settings may stand
-    # before it is known which corpus it is. Therefore this class, unlike the other bases, is not
-    # abstract to Python.
+    # On a command line these settings may come before the name of the corpus is parsed. So this
+    # class, unlike the other bases, can be instantiated: it has no abstract methods.
     def __init__(
         self,
         *,
@@ -50,7 +49,7 @@ class Corpus(pl.LightningDataModule, ABC):
         seed: int | None = None,
     ) -> None:
         super().__init__()
-        # No logger: a name that the model uses too, with another value, would stop the run.
+        # No logger: a setting with the name of a model's setting and another value is an error.
         self.save_hyperparameters(logger=False)
         check_range({"batch_size": batch_size, "eval_batch_size": eval_batch_size}, least=1)
         check_range({"num_workers": num_workers, "seed": seed}, least=0)
@@ -63,8 +62,8 @@ class Corpus(pl.LightningDataModule, ABC):
         self._resume: dict[str, Any] | None = None
 
     def train_texts(self) -> Iterator[Text]:
-        """The texts that a vocabulary is built from."""
-        # Part of the contract that only a corpus can fill in; the base class is never used.
+        """Yield the texts that a vocabulary is built from."""
+        # Subclasses implement it; see the comment on `__init__`.
         raise NotImplementedError
 
     def _seed(self) -> int:
@@ -78,23 +77,23 @@ class Corpus(pl.LightningDataModule, ABC):
     # Resuming inside an epoch
 
     def _content(self) -> dict[str, str] | None:
-        """Digests of what is trained and validated on, by name; None before it is set up."""
-        # As above.
+        """Return digests of the training and validation data, by name; None before `setup`."""
         raise NotImplementedError
 
     def _order(self) -> dict[str, Any]:
-        """Return all that the batches of training and validation depend on, besides the epoch."""
+        """Return all values, except the epoch, that determine the training batches."""
         return {
+            # The product: a run of one process with 32 may resume on two processes with 16.
             "global_batch": self.batch_size * self._processes()[0],
             "seed": self._seed(),
             **(self._content() or {}),
         }
 
     def _start(self) -> tuple[int, int]:
-        """The epoch that the next training loader begins with, and how many batches of it are over.
+        """Return the first epoch of the next training loader, and its completed batches.
 
         Raises:
-            ValueError: the run that is resumed was trained with other batches.
+            ValueError: the checkpoint was trained with other batches.
         """
         if self._resume is None:
             return 0 if self.trainer is None else self.trainer.current_epoch, 0
@@ -103,15 +102,17 @@ class Corpus(pl.LightningDataModule, ABC):
 
     def _next_order(self, *, shuffle: bool) -> Order:
         """Return the order of the batches of the next loader."""
+        # Only training resumes within an epoch.
         epoch, skip = self._start() if shuffle else (0, 0)
         world, rank = self._processes()
         return Order(shuffle, self._seed(), epoch, skip, rank, world)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the place in the training, so that a resumed run goes on with the next batch."""
+        """Return the position in the training, so that a resumed run begins at the next batch."""
         if self.trainer is None or self._content() is None:
             return {}
         progress = self.trainer.fit_loop.epoch_loop.batch_progress
+        # After the last batch, the next epoch begins; Lightning still has the old number.
         over = progress.is_last_batch
         return {
             "epoch": self.trainer.current_epoch + over,

@@ -32,7 +32,7 @@ class DREAM(MultipleChoice):
     origin = "the official files are at https://github.com/nlpdata/dream"
 
     def _rows(self, path: Path) -> Iterator[Row]:
-        # A dialogue is read again with each of its questions: megabytes can ask for terabytes.
+        # Each question repeats its dialogue: a file of megabytes could become terabytes.
         total, limit = 0, max(LINE_LIMIT, EXPANSION * path.stat().st_size)
         for row in read_entries(path):
             if row.problem is not None:
@@ -53,17 +53,14 @@ class DREAM(MultipleChoice):
                 raise DataError(msg)
             for number, question in enumerate(questions, 1):
                 try:
-                    values = {
-                        "dialogue": dialogue,
-                        **_question(question, len(self.class_names)),
-                    }
+                    values = {"dialogue": dialogue, **_question(question, len(self.class_names))}
                     yield row._replace(values=values)
                 except ValueError as error:
                     yield row._replace(values={}, problem=f"question {number}: {error}")
 
 
 def _entry(value: Any) -> tuple[str, list[Any]]:
-    """The dialogue and the questions of `[turns, questions, id]`."""
+    """Return the dialogue and the questions of `[turns, questions, id]`."""
     match value:
         case [[*turns], [*questions], _] if turns and questions:
             if all(isinstance(turn, str) for turn in turns):
@@ -73,7 +70,7 @@ def _entry(value: Any) -> tuple[str, list[Any]]:
 
 
 def _question(value: Any, choices: int) -> dict[str, Any]:
-    """The choices, and the place of the right one; None where no answer is given."""
+    """Return the choices, and the index of the right one; None for a question without answer."""
     match value:
         case {"question": str(question), "choice": [*answers]} if all(
             isinstance(answer, str) and answer.strip() for answer in answers
@@ -82,7 +79,7 @@ def _question(value: Any, choices: int) -> dict[str, Any]:
         case _:
             msg = f"got {brief(value)}, expected question, choice (a list of texts) and answer"
             raise ValueError(msg)
-    # Before the question is said once for each.
+    # Checked before the question is copied for each choice.
     if len(answers) != choices:
         msg = f"got {len(answers)} choices in column 'choice', expected {choices}"
         raise ValueError(msg)

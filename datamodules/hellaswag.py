@@ -1,4 +1,4 @@
-"""HellaSwag: which of four sentences goes on with a text."""
+"""HellaSwag: which of four sentences continues a text."""
 
 from typing import ClassVar
 
@@ -9,8 +9,8 @@ from datamodules.sources.splits import hub_split_names
 class HellaSwag(MultipleChoice):
     """Endings made by a language model, chosen to mislead others (Zellers et al. 2019).
 
-    39,905 texts to train, 10,042 to validate. The labels of the test texts are not published: where
-    there is no `test` file on disk, the validation texts are tested on, as in papers.
+    39,905 texts to train, 10,042 to validate. The labels of the test texts are not published:
+    without a `test` file on disk, the validation texts are tested on, as in papers.
 
     Args:
         data_dir: folder DIR with `hellaswag/<split>.jsonl[.gz]`: `ctx`, `endings` (4 texts) and

@@ -8,9 +8,9 @@ from datamodules.labelled import TextDataModule
 class IMDB(TextDataModule):
     """Film reviews, negative and positive (Maas et al. 2011).
 
-    25,000 reviews to train and 25,000 to test, half of them negative. There is no validation split:
-    one training review in 20, drawn once and for all, validates, unless there is a `validation`
-    file on disk.
+    25,000 reviews to train and 25,000 to test, half of them negative. The corpus has no validation
+    split: one training review in 20, the same in all runs, validates, unless there is a
+    `validation` file on disk.
 
     Args:
         data_dir: folder DIR with `imdb/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `text` and

@@ -8,19 +8,12 @@ from typing import Any, ClassVar
 from torch.utils.data import DataLoader
 
 from datamodules.batching.encoded import EncodedTexts
-from datamodules.batching.examples import (
-    Example,
-    Label,
-    Unlabelled,
-    checked,
-    target,
-    to_examples,
-)
+from datamodules.batching.examples import Example, Label, Unlabelled, checked, target, to_examples
 from datamodules.batching.sampler import permutation
 from datamodules.samples import NEEDED, Samples
 from datamodules.sources.readers import DataError, Row
 from datamodules.sources.splits import Split
-from datamodules.sources.survey import check_rows, class_rows, tell
+from datamodules.sources.survey import check_rows, class_rows, log_splits
 from text import (
     Batch,
     Choices,
@@ -43,23 +36,23 @@ log = logging.getLogger(__name__)
 class TextDataModule(Samples):
     """A corpus of texts with labels; a subclass names its files, columns and classes.
 
-    A split is read from `DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz]`; where there is no such
-    file, the `datasets` library fetches it from the hub. Corpora in other formats or in several
-    files for a split say so by `endings`, `_parts` and `_rows`.
+    A split is read from `DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz]`; without such a file,
+    the `datasets` library fetches it from the hub. Corpora in other formats, or with several files
+    for a split, override `endings`, `_parts` and `_rows`.
 
     Args:
         data_dir: folder DIR that holds a folder of the corpus's name with a file for each split.
         limit_train: largest number of texts to train on, chosen by the seed; all if not given.
-        positive: class that the metric `f1` is of, in a classification; the second of two classes
-            if not given. `macro_f1` is the mean over all classes.
-        upsample: times that each training text of a class is trained on in an epoch, by the names
-            of classes: `{negative: 2}`; 1.5 repeats half of them, drawn once and for all. Texts of
-            other splits are never repeated.
+        positive: class of the metric `f1`, in a classification; the second of two classes if not
+            given. `macro_f1` is the mean over all classes.
+        upsample: number of times that each training text of a class is trained on in an epoch, by
+            the names of classes: `{negative: 2}`; 1.5 repeats half of them, the same in all runs.
+            Texts of other splits are never repeated.
         base: settings of `Corpus`.
 
     Attributes:
         read_ahead: True if a test follows the fit. The setup of the fit then also reads the test
-            split and requires its labels, so that an error is found before the training.
+            split and requires its labels, so that its errors stop the run before the training.
     """
 
     task: TaskName = "classification"
@@ -67,11 +60,11 @@ class TextDataModule(Samples):
     target_range: tuple[float, float] = (0.0, 1.0)
     """Least and greatest target, where the task is regression."""
     holdout: ClassVar[float] = 0.0
-    """Share of the training rows that validate, in corpora without validation rows of their own."""
+    """Share of the training rows that validate, in corpora without a validation split."""
     synonyms: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Other names of the same classes, in the same order, under which a model may know them."""
+    """Other names of the same classes, in the same order, which a model may use."""
     min_rows_per_class: int = 0
-    """A fit is refused where a class has fewer training rows."""
+    """A fit is refused if a class has fewer training rows."""
     drop_unlabelled: ClassVar[bool] = False
     """True drops rows without label."""
 
@@ -94,18 +87,18 @@ class TextDataModule(Samples):
         self.read_ahead = False
         self.class_names = list(self.classes)
         self._predicts = self._legend_logged = False
+        # Training rows of each class, before `limit_train`.
         self._class_rows: dict[str, int] = {}
-        """Training rows of each class, before `limit_train`."""
         self._file_labels: ClassLabels | None = None
+        # Training rows without the copies of `upsample`, which come after them.
         self._distinct: int | None = None
-        """Training rows without the copies of `upsample`, which stand behind them."""
 
-    # What a corpus is
+    # Definition of the corpus
 
     @property
     @abstractmethod
     def classes(self) -> tuple[str, ...]:
-        """Class names, by the index that stands for them in files and results."""
+        """Class names, by their index in files and results."""
 
     @property
     def num_classes(self) -> int:
@@ -116,7 +109,7 @@ class TextDataModule(Samples):
         """The class that `positive` names, by its index; None without one.
 
         Raises:
-            DataError: there is no such class, or the task has none.
+            DataError: an unknown class, or a task without classes.
         """
         if self.positive is None:
             return None
@@ -142,11 +135,7 @@ class TextDataModule(Samples):
         return self._file_labels
 
     def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
-        """The sample and the label that a row holds.
-
-        Raises:
-            ValueError: it holds none.
-        """
+        """Return the sample and the label of a row; raise ValueError if they are invalid."""
         texts = [checked(values[column], column) for column in self.text_columns]
         value = values.get(self.label_column)
         if self.task == "regression":
@@ -155,7 +144,7 @@ class TextDataModule(Samples):
             label = self._labels(value)
         return (texts[0] if len(texts) == 1 else (texts[0], texts[1])), label
 
-    # From files to examples
+    # Reading files
 
     def _optional(self) -> tuple[str, ...]:
         return (self.label_column,) if self._predicts or not self._needs_labels() else ()
@@ -166,11 +155,11 @@ class TextDataModule(Samples):
         return bool(getattr(module, "needs_labels", True))
 
     def prepare_data(self) -> None:
-        """Fetch from the hub what this stage needs and the disk does not hold."""
+        """Fetch from the hub the files of this stage that are not on the disk."""
         self.fetch(self._splits(None))
 
     def fetch(self, splits: Sequence[Split]) -> None:
-        """Fetch from the hub what the disk does not hold of these splits."""
+        """Fetch from the hub the files of these splits that are not on the disk."""
         for split in splits:
             for part in self._parts(self._source(split)):
                 if self._file(part) is None:
@@ -179,10 +168,11 @@ class TextDataModule(Samples):
     def setup(self, stage: str | None = None) -> None:
         splits = self._splits(stage)
         if "test" in splits and self._predicts != (stage == "predict"):
-            # Read anew: of rows with and without label, all are predicted, but not all are tested.
+            # Read again: prediction includes rows without labels, a test does not.
             self._predicts = stage == "predict"
             self._examples.pop("test", None)
             self._encoded.pop("test", None)
+        # Checks and messages only once, at the first setup of a fit.
         begins = "train" in splits and "train" not in self._examples
         for split in splits:
             if split not in self._examples:
@@ -195,7 +185,7 @@ class TextDataModule(Samples):
             check_rows(self.corpus, self._class_rows, self.min_rows_per_class)
             if self.trainer is None or self.trainer.is_global_zero:
                 self._read_test()
-                tell(self.corpus, self._examples, self.class_names, self.task)
+                log_splits(self.corpus, self._examples, self.class_names, self.task)
 
     def _require_labels(self, test: Sequence[Example], advice: str) -> None:
         if any(example.label is None for example in test):
@@ -203,7 +193,7 @@ class TextDataModule(Samples):
             raise DataError(msg)
 
     def _splits(self, stage: str | None) -> tuple[Split, ...]:
-        """The splits that a stage needs; without a stage, those of the trainer's task, or all."""
+        """Return the splits of a stage; without a stage, those of the trainer's task, or all."""
         if stage is None and self.trainer is not None and self.trainer.state.fn is not None:
             stage = self.trainer.state.fn.value
         ahead = stage == "fit" and self.read_ahead
@@ -219,7 +209,7 @@ class TextDataModule(Samples):
             if n == len(rows):
                 msg = f"{self.corpus}: got {n} training row(s), expected enough to validate on some"
                 raise DataError(msg)
-            # In the order of the file, whatever was drawn; the same for every seed of a run.
+            # In the order of the file; the same rows for every seed of a run.
             drawn = {"validation": sorted(order[:n].tolist()), "train": sorted(order[n:].tolist())}
             for name in ("train", "validation"):
                 self._examples[name] = [
@@ -227,15 +217,16 @@ class TextDataModule(Samples):
                 ]
         if split == "train":
             train = self._examples["train"]
+            # Counted before `limit_train`, which may drop a rare class.
             self._class_rows = class_rows(train, self.class_names, self.task)
             if self.limit_train is not None:
-                kept = permutation(len(train), 3, self._seed())[: self.limit_train]
-                self._examples["train"] = [train[i] for i in sorted(kept.tolist())]
+                chosen = permutation(len(train), 3, self._seed())[: self.limit_train]
+                self._examples["train"] = [train[i] for i in sorted(chosen.tolist())]
             self._distinct = len(self._examples["train"])
             self._examples["train"] += self._copies(self._examples["train"], len(train))
 
     def _copies(self, train: Sequence[Example], first: int) -> list[Example]:
-        """Return what `upsample` adds to the training rows: copies with sample ids from `first`."""
+        """Return the copies that `upsample` adds to training rows, with sample ids from `first`."""
         unknown = sorted(self.upsample.keys() - set(self.class_names))
         if self.upsample and (self.task != "classification" or unknown):
             msg = (
@@ -247,21 +238,19 @@ class TextDataModule(Samples):
         for name, times in self.upsample.items():
             label = self.class_names.index(name)
             own = [row for row, example in enumerate(train) if example.label == label]
-            whole = int(times) - 1
-            drawn = permutation(len(own), 4)[: round((times - 1 - whole) * len(own))]
-            rows += own * whole + [own[i] for i in sorted(drawn.tolist())]
+            full = int(times) - 1
+            # The fraction of `times` repeats a random part of the rows.
+            drawn = permutation(len(own), 4)[: round((times - 1 - full) * len(own))]
+            rows += own * full + [own[i] for i in sorted(drawn.tolist())]
         return [train[row]._replace(sample_id=i) for i, row in enumerate(rows, first)]
 
-    def _at_hand(self, split: Split) -> bool:
+    def _is_local(self, split: Split) -> bool:
         """Return True if a split can be read without the hub."""
         return all(self._file(part) is not None for part in self._parts(self._source(split)))
 
     def _read_test(self) -> None:
-        """Read the test split, to compare it with what is trained on, if it is at hand.
-
-        What is wrong with it is said where it is tested.
-        """
-        if "test" not in self._examples and self._at_hand("test"):
+        """Read a local test split, to compare it with the training texts."""
+        if "test" not in self._examples and self._is_local("test"):
             try:
                 self._load("test")
             except DataError as error:
@@ -269,7 +258,7 @@ class TextDataModule(Samples):
                 log.info("%s: the test split is not looked at (%s)", self.corpus, reason)
 
     def _holds_out(self) -> bool:
-        """Return True if validation rows have to be taken from the training rows."""
+        """Return True if training rows must serve as validation rows."""
         return self.holdout > 0 and self._file("validation") is None
 
     def _source(self, split: Split) -> Split:
@@ -278,30 +267,31 @@ class TextDataModule(Samples):
 
     def _read(self, split: Split) -> list[Example]:
         parts = self._parts(self._source(split))
-        examples = [one for part in parts for one in self._read_part(part, split)]
+        examples = [example for part in parts for example in self._read_part(part, split)]
         return [example._replace(sample_id=i) for i, example in enumerate(examples)]
 
     def _read_part(self, part: str, split: Split) -> list[Example]:
         path = self._file(part)
         if path is not None:
-            rows, place = self._rows(path), str(path)
+            rows, source = self._rows(path), str(path)
         else:
             rows = self._hub_rows(self._from_hub(part, cached=True))
-            place = f"hub dataset {self.hub_id}, split {self._hub_name(part)}"
+            source = f"hub dataset {self.hub_id}, split {self._hub_name(part)}"
         if not part.startswith(split):
-            log.warning("%s: no labelled %s split, %s is used for it", self.corpus, split, place)
+            log.warning("%s: no labelled %s split, %s is used for it", self.corpus, split, source)
         unlabelled: Unlabelled = "drop" if self.drop_unlabelled else "bad"
+        # A test file may have no labels at all; for a prediction, some may be missing.
         if split == "test" and not self.drop_unlabelled:
             unlabelled = "keep" if self._predicts else "all or none"
-        return self._to_examples(rows, place, unlabelled)
+        return self._to_examples(rows, source, unlabelled)
 
     def _to_examples(
-        self, rows: Iterable[Row], place: str, unlabelled: Unlabelled
+        self, rows: Iterable[Row], source: str, unlabelled: Unlabelled
     ) -> list[Example]:
-        self._file_labels = None  # what a label means, each file decides anew
+        self._file_labels = None  # each file has its own meaning of labels
         examples = to_examples(
             rows,
-            place,
+            source,
             parse=self._parse,
             label_column=self.label_column,
             on_bad_row=self.on_bad_row,
@@ -313,8 +303,9 @@ class TextDataModule(Samples):
         return examples
 
     def train_texts(self) -> Iterator[Text]:
-        """The texts that a vocabulary is built from: each once, however often it is trained on."""
+        """Yield the texts of the vocabulary: each once, without the copies of `upsample`."""
         for example in self.examples("train")[: self._distinct]:
+            # `Words` and `Choices` are tuples, like a pair: test for them first.
             if isinstance(example.text, Words):
                 yield " ".join(example.text.words)
             elif isinstance(example.text, Choices):
@@ -322,7 +313,7 @@ class TextDataModule(Samples):
             else:
                 yield example.text
 
-    # From examples to batches
+    # Making batches
 
     def _encoding(self, split: Split, tokenizer: Tokenizer) -> EncodedTexts:
         choices = len(self.class_names) if self.task == "choice" else 1

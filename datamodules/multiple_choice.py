@@ -18,14 +18,14 @@ class MultipleChoice(TextDataModule):
 
     def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
         first, second = self.text_columns
-        found, number = values[second], len(self.class_names)
-        if not isinstance(found, list):
-            msg = f"column {second!r} holds {type(found).__name__}, expected a list of texts"
+        choices, number = values[second], len(self.class_names)
+        if not isinstance(choices, list):
+            msg = f"column {second!r} holds {type(choices).__name__}, expected a list of texts"
             raise ValueError(msg)
-        if len(found) != number:
-            msg = f"got {len(found)} choices in column {second!r}, expected {number} in each row"
+        if len(choices) != number:
+            msg = f"got {len(choices)} choices in column {second!r}, expected {number} in each row"
             raise ValueError(msg)
         sample = Choices(
-            checked(values[first], first), tuple(checked(choice, second) for choice in found)
+            checked(values[first], first), tuple(checked(choice, second) for choice in choices)
         )
         return sample, self._labels(values.get(self.label_column))

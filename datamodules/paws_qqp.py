@@ -10,8 +10,8 @@ from datamodules.sources.splits import hub_split_names
 class PAWSQQP(TextDataModule):
     """Paraphrase Adversaries from Word Scrambling, on Quora's questions (Zhang et al. 2019).
 
-    11,988 pairs to train and 677 to validate and test. They may not be passed on: the authors give
-    a program that makes them from a copy of QQP, so that there is no hub dataset. Its
+    11,988 pairs to train and 677 to validate and test. Their licence forbids to publish them, so
+    they are not on the hub: a program of the authors makes them from a copy of QQP. Its
     `train.tsv` and `dev_and_test.tsv` become `paws_qqp/train.tsv` and `paws_qqp/validation.tsv`.
     Without a `test` file the validation pairs are tested on.
 

@@ -10,7 +10,7 @@ class QNLI(TextDataModule):
     """Question Natural Language Inference, made from SQuAD for GLUE (Wang et al. 2019).
 
     104,743 pairs to train, 5,463 to validate. GLUE and the hub publish the test pairs without
-    labels: where there is no `test` file on disk, the validation pairs are tested on.
+    labels: without a `test` file on disk, the validation pairs are tested on.
 
     Args:
         data_dir: folder DIR with `qnli/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `question`,

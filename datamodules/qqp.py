@@ -11,8 +11,8 @@ class QQP(TextDataModule):
     """Quora Question Pairs as in GLUE (Wang et al. 2019).
 
     363,846 pairs to train, 40,430 to validate. GLUE and the hub publish the test pairs without
-    labels: where there is no `test` file on disk, the validation pairs are the test pairs
-    too, as in papers that report on the "QQP dev" set.
+    labels: without a `test` file on disk, the validation pairs are the test pairs too, as in papers
+    that report on the "QQP dev" set.
 
     Args:
         data_dir: folder DIR with `qqp/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `question1`,

@@ -1,4 +1,4 @@
-"""The embedded corpus: restaurant reviews from a grammar of ours; no file, no download."""
+"""The embedded corpus: restaurant reviews from a grammar; no file, no download."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -26,19 +26,14 @@ class Reviews(TextDataModule):
     corpus = "reviews"
     classes: ClassVar[tuple[str, ...]] = ("negative", "positive")
 
-    def __init__(
-        self,
-        *,
-        corpus_seed: int = 0,
-        **base: Any,
-    ) -> None:
+    def __init__(self, *, corpus_seed: int = 0, **base: Any) -> None:
         super().__init__(**base)
         self.corpus_seed = corpus_seed
 
     def fetch(self, splits: Sequence[Split]) -> None:
         """Nothing to fetch."""
 
-    def _at_hand(self, split: Split) -> bool:
+    def _is_local(self, split: Split) -> bool:
         return True
 
     def _read(self, split: Split) -> list[Example]:
@@ -50,5 +45,5 @@ class Reviews(TextDataModule):
 
 @lru_cache(maxsize=2)
 def _corpus(seed: int) -> tuple[tuple[str, int], ...]:
-    """Texts and labels of all splits: a training reads each of them, and an evaluation follows."""
+    """Return texts and labels of all splits, cached: a run reads several splits."""
     return tuple(generate(seed, sum(SIZES.values())))

@@ -10,7 +10,7 @@ class RTE(TextDataModule):
     """Recognizing Textual Entailment, four yearly challenges in one as in GLUE (Wang et al. 2019).
 
     2,490 pairs to train, 277 to validate. GLUE and the hub publish the test pairs without labels:
-    where there is no `test` file on disk, the validation pairs are tested on.
+    without a `test` file on disk, the validation pairs are tested on.
 
     Args:
         data_dir: folder DIR with `rte/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `sentence1`,

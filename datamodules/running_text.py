@@ -4,16 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from datamodules.packing.packed_corpus import PackedCorpus
-from datamodules.packing.running_text_source import FileTexts, HubTexts, Source, find_files
+from datamodules.packing.running_text_source import FileTexts, HubTexts, TextSource, find_files
 
 
 class RunningText(PackedCorpus):
     """Running text from files or from the hub, packed into sequences of one length.
 
     Texts (lines of a text file, rows of any other) are joined with a separator between them and cut
-    into blocks of `length` tokens, so that no place of a batch is padding. Blocks are made once and
-    kept on disk, from where they are mapped into memory; or, with `streaming`, made anew in every
-    epoch and not kept.
+    into blocks of `length` tokens, so that batches have no padding. Blocks are made once, stored on
+    disk and mapped into memory; or, with `streaming`, made again in every epoch and not stored.
 
     Args:
         files: one pattern or several of file names in `data_dir`, such as `gutenberg/*.txt.gz`:
@@ -48,12 +47,12 @@ class RunningText(PackedCorpus):
         self.hub_id, self.hub_config, self.text_column = hub_id, hub_config, text_column
 
     def prepare_data(self) -> None:
-        """Fetch from the hub what is not in its local cache."""
+        """Fetch the corpus from the hub, if it is not in the local cache."""
         source = self._find()
         if isinstance(source, HubTexts):
             source.fetch()
 
-    def _find(self) -> Source:
+    def _find(self) -> TextSource:
         if self.hub_id is not None:
             return HubTexts(
                 self.hub_id, self.hub_config, self.text_column, streaming=self.streaming

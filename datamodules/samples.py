@@ -1,4 +1,4 @@
-"""The base of corpora of separate texts: encoded once, and loaders that a resume repeats."""
+"""The base of corpora of separate texts: encodes them once, and makes repeatable loaders."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,35 +35,33 @@ class Samples(Splits):
         self._digests: dict[str, str] = {}
 
     def examples(self, split: Split) -> list[Example]:
-        """The examples of a split that has been set up.
-
-        Raises:
-            RuntimeError: it has not.
-        """
+        """Return the examples of a split; raise RuntimeError before its `setup`."""
         if split not in self._examples:
             msg = f"got examples({split!r}) before setup, expected setup(stage) to be called first"
             raise RuntimeError(msg)
         return self._examples[split]
 
     def _encode(self, split: Split) -> EncodedTexts:
-        """The encoded split: made for the first loader, kept for all later ones."""
+        """Return the encoded split, which the first loader makes."""
         if self.tokenizer is None:
             msg = "got no tokenizer, expected `datamodule.tokenizer` to be set before any loader"
             raise RuntimeError(msg)
         tokenizer, encoded = self._encoded.get(split, (None, None))
+        # Ids belong to one tokenizer: for another one, the texts are encoded again.
         if encoded is None or tokenizer is not self.tokenizer:
             encoded = self._encoding(split, self.tokenizer)
             self._encoded[split] = (self.tokenizer, encoded)
         return encoded
 
     def _encoding(self, split: Split, tokenizer: Tokenizer) -> EncodedTexts:
-        """Encodes a split."""
+        """Encode a split."""
         return EncodedTexts(self.examples(split), tokenizer, pairs=False)
 
     def _loader(self, split: Split, *, shuffle: bool = False) -> DataLoader[Batch]:
         encoded = self._encode(split)
         batch_size = self.batch_size if shuffle else self.eval_batch_size
         sampler = BucketBatchSampler(encoded.lengths, batch_size, self._next_order(shuffle=shuffle))
+        # `overfit_batches` repeats the first batches: their order must not change.
         overfit = self.trainer is not None and getattr(self.trainer, "overfit_batches", 0) > 0
         return make_loader(
             encoded,

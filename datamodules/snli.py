@@ -8,8 +8,8 @@ from datamodules.labelled import TextDataModule
 class SNLI(TextDataModule):
     """Stanford Natural Language Inference (Bowman et al. 2015): pairs of premise and hypothesis.
 
-    549,367 pairs to train, 9,842 to validate, 9,824 to test. The hub also holds the pairs on which
-    annotators did not agree, with the label -1: they are no part of the task, and are left out and
+    549,367 pairs to train, 9,842 to validate, 9,824 to test. The hub also has the pairs on which
+    annotators did not agree, with the label -1: they are not part of the task, and are dropped and
     counted in the log.
 
     Args:

@@ -10,8 +10,8 @@ class SST2(TextDataModule):
     """Stanford Sentiment Treebank, two classes (Socher et al. 2013), as in GLUE (Wang et al. 2019).
 
     67,349 phrases to train, 872 sentences to validate, 1,821 to test. GLUE and the hub publish the
-    test sentences without labels: where there is no `test` file on disk, the validation
-    sentences are the test sentences too, as in papers that report on the "SST-2 dev" set.
+    test sentences without labels: without a `test` file on disk, the validation sentences are the
+    test sentences too, as in papers that report on the "SST-2 dev" set.
 
     Args:
         data_dir: folder DIR with `sst2/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `sentence`

@@ -12,7 +12,7 @@ class STSB(TextDataModule):
     """Semantic Textual Similarity Benchmark (Cer et al. 2017): a mean score of annotators, 0 to 5.
 
     5,749 pairs to train, 1,500 to validate, 1,379 to test. GLUE and the hub publish the test pairs
-    without scores: where there is no `test` file on disk, the validation pairs are tested on.
+    without scores: without a `test` file on disk, the validation pairs are tested on.
 
     Args:
         data_dir: folder DIR with `stsb/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `sentence1`,
@@ -31,5 +31,5 @@ class STSB(TextDataModule):
     hub_splits = hub_split_names(test="validation")
 
     def _hub_rows(self, dataset: Any) -> Iterator[Row]:
-        # GLUE calls everything a label.
+        # GLUE calls the score a label.
         return super()._hub_rows(dataset.rename_column("label", self.label_column))

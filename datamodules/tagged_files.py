@@ -11,10 +11,10 @@ from datamodules.user_files import LABELS, UserFiles
 
 
 class TaggedFiles(UserFiles, TaggedSentences):
-    """Sentences with a tag for each word, from CoNLL files (`.gz` behind their names or not).
+    """Sentences with a tag for each word, from CoNLL files (optionally with `.gz`).
 
-    A word and its tag stand in a line, with a tab between them (or spaces), and an empty line ends
-    a sentence. Tags are in the BIO scheme: O, B-<type>, I-<type>. Encoding is UTF-8.
+    Each line has a word and its tag, with a tab between them (or spaces); an empty line ends a
+    sentence. Tags are in the BIO scheme: O, B-<type>, I-<type>. Encoding is UTF-8.
 
     Args:
         classes: all tags, O first; if not given, O, B-X and I-X for each type X in `train`.
@@ -23,11 +23,7 @@ class TaggedFiles(UserFiles, TaggedSentences):
     """
 
     def __init__(
-        self,
-        *,
-        classes: list[str] | None = None,
-        name: str = "tagged_files",
-        **base: Any,
+        self, *, classes: list[str] | None = None, name: str = "tagged_files", **base: Any
     ) -> None:
         super().__init__(classes=classes, name=name, **base)
         odd = [tag for tag in self.class_names[1:] if not re.fullmatch(r"[BI]-\S+", tag)]

@@ -12,7 +12,7 @@ from text import Sample, Words
 
 
 def bio_tags(types: Iterable[str]) -> tuple[str, ...]:
-    """The tags of the BIO scheme for some types of entities: O, then B-X and I-X of each type X."""
+    """Return the tags of the BIO scheme: O, then B-X and I-X for each type of entity X."""
     return ("O", *(f"{letter}-{kind}" for kind in types for letter in "BI"))
 
 

@@ -12,17 +12,17 @@ from text import find_classes, label_text
 class TextFiles(UserFiles):
     """Texts, or pairs of texts, from TSV, CSV, JSON Lines or Parquet files with named columns.
 
-    A file's ending says what it is (`.tsv`, `.csv`, `.jsonl`, the three also with `.gz` behind it,
+    The ending of a file determines its format (`.tsv`, `.csv`, `.jsonl`, the three also with `.gz`,
     or `.parquet`). TSV and CSV begin with a line of column names; fields of a CSV may be quoted,
-    those of a TSV are taken as they stand. Encoding is UTF-8.
+    those of a TSV may not. Encoding is UTF-8.
 
     Args:
         text_column: column of the text.
         text_pair_column: column of the second text of each pair, where texts are pairs.
         label_column: column of the label, or of the target.
         task: `classification`, or `regression` of a number.
-        classes: class names as they stand in the files, or, where the files hold 0, 1, ..., what
-            these mean; the distinct labels of `train`, sorted, if not given.
+        classes: class names in the files, or, if the files have 0, 1, ..., the names of these; the
+            distinct labels of `train`, sorted, if not given.
         target_range: least and greatest target, for regression.
         base: settings of `UserFiles`.
     """
@@ -57,7 +57,7 @@ class TextFiles(UserFiles):
         """Find the distinct labels of a file, in sorted order; numbers by their size.
 
         Raises:
-            DataError: there is but one, or so many that they are no labels; or a row has several.
+            DataError: only one label, more than `LABELS`, or several labels in a row.
         """
         column = self.label_column
         labels: set[str] = set()
@@ -67,26 +67,27 @@ class TextFiles(UserFiles):
             except ValueError as error:
                 msg = f"{path}, {row.place}: {error}"
                 raise DataError(msg) from error
+            # Bad rows are reported later, by `_read`.
             labels |= set() if label is None else {label}
             if len(labels) > LABELS:
                 break
-        found = find_classes(labels)
-        if not 2 <= len(found) <= LABELS:
-            count = f"more than {LABELS:,}" if len(found) > LABELS else len(found)
+        classes = find_classes(labels)
+        if not 2 <= len(classes) <= LABELS:
+            count = f"more than {LABELS:,}" if len(classes) > LABELS else len(classes)
             msg = (
                 f"{path}: got {count} distinct labels in column {column!r}, "
                 f"expected 2 to {LABELS:,}: is it the right column? (`--data.label_column`)"
             )
             raise DataError(msg)
-        return found
+        return classes
 
 
-def _range(task: str, given: list[float] | None) -> tuple[float, float]:
-    sound = given is not None and len(given) == 2 and all(map(math.isfinite, given))
-    if task != "regression" or given is None or not sound or given[0] >= given[1]:
+def _range(task: str, limits: list[float] | None) -> tuple[float, float]:
+    sound = limits is not None and len(limits) == 2 and all(map(math.isfinite, limits))
+    if task != "regression" or limits is None or not sound or limits[0] >= limits[1]:
         msg = (
-            f"got target_range {given} for {task}, expected the least and the greatest target of a "
-            "regression: pass `--data.task regression --data.target_range '[0, 5]'`"
+            f"got target_range {limits} for {task}, expected the least and the greatest target of "
+            "a regression: pass `--data.task regression --data.target_range '[0, 5]'`"
         )
         raise ValueError(msg)
-    return given[0], given[1]
+    return limits[0], limits[1]

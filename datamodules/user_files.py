@@ -9,20 +9,20 @@ from datamodules.sources.readers import DataError
 from text import check_range, label_text
 
 LABELS = 1000
-"""More labels than this are texts."""
+"""A column with more different values is not a column of labels."""
 
 
 class UserFiles(TextDataModule):
-    """A corpus whose splits are files that the user names; a tenth validates where none is named.
+    """A corpus of files that the user names; if no validation file is given, a tenth validates.
 
     Args:
-        train: file to train on; also tells the classes, where `classes` does not.
+        train: file to train on; also defines the classes, unless `classes` is given.
         validation: file to validate on; a tenth of the training rows, always the same, if not
             given.
         test: file to test and to predict on; to predict, it needs no labels.
         classes: class names; found in `train` if not given.
-        min_rows_per_class: training stops if a class (a type of tags) has fewer training rows, as
-            one has whose name is a typo; before `limit_train`. 0 allows a class without any.
+        min_rows_per_class: training stops if a class (a type of tags) has fewer training rows
+            before `limit_train`, which may be due to a typo. 0 allows a class without rows.
         name: name of the corpus, in results.
         data_dir: folder in which relative file names are looked up; the current one if not given.
         base: settings of `TextDataModule`.
@@ -44,6 +44,7 @@ class UserFiles(TextDataModule):
         **base: Any,
     ) -> None:
         super().__init__(data_dir=data_dir, **base)
+        # Names that `label_text` cannot tell apart (1 and 1.0) are one class.
         if classes is not None and len({label_text(name) for name in classes} - {None}) < max(
             2, len(classes)
         ):
@@ -72,15 +73,15 @@ class UserFiles(TextDataModule):
         """Find the class names that a training file holds."""
 
     def _splits(self, stage: str | None) -> tuple[Split, ...]:
-        # Without a stage (outside a Trainer): whatever files there are.
+        # Without a stage (outside a Trainer): all files that the user named.
         splits = super()._splits(stage)
         if stage is not None or len(splits) < 3:
             return splits
         return tuple(split for split in splits if self.paths[split] or split == "validation")
 
     def _file(self, part: str) -> Path | None:
-        given = self.paths[part]
-        return None if given is None else Path(self.data_dir or "", given)
+        path = self.paths[part]
+        return None if path is None else Path(self.data_dir or "", path)
 
     def _from_hub(self, part: str, *, cached: bool) -> Any:
         without = ", or train without a test: `fit`" if part == "test" and self.read_ahead else ""

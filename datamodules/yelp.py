@@ -8,8 +8,8 @@ from datamodules.labelled import TextDataModule
 class YelpPolarity(TextDataModule):
     """Yelp reviews, 1-2 stars negative and 3-4 stars positive (Zhang, Zhao & LeCun 2015).
 
-    560,000 reviews to train and 38,000 to test, half of them negative. There is no validation
-    split: one training review in 20, drawn once and for all, validates, unless there is a
+    560,000 reviews to train and 38,000 to test, half of them negative. The corpus has no validation
+    split: one training review in 20, the same in all runs, validates, unless there is a
     `validation` file on disk.
 
     Args:

@@ -14,16 +14,16 @@ from text.bounded_files import brief
 
 _REVIEWS = "reviews"
 _STARS = ("1", "2", "3", "4", "5")
+# Up to this number of stars, a review is negative.
 _NEGATIVE = 3
-"""So many stars are still negative."""
 
 
 class YelpStars(TextDataModule):
     """Yelp reviews, 1-3 stars negative and 4-5 stars positive, in splits drawn from one file.
 
     As in Hua, "Neural Network Architectures for Adversarially Robust NLP" (2023), section 4.2: 8 of
-    10 reviews to train, 1 to validate, 1 to test. There, each negative one is also trained on twice
-    (`upsample`). Each review is in one split; the shares of the classes are left to chance.
+    10 reviews to train, 1 to validate, 1 to test. The thesis also trains on each negative review
+    twice (`upsample`). Each review is in one split; the shares of the classes are random.
 
     Args:
         shares: shares of the reviews that train, validate and test.
@@ -64,8 +64,9 @@ class YelpStars(TextDataModule):
 
     def _parts(self, split: Split) -> tuple[str, ...]:
         united = ("train", "test")
-        found = self._file(_REVIEWS) is None and all(self._file(part) for part in united)
-        return united if found else (_REVIEWS,)
+        if self._file(_REVIEWS) is None and all(map(self._file, united)):
+            return united
+        return (_REVIEWS,)
 
     def _file(self, part: str) -> Path | None:
         if part == _REVIEWS or self.data_dir is None:
@@ -83,25 +84,25 @@ class YelpStars(TextDataModule):
         return text, None if stars is None else int(_STARS.index(stars) >= _NEGATIVE)
 
     def _read(self, split: Split) -> list[Example]:
-        # The same rows at every stage, those without stars left out: else splits would differ.
+        # The same rows at every stage, without those that have no stars: else splits would differ.
         if self._all is None:
             self._all = []
             for part in self._parts(split):
                 path = self._file(part)
                 if path is None:
-                    self._from_hub(part, cached=True)  # there is none: says what is missing
+                    self._from_hub(part, cached=True)  # raises an error that names the file
                     continue
                 self._all += self._to_examples(self._rows(path), str(path), "bad")
         drawn = permutation(len(self._all), 5, self.split_seed)[: self.reviews]
         first, second = (round(sum(self.shares[:n]) * len(drawn)) for n in (1, 2))
-        places = {"train": (0, first), "validation": (first, second), "test": (second, len(drawn))}
-        start, end = places[split]
+        bounds = {"train": (0, first), "validation": (first, second), "test": (second, len(drawn))}
+        start, end = bounds[split]
         if start == end:
             msg = (
                 f"{self.corpus}: got {len(drawn)} review(s) and shares {list(self.shares)}, which "
                 f"leave none for {split}, expected more reviews or a larger share"
             )
             raise DataError(msg)
-        # In the order of the file, whatever was drawn.
+        # In the order of the file.
         rows = sorted(drawn[start:end].tolist())
         return [self._all[row]._replace(sample_id=i) for i, row in enumerate(rows)]

@@ -3,12 +3,7 @@
 from layers.attention.mechanisms import Attention
 from layers.ball import project_to_ball
 from layers.embeddings import NormalizedEmbedding, PlainEmbedding, WordEmbedding
-from layers.encoders import (
-    LipschitzClassifier,
-    LipschitzEncoder,
-    OLSALayers,
-    olsa_classifier,
-)
+from layers.encoders import LipschitzClassifier, LipschitzEncoder, OLSALayers, olsa_classifier
 from layers.groupsort import GroupSort, maxmin
 from layers.orthogonal import OrthogonalLinear
 from layers.recurrent import LSTMClassifier

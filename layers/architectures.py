@@ -11,14 +11,14 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
+# Settings with which transformers would fetch more files from the hub, or code.
 _LEADS_ELSEWHERE = re.compile(
     r"auto_map|trust_remote_code|attn_implementation|name_or_path|_config$"
 )
-"""Settings of an architecture by which transformers fetches more from the hub, or code."""
 
 
 def build_encoder(architecture: dict[str, Any]) -> "PreTrainedModel":
-    """An encoder with random weights, in float32.
+    """Return an encoder with random weights, in float32.
 
     Args:
         architecture: see `configuration`.
@@ -32,7 +32,7 @@ def build_encoder(architecture: dict[str, Any]) -> "PreTrainedModel":
 
 
 def build_masked_lm(architecture: dict[str, Any]) -> "PreTrainedModel":
-    """An encoder under a head that proposes words, with random weights, in float32.
+    """Return an encoder under a head that proposes words, with random weights, in float32.
 
     Args:
         architecture: see `configuration`.
@@ -59,15 +59,15 @@ def _build(kind: Any, architecture: dict[str, Any]) -> "PreTrainedModel":
 
 
 def configuration(architecture: dict[str, Any]) -> "PretrainedConfig":
-    """An architecture as `transformers` takes it.
+    """Return the configuration of `transformers` for an architecture.
 
     Args:
         architecture: `model_type` (bert, roberta, ...) and the settings of its configuration that
             differ from the defaults.
 
     Raises:
-        ValueError: no or an unknown `model_type`, a setting by which more would be loaded, or a
-            value that cannot be.
+        ValueError: no or an unknown `model_type`, a setting that would load more files, or an
+            invalid value.
     """
     from transformers import CONFIG_MAPPING, AutoConfig
 
@@ -96,78 +96,77 @@ def configuration(architecture: dict[str, Any]) -> "PretrainedConfig":
 def check_settings(architecture: dict[str, Any]) -> None:
     """Raise ValueError if an architecture has settings that its type does not know.
 
-    They would be kept and do nothing. Old folders on the hub have some; who writes one anew has
-    misspelt it.
+    `transformers` would ignore them. In a new description they are misspelt; old folders on the hub
+    have some, and are not checked.
     """
     config = configuration({"model_type": architecture.get("model_type")})
-    known = {*config.to_dict(), *config.attribute_map}
+    names = {*config.to_dict(), *config.attribute_map}
     for name in architecture:
-        if name not in known and not _LEADS_ELSEWHERE.search(name):
-            near = get_close_matches(name, sorted(known), n=1)
-            meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
+        if name not in names and not _LEADS_ELSEWHERE.search(name):
+            near = get_close_matches(name, sorted(names), n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(names))}"
             msg = (
                 f"got {name!r} in the architecture of a {config.model_type}, which has no such "
-                f"setting: {meant}"
+                f"setting: {hint}"
             )
             raise ValueError(msg)
 
 
 def check_reads_text(model: "PreTrainedModel") -> None:
-    """Raise ValueError unless a model encodes texts by itself, beginning with word embeddings.
-
-    Decoders do not: each of their tokens sees those before it alone, so the first sees no text.
-    """
+    """Raise ValueError unless a model is a text encoder that begins with word embeddings."""
     try:
         words = model.get_input_embeddings()
     except NotImplementedError:
         words = None
     plain = isinstance(words, nn.Embedding) and hasattr(model.config, "hidden_size")
-    found = None
+    kind = None
     if not plain or model.config.is_encoder_decoder:
-        found = "no text encoder"
+        kind = "no text encoder"
     elif _is_causal(model):
-        found = "a decoder, whose first token sees nothing of the text behind it"
-    if found is not None:
+        kind = "a decoder, whose first token sees nothing of the text behind it"
+    if kind is not None:
         msg = (
-            f"got a backbone of type {model.config.model_type}, which is {found}, "
+            f"got a backbone of type {model.config.model_type}, which is {kind}, "
             "expected one such as bert, roberta, albert, distilbert or deberta, without is_decoder"
         )
         raise ValueError(msg)
 
 
 def _is_causal(model: "PreTrainedModel") -> bool:
-    """Return True if tokens do not see later ones; tried on two tokens if the kind does not say."""
+    """Return True if tokens do not see later ones; tested on two tokens if the type is unclear."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
     if any(getattr(model.config, name, False) for name in ("is_decoder", "causal")):
         return True
     words = cast("nn.Embedding", model.get_input_embeddings()).weight
-    # Masked words are guessed from both sides. Without memory for weights nothing can be tried.
+    # Masked language models see both sides. On the meta device nothing can be computed.
     if type(model.config) in MODEL_FOR_MASKED_LM_MAPPING or words.is_meta:
         return False
     padding = getattr(model.config, "pad_token_id", None)
-    one, two = [token for token in range(3) if token != padding][:2]
-    ids = torch.tensor([[one, one], [one, two], [two, one]], device=words.device)
+    a, b = [token for token in range(3) if token != padding][:2]
+    ids = torch.tensor([[a, a], [a, b], [b, a]], device=words.device)
     encoder, training = model.base_model, model.training
     encoder.train(mode=False)
     with torch.no_grad():
         hidden: Tensor = encoder(input_ids=ids, attention_mask=torch.ones_like(ids))[0]
     encoder.train(training)
-    # Layers that pass nothing on between tokens, in either direction, are another matter.
+    # The first token must not see a later one, while the second does see an earlier one: layers
+    # that mix no tokens at all are not causal.
     return torch.equal(hidden[0, 0], hidden[1, 0]) and not torch.equal(hidden[0, 1], hidden[2, 1])
 
 
 def architecture_of(model: "PreTrainedModel") -> dict[str, Any]:
-    """The architecture of a model, as JSON has it: checkpoints keep it."""
+    """Return the architecture of a model as JSON values, for checkpoints."""
     described = {**model.config.to_diff_dict(), "model_type": model.config.model_type}
-    # Names of classes come by number; a checkpoint takes keys that are texts only.
+    # Class names have integer keys, which a checkpoint cannot store.
     described = {key: value for key, value in described.items() if key not in _OF_CLASSES}
+    # Tuples become lists, as in a checkpoint that has been read.
     plain: dict[str, Any] = json.loads(json.dumps(described))
     return plain
 
 
+# Keys of a configuration that describe a head that is not ours.
 _OF_CLASSES = ("id2label", "label2id", "num_labels", "problem_type")
-"""Keys of a configuration that describe a head that is not ours."""
 
 
 def _cannot_be(kind: str, error: Exception) -> ValueError:

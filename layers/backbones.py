@@ -1,4 +1,4 @@
-"""Encoders of `transformers` that are trained to classify."""
+"""Encoders of `transformers` that are trained as classifiers."""
 
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,11 +17,10 @@ Reading = Literal["text", "token", "choice"]
 
 
 class Backbone(nn.Module):
-    """An encoder of `transformers` that is trained, cut where perturbations enter it.
+    """An encoder of `transformers` in two parts, so that perturbations can be added between them.
 
-    `embed` gives what the word embedding gives; `forward` takes it from there. Segments are added
-    in `embed` (as the difference to segment 0, which the encoder adds itself), so that the vectors
-    alone say all about the text.
+    `embed` returns word embeddings; `forward` takes them. Segments are added in `embed`, so that
+    the vectors determine the text.
 
     Args:
         encoder: BERT, RoBERTa, ALBERT, DistilBERT, DeBERTa or another with their interface. Its
@@ -40,13 +39,13 @@ class Backbone(nn.Module):
         return architecture_of(self.encoder)
 
     def set_dropout(self, rate: float) -> None:
-        """Use this rate everywhere in the encoder, in place of those of its configuration."""
+        """Use this rate everywhere in the encoder, instead of the rates of its configuration."""
         for module in self.encoder.modules():
             if isinstance(module, nn.Dropout):
                 module.p = rate
 
     def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
-        """Word embeddings.
+        """Return word embeddings.
 
         Args:
             input_ids: `[B, N]` int64.
@@ -59,12 +58,13 @@ class Backbone(nn.Module):
         table = getattr(getattr(self.encoder, "embeddings", None), "token_type_embeddings", None)
         if segment_ids is None or table is None or table.num_embeddings < 2:
             return x
+        # The encoder itself adds segment 0 to embedded tokens.
         first: Tensor = table.weight[0]
         extra: Tensor = table(segment_ids) - first
         return x + extra
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """The last hidden states.
+        """Return the last hidden states.
 
         Args:
             x: `[B, N, e]`, see `embed`.
@@ -91,8 +91,7 @@ class BackboneClassifier(nn.Module):
     Args:
         backbone: the encoder.
         num_classes: number of classes C.
-        pooling: part of the last layer that the head sees: the `first` token, or the `mean` over
-            all.
+        pooling: input of the head: the `first` token of the last layer, or the `mean` over all.
         dropout: dropout before the projection, while training.
         reading: `text`: logits `[B, C]` of each text; `token`: `[B, N, C]` of each token, by the
             projection alone, as BERT tags; `choice`: one number for each row, and the C rows of a
@@ -121,6 +120,7 @@ class BackboneClassifier(nn.Module):
         self.projection = nn.Linear(backbone.width, 1 if reading == "choice" else num_classes)
         layers.append(self.projection)
         self.dropout = nn.Dropout(dropout)
+        # A pretrained dense layer keeps its weights.
         std = getattr(backbone.encoder.config, "initializer_range", 0.02)
         for layer in layers:
             nn.init.normal_(layer.weight, std=std)

@@ -5,10 +5,10 @@ from torch import Tensor
 
 
 def project_to_ball(x: Tensor, radius: Tensor | float) -> Tensor:
-    """The nearest point of the ball of `radius` around the origin, for every last-axis vector.
+    """Project every last-axis vector onto the ball of `radius` around the origin.
 
-    The projection onto a convex set is 1-Lipschitz; scaling every vector to norm `radius`
-    (normalisation) is not, which is why a certified model starts with this and not with that.
+    The projection onto a convex set is 1-Lipschitz, while scaling every vector to norm `radius`
+    is not: so a certified model starts with a projection.
 
     Args:
         x: `[..., d]`.

@@ -21,7 +21,7 @@ Kind = Literal["dot_product", "l2", "l2_tied", "l2_contractive", "lstm"]
 KINDS: tuple[Kind, ...] = ("dot_product", "l2", "l2_tied", "l2_contractive", "lstm")
 
 Memory = list[tuple[Tensor, Tensor]]
-"""The memory of a network of the tokens before: for each layer of a decoder the keys and values
+"""The state after the previous tokens: for each layer of a decoder the keys and values
 `[B, H, M, e]`, for an LSTM its hidden and cell states `[depth, B, d]`."""
 
 
@@ -30,18 +30,18 @@ class NextToken(nn.Module, ABC):
 
     @abstractmethod
     def extend(self, ids: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """Reads on.
+        """Read further tokens.
 
         Args:
             ids: `[B, N]` int64, the tokens that follow those in the memory.
-            memory: of the tokens before; None at the beginning.
+            memory: of the previous tokens; None at the beginning.
 
         Returns:
             `[B, N, V]` logits, and the memory of all tokens.
         """
 
     def forward(self, ids: Tensor) -> Tensor:
-        """`[B, N]` int64 to `[B, N, V]` logits; each depends on the tokens up to its place."""
+        """`[B, N]` int64 to `[B, N, V]` logits; each depends on the tokens up to its position."""
         return self.extend(ids, None)[0]
 
 
@@ -53,12 +53,12 @@ class CausalAttention(HeadedAttention):
         """See `HeadedAttention`; the queries are of the last tokens, and all tokens are real."""
         del mask
         rows, columns = query.shape[2], key.shape[2]
-        seen = None
+        visible = None
         if 1 < rows < columns:
             ones = torch.ones(rows, columns, dtype=torch.bool, device=query.device)
-            seen = ones.tril(columns - rows)
+            visible = ones.tril(columns - rows)
         return functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=seen, is_causal=rows == columns
+            query, key, value, attn_mask=visible, is_causal=rows == columns
         )
 
 
@@ -66,13 +66,13 @@ Causal = CausalAttention | L2Attention
 
 
 def causal_attention(kind: Kind, width: int, heads: int, *, length: int) -> Causal:
-    """Returns an attention to a token and those before it.
+    """Return an attention to a token and those before it.
 
     Args:
-        kind: which.
+        kind: of the attention.
         width: of a token.
         heads: a divisor of the width.
-        length: the longest text in tokens; the contractive one divides by its bound for it.
+        length: the longest text in tokens, for the bound of `l2_contractive`.
     """
     if kind == "l2":
         return L2Attention(width, heads, causal=True)
@@ -87,13 +87,13 @@ class DecoderBlock(nn.Module):
     """Attention, then a network on each token; LayerNorm after each sum (Vaswani et al., 2017)."""
 
     def __init__(self, attention: Causal, *, width: int, hidden: int, dropout: float) -> None:
-        """Builds the layers.
+        """Build the layers.
 
         Args:
             attention: a causal one.
             width: of a token.
             hidden: width of the network on each token.
-            dropout: of what is added to a token, while training.
+            dropout: of both residual branches, while training.
         """
         super().__init__()
         self.attention = attention
@@ -104,11 +104,11 @@ class DecoderBlock(nn.Module):
     def forward(
         self, x: Tensor, past: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Maps tokens, and returns their keys and values behind those of the tokens before.
+        """Map tokens, and append their keys and values to those of the previous tokens.
 
         Args:
             x: `[B, N, d]`.
-            past: keys and values `[B, H, M, e]` of the tokens before; None if there are none.
+            past: keys and values `[B, H, M, e]` of the previous tokens, or None.
 
         Returns:
             `[B, N, d]`, and keys and values `[B, H, M + N, e]`.
@@ -140,7 +140,7 @@ class Decoder(NextToken):
         dropout: float,
         length: int,
     ) -> None:
-        """Builds the layers.
+        """Build the layers.
 
         Args:
             vocab_size: number V of token ids.
@@ -149,7 +149,7 @@ class Decoder(NextToken):
             heads: of each attention; heads that do not divide the width are a ValueError.
             depth: number of blocks.
             hidden: width of the network on each token.
-            dropout: of embedded tokens, and of what is added to a token, while training.
+            dropout: of embedded tokens and of residual branches, while training.
             length: the longest text in tokens.
         """
         super().__init__()
@@ -177,18 +177,18 @@ class Decoder(NextToken):
             raise ValueError(msg)
         embedded = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)
         x = self.dropout(embedded + self.get_buffer("positions")[begin:end])
-        kept: Memory = []
+        extended: Memory = []
         for number, block in enumerate(self.blocks):
             x, states = block(x, memory[number] if memory else None)
-            kept.append(states)
-        return self.head(x), kept
+            extended.append(states)
+        return self.head(x), extended
 
 
 class LSTMNetwork(NextToken):
     """Embeddings, an LSTM and a linear map to logits."""
 
     def __init__(self, vocab_size: int, *, width: int, depth: int, dropout: float) -> None:
-        """Builds the layers.
+        """Build the layers.
 
         Args:
             vocab_size: number V of token ids.
@@ -205,20 +205,17 @@ class LSTMNetwork(NextToken):
 
     @override
     def extend(self, ids: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
-        found: Any = self.lstm(self.dropout(self.embedding(ids)), memory[0] if memory else None)
-        x, states = found
+        out: Any = self.lstm(self.dropout(self.embedding(ids)), memory[0] if memory else None)
+        x, states = out
         return self.head(self.dropout(x)), [states]
 
 
 def initialise_(network: NextToken, *, scale: float) -> None:
     """Draw the weights as Kim et al. do, with biases of 0.
 
-    All matrices are Glorot-uniform, but those of an L2 attention uniform in +- scale / sqrt(d).
-    The forget gates of an LSTM have biases of 1 in all.
-
     Args:
-        network: drawn anew, in its place.
-        scale: s, of L2 attentions.
+        network: changed in place.
+        scale: s, for L2 attentions.
     """
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
@@ -231,6 +228,7 @@ def initialise_(network: NextToken, *, scale: float) -> None:
         if isinstance(module, HeadedAttention):
             width = module.output.out_features
             for linear in (module.qkv, module.output):
+                # Uniform in +- s / sqrt(d) for an L2 attention, Glorot-uniform elsewhere.
                 if isinstance(module, L2Attention):
                     nn.init.uniform_(linear.weight, -scale / width**0.5, scale / width**0.5)
                     continue
@@ -247,5 +245,6 @@ def _initialise_lstm_(lstm: nn.LSTM) -> None:
                 nn.init.xavier_uniform_(gate)
         else:
             nn.init.zeros_(parameter)
+            # Gates are in the order input, forget, cell, output. Torch adds two biases: one is 0.
             if name.startswith("bias_ih"):
                 nn.init.ones_(gates[1])

@@ -7,10 +7,7 @@ from torch import Tensor
 
 
 def divergence(first: Tensor, second: Tensor) -> Tensor:
-    """Kullback-Leibler divergence KL(p || q) of softmax outputs.
-
-    What autograd makes of the formula leaves rounding errors of 1e-8 in the gradient of equal
-    predictions; this one leaves none.
+    """Return the Kullback-Leibler divergence KL(p || q) of softmax outputs.
 
     Args:
         first: logits `[..., C]` of p.
@@ -19,6 +16,8 @@ def divergence(first: Tensor, second: Tensor) -> Tensor:
     Returns:
         `[...]`, at least float32.
     """
+    # Autograd on the formula would leave rounding errors of 1e-8 in the gradient of equal
+    # predictions.
     value: Tensor = _Divergence.apply(first, second)  # type: ignore[no-untyped-call] # of torch
     return value
 

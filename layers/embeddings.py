@@ -1,4 +1,4 @@
-"""Token embeddings: words and positions, each of a fixed norm, or as they are."""
+"""Token embeddings: words and positions, normalised or plain."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -20,9 +20,9 @@ class WordEmbedding:
         kind: sum of word and position. normalized: each is scaled to embedding_norm first; plain:
             scale * word + position (Vaswani et al., 2017).
         positions: learned, sinusoidal (Vaswani et al., section 3.5), or none.
-        vectors: text file of word vectors that the words begin with: GloVe, word2vec, .gz too. Its
-            words are the vocabulary. null: random vectors of the training split's words.
-        frozen: keep the vectors of the file as they are.
+        vectors: text file of initial word vectors: GloVe, word2vec, .gz too. Its words are the
+            vocabulary. null: random vectors for the words of the training split.
+        frozen: do not train the vectors of the file.
         scale: factor of the words in plain; null: sqrt(width), or 1 for vectors of a file.
     """
 
@@ -33,7 +33,7 @@ class WordEmbedding:
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        """Checks the settings.
+        """Check the settings.
 
         Raises:
             ValueError: an unknown choice, a scale of 0 or less, or nothing to freeze.
@@ -50,12 +50,12 @@ class WordEmbedding:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         return {"scale": "embedding.kind=normalized"} if self.kind == "normalized" else {}
 
 
 class TokenEmbedding(nn.Module):
-    """The tables of words, positions and segments; a subclass joins them."""
+    """The tables of words, positions and segments; a subclass adds them."""
 
     def __init__(
         self,
@@ -83,14 +83,14 @@ class TokenEmbedding(nn.Module):
         if positions == "sinusoidal":
             self.waves: Tensor
             self.register_buffer("waves", sinusoids(max_length, width), persistent=False)
-        # Only directions matter, and a step of length s turns a vector of norm n by s / n: with
-        # norms near 1 a usual learning rate turns them at a usual speed.
+        # Norms near 1: only directions matter for normalised embeddings, and a step of length s
+        # turns a vector of norm n by s / n.
         for table in (self.words, self.positions, self.segments):
             if table is not None:
                 nn.init.normal_(table.weight, std=width**-0.5)
 
-    def places(self, input_ids: Tensor, segment_ids: Tensor | None) -> Tensor | None:
-        """`[N, d]` or `[B, N, d]`: what a place adds to its word; None for nothing.
+    def position_vectors(self, input_ids: Tensor, segment_ids: Tensor | None) -> Tensor | None:
+        """Return the sums of position and segment, `[N, d]` or `[B, N, d]`; None without either.
 
         Raises:
             ValueError: more tokens than positions, or segments missing.
@@ -99,24 +99,24 @@ class TokenEmbedding(nn.Module):
         if length > self.max_length:
             msg = f"got {length} tokens, expected at most max_length={self.max_length}; truncate"
             raise ValueError(msg)
-        place: Tensor | None = None
+        position: Tensor | None = None
         if self.positions is not None:
-            place = self.positions(torch.arange(length, device=input_ids.device))
+            position = self.positions(torch.arange(length, device=input_ids.device))
         elif self.kind == "sinusoidal":
-            place = self.waves[:length]
+            position = self.waves[:length]
         if self.segments is None:
-            return place
+            return position
         if segment_ids is None:
             msg = "got a batch without segment ids, expected pairs (the model was made for them)"
             raise ValueError(msg)
         segments: Tensor = self.segments(segment_ids)
-        return segments if place is None else place + segments
+        return segments if position is None else position + segments
 
 
 class NormalizedEmbedding(TokenEmbedding):
     """Word embedding plus position (and segment) embedding, each scaled to a fixed norm.
 
-    Every token then lies in the ball of radius `2 * norm` (OLSA paper, section 5.1: norm 2 each).
+    Every token is then in the ball of radius `2 * norm` (OLSA paper, section 5.1: norm 2 each).
     """
 
     def __init__(self, vocab_size: int, width: int, *, norm: float = 2.0, **base: Any) -> None:
@@ -149,11 +149,11 @@ class NormalizedEmbedding(TokenEmbedding):
         Raises:
             ValueError: more tokens than positions, or segments missing.
         """
-        place = self.places(input_ids, segment_ids)
+        position = self.position_vectors(input_ids, segment_ids)
         words = functional.normalize(self.words(input_ids), dim=-1)
-        if place is None:
+        if position is None:
             return self.norm * words
-        return self.norm * (words + functional.normalize(place, dim=-1))
+        return self.norm * (words + functional.normalize(position, dim=-1))
 
 
 class PlainEmbedding(TokenEmbedding):
@@ -182,16 +182,14 @@ class PlainEmbedding(TokenEmbedding):
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         """`[B, N]` ids to `[B, N, d]`; see `NormalizedEmbedding`."""
-        place = self.places(input_ids, segment_ids)
+        position = self.position_vectors(input_ids, segment_ids)
         words: Tensor = self.scale * self.words(input_ids)
-        return words if place is None else words + place
+        return words if position is None else words + position
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """`[length, width]`: sines and cosines of the place (Vaswani et al., 2017, section 3.5).
-
-    Feature 2i of place p is sin(p / 10000^(2i / width)), feature 2i + 1 its cosine.
-    """
+    """`[length, width]`: sines and cosines of the position (Vaswani et al., 2017, section 3.5)."""
+    # Feature 2i of position p is sin(p / 10000^(2i / width)), feature 2i + 1 its cosine.
     even = torch.arange(0, width, 2, dtype=torch.float64)
     angles = torch.arange(length, dtype=torch.float64)[:, None] / 10_000 ** (even / width)
     waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]

@@ -58,7 +58,7 @@ class LipschitzBlock(nn.Module):
         norm: MeanOnlyNorm | None = None,
         dropout: float = 0.0,
     ) -> None:
-        """Put the parts together.
+        """Join the parts.
 
         Args:
             attention: the mechanism.
@@ -95,7 +95,7 @@ class LipschitzEncoder(nn.Module):
 
     def hidden_states(self, x: Tensor, mask: Tensor) -> list[Tensor]:
         """Return the `[B, N, d]` tokens, projected to the ball, and the output of each block."""
-        # Filled and not multiplied: whatever stands at padding, infinity included, is gone.
+        # Filled, not multiplied: 0 * infinity at padding would be NaN.
         x = project_to_ball(x, self.radius).masked_fill(~mask.unsqueeze(-1), 0.0)
         radius = x.new_full((x.shape[0],), self.radius)
         states = [x]
@@ -137,7 +137,7 @@ class LipschitzClassifier(nn.Module):
             encoder: from tokens to `[B, width]`.
             width: of the pooled vector.
             num_classes: number of logits.
-            head_bias: a free bias lets a margin reward run off to one class; off by default.
+            head_bias: add a bias. Off by default: rewarding margins could grow it without limit.
         """
         super().__init__()
         self.encoder = encoder
@@ -155,8 +155,8 @@ class OLSALayers:
 
     Attributes:
         attention: additive: OLSA's. l2: tied L2 attention, the baseline "Kim et al.".
-        bound: formula behind alpha_2. sound: our theorem. paper: as printed, not a theorem. kim:
-            of attention=l2, Theorem 3.2 of Kim et al. as its proof gives it.
+        bound: formula of alpha_2. sound: our theorem. paper: as printed, not a theorem. kim: with
+            attention=l2, Theorem 3.2 of Kim et al. by its proof.
         initial_alpha_1: attention temperature at the start, in units of logits; trained.
         value_clip: project each head's values to value_clip * r / sqrt(heads); null for none.
         offset_heads: number of heads that look at the neighbours 1, 1, 2, 2, ... tokens away, which
@@ -180,7 +180,7 @@ class OLSALayers:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        """Checks the ranges, and that the attention has what is asked for."""
+        """Check the ranges, and that the attention has the other settings."""
         check_choice("layers.attention", self.attention, ("additive", "l2"))
         if self.attention == "l2" and (
             self.value_clip is not None or self.offset_heads or self.activation != "maxmin"
@@ -213,7 +213,7 @@ def olsa_classifier(
     layers: OLSALayers = OLSALayers(),
     head_bias: bool = False,
 ) -> LipschitzClassifier:
-    """Builds the OLSA Transformer on embedded tokens; `depth=0` is the bag of embeddings.
+    """Build the OLSA Transformer on embedded tokens; `depth=0` is the bag of embeddings.
 
     Args:
         width: token width d.
@@ -221,7 +221,7 @@ def olsa_classifier(
         depth: number of layers.
         heads: attention heads of a layer.
         radius: largest norm of an embedded token.
-        layers: how a layer is built.
+        layers: settings of a layer.
         head_bias: see `LipschitzClassifier`.
     """
     if not math.isfinite(radius) or radius <= 0:
@@ -229,6 +229,7 @@ def olsa_classifier(
         raise ValueError(msg)
     blocks = []
     for _ in range(depth):
+        # Attention is drawn before the feed-forward part: the order fixes the random weights.
         feedforward = None
         mechanism = _attention(width, heads, layers)
         if layers.feedforward:

@@ -33,18 +33,18 @@ class FrozenEncoder:
 class FrozenBackbone(nn.Module):
     """A pretrained encoder that is never trained; its token vectors are scaled to a fixed norm.
 
-    Always in evaluation mode, whatever the module around it does.
+    It is always in evaluation mode, even inside a module that trains.
     """
 
     def __init__(
         self, settings: FrozenEncoder, *, config: dict[str, Any] | None = None, norm: float = 2.0
     ) -> None:
-        """Loads the encoder.
+        """Load the encoder.
 
         Args:
-            settings: which encoder, and what of it.
-            config: with a configuration (as `config` gives it) only the architecture is built and
-                no file is read: for weights that come from a checkpoint.
+            settings: of the encoder.
+            config: with a configuration (as `config` returns it) only the architecture is built
+                and no file is read: for weights that come from a checkpoint.
             norm: norm of every output vector.
 
         Raises:
@@ -77,7 +77,7 @@ class FrozenBackbone(nn.Module):
         return architecture_of(self.encoder)
 
     def train(self, mode: bool = True) -> "FrozenBackbone":
-        """Stay in evaluation mode: dropout in a frozen encoder would only add noise."""
+        """Keep the encoder in evaluation mode: its dropout would only add noise."""
         super().train(mode)
         self.encoder.train(mode=False)
         return self
@@ -90,19 +90,20 @@ class FrozenBackbone(nn.Module):
         *,
         sample_ids: Tensor | None = None,
     ) -> Tensor:
-        """Token vectors of the chosen layer.
+        """Return token vectors of the chosen layer.
 
         Args:
             input_ids: `[B, N]` int64.
             mask: `[B, N]` bool, True at real tokens.
             segment_ids: `[B, N]` int64, for pairs.
-            sample_ids: `[B]`; with a cache, outputs are looked up and kept under these.
+            sample_ids: `[B]`, the keys of the cache.
 
         Returns:
             `[B, N, d]`, vectors of norm `norm` at real tokens.
         """
         if self._cache is None or sample_ids is None:
             return self._encode(input_ids, mask, segment_ids)
+        # Only real tokens are cached: padding differs from batch to batch.
         keys = sample_ids.tolist()
         if not all(key in self._cache for key in keys):
             vectors = self._encode(input_ids, mask, segment_ids)

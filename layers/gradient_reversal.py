@@ -13,7 +13,7 @@ from torch import Tensor
 def reverse_gradient(x: Tensor, coefficient: float = 1.0) -> Tensor:
     """Return the input; gradients are multiplied by `-coefficient`.
 
-    What comes before it maximises what comes behind it minimises, in one backward pass.
+    In one backward pass, layers before it maximise the loss that layers after it minimise.
 
     Args:
         x: any shape.
@@ -30,10 +30,10 @@ def reverse_gradient(x: Tensor, coefficient: float = 1.0) -> Tensor:
 
 
 def reversal_coefficient(progress: float, *, steepness: float = 10.0) -> float:
-    """Return the coefficient: from 0 at the beginning of training to nearly 1 (section 3.1 there).
+    """Return the coefficient, from 0 at the beginning of training to nearly 1 (section 3.1).
 
     Args:
-        progress: share of the training that is over, from 0 to 1.
+        progress: completed share of the training, from 0 to 1.
         steepness: gamma; 10 in the paper.
     """
     return 2 / (1 + math.exp(-steepness * min(max(progress, 0.0), 1.0))) - 1

@@ -27,7 +27,7 @@ class GroupSort(nn.Module):
         self.group_size = group_size
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d]` to `[..., d]`; raises ValueError if d is no multiple of the group size."""
+        """`[..., d]` to `[..., d]`; ValueError if the group size does not divide d."""
         if x.shape[-1] % self.group_size:
             msg = f"got width {x.shape[-1]}, expected a multiple of group_size={self.group_size}"
             raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""Hashed n-grams of the characters of words, by which rare words share what is learnt."""
+"""Hashed n-grams of the characters of words, through which rare words share trained weights."""
 
 import zlib
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ ORDERS = (3, 4, 5)
 
 
 def hashed_ngrams(words: Sequence[str], buckets: int) -> Tensor:
-    """`[V, M]` numbers from 1 to `buckets`: the n-grams of each word; 0 fills up.
+    """`[V, M]` numbers from 1 to `buckets`: the n-grams of each word, padded with 0.
 
     Args:
         words: V words.
@@ -20,12 +20,12 @@ def hashed_ngrams(words: Sequence[str], buckets: int) -> Tensor:
     rows = []
     for word in words:
         spelt = f"<{word}>"
-        found = {
+        hashes = {
             1 + zlib.crc32(spelt[at : at + order].encode()) % buckets
             for order in ORDERS
             for at in range(len(spelt) - order + 1)
         }
-        rows.append(sorted(found))
+        rows.append(sorted(hashes))
     longest = max(map(len, rows), default=0)
-    whole = [[*row, *[0] * (longest - len(row))] for row in rows]
-    return torch.tensor(whole, dtype=torch.int64).view(len(rows), longest)
+    padded = [[*row, *[0] * (longest - len(row))] for row in rows]
+    return torch.tensor(padded, dtype=torch.int64).view(len(rows), longest)

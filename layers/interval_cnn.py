@@ -1,4 +1,4 @@
-"""A convolution over word vectors through which intervals pass (Jia et al., 2019)."""
+"""A convolution over word vectors with interval bound propagation (Jia et al., 2019)."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ class IntervalCNN(nn.Module):
     def __init__(
         self, vector_width: int, width: int, num_classes: int, *, pooling: WindowPooling = "mean"
     ) -> None:
-        """Builds the layers.
+        """Build the layers.
 
         Args:
             vector_width: of a word vector.
@@ -36,13 +36,14 @@ class IntervalCNN(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, v]` word vectors with mask `[B, N]` to `[B, C]` logits."""
+        # Zero padding, like the convolution's own beyond the ends of a text.
         words = self.projection(x).relu() * mask.unsqueeze(-1)
         windows = self.convolution(words.mT).relu().mT
         logits: Tensor = self.head(self.hidden(self._pooled(windows, mask)).relu())
         return logits
 
     def hull(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Least and largest projections `[B, N, w]` of the candidates of each word.
+        """Return the least and largest projections `[B, N, w]` of the candidates of each word.
 
         Args:
             vectors: `[B, N, S, v]`.
@@ -51,7 +52,7 @@ class IntervalCNN(nn.Module):
         return projected.amin(dim=2), projected.amax(dim=2)
 
     def least_leads(self, lower: Tensor, upper: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
-        """Lower bounds on the lead of the label's logit over each other one.
+        """Return lower bounds on the margins of the label's logit over each other one.
 
         Args:
             lower: `[B, N, w]` least projections of the words.
@@ -62,6 +63,7 @@ class IntervalCNN(nn.Module):
         Returns:
             `[B, C]`; 0 in the label's own column.
         """
+        # Each layer maps an interval by its centre and radius: W c + b, |W| r.
         real = mask.unsqueeze(-1)
         low, high = lower.relu() * real, upper.relu() * real
         kernel, bias = self.convolution.weight, self.convolution.bias
@@ -74,7 +76,7 @@ class IntervalCNN(nn.Module):
             (high - low) / 2 @ self.hidden.weight.abs().mT,
         )
         low, high = (middle - reach).relu(), (middle + reach).relu()
-        # The last layer for each difference of two logits at once.
+        # The difference of two rows, not of two bounds on logits: that bound is tighter.
         rows = self.head.weight[labels].unsqueeze(1) - self.head.weight
         offset = self.head.bias[labels].unsqueeze(1) - self.head.bias
         middle = torch.einsum("bcw,bw->bc", rows, (low + high) / 2) + offset

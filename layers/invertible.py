@@ -9,7 +9,6 @@ Constant of Self-Attention", 2021, section 4.1.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -19,10 +18,10 @@ from torch.nn import functional
 from layers.norms import NORMS, Norm, operator_norm_bound
 from text import check_choice, check_range
 
+# A residual after a combined step may be larger than the least one by this factor.
 _GROWTH = 2.0
-"""A residual after a combined step may be larger than the least one by this factor."""
+# Relative error of an entry of a scaled weight, in units of eps, that its bound allows for.
 _SPARE = 4
-"""Relative error of an entry of a scaled weight, in units of eps, that its bound allows for."""
 
 
 class NotInvertedError(RuntimeError):
@@ -46,7 +45,7 @@ class Inversion:
     norm: Norm = "inf"
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         check_range({"tolerance": self.tolerance}, above=0)
         check_range({"most": self.most}, least=1)
         check_range({"memory": self.memory}, least=0)
@@ -90,16 +89,16 @@ class InvertibleResidual(nn.Module):
     """The map g(x) = x + c f(x), invertible wherever c f is a contraction."""
 
     def __init__(self, branch: nn.Module, *, c: float = 0.9, lipschitz: float = 1.0) -> None:
-        """Keeps the branch.
+        """Keep the branch.
 
         Args:
-            branch: f, from `[B, ...]` to the same shape; each sample is mapped by itself.
+            branch: f, from `[B, ...]` to the same shape; samples do not depend on each other.
             c: factor of the branch, more than 0 and less than 1.
-            lipschitz: proven Lipschitz constant of f in the norm that is inverted in, 1 for
+            lipschitz: proven Lipschitz constant of f in the norm of the inversion, 1 for
                 contractive layers; infinite for a branch that has none, which may fail to invert.
 
         Raises:
-            ValueError: a `c` of 1 or more, or one with which c f is no contraction.
+            ValueError: a `c` of 1 or more, or c f is not a contraction.
         """
         super().__init__()
         if not 0 < c < 1:
@@ -140,15 +139,17 @@ class InvertibleResidual(nn.Module):
             y: `[B, ...]`.
             context: further arguments of the branch.
             settings: of the iteration.
-            strict: raise an error where a sample has not converged; else `converged` says so.
+            strict: raise an error if a sample has not converged; otherwise see `converged`.
 
         Raises:
             NotInvertedError: `strict`, and a residual is above the tolerance.
         """
-        found = invert(lambda x, *more: self.c * self.branch(x, *more), y, *context, given=settings)
-        if strict and not bool(found.converged.all()):
-            missed = int((~found.converged).sum())
-            worst = float(found.residual.max())
+        inverted = invert(
+            lambda x, *more: self.c * self.branch(x, *more), y, *context, settings=settings
+        )
+        if strict and not bool(inverted.converged.all()):
+            missed = int((~inverted.converged).sum())
+            worst = float(inverted.residual.max())
             reason = (
                 "the branch has no proven Lipschitz constant below 1"
                 if self.contraction is None
@@ -156,12 +157,12 @@ class InvertibleResidual(nn.Module):
                 f"{y.dtype} can reach"
             )
             msg = (
-                f"got a residual of {worst:.3g} after {int(found.evaluations.max())} evaluations "
-                f"for {missed} of {len(y)} samples, expected at most {settings.tolerance:g}: "
-                f"{reason}"
+                f"got a residual of {worst:.3g} after {int(inverted.evaluations.max())} "
+                f"evaluations for {missed} of {len(y)} samples, expected at most "
+                f"{settings.tolerance:g}: {reason}"
             )
             raise NotInvertedError(msg)
-        return found
+        return inverted
 
     def log_determinant(
         self,
@@ -176,22 +177,22 @@ class InvertibleResidual(nn.Module):
 
         log det(I + A) = sum over k of (-1)^(k+1) tr(A^k) / k, A the Jacobian of c f. Traces are
         estimated by Hutchinson's v' A^k v with random signs v. After `exact_terms` terms the series
-        is either cut, which leaves a bias of at most d q^(n+1) / ((n+1)(1 - q)), or goes on for a
-        random number of terms, each divided by the probability of getting that far: unbiased. It
-        goes on with the probability q, so that a term of the estimate is at most d / k, and its
-        variance finite. No gradient passes through the estimate.
+        is either cut, with a bias of at most d q^(n+1) / ((n+1)(1 - q)), or continued for a random
+        number of terms, each divided by the probability of reaching it: unbiased. Each further term
+        has the probability q, so that a term of the estimate is at most d / k, and the variance is
+        finite. No gradient passes through the estimate.
 
         Args:
             x: `[B, ...]` with d entries in each sample.
             context: further arguments of the branch.
-            draws: independent estimates, each with signs and a number of terms of its own; two or
-                more for a variance, else it is NaN.
-            exact_terms: n, terms that are always taken.
-            roulette: the random number of terms.
+            draws: independent estimates, each with its own signs and number of terms; with one, the
+                variance is NaN.
+            exact_terms: n, terms that are always included.
+            roulette: continue for a random number of terms.
             generator: of the random numbers, on the CPU.
 
         Raises:
-            ValueError: nothing is proven of the branch, or a number out of its range.
+            ValueError: the branch has no proven constant, or a number is out of its range.
         """
         check_range({"draws": draws}, least=1)
         check_range({"exact_terms": exact_terms}, least=0 if roulette else 1)
@@ -222,7 +223,7 @@ class InvertibleResidual(nn.Module):
 
 
 def power_series(point: Tensor, image: Tensor, probe: Tensor, factors: list[float]) -> Tensor:
-    """One estimate of the series: the sum of (-1)^(k+1) factor_k v' A^k v / k.
+    """Return one estimate of the series: the sum of (-1)^(k+1) factor_k v' A^k v / k.
 
     Args:
         point: `[B, ...]` at which A is the Jacobian; requires gradients.
@@ -243,7 +244,7 @@ def power_series(point: Tensor, image: Tensor, probe: Tensor, factors: list[floa
 
 
 def _roulette(q: float, generator: torch.Generator | None) -> list[float]:
-    """Factors of the terms that a run of luck takes: 1 / q, 1 / q^2, ... while it lasts."""
+    """Return the factors 1 / q, 1 / q^2, ... of a random number of terms."""
     factors: list[float] = []
     while q > 0 and float(torch.rand((), generator=generator, dtype=torch.float64)) < q:
         factors.append((factors[-1] if factors else 1.0) / q)
@@ -251,54 +252,56 @@ def _roulette(q: float, generator: torch.Generator | None) -> list[float]:
 
 
 def invert(
-    branch: Callable[..., Tensor], y: Tensor, *context: Tensor, given: Inversion = Inversion()
+    branch: Callable[..., Tensor], y: Tensor, *context: Tensor, settings: Inversion = Inversion()
 ) -> Inverted:
     """Find the fixed point of x = y - h(x) for each sample, where h is `branch`.
 
-    A sample that has converged, or whose iterates are no longer finite, takes no further part. With
-    Anderson acceleration the next iterate combines the last ones by least squares of their
-    residuals. Where that made a residual much larger than the least one so far, or not smaller for
-    as many steps, the plain step is taken from there instead: a contraction converges with it, too.
+    With Anderson acceleration the next iterate combines the last ones by least squares of their
+    residuals.
 
     Args:
         branch: h, from `[B, ...]` and the context to `[B, ...]`.
         y: `[B, ...]`.
         context: further arguments of the branch, with the same first dimension.
-        given: the settings.
+        settings: of the iteration.
     """
     batch = len(y)
     best, least = y.clone(), torch.full((batch,), math.inf, dtype=y.dtype, device=y.device)
     counts = torch.zeros(batch, dtype=torch.int64, device=y.device)
-    # Of the samples that are active: their numbers, iterates, and the plain steps from the best.
+    # Of the active samples: indices, iterates, and the plain steps from the best iterates.
     active = torch.arange(batch, device=y.device)
-    x, rows, kept, plain = y.clone(), y, context, y.clone()
+    x, rows, rest, plain = y.clone(), y, context, y.clone()
     accelerated = torch.zeros(batch, dtype=torch.bool, device=y.device)
     waited = torch.zeros_like(counts)
-    past = _History(given.memory, y)
+    past = _History(settings.memory, y)
     with torch.no_grad():
-        for _ in range(given.most):
+        for _ in range(settings.most):
             if not len(active):
                 break
-            image = rows - branch(x, *kept)
+            image = rows - branch(x, *rest)
             step = image - x
-            residual = _size(step, given.norm)
+            residual = _size(step, settings.norm)
             counts[active] += 1
             better = residual < least[active]
             chosen = active[better]
             best[chosen], least[chosen] = x[better], residual[better]
             plain[better] = image[better]
             waited = torch.where(better, 0, waited + 1)
-            back = accelerated & ((residual > _GROWTH * least[active]) | (waited > given.memory))
+            # If the residual becomes much larger than the least one so far, or does not fall for
+            # `memory` steps, return to the best iterate and take the plain step from there, with
+            # which every contraction converges.
+            back = accelerated & ((residual > _GROWTH * least[active]) | (waited > settings.memory))
             waited = torch.where(back, 0, waited)
             following, accelerated = past.next(image, step, back)
             x = torch.where(_like(back, x), plain, following)
-            going = (least[active] > given.tolerance) & residual.isfinite()
+            # Converged samples leave the iteration, and those with infinite iterates.
+            going = (least[active] > settings.tolerance) & residual.isfinite()
             if not bool(going.all()):
                 x, rows, plain, active = x[going], rows[going], plain[going], active[going]
                 accelerated, waited = accelerated[going], waited[going]
-                kept = tuple(one[going] for one in kept)
+                rest = tuple(part[going] for part in rest)
                 past.keep(going)
-    return Inverted(best, least, least <= given.tolerance, counts)
+    return Inverted(best, least, least <= settings.tolerance, counts)
 
 
 class _History:
@@ -311,18 +314,18 @@ class _History:
         self.usable = torch.zeros(0, len(like), dtype=torch.bool, device=like.device)
 
     def next(self, image: Tensor, step: Tensor, forget: Tensor) -> tuple[Tensor, Tensor]:
-        """The next iterate of each sample, and whether it is another than the plain one.
+        """Return the next iterate of each sample, and whether it differs from the plain one.
 
         Args:
             image: `[A, ...]` the plain step from the iterates.
             step: `[A, ...]` its difference from these.
-            forget: `[A]` bool, samples that begin anew.
+            forget: `[A]` bool, samples that restart.
         """
         if self.memory == 0:
             return image, torch.zeros_like(forget)
         flat, step = image.flatten(1), step.flatten(1)
         following = flat
-        # [m, A]: a step that is forgotten has the weight 0.
+        # [m, A]: a forgotten step has the weight 0.
         self.usable = self.usable & ~forget
         if len(self.steps):
             use = self.usable.mT.unsqueeze(-1)
@@ -333,7 +336,7 @@ class _History:
             shift = 1e-10 * gram.diagonal(dim1=1, dim2=2).sum(dim=1) + torch.finfo(gram.dtype).tiny
             gram = gram + shift[:, None, None] * eye
             right = steps @ step.to(torch.float64).unsqueeze(-1)
-            # A sample with infinite numbers has failed, but must not stop the solver for the rest.
+            # A failed sample with infinite numbers must not stop the solver for the others.
             sound = gram.isfinite().all(dim=2).all(dim=1)[:, None, None]
             weights = torch.linalg.solve(torch.where(sound, gram, eye), right)
             following = (flat - (weights * images).sum(dim=1)).to(flat.dtype)
@@ -344,7 +347,7 @@ class _History:
         return following.reshape(image.shape), accelerated
 
     def keep(self, going: Tensor) -> None:
-        """Forget the samples that are done."""
+        """Remove the samples that have left the iteration."""
         self.images, self.steps = self.images[:, going], self.steps[:, going]
         self.usable = self.usable[:, going]
 
@@ -363,9 +366,9 @@ def _like(flags: Tensor, x: Tensor) -> Tensor:
 class ContractiveLinear(nn.Linear):
     """A linear map whose weight is divided by its norm where that is above 1: 1-Lipschitz.
 
-    On tokens `[..., n]` the map is 1-Lipschitz for all of them taken as one vector, too. The norm
-    is a proven upper bound (`operator_norm_bound`), not a power iteration, which approaches it
-    from below (Kim et al., appendix B). No gradient passes through it.
+    On tokens `[..., n]` the map is also 1-Lipschitz for all of them as one vector. The norm is a
+    proven upper bound (`operator_norm_bound`); a power iteration (Kim et al., appendix B) would
+    approach it from below. No gradient passes through it.
     """
 
     def __init__(self, inputs: int, outputs: int, *, norm: Norm = "2") -> None:
@@ -381,26 +384,10 @@ class ContractiveLinear(nn.Linear):
         rank = min(self.weight.shape)
         spare = 1 + _SPARE * torch.finfo(self.weight.dtype).eps * rank**0.5
         bound = operator_norm_bound(self.weight, self.norm) * spare
+        # Smaller weights are not enlarged.
         weight: Tensor = self.weight * (1 / bound.clamp_min(1.0)).to(self.weight.dtype)
         return weight
 
     def forward(self, x: Tensor) -> Tensor:
         """`[..., n]` to `[..., m]`."""
         return functional.linear(x, self.contracted(), self.bias)
-
-
-def contractive_network(width: int, hidden: int, depth: int, *, norm: Norm = "2") -> nn.Sequential:
-    """A 1-Lipschitz fully connected branch: contractive maps with tanh between them.
-
-    Args:
-        width: of input and output.
-        hidden: width of the layers between.
-        depth: number of linear maps, at least 1.
-        norm: the p-norm of vectors.
-    """
-    check_range({"width": width, "hidden": hidden, "depth": depth}, least=1)
-    sizes = [width, *[hidden] * (depth - 1), width]
-    maps: list[nn.Module] = []
-    for inputs, outputs in pairwise(sizes):
-        maps += [ContractiveLinear(inputs, outputs, norm=norm), nn.Tanh()]
-    return nn.Sequential(*maps[:-1])

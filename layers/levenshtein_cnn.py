@@ -27,7 +27,7 @@ class LevenshteinCNN(nn.Module):
         norm: Norm,
         bias: bool = True,
     ) -> None:
-        """Builds the layers.
+        """Build the layers.
 
         Args:
             symbols: number of ids; 0 is padding.
@@ -36,13 +36,13 @@ class LevenshteinCNN(nn.Module):
             embedding: width of embeddings; None for `width`.
             kernel: characters of a window of one layer.
             depth: number of convolutions.
-            norm: of vectors, by which everything is measured.
-            bias: whether a number of its own is added to each logit.
+            norm: of vectors, used for every distance.
+            bias: add a bias to each logit.
         """
         super().__init__()
         embedding = width if embedding is None else embedding
-        # The weights begin as in the authors' code. Their scale changes no output, as each part is
-        # divided by its size. It changes what a learning rate means.
+        # Initial weights as in the authors' code. Their scale changes no output, as each part is
+        # divided by its size, but it changes the effect of a learning rate.
         self.symbols = nn.Parameter(torch.randn(symbols - 1, embedding))
         widths = [embedding, *[width] * (depth - 1)]
         self.kernels = nn.ParameterList(
@@ -64,12 +64,13 @@ class LevenshteinCNN(nn.Module):
 
     def embed(self, input_ids: Tensor) -> Tensor:
         """`[B, N]` ids to `[B, N, e]`; 0 at padding."""
+        # Distances of at most 1, also from the zero vector of padding.
         table = self.symbols / self.spread()
         padded = torch.cat([torch.zeros_like(table[:1]), table])
         return functional.embedding(input_ids, padded)
 
     def spread(self) -> Tensor:
-        """The largest distance of two embeddings, or of one from 0."""
+        """Return the largest distance of two embeddings, or of one from 0."""
         apart = (self.symbols.unsqueeze(1) - self.symbols).norm(self.order, dim=-1)
         return torch.maximum(apart.amax(), self.symbols.norm(self.order, dim=-1).amax())
 
@@ -89,29 +90,29 @@ class LevenshteinCNN(nn.Module):
         for kernel in self.kernels:
             size = torch.linalg.matrix_norm(kernel, ord=self.order).sum()
             taps = (kernel / size).permute(1, 2, 0)
-            # As many zeros around a text that every window with a character in it is there. A
-            # window of zeros gives 0, so padding adds nothing to the sum.
+            # With these zeros around a text, every window with a character of it exists. A window
+            # of zeros gives 0, so padding adds nothing to the sum.
             windows = functional.conv1d(windows, taps, padding=len(kernel) - 1).relu()
         return windows.sum(dim=2)
 
 
 def joined(shares: list[Tensor]) -> Tensor:
-    """`[W]`: how much a window of all layers moves with the character at each of its W places.
+    """`[W]`: the change of a window of all layers with the character at each of its W positions.
 
     Args:
         shares: of each layer, `[K]` norms of the matrices of its kernel.
     """
-    found = torch.ones(1, dtype=torch.float64)
-    for one in shares:
+    product = torch.ones(1, dtype=torch.float64)
+    for share in shares:
         # The product of two polynomials.
-        found = functional.conv1d(
-            found.view(1, 1, -1), one.flip(0).view(1, 1, -1), padding=len(one) - 1
+        product = functional.conv1d(
+            product.view(1, 1, -1), share.flip(0).view(1, 1, -1), padding=len(share) - 1
         ).flatten()
-    return found
+    return product
 
 
 def edit_constant(shares: Tensor, *, spread: float, size: float) -> float:
-    """The most by which an edited character moves the sum over all windows.
+    """Return the most by which an edited character moves the sum over all windows.
 
     Proof: docs/certificates/baselines.md, section 5.
 
@@ -121,11 +122,11 @@ def edit_constant(shares: Tensor, *, spread: float, size: float) -> float:
         size: largest norm of an embedding.
     """
     total = float(shares.sum())
-    before = torch.cumsum(shares, 0)  # of the places up to each one
-    behind = total - before + shares  # of the places from each one on
-    # Windows with the new character behind the place `middle` are paired from the left, the others
-    # from the right, and the one with it there has no partner.
+    before = torch.cumsum(shares, 0)  # positions up to each one
+    after = total - before + shares  # positions from each one on
+    # Windows with the new character after the position `middle` are paired from the left, the
+    # others from the right; the window with it at `middle` has no partner.
     costs = [
-        float(behind[middle + 1 :].sum() + before[:middle].sum()) for middle in range(len(shares))
+        float(after[middle + 1 :].sum() + before[:middle].sum()) for middle in range(len(shares))
     ]
     return max(spread * total, size * total + spread * min(costs))

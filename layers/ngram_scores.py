@@ -29,12 +29,12 @@ class NgramFinder(NamedTuple):
     """Finds the few n-grams of a table among many.
 
     Attributes:
-        keys: `[M]` int64, sorted: those of the table that can be found, each as one number.
+        keys: `[M]` int64, sorted: the n-grams of the table, each as one number.
         rows: `[M]`, their rows of the table.
-        occurs: `[order, V]` bool: the words that some n-gram has at a place. An n-gram of a lattice
-            that has another word there, or none, costs no search.
-        marks: `[2^b]` bool: False where no key has these last b bits, which says of most of the
-            others that they are not in the table.
+        occurs: `[order, V]` bool: the words that some n-gram has at a position. An n-gram of a
+            lattice with any other word there, or none, costs no search.
+        marks: `[2^b]` bool: False where no key has these last b bits; excludes most other n-grams
+            without a search.
     """
 
     keys: Tensor
@@ -42,38 +42,39 @@ class NgramFinder(NamedTuple):
     occurs: Tensor
     marks: Tensor
 
-    def among(self, places: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Finds the n-grams that candidates make, one of each place of the n-gram.
+    def among(self, candidates: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Find the n-grams that candidates form, one candidate for each word of the n-gram.
 
         Args:
-            places: for each place `[P, S]` ids of the candidates at P positions of texts.
+            candidates: for each word of an n-gram `[P, S]` ids of its candidates at P positions of
+                texts.
 
         Returns:
-            Which of the `[P, S, ..., S]` n-grams, flat, are in the table, and their rows.
+            Flat indices into the `[P, S, ..., S]` n-grams of those in the table, and their rows.
         """
-        size, order = places[0].shape[1], len(places)
+        size, order = candidates[0].shape[1], len(candidates)
         here = [
             occurs.index_select(0, words.flatten()).view_as(words)
-            for occurs, words in zip(self.occurs, places, strict=True)
+            for occurs, words in zip(self.occurs, candidates, strict=True)
         ]
-        # Behind a text there are none.
-        some = torch.stack([one.any(dim=1) for one in here]).all(dim=0).nonzero().flatten()
+        # Only positions with a possible candidate for each word; beyond a text there are none.
+        some = torch.stack([words.any(dim=1) for words in here]).all(dim=0).nonzero().flatten()
         fits = here[0][some]
-        for one in here[1:]:
-            fits = (fits.unsqueeze(2) & one[some].unsqueeze(1)).flatten(1)
+        for words in here[1:]:
+            fits = (fits.unsqueeze(2) & words[some].unsqueeze(1)).flatten(1)
         at = fits.flatten().nonzero().flatten()
         row = some[torch.div(at, size**order, rounding_mode="floor")]
         at, position = at % size**order + row * size**order, row * size
         numbers = torch.zeros_like(at)
-        for place, words in enumerate(places):
-            choice = torch.div(at, size ** (order - 1 - place), rounding_mode="floor") % size
+        for i, words in enumerate(candidates):
+            choice = torch.div(at, size ** (order - 1 - i), rounding_mode="floor") % size
             word = words.flatten().index_select(0, position + choice)
             numbers = numbers * self.occurs.shape[1] + word
         marked = self.marks.index_select(0, numbers & (len(self.marks) - 1)).nonzero().flatten()
         at, numbers = at[marked], numbers[marked]
-        found = torch.searchsorted(self.keys, numbers).clamp_max(len(self.keys) - 1)
-        known = self.keys[found] == numbers
-        return at[known], self.rows[found[known]]
+        index = torch.searchsorted(self.keys, numbers).clamp_max(len(self.keys) - 1)
+        match = self.keys[index] == numbers
+        return at[match], self.rows[index[match]]
 
 
 class NgramScores(nn.Module):
@@ -93,7 +94,7 @@ class NgramScores(nn.Module):
         vectors: width d of fixed word vectors, whose linear function is added; 0 for none.
         specials: number of words without score.
         window: words of a window of the net.
-        net: the net over windows that is added in the place of n-grams; None for none.
+        net: the net over windows that is added instead of n-grams; None for none.
         spelling: hashed n-grams of characters, whose scores are added to those of their words; 0
             for none.
 
@@ -120,7 +121,7 @@ class NgramScores(nn.Module):
         self.words = nn.Parameter(torch.zeros(size, classes))
         self.tables = nn.ParameterList(torch.zeros(n, classes) for n in counts)
         for order, n in enumerate(counts, start=2):
-            # Sorted; those of an untrained model match nothing.
+            # Sorted negative numbers, which match no n-gram before `set_ngrams`.
             self.register_buffer(f"keys_{order}", torch.arange(n) - n)
         self.vectors: Tensor | None
         self.register_buffer("vectors", torch.zeros(size, vectors) if vectors else None)
@@ -139,7 +140,7 @@ class NgramScores(nn.Module):
 
     @torch.no_grad()
     def keep(self) -> Self:
-        """Computes all tables now, for scores that do not change any more, and returns itself."""
+        """Compute all tables once, for scores that no longer change, and return itself."""
         self.eval()
         tables = {order: self.ngram_table(order) for order in self.orders}
         self._kept = {1: self.word_table(), **tables}
@@ -158,11 +159,11 @@ class NgramScores(nn.Module):
 
     def net_tables(self) -> Tensor:
         """`[w, V, H]`: see `WindowNet.tables`, of a model with a net."""
-        assert self.net is not None  # the caller looked
+        assert self.net is not None  # see the docstring
         return self.net.tables(self.vectors) if self._net_tables is None else self._net_tables
 
     def set_spelling(self, words: Sequence[str]) -> None:
-        """Looks up the n-grams of characters of all words.
+        """Look up the n-grams of characters of all words.
 
         Args:
             words: in the order of their ids.
@@ -172,12 +173,12 @@ class NgramScores(nn.Module):
 
     def keys(self, order: int) -> Tensor:
         """`[M]` int64, sorted: the n-grams of an order, each as one number."""
-        found: Tensor = getattr(self, f"keys_{order}")
-        return found
+        keys: Tensor = getattr(self, f"keys_{order}")
+        return keys
 
     @torch.no_grad()
     def set_ngrams(self, ngrams: Sequence[Tensor]) -> None:
-        """Names the n-grams of the tables.
+        """Set the n-grams of the tables.
 
         Args:
             ngrams: for each order from 2 on `[M, order]` ids of words, each n-gram once.
@@ -188,27 +189,28 @@ class NgramScores(nn.Module):
     def _numbers(self, ngrams: Tensor) -> Tensor:
         """`[..., order]` ids to `[...]`, one number for each n-gram."""
         number = ngrams[..., 0]
-        for place in range(1, ngrams.shape[-1]):
-            number = number * self.size + ngrams[..., place]
+        for i in range(1, ngrams.shape[-1]):
+            number = number * self.size + ngrams[..., i]
         return number
 
     def word_table(self) -> Tensor:
         """`[V, C]` scores of the words; float64 and on the grid in evaluation mode."""
+        # Tables of `keep`, if the scores no longer change.
         if 1 in self._kept:
             return self._kept[1]
         table: Tensor = self.words
         if self.vectors is not None and self.of_vectors is not None:
             table = table + self.vectors @ self.of_vectors
         if self.spelling is not None and self.of_spelling is not None:
-            # Row 0 is that of no n-gram.
+            # Row 0 is padding.
             shared = nn.functional.pad(self.of_spelling, (0, 0, 1, 0))
             count = (self.spelling > 0).sum(dim=1, keepdim=True).clamp_min(1)
             bags = nn.functional.embedding_bag(self.spelling, shared, mode="sum", padding_idx=0)
             table = table + bags / count.sqrt()
         if self.bounded:
             table = table.tanh()
-        known = torch.arange(self.size, device=table.device) >= self.specials
-        return self._final(table * known.unsqueeze(1))
+        ordinary = torch.arange(self.size, device=table.device) >= self.specials
+        return self._final(table * ordinary.unsqueeze(1))
 
     def ngram_table(self, order: int) -> Tensor:
         """`[M + 1, C]` scores of the n-grams of an order; the last row is that of all others."""
@@ -229,20 +231,21 @@ class NgramScores(nn.Module):
         if not len(keys):
             return torch.zeros_like(ngrams[..., 0])
         number = self._numbers(ngrams)
-        found = torch.searchsorted(keys, number).clamp_max(len(keys) - 1)
-        known = (keys[found] == number) & (ngrams >= self.specials).all(dim=-1)
-        return torch.where(known, found, len(keys))
+        index = torch.searchsorted(keys, number).clamp_max(len(keys) - 1)
+        match = (keys[index] == number) & (ngrams >= self.specials).all(dim=-1)
+        return torch.where(match, index, len(keys))
 
     def finder(self, order: int) -> NgramFinder:
-        """Returns what finds n-grams of an order by their numbers with the base `size`."""
+        """Return the finder of the n-grams of an order, cached until its keys change."""
         keys = self.keys(order)
-        of, version, found = self._finders.get(order, (None, 0, None))
-        if found is None or of is not keys or version != keys._version:
-            found = self._made_finder(order)
-            self._finders[order] = (keys, keys._version, found)
-        return found
+        owner, version, finder = self._finders.get(order, (None, 0, None))
+        # `_version` counts changes of a tensor in place.
+        if finder is None or owner is not keys or version != keys._version:
+            finder = self._build_finder(order)
+            self._finders[order] = (keys, keys._version, finder)
+        return finder
 
-    def _made_finder(self, order: int) -> NgramFinder:
+    def _build_finder(self, order: int) -> NgramFinder:
         keys = rest = self.keys(order)
         fits, words = keys >= 0, []
         for _ in range(order):
@@ -250,8 +253,8 @@ class NgramScores(nn.Module):
             fits, rest = fits & (words[-1] >= self.specials), rest // self.size
         keys, rows = keys[fits], fits.nonzero().flatten()
         occurs = torch.zeros(order, self.size, dtype=torch.bool, device=keys.device)
-        for place, found in enumerate(reversed(words)):
-            occurs[place, found[fits]] = True
+        for i, ids in enumerate(reversed(words)):
+            occurs[i, ids[fits]] = True
         bits = max(10, (32 * len(keys)).bit_length())
         marks = torch.zeros(1 << bits, dtype=torch.bool, device=keys.device)
         marks[keys & (len(marks) - 1)] = True
@@ -259,26 +262,26 @@ class NgramScores(nn.Module):
 
     def of_windows(self, windows: Tensor) -> Tensor:
         """`[..., w]` ids of windows to `[..., C]` scores of the net, each window computed once."""
-        assert self.net is not None  # the caller looked
+        assert self.net is not None  # callers have checked
         numbers, inverse = torch.unique(self._numbers(windows), return_inverse=True)
-        places = []
+        words = []
         for _ in range(windows.shape[-1]):
-            places.append(numbers % self.size)
+            words.append(numbers % self.size)
             numbers = numbers // self.size
-        found = self.net.of_windows(self.net_tables(), torch.stack(places[::-1], dim=1))
-        return found[inverse]
+        scores = self.net.of_windows(self.net_tables(), torch.stack(words[::-1], dim=1))
+        return scores[inverse]
 
     def forward(self, ids: Tensor) -> Tensor:
         """`[B, N]` ids to `[B, N, C]`: scores of each word and of the n-grams that end there."""
         scores = nn.functional.embedding(ids, self.word_table())
         if self.net is not None:
-            whole: Tensor = scores + self.net(self.net_tables(), ids)
-            return whole
+            total: Tensor = scores + self.net(self.net_tables(), ids)
+            return total
         for order in self.orders:
             if ids.shape[1] >= order:
                 rows = self.rows(ids.unfold(1, order, 1))
-                found = nn.functional.embedding(rows, self.ngram_table(order))
-                scores = scores + nn.functional.pad(found, (0, 0, order - 1, 0))
+                added = nn.functional.embedding(rows, self.ngram_table(order))
+                scores = scores + nn.functional.pad(added, (0, 0, order - 1, 0))
         return scores
 
 

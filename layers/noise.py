@@ -1,7 +1,7 @@
 """Noise of a sample: the same in any batch, at any padding, on any device.
 
-Random numbers are a function of a seed and a place, computed where the tensor lies: a run on two
-processes draws what one process draws, and nothing is copied to a GPU.
+Random numbers are a function of a seed and a position, computed on the device of the tensor: a run
+on two processes draws the numbers of a run on one, and nothing is copied to a GPU.
 """
 
 import torch
@@ -26,7 +26,7 @@ def row_seeds(seeds: Tensor, rows: int) -> Tensor:
 
 
 def uniform(seeds: Tensor, x: Tensor, *, draw: int = 0) -> Tensor:
-    """Independent numbers, uniform in (-1, 1).
+    """Draw independent numbers, uniform in (-1, 1).
 
     Args:
         seeds: `[B]` int64.
@@ -37,12 +37,12 @@ def uniform(seeds: Tensor, x: Tensor, *, draw: int = 0) -> Tensor:
 
 
 def normal(seeds: Tensor, x: Tensor, *, draw: int = 0) -> Tensor:
-    """Independent numbers of a standard normal distribution; see `uniform`."""
+    """Draw independent numbers of a standard normal distribution; see `uniform`."""
     return (2**0.5 * torch.erfinv(2 * _between_0_and_1(seeds, x, draw) - 1)).to(x.dtype)
 
 
 def logistic_pairs(seeds: Tensor, length: int, *, heads: int = 1, draw: int = 0) -> Tensor:
-    """Independent numbers of a standard logistic distribution, one for each pair of tokens.
+    """Draw independent numbers of a standard logistic distribution, one for each pair of tokens.
 
     Args:
         seeds: `[B]` int64.
@@ -53,27 +53,26 @@ def logistic_pairs(seeds: Tensor, length: int, *, heads: int = 1, draw: int = 0)
     Returns:
         `[B, H, N, N]` float32.
     """
-    places = torch.arange(length, device=seeds.device)
-    # The place of a number depends neither on the padding nor on the number of heads.
-    place = (places.view(-1, 1) << 16) + places + 1
+    tokens = torch.arange(length, device=seeds.device)
+    # The counter of a number depends neither on the padding nor on the number of heads.
+    counter = (tokens.view(-1, 1) << 16) + tokens + 1
     head = torch.arange(heads, device=seeds.device).view(1, -1, 1, 1)
     start = mixed(seeds + wrapped(GOLDEN * (draw + 1))).view(-1, 1, 1, 1)
-    drawn = _uniform(start + (head << 33), place)
-    return drawn.logit_()
+    return _uniform(start + (head << 33), counter).logit_()
 
 
 def _between_0_and_1(seeds: Tensor, x: Tensor, draw: int) -> Tensor:
     """`[B, N, d]` float32, neither 0 nor 1."""
     _, length, width = x.shape
-    # The place of a number does not depend on how far the text is padded.
-    place = torch.arange(1, length * width + 1, device=x.device).view(1, length, width)
+    # The counter of a number does not depend on the padding.
+    counter = torch.arange(1, length * width + 1, device=x.device).view(1, length, width)
     start = mixed(seeds.to(x.device) + wrapped(GOLDEN * (draw + 1))).view(-1, 1, 1)
-    return _uniform(start, place)
+    return _uniform(start, counter)
 
 
-def _uniform(start: Tensor, place: Tensor) -> Tensor:
-    # In one place of memory from here on: on a CPU a fresh array costs more than the arithmetic.
-    state = start + GOLDEN * place
+def _uniform(start: Tensor, counter: Tensor) -> Tensor:
+    # In place from here on: on a CPU a new array costs more than the arithmetic.
+    state = start + GOLDEN * counter
     high = mix_(state).bitwise_right_shift_(64 - _BITS).bitwise_and_((1 << _BITS) - 1)
     return _fraction(high)
 
@@ -81,7 +80,7 @@ def _uniform(start: Tensor, place: Tensor) -> Tensor:
 def _fraction(number: Tensor) -> Tensor:
     """Map 0 ... 2^24 - 1 into (0, 1), float32, so that no quantile is infinite.
 
-    Above one half a half is rounded away, to 1 for the greatest number but for the last step.
+    Above one half, float32 rounds the added half away; the last step excludes 1 itself.
     """
     fraction = number.to(torch.float32).add_(0.5).mul_(2.0**-_BITS)
     return fraction.clamp_max_(1 - 2.0**-_BITS)

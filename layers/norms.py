@@ -20,7 +20,7 @@ GRAM_STEPS = 8
 
 
 def spectral_norm_bound(weight: Tensor) -> Tensor:
-    """An upper bound on the spectral norm of a matrix, tight for near-orthogonal ones.
+    """Return an upper bound on the spectral norm of a matrix, tight for near-orthogonal ones.
 
     The smaller of two bounds, W being the matrix or its transpose so that W W^T is the smaller
     Gram matrix:
@@ -40,7 +40,7 @@ def spectral_norm_bound(weight: Tensor) -> Tensor:
     if matrix.shape[0] > matrix.shape[1]:
         matrix = matrix.mT
     # A power of two, so the scaling is exact; without it the Gram matrix of very small or very
-    # large entries would underflow or overflow. Within the range whose inverse is finite, too.
+    # large entries would underflow or overflow. Its inverse is finite as well.
     _, exponent = math.frexp(float(matrix.abs().amax()))
     power = 2.0 ** min(max(exponent, -1000), 1000)
     scaled = matrix / power
@@ -53,7 +53,7 @@ def spectral_norm_bound(weight: Tensor) -> Tensor:
 
 
 def operator_norm_bound(weight: Tensor, norm: Norm) -> Tensor:
-    """An upper bound on the norm of x -> W x between vectors that are measured in a p-norm.
+    """Return an upper bound on the norm of x -> W x, with a p-norm of its input and output.
 
     `2`: `spectral_norm_bound`. `inf`: the largest sum of absolute entries of a row, enlarged by
     the largest error of summing it.
@@ -73,18 +73,16 @@ def operator_norm_bound(weight: Tensor, norm: Norm) -> Tensor:
 
 
 def _slack(matrix: Tensor) -> Tensor:
-    """Upper bound on the rounding error of `matrix @ matrix.mT`, in Frobenius norm.
-
-    |fl(A B) - A B| <= m u |A| |B| entrywise for inner products of m terms (Higham 2002, section
-    3.5), so in Frobenius norm at most m u ||A||_F^2. Four times as much with eps = 2 u leaves
-    seven eighths for whatever is computed with a result of a few roundings.
-    """
+    """Bound the rounding error of `matrix @ matrix.mT`, in Frobenius norm."""
+    # |fl(A B) - A B| <= m u |A| |B| entrywise for inner products of m terms (Higham 2002, section
+    # 3.5), so in Frobenius norm at most m u ||A||_F^2. Four times as much with eps = 2 u leaves
+    # seven eighths for the few roundings of later steps.
     size = float(max(matrix.shape))
     return 4 * size * torch.finfo(matrix.dtype).eps * matrix.square().sum()
 
 
 def _frobenius_bound(matrix: Tensor) -> Tensor:
-    """The Frobenius norm, enlarged by the largest error of summing its n^2 squares."""
+    """Return the Frobenius norm, enlarged by the largest error of summing its n^2 squares."""
     norm: Tensor = torch.linalg.matrix_norm(matrix)
     return norm * (1 + (matrix.numel() + 4) * torch.finfo(matrix.dtype).eps)
 
@@ -95,12 +93,10 @@ def _symmetric(matrix: Tensor) -> Tensor:
 
 
 def _gram_iteration(gram: Tensor, slack: Tensor) -> Tensor:
-    """Upper bound on sqrt(||gram||) by repeated squaring (Delattre et al., 2023).
-
-    With G = s P and ||P||_F <= 1: ||G|| <= s; P^2 = f P' with ||P'||_F <= 1 gives ||G||^2 <= s^2 f,
-    and so on. Every stage is a valid bound, so the smallest is taken. `error` bounds how far the
-    computed P is from the exact one, in Frobenius norm.
-    """
+    """Bound sqrt(||gram||) by repeated squaring (Delattre et al., 2023)."""
+    # With G = s P and ||P||_F <= 1: ||G|| <= s; P^2 = f P' with ||P'||_F <= 1 gives
+    # ||G||^2 <= s^2 f, and so on. Every stage is a valid bound, so the smallest is used. `error`
+    # bounds the distance of the computed P from the exact one, in Frobenius norm.
     scale = _frobenius_bound(gram) + slack
     if bool(scale == 0):
         return torch.zeros_like(scale)
@@ -112,8 +108,8 @@ def _gram_iteration(gram: Tensor, slack: Tensor) -> Tensor:
     for _ in range(GRAM_STEPS):
         square = _symmetric(power @ power)
         frobenius = _frobenius_bound(square)
-        # ||A^2 - B^2||_F <= ||A - B||_F (||A|| + ||B||), and ||A||^2 = ||A^2|| for symmetric A;
-        # with 1 in place of that norm the error of a flat spectrum would grow n^(1/4) times faster.
+        # ||A^2 - B^2||_F <= ||A - B||_F (||A|| + ||B||), and ||A||^2 = ||A^2|| for symmetric A.
+        # With the cruder ||A|| <= 1, the error of a flat spectrum would grow n^(1/4) times faster.
         error = error * (2 * (frobenius + product_error).sqrt() + error) + product_error
         exponent *= 2
         log_bound = log_bound + (frobenius + error).log() / exponent

@@ -26,14 +26,13 @@ def cayley(raw: Tensor) -> Tensor:
 def newton_schulz(raw: Tensor, iterations: int = 15) -> Tensor:
     """(V V^T)^(-1/2) V by the coupled iteration of Lin and Maji (2017), as the OLSA paper does it.
 
-    V is scaled by its Frobenius norm, which makes the iteration converge for any invertible V; how
-    fast depends on the smallest singular value, so start from an orthogonal V (`OrthogonalLinear`
-    does). Scaling V "to be small", as the paper says, does not make 15 iterations enough.
-
     Args:
         raw: `[..., n, n]`, invertible.
         iterations: number of steps.
     """
+    # Scaled by its Frobenius norm, the iteration converges for any invertible V, fast for an
+    # orthogonal one (see `OrthogonalLinear`). Scaling V "to be small", as in the paper, does not
+    # make 15 iterations enough.
     scaled = raw / torch.linalg.matrix_norm(raw, keepdim=True)
     identity = torch.eye(raw.shape[-1], dtype=raw.dtype, device=raw.device)
     y, z = scaled @ scaled.mT, identity.expand_as(raw)
@@ -45,7 +44,7 @@ def newton_schulz(raw: Tensor, iterations: int = 15) -> Tensor:
 
 
 def householder(raw: Tensor) -> Tensor:
-    """The product of the n reflections whose vectors are the columns of tril(raw).
+    """Return the product of the n reflections whose vectors are the columns of tril(raw).
 
     Args:
         raw: `[..., n, n]`; the diagonal is read as 1 (LAPACK's convention).
@@ -58,7 +57,7 @@ def householder(raw: Tensor) -> Tensor:
 
 
 def qr(raw: Tensor) -> Tensor:
-    """The orthogonal factor Q of raw = Q R with R's diagonal positive, which makes it unique.
+    """Return the orthogonal factor Q of raw = Q R, unique as the diagonal of R is positive.
 
     Args:
         raw: `[..., n, n]` of full rank; the gradient grows as 1 / min |R_ii|.
@@ -77,8 +76,8 @@ class OrthogonalLinear(nn.Module):
     """`count` (semi-)orthogonal maps from `in_features` to `out_features`, side by side, no bias.
 
     Each matrix has orthonormal rows (`out_features <= in_features`) or columns; a rectangular one
-    is cut from a square orthogonal one. All of them are made by one batched call per forward pass
-    while training; without gradients the result is kept until the parameter changes.
+    is cut from a square orthogonal one. While training, each forward pass computes all of them in
+    one batched call; without gradients the result is cached until the parameter changes.
 
     Shapes: `[..., in_features]` to `[..., count * out_features]`.
     """
@@ -98,7 +97,7 @@ class OrthogonalLinear(nn.Module):
             in_features: width of the input.
             out_features: width of each map's output.
             count: number of maps.
-            method: how the unconstrained parameter becomes orthogonal.
+            method: map from the unconstrained parameter to orthogonal matrices.
             iterations: steps of `newton_schulz`; not used by the others.
         """
         super().__init__()
@@ -151,7 +150,7 @@ class OrthogonalLinear(nn.Module):
         return square[:, : self.out_features, : self.in_features]
 
     def fix(self, weight: Tensor) -> None:
-        """Use these matrices from now on, as they are, in place of the parameter's.
+        """Use these matrices from now on, instead of those of the parameter.
 
         Args:
             weight: `[count, out_features, in_features]`.
@@ -165,14 +164,6 @@ class OrthogonalLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply the maps and concatenate their outputs."""
         return functional.linear(x, self.weight().flatten(0, 1))
-
-    @torch.no_grad()
-    def to_linear(self) -> nn.Linear:
-        """A plain `nn.Linear` with the weights that this layer uses now, bit for bit."""
-        weight = self.weight().flatten(0, 1).clone()
-        linear = nn.Linear(weight.shape[1], weight.shape[0], bias=False, device=weight.device)
-        linear.weight = nn.Parameter(weight, requires_grad=False)
-        return linear
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the cache out of copies and pickles."""

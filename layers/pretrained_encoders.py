@@ -15,19 +15,19 @@ from layers.positions import longest_text
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+# Optional weights of an encoder; those of masked language models are missing.
 _POOLER = re.compile(r"(^|\.)pooler\.")
-"""Weights of an encoder that it can do without; masked language models come without them."""
 
 
 def load_encoder(name_or_path: str, *, random_pooler: bool = True) -> "PreTrainedModel":
-    """A pretrained encoder, in float32.
+    """Return a pretrained encoder, in float32.
 
     Args:
         name_or_path: folder or hub name.
-        random_pooler: whether to keep a pooler that came without weights.
+        random_pooler: whether to keep a pooler whose weights are missing.
 
     Raises:
-        ValueError: there is none, or its weights are incomplete.
+        ValueError: it is not found, or its weights are incomplete.
     """
     from transformers import AutoModel
 
@@ -40,16 +40,16 @@ def load_encoder(name_or_path: str, *, random_pooler: bool = True) -> "PreTraine
 
 
 def load_masked_lm(name_or_path: str) -> tuple["PreTrainedModel", bool]:
-    """A pretrained encoder under a head that proposes words, in float32.
+    """Return a pretrained encoder under a head that proposes words, in float32.
 
     Args:
         name_or_path: folder or hub name.
 
     Returns:
-        The model, and whether its head came with it; else that has random weights.
+        The model, and whether the weights of its head were found; otherwise they are random.
 
     Raises:
-        ValueError: there is none, or the encoder's weights are incomplete.
+        ValueError: it is not found, or the encoder's weights are incomplete.
     """
     from transformers import AutoModelForMaskedLM
 
@@ -71,7 +71,7 @@ def _check_complete(name_or_path: str, missing: Sequence[str]) -> None:
 
 
 def check_backbone(name_or_path: str) -> None:
-    """Raise ValueError for a file, and for a path of a folder that is absent."""
+    """Raise ValueError for a file, and for the path of a missing folder."""
     path = Path(name_or_path)
     if path.is_file():
         msg = (
@@ -79,7 +79,7 @@ def check_backbone(name_or_path: str) -> None:
             "pre-training writes a folder, runs/NAME/backbone"
         )
         raise ValueError(msg)
-    # Names on the hub have at most one stroke.
+    # Names on the hub have at most one slash.
     only_folder = path.is_absolute() or len(path.parts) > 2 or ".." in path.parts
     if (only_folder or name_or_path.startswith(("./", "~"))) and not path.is_dir():
         home = " (~ is left as it is: write the whole path)" * name_or_path.startswith("~")
@@ -95,15 +95,15 @@ def _load(kind: Any, name_or_path: str) -> tuple["PreTrainedModel", list[str]]:
     check_backbone(name_or_path)
     try:
         with quiet():
-            # Said, not left open: where it is open, transformers asks at the terminal.
+            # Explicit `trust_remote_code`: with its default, transformers asks at the terminal.
             model, report = kind.from_pretrained(
                 name_or_path,
                 dtype=torch.float32,
                 trust_remote_code=False,
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # said below, in one line
+                ignore_mismatched_sizes=True,  # reported below, in one line
             )
-    # Files that anyone may have written lead it to exceptions of any kind.
+    # Foreign files lead the library to exceptions of any kind.
     except Exception as error:
         where = "folder" if Path(name_or_path).is_dir() else "folder or hub name"
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -115,10 +115,10 @@ def _load(kind: Any, name_or_path: str) -> tuple["PreTrainedModel", list[str]]:
         raise ValueError(msg) from error
     check_reads_text(model)
     if report["mismatched_keys"]:
-        name, found, wanted = min(report["mismatched_keys"], key=str)
+        name, stored, declared = min(report["mismatched_keys"], key=str)
         msg = (
             f"got backbone {name_or_path!r}, whose weights have other shapes than its config.json "
-            f"says ({name}: {tuple(found)} and {tuple(wanted)}, among others), expected the two "
+            f"says ({name}: {tuple(stored)} and {tuple(declared)}, among others), expected the two "
             "files of one model"
         )
         raise ValueError(msg)
@@ -126,7 +126,7 @@ def _load(kind: Any, name_or_path: str) -> tuple["PreTrainedModel", list[str]]:
 
 
 def pooler_of(encoder: "PreTrainedModel") -> nn.Linear | None:
-    """The dense layer of an encoder's pooler, if it is one as BERT's: d x d, under tanh."""
+    """Return the dense layer of an encoder's pooler if it is like BERT's: d x d, then tanh."""
     pooler = getattr(encoder, "pooler", None)
     dense = getattr(pooler, "dense", pooler)
     # ALBERT's pooler is the dense layer alone, and the encoder has the activation.
@@ -145,7 +145,7 @@ def drop_pooler(encoder: "PreTrainedModel") -> None:
 
 
 def save_model(model: "PreTrainedModel", folder: Path) -> None:
-    """Write config.json and model.safetensors into a folder, readable like any other file."""
+    """Write config.json and model.safetensors into a folder, readable for all users."""
     with quiet():
         model.save_pretrained(folder)
     for path in folder.iterdir():
@@ -174,7 +174,7 @@ def check_fits(encoder: "PreTrainedModel", vocab_size: int, max_length: int) -> 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences warnings and bars of `transformers` inside the context."""
+    """Silence warnings and progress bars of `transformers` inside the context."""
     from transformers.utils import logging
 
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -13,9 +13,9 @@ class LSTMClassifier(nn.Module):
     """Layers of bidirectional LSTM, the last state of both directions, linear head.
 
     The head reads `[forward state at the last real token, backward state at the first token]` of
-    the last layer: each of the two has seen the whole text. The output at the last token alone
-    would not do: there, the backward direction has read one token. Only real tokens are given to
-    the LSTM (packed), in their order, so padding plays no part wherever it stands.
+    the last layer: both have seen the whole text. At the last token, the backward direction would
+    have read one token only. The LSTM reads real tokens only (packed), so padding has no effect at
+    any position.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class LSTMClassifier(nn.Module):
         dropout: float = 0.0,
         single_logit: bool = False,
     ) -> None:
-        """Builds the layers.
+        """Build the layers.
 
         Args:
             width: of a token.
@@ -45,7 +45,7 @@ class LSTMClassifier(nn.Module):
         if depth < 1:
             msg = f"got depth={depth} for an LSTM, expected at least 1"
             raise ValueError(msg)
-        # One layer each, and not one module of all, so that each layer's outputs can be seen.
+        # One module for each layer: a single `nn.LSTM` would hide the outputs of lower layers.
         self.layers = nn.ModuleList(
             nn.LSTM(2 * hidden if layer else width, hidden, batch_first=True, bidirectional=True)
             for layer in range(depth)
@@ -73,31 +73,31 @@ class LSTMClassifier(nn.Module):
         return logits
 
     def _run(self, x: Tensor, mask: Tensor, order: Tensor) -> list[tuple[PackedSequence, Tensor]]:
-        """The packed outputs of each layer, and its `[B, 2 * hidden]` last states."""
+        """Return the packed outputs of each layer, and its `[B, 2 * hidden]` last states."""
         x = x.gather(1, order.unsqueeze(-1).expand_as(x))
         on_cpu = x.device.type == "cpu"
         if on_cpu:
             x = x.to(next(self.layers.parameters()).dtype)
         lengths = mask.sum(dim=1).cpu()
         packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        found = []
-        # On some processors, oneDNN has no LSTM for the bfloat16 of autocast.
+        outputs = []
+        # On some processors, oneDNN has no bfloat16 LSTM for autocast.
         full = torch.autocast("cpu", enabled=False) if on_cpu else nullcontext()
         with full, self._differentiable(x):
             for number, layer in enumerate(self.layers):
                 if number:
                     packed = packed._replace(data=self.dropout(packed.data))
                 packed, (state, _) = layer(packed)
-                found.append((packed, state.transpose(0, 1).flatten(1)))
-        return found
+                outputs.append((packed, state.transpose(0, 1).flatten(1)))
+        return outputs
 
     def _differentiable(self, x: Tensor) -> AbstractContextManager[None]:
-        """Without cuDNN where it has no gradient: in evaluation mode, where attacks need one."""
+        """Switch cuDNN off in evaluation mode, where it has no gradient, which attacks need."""
         if not x.is_cuda or self.training or not torch.is_grad_enabled():
             return nullcontext()
         return torch.backends.cudnn.flags(enabled=False)
 
 
 def _real_first(mask: Tensor) -> Tensor:
-    """`[B, N]`: the places of the real tokens in their order, then those of padding."""
+    """`[B, N]`: the positions of the real tokens in their order, then those of padding."""
     return (~mask).long().argsort(dim=1, stable=True)

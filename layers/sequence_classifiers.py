@@ -1,4 +1,4 @@
-"""Our classifiers as the sequence classifiers of `transformers`, where the two are the same map."""
+"""Converts our classifiers to equivalent sequence classifiers of `transformers`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 def sequence_classifier(
     network: BackboneClassifier, class_names: Sequence[str], *, pad_id: int
 ) -> "PreTrainedModel | None":
-    """Returns a classifier of `transformers` with the same weights.
+    """Return a classifier of `transformers` with the same weights.
 
     BERT, RoBERTa and ALBERT have the head of ours: the first token, a dense layer, tanh, dropout, a
     projection. DistilBERT and DeBERTa have another activation.
 
     Args:
         network: a trained classifier of texts.
-        class_names: names of the classes, in the order of the logits; none of a regression.
+        class_names: names of the classes, in the order of the logits; empty for a regression.
         pad_id: id of padding.
 
     Returns:
@@ -53,9 +53,9 @@ def sequence_classifier(
     return model
 
 
+# Names of the dense layer and of the projection, by the type of the model.
 _HEADS = {
     "bert": ("bert.pooler.dense", "classifier"),
     "roberta": ("classifier.dense", "classifier.out_proj"),
     "albert": ("albert.pooler", "classifier"),
 }
-"""Places of the dense layer and of the projection, by the type of the model."""

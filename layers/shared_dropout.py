@@ -1,4 +1,4 @@
-"""Shares dropout, and results that are the same, between two passes over a batch."""
+"""Shares dropout, and equal intermediate results, between two passes over a batch."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,9 +12,8 @@ from torch.nn import functional
 class DropoutTape:
     """The dropout of one pass, for another pass over the same batch.
 
-    Random numbers are drawn once. On a CPU, where drawing them takes a sixth of a training step,
-    the second pass is that much faster than the first. Layers before the cause by which the passes
-    differ (`SharedLinear`) are computed once as well.
+    Random numbers are drawn once; on a CPU, drawing them takes a sixth of a training step. Layers
+    whose input is the same in both passes (`SharedLinear`) are computed once as well.
     """
 
     def __init__(self) -> None:
@@ -24,18 +23,18 @@ class DropoutTape:
         self._next = self._next_result = 0
 
     def __deepcopy__(self, memo: object) -> "DropoutTape":
-        return DropoutTape()  # of another module, for passes of its own
+        return DropoutTape()  # the copied module has its own passes
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Keep what is dropped, until the next recording or `clear`."""
+        """Record the dropout of a pass, until the next recording or `clear`."""
         self.clear()
         with self._in("record"):
             yield
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
-        """Drop what was dropped in the recording, in the same order."""
+        """Repeat the recorded dropout, in the same order."""
         self._next = self._next_result = 0
         with self._in("replay"):
             yield
@@ -53,65 +52,65 @@ class DropoutTape:
         self._factors, self._results = [], []
 
     def result(self, shape: tuple[int, ...], compute: Callable[[], Tensor]) -> Tensor:
-        """Return the value that both passes share; computed anew outside of them.
+        """Return the value that both passes share; outside of them it is always computed.
 
         Args:
-            shape: that it has.
-            compute: makes it.
+            shape: its shape.
+            compute: computes it.
 
         Raises:
             RuntimeError: replaying, another pass than the recorded one.
         """
         if self.mode != "replay":
-            made = compute()
+            computed = compute()
             if self.mode == "record":
-                self._results.append(made)
-            return made
-        place, self._next_result = self._next_result, self._next_result + 1
-        known = self._results[place] if place < len(self._results) else None
-        if known is None or known.shape != shape:
-            found = None if known is None else tuple(known.shape)
-            msg = f"got a layer of {shape} where {found} was recorded, expected the same batch"
+                self._results.append(computed)
+            return computed
+        index, self._next_result = self._next_result, self._next_result + 1
+        recorded = self._results[index] if index < len(self._results) else None
+        if recorded is None or recorded.shape != shape:
+            size = None if recorded is None else tuple(recorded.shape)
+            msg = f"got a layer of {shape} where {size} was recorded, expected the same batch"
             raise RuntimeError(msg)
-        return known
+        return recorded
 
     def factors(self, like: Tensor, rate: float) -> Tensor:
         """Return the factors of dropout: 0, or 1 / (1 - rate).
 
         Args:
-            like: of the shape, type and device that are wanted.
+            like: has the shape, type and device of the result.
             rate: more than 0.
 
         Raises:
             RuntimeError: replaying, another pass than the recorded one.
         """
         if self.mode == "replay":
-            known = self._factors[self._next] if self._next < len(self._factors) else None
-            if known is None or known.shape != like.shape:
-                found = None if known is None else tuple(known.shape)
+            recorded = self._factors[self._next] if self._next < len(self._factors) else None
+            if recorded is None or recorded.shape != like.shape:
+                size = None if recorded is None else tuple(recorded.shape)
                 msg = (
-                    f"got a dropout of {tuple(like.shape)} where {found} was recorded, expected "
+                    f"got a dropout of {tuple(like.shape)} where {size} was recorded, expected "
                     "two passes over the same batch"
                 )
                 raise RuntimeError(msg)
             self._next += 1
-            return known.to(like.dtype)
-        drawn = _drawn(like, rate)
+            return recorded.to(like.dtype)
+        drawn = _draw(like, rate)
         if self.mode == "record":
             self._factors.append(drawn)
         return drawn
 
 
-def _drawn(like: Tensor, rate: float) -> Tensor:
-    """The random numbers that a plain dropout of this shape would draw, as factors."""
+def _draw(like: Tensor, rate: float) -> Tensor:
+    """Draw the factors of a plain dropout of this shape, with the same random numbers."""
     if like.device.type == "cpu" and rate < 1:
-        # As torch does there; its own function, given ones, goes over them twice more.
+        # Torch's own steps; its function, called with ones, would need two more passes over them.
         return torch.empty_like(like, requires_grad=False).bernoulli_(1 - rate).div_(1 - rate)
     return functional.dropout(torch.ones_like(like, requires_grad=False), rate)
 
 
 class SharedDropout(nn.Dropout):
-    """A dropout layer that asks a tape; without recording or replay, like any other.
+    """A dropout layer that uses a tape; without recording or replay, an ordinary one.
 
     Args:
         rate: share of the numbers that are dropped while training.
@@ -133,8 +132,8 @@ class SharedLinear(nn.Linear):
     """A linear map whose input is the same in both passes.
 
     Args:
-        linear: whose weights it takes over.
-        tape: tape of random numbers, see `DropoutTape`.
+        linear: the map whose weights it uses.
+        tape: see `DropoutTape`.
     """
 
     def __init__(self, linear: nn.Linear, tape: DropoutTape) -> None:
@@ -150,7 +149,7 @@ class SharedLinear(nn.Linear):
 
 
 def share_dropout(network: nn.Module, tape: DropoutTape) -> None:
-    """Let all dropout layers within a network ask a tape; weights and their names stay."""
+    """Replace all dropout layers of a network by layers that use a tape."""
     for name, module in list(network.named_modules()):
         if type(module) is nn.Dropout:
             shared = SharedDropout(module.p, tape).train(module.training)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class SingleLogit(nn.Module):
-    """A linear map to one number z, given out as the logits (0, z) of two classes.
+    """A linear map to one number z, returned as the logits (0, z) of two classes.
 
     Their softmax is (1 - sigmoid(z), sigmoid(z)), so the cross-entropy of the two logits is the
     binary cross-entropy of z.
@@ -23,7 +23,7 @@ class SingleLogit(nn.Module):
 
 
 def logit_head(width: int, num_classes: int, *, single: bool = False) -> nn.Module:
-    """Returns a head `[B, width]` to `[B, C]`.
+    """Return a head `[B, width]` to `[B, C]`.
 
     Args:
         width: of the pooled text.

@@ -22,10 +22,10 @@ class TransformerLayers:
     Attributes:
         feedforward: number of features between the two maps of the feed-forward part; null: 4 *
             width.
-        norm: LayerNorm. pre: before each part, and one behind the last layer; post: after each sum,
+        norm: LayerNorm. pre: before each part, and one after the last layer; post: after each sum,
             as in Vaswani et al., 2017.
         activation: activation of the feed-forward part; relu is that of Vaswani et al.
-        mean_norm: LayerNorm without its division, as `certify --bound propagation` needs it.
+        mean_norm: LayerNorm without its division, required by `certify --bound propagation`.
     """
 
     feedforward: int | None = None
@@ -34,7 +34,7 @@ class TransformerLayers:
     mean_norm: bool = False
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         check_range({"layers.feedforward": self.feedforward}, least=1)
         check_choice("layers.norm", self.norm, get_args(Norm))
         check_choice("layers.activation", self.activation, get_args(FeedForwardActivation))
@@ -68,7 +68,7 @@ class TransformerBlock(nn.Module):
         dropout: float,
         layers: TransformerLayers = TransformerLayers(),
     ) -> None:
-        """Builds the layers.
+        """Build the layers.
 
         Args:
             width: of a token.
@@ -91,13 +91,13 @@ class TransformerBlock(nn.Module):
         out: Tensor
         if self.post:
             x = self.attention_norm(x + self.dropout(self.attention(x, mask)))
-            out = self.feedforward_norm(x + self._fed_forward(x))
+            out = self.feedforward_norm(x + self._feed_forward(x))
             return out
         x = x + self.dropout(self.attention(self.attention_norm(x), mask))
-        out = x + self._fed_forward(self.feedforward_norm(x))
+        out = x + self._feed_forward(self.feedforward_norm(x))
         return out
 
-    def _fed_forward(self, x: Tensor) -> Tensor:
+    def _feed_forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.dropout(self.outer(self.activation(self.inner(x))))
         return out
 
@@ -119,7 +119,7 @@ class TransformerClassifier(nn.Module):
         layers: TransformerLayers = TransformerLayers(),
         single_logit: bool = False,
     ) -> None:
-        """Builds the layers; a ValueError says which sizes do not go together.
+        """Build the layers.
 
         Args:
             width: of a token.
@@ -129,17 +129,20 @@ class TransformerClassifier(nn.Module):
             dropout: everywhere, while training.
             pooling: input of the head, the mean of the real tokens or the first one.
             attention: settings of the self-attention of all layers.
-            max_length: the longest text in tokens; some mechanisms have a table of places.
+            max_length: the longest text in tokens; some mechanisms have a table of positions.
             layers: the other settings of all layers.
             single_logit: see `logit_head`.
+
+        Raises:
+            ValueError: sizes that do not fit each other.
         """
         super().__init__()
         first = Layer(width=width, heads=heads, dropout=dropout, length=max_length, early=True)
-        places = [replace(first, early=number < depth // 2) for number in range(depth)]
-        mechanisms = (build_attention(attention, place) for place in places)
-        self.blocks = nn.ModuleList(
-            TransformerBlock(width, one, dropout=dropout, layers=layers) for one in mechanisms
-        )
+        self.blocks = nn.ModuleList()
+        for number in range(depth):
+            mechanism = build_attention(attention, replace(first, early=number < depth // 2))
+            self.blocks.append(TransformerBlock(width, mechanism, dropout=dropout, layers=layers))
+        # A pre-norm block does not normalise its output, so the last one needs a norm.
         norm = CentringNorm if layers.mean_norm else nn.LayerNorm
         self.norm = norm(width) if layers.norm == "pre" else nn.Identity()
         self.head = logit_head(width, num_classes, single=single_logit)

@@ -12,20 +12,20 @@ from layers.weight_names import check_projectable
 UnitaryMethod = Literal["qr", "polar"]
 METHODS: tuple[UnitaryMethod, ...] = ("qr", "polar")
 
+# Bytes of one stack of matrices, of which three are alive at most; on a CPU, for its cache.
 _SCRATCH, _SCRATCH_ON_CPU = 2**28, 2**24
-"""Bytes of one stack of matrices, of which three are alive at most; on a CPU, for its cache."""
+# Columns that are made orthonormal at a time: as few as keep matrix products at full speed.
 _PANEL = 96
-"""Columns that are made orthonormal at a time: as few as keep matrix products at full speed."""
+# ‖R - I‖_F below which the condition number is at most 3, and no digits are lost.
 _NEAR = 0.5
-"""‖R - I‖_F below which the condition number is at most 3, and no digits are lost."""
+# The same for a second round: the first has lost no more than a second one restores.
 _ROUND = 1e-3
-"""The same for a second round: the first has lost no more than a second one restores."""
+# Steps of Newton-Schulz: five lead from `_NEAR` to rounding.
 _STEPS = 8
-"""Steps of Newton-Schulz: five lead from `_NEAR` to rounding."""
 
 
 def unitary_factor(stack: Tensor, method: UnitaryMethod = "qr") -> tuple[Tensor, Tensor]:
-    """The orthogonal factor of each matrix of a stack, and how orthogonal it is.
+    """Return the orthogonal factor of each matrix of a stack, and how orthogonal it is.
 
     `qr`: Q diag(sign diag R) of W = Q R (Chang and Wang, "Unitary Multi-Margin BERT", eqs. 3-6),
     which is the Q whose R has a positive diagonal. It is found by Cholesky factorisations, panel by
@@ -36,8 +36,8 @@ def unitary_factor(stack: Tensor, method: UnitaryMethod = "qr") -> tuple[Tensor,
     `polar`: the nearest one, W (WᵀW)^(-1/2), by Newton-Schulz iteration or singular vectors.
 
     Args:
-        stack: `[M, d, d]`, float32 or float64, any values; left as it is.
-        method: which factor.
+        stack: `[M, d, d]`, float32 or float64, any values; not changed.
+        method: `qr` or `polar`.
 
     Returns:
         The factors `[M, d, d]` and the largest entry of |QᵀQ - I| of each, `[M]`.
@@ -59,7 +59,7 @@ def project_(
     Args:
         weights: `[d, d]` each, float32 or float64; sizes may differ.
         method: see `unitary_factor`.
-        share: how far to go from the matrix (0) to the factor (1), on the straight line.
+        share: weight of the factor in the mean of the matrix (0) and its factor (1).
 
     Raises:
         ValueError: a matrix that is not square, in reduced precision or not finite; another method.
@@ -78,20 +78,20 @@ def project_(
 
 @torch.no_grad()
 def unitary_residual(weights: Sequence[Tensor] | Tensor) -> Tensor:
-    """The largest entry of |WᵀW - I| of each square matrix, `[M]`."""
-    found: dict[int, Tensor] = {}
+    """Return the largest entry of |WᵀW - I| of each square matrix, `[M]`."""
+    residuals: dict[int, Tensor] = {}
     for rows in _chunks(weights):
         with exact_products(weights[rows[0]]):
             deviation = _deviation(torch.stack([weights[i] for i in rows]))
-        found.update(zip(rows, deviation.abs().amax(dim=(1, 2)).float(), strict=True))
-    return torch.stack([found[i] for i in range(len(weights))])
+        residuals.update(zip(rows, deviation.abs().amax(dim=(1, 2)).float(), strict=True))
+    return torch.stack([residuals[i] for i in range(len(weights))])
 
 
 @contextmanager
 def exact_products(like: Tensor) -> Iterator[None]:
-    """Products of float32 in float32, whatever is allowed elsewhere: TF32 keeps three digits."""
-    # By device: the setting for all of them cannot be read where these have been used.
-    cpu: Any = torch.backends.mkldnn  # whose `matmul` is made at run time
+    """Compute products of float32 in float32, even where TF32, with its three digits, is on."""
+    # By device: torch refuses to read the global setting once a device has its own.
+    cpu: Any = torch.backends.mkldnn  # its `matmul` exists at run time only
     devices: list[Any] = [torch.backends.cuda.matmul, cpu.matmul]
     before = [device.fp32_precision for device in devices]
     try:
@@ -125,9 +125,10 @@ def _deviation(stack: Tensor) -> Tensor:
 
 def _qr(matrices: Sequence[Tensor]) -> Tensor:
     factor = torch.stack(list(matrices))
-    far = (~(_panels(factor) < _NEAR)).nonzero().flatten()  # so that NaN is far, too
+    far = (~(_panels(factor) < _NEAR)).nonzero().flatten()  # negated, so that NaN is far as well
     if len(far):
         _check_finite(matrices)
+        # A second round restores the digits that the first has lost, unless it was too far.
         again = factor[far]
         rounding = _panels(again)
         factor[far] = again
@@ -137,12 +138,10 @@ def _qr(matrices: Sequence[Tensor]) -> Tensor:
 
 
 def _panels(stack: Tensor) -> Tensor:
-    """Make the columns of each matrix orthonormal, in place; returns ‖R - I‖_F, `[M]`.
-
-    Block Gram-Schmidt with a Cholesky factorisation in each panel. In exact arithmetic this is the
-    Cholesky factorisation of WᵀW, in half the time of one at once: nearly all of it is products of
-    matrices, and the lower half of WᵀW is never made.
-    """
+    """Make the columns of each matrix orthonormal, in place; return ‖R - I‖_F, `[M]`."""
+    # Block Gram-Schmidt with a Cholesky factorisation in each panel. In exact arithmetic this is
+    # the Cholesky factorisation of WᵀW, in half the time: most of it is products of matrices, and
+    # the lower half of WᵀW is not computed.
     size = stack.shape[-1]
     eye = torch.eye(min(size, _PANEL), dtype=stack.dtype, device=stack.device)
     squares = stack.new_zeros(len(stack))
@@ -161,14 +160,14 @@ def _panels(stack: Tensor) -> Tensor:
 
 
 def _householder(matrix: Tensor) -> Tensor:
-    # In float64, because the factor of an ill-conditioned matrix magnifies rounding.
+    # In float64, as the factor of an ill-conditioned matrix amplifies rounding.
     q, r = torch.linalg.qr(matrix.double())
     factor: Tensor = q * torch.where(r.diagonal() < 0, -1.0, 1.0)
     return factor.to(matrix.dtype)
 
 
 def _check_finite(matrices: Sequence[Tensor]) -> None:
-    # Looked at on the slow paths alone, where such matrices end: the fast one never waits for it.
+    # Called on the slow paths only, where such matrices end: the fast path never waits for it.
     if not all(bool(torch.isfinite(matrix).all()) for matrix in matrices):
         msg = (
             "got weights that are infinite or not numbers, expected finite ones: the step before "
@@ -186,8 +185,8 @@ def _polar(matrices: Sequence[Tensor]) -> Tensor:
             size = float(torch.linalg.matrix_norm(deviation))
             if not size < _NEAR:  # the iteration would be slow, or would not converge
                 _check_finite([matrix])
-                left, _, right = torch.linalg.svd(matrix.double())
-                x.copy_(left @ right)
+                u, _, vh = torch.linalg.svd(matrix.double())
+                x.copy_(u @ vh)
                 break
             x.baddbmm_(x.clone(), deviation, alpha=-0.5)
             if size < torch.finfo(x.dtype).eps ** 0.5:  # squared by this step

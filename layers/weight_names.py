@@ -1,4 +1,4 @@
-"""Chooses the weights of a module that are to be unitary, by name, and checks them."""
+"""Selects the weights of a module that should be unitary, by name, and checks them."""
 
 import re
 from collections.abc import Sequence
@@ -21,20 +21,20 @@ of its weights only those of the attention output are here.
 def unitary_weights(
     module: nn.Module, patterns: Sequence[str] | None = None
 ) -> dict[str, nn.Parameter]:
-    """The trainable parameters that are to be unitary, by name.
+    """Return the trainable parameters that should be unitary, by name.
 
     Args:
-        module: looked through with all that is in it.
+        module: searched with all its submodules.
         patterns: regular expressions, found anywhere in a parameter's name; None for the query,
             key, value and attention-output weights of the encoders of `transformers`.
 
     Raises:
-        ValueError: a pattern that fits no parameter, or one that is no square matrix.
+        ValueError: a pattern matches no parameter, or one that is not a square matrix.
     """
     trainable = {n: p for n, p in module.named_parameters() if p.requires_grad}
     square = [n for n, p in trainable.items() if p.ndim == 2 and p.shape[0] == p.shape[1]]
     listing = ", ".join(square) or "none"
-    found: set[str] = set()
+    matches: set[str] = set()
     if patterns is not None and not patterns:
         msg = f"got no pattern, expected some that fit square weights: {listing}; or null"
         raise ValueError(msg)
@@ -50,21 +50,21 @@ def unitary_weights(
                 f"some of the square ones: {listing}"
             )
             raise ValueError(msg)
-        found |= names
-    if not found:
+        matches |= names
+    if not matches:
         msg = (
             f"got {type(module).__name__} without attention weights of known names, expected "
             f"patterns for some of its square weights: {listing}"
         )
         raise ValueError(msg)
     for name, parameter in trainable.items():
-        if name in found and name not in square:
+        if name in matches and name not in square:
             msg = (
                 f"got {name} of shape {tuple(parameter.shape)} among the weights to be "
                 f"unitary, expected square matrices: choose among {listing}"
             )
             raise ValueError(msg)
-    return {name: parameter for name, parameter in trainable.items() if name in found}
+    return {name: parameter for name, parameter in trainable.items() if name in matches}
 
 
 def check_projectable(weights: Sequence[Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""A feed-forward net over each window of words, in arithmetic that no order of sums can change."""
+"""A feed-forward net over each window of words, with sums that do not depend on their order."""
 
 from dataclasses import dataclass
 
@@ -23,16 +23,16 @@ class WindowNetSettings:
     """The net over windows.
 
     Attributes:
-        hidden: hidden units of the net over each window, which stands in the place of the tables
-            of n-grams; 0 for those tables.
-        width: numbers of the vector of a word that the net reads.
+        hidden: hidden units of the net over each window, which replaces the tables of n-grams; 0
+            for those tables.
+        width: width of the word vectors that the net reads.
     """
 
     hidden: int = 0
     width: int = 24
 
     def __post_init__(self) -> None:
-        """Checks the settings.
+        """Check the settings.
 
         Raises:
             ValueError: a number out of its range.
@@ -42,7 +42,7 @@ class WindowNetSettings:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         return {} if self.hidden else {"width": "net.hidden=0"}
 
 
@@ -50,9 +50,9 @@ class WindowNet(nn.Module):
     """Scores of windows of words: a vector for each word, one hidden layer of ReLU, one output.
 
     The first layer is linear in the vectors of the words, so it is a sum over the window of entries
-    of one table for each place. Those tables are computed once, and rounded in evaluation mode.
+    of one table for each position. Those tables are computed once, and rounded in evaluation mode.
 
-    Padding and unknown words have zeros in all tables. A window of them alone scores 0.
+    Padding and unknown words have zeros in all tables. A window of only these scores 0.
 
     Args:
         size: number of words.
@@ -60,7 +60,7 @@ class WindowNet(nn.Module):
         window: words of a window.
         settings: of the net.
         vectors: width of fixed word vectors, a linear function of which is the vector of a word;
-            0: words have vectors of their own.
+            0: words have their own vectors.
         specials: number of words with zeros.
     """
 
@@ -84,17 +84,17 @@ class WindowNet(nn.Module):
         self.second = nn.Parameter(torch.randn(hidden, classes) * 0.3 * hidden**-0.5)
 
     def tables(self, vectors: Tensor | None) -> Tensor:
-        """`[w, V, H]`: what each word adds to the hidden units at each place of a window.
+        """`[w, V, H]`: the summand of each word in the hidden units at each position of a window.
 
         Args:
-            vectors: `[V, d]` fixed word vectors, if it was made for some.
+            vectors: `[V, d]` fixed word vectors, if the net was made for some.
         """
         words = self.words if vectors is None else vectors @ self.words
-        found = words @ self.first
-        # The bias belongs to the last word, so that unknown words alone have no score.
-        found = torch.cat([found[:-1], found[-1:] + self.bias])
-        known = torch.arange(words.shape[0], device=words.device) >= self.specials
-        return self._final(found * known.unsqueeze(1))
+        tables = words @ self.first
+        # The bias belongs to the last word, so that windows of only unknown words score 0.
+        tables = torch.cat([tables[:-1], tables[-1:] + self.bias])
+        ordinary = torch.arange(words.shape[0], device=words.device) >= self.specials
+        return self._final(tables * ordinary.unsqueeze(1))
 
     def output(self) -> Tensor:
         """`[H, C]`: weights of the hidden units; float64 and rounded in evaluation mode."""
@@ -108,8 +108,8 @@ class WindowNet(nn.Module):
     def forward(self, tables: Tensor, ids: Tensor) -> Tensor:
         """`[B, N]` ids to `[B, N, C]`: the score of the window that ends at each word."""
         hidden = sum(
-            _moved(nn.functional.embedding(ids, table), len(tables) - 1 - place)
-            for place, table in enumerate(tables)
+            _shift(nn.functional.embedding(ids, table), len(tables) - 1 - i)
+            for i, table in enumerate(tables)
         )
         assert isinstance(hidden, Tensor)  # a window has a word
         return (hidden.relu() @ self.output()) * (ids != 0).unsqueeze(-1)
@@ -117,13 +117,13 @@ class WindowNet(nn.Module):
     def of_windows(self, tables: Tensor, windows: Tensor) -> Tensor:
         """`[M, w]` ids of windows, each once, to `[M, C]` scores."""
         output = self.output()
-        found = [windows.new_zeros(0, output.shape[1]).to(output)]
+        scores = [windows.new_zeros(0, output.shape[1]).to(output)]
         for some in torch.split(windows, AT_ONCE):
             hidden = tables[0][some[:, 0]]
-            for place in range(1, len(tables)):
-                hidden = hidden + tables[place][some[:, place]]
-            found.append((hidden.relu_() @ output) * (some[:, -1:] != 0))
-        return torch.cat(found)
+            for i in range(1, len(tables)):
+                hidden = hidden + tables[i][some[:, i]]
+            scores.append((hidden.relu_() @ output) * (some[:, -1:] != 0))
+        return torch.cat(scores)
 
     def least(self, tables: Tensor, candidates: Tensor, direction: Tensor) -> Tensor:
         """`[B, N, J]` lower bounds on directions of scores, by intervals around the hidden units.
@@ -134,19 +134,18 @@ class WindowNet(nn.Module):
             direction: `[B, J, C]`.
         """
         lower, upper = tables.new_zeros(1), tables.new_zeros(1)
-        for place, table in enumerate(tables):
-            # `[B, N, S, H]`
-            found = nn.functional.embedding(candidates, table)
-            behind = len(tables) - 1 - place
-            lower = lower + _moved(found.amin(dim=2), behind)
-            upper = upper + _moved(found.amax(dim=2), behind)
+        for i, table in enumerate(tables):
+            entries = nn.functional.embedding(candidates, table)  # [B, N, S, H]
+            steps = len(tables) - 1 - i
+            lower = lower + _shift(entries.amin(dim=2), steps)
+            upper = upper + _shift(entries.amax(dim=2), steps)
         weights = (direction @ self.output().T).transpose(1, 2)
         bounds = lower.relu() @ weights.clamp_min(0.0) + upper.relu() @ weights.clamp_max(0.0)
         return bounds * (candidates[..., :1] != 0)
 
     @torch.no_grad()
     def check(self, tables: Tensor) -> float:
-        """Returns a bound on the absolute value of a score, for a net in evaluation mode.
+        """Return a bound on the absolute value of a score, for a net in evaluation mode.
 
         Args:
             tables: of `tables`.
@@ -155,7 +154,7 @@ class WindowNet(nn.Module):
             ValueError: weights too large for exact sums.
         """
         output = self.output()
-        # One maximum over both: torch's keeps a nan, Python's may lose it.
+        # torch's maximum keeps a NaN, Python's may lose it.
         steepest = float(torch.stack([tables.abs().amax(), output.abs().amax()]).amax())
         if not steepest <= STEEPEST:
             msg = (
@@ -163,12 +162,13 @@ class WindowNet(nn.Module):
                 f"{STEEPEST:g}, and finite ones: train anew"
             )
             raise ValueError(msg)
+        # Greatest hidden units of any window, times the absolute output weights.
         highest = tables.amax(dim=1).clamp_min(0.0).sum(dim=0)
         return float((highest @ output.abs()).amax())
 
 
-def _moved(found: Tensor, places: int) -> Tensor:
-    """`[B, N, H]`: entries of a word put so many places behind it; zeros in front."""
-    if not places:
-        return found
-    return nn.functional.pad(found, (0, 0, places, 0))[:, : found.shape[1]]
+def _shift(entries: Tensor, steps: int) -> Tensor:
+    """`[B, N, H]`: entries shifted to later words by some steps, with zeros in front."""
+    if not steps:
+        return entries
+    return nn.functional.pad(entries, (0, 0, steps, 0))[:, : entries.shape[1]]

@@ -18,8 +18,8 @@ from lit_modules.fine_tuning import FineTuning
 from lit_modules.lips_lev import LipsLev
 from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
-from lit_modules.shared.attention_masking import Masking
-from lit_modules.shared.encoder_source import Encoder
+from lit_modules.shared.attention_masking import MaskingSettings
+from lit_modules.shared.encoder_source import EncoderSettings
 from lit_modules.shared.generation import Generation
 from lit_modules.shared.multi_margin import MarginObjective
 from lit_modules.shared.optimisation import Optimisation
@@ -45,13 +45,13 @@ __all__ = [
     "Adversary",
     "CharacterLM",
     "CheckpointError",
-    "Encoder",
+    "EncoderSettings",
     "FineTuning",
     "Generation",
     "LipsLev",
     "MarginObjective",
     "MaskedLM",
-    "Masking",
+    "MaskingSettings",
     "Optimisation",
     "RadiusObjective",
     "TaskModule",

@@ -1,4 +1,4 @@
-"""Training against attacks: a loop around any classifier, with any adversary.
+"""Adversarial training of any classifier with any adversary.
 
 Sources and measurements are in docs/methods/adversarial.md.
 """
@@ -15,7 +15,13 @@ from typing_extensions import override
 from certify.raw_text import check_code, check_copy
 from certify.threats import TextCertifier, Threat
 from layers.noise import row_seeds, sample_seeds
-from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
+from lit_modules.adversaries import (
+    ADVERSARIES,
+    AdversarialLoss,
+    Adversary,
+    InnerProblem,
+    TextSample,
+)
 from lit_modules.checkpoints.reading import CheckpointError, check_fits, load
 from lit_modules.shared.averaged import AveragedWeights
 from lit_modules.shared.optimisation import OptimisationChanges
@@ -29,7 +35,7 @@ from text.run_seed import run_seed
 
 
 class AdversarialTraining(TaskModule, method=True):
-    """Trains a classifier against an adversary; answers as the classifier does.
+    """Trains a classifier against an adversary; its predictions are those of the classifier.
 
     It can be tested, attacked and certified like any classifier. Its checkpoints hold the
     classifier under `classifier.`.
@@ -46,7 +52,7 @@ class AdversarialTraining(TaskModule, method=True):
         init_from: str | None = None,
         optimisation: OptimisationChanges = OptimisationChanges(),
     ) -> None:
-        """Keeps the settings.
+        """Keep the settings.
 
         Args:
             adversary: the adversary: PGDAdversary, FGSMAdversary, FreeLB, SMART,
@@ -63,6 +69,7 @@ class AdversarialTraining(TaskModule, method=True):
             )
             raise ValueError(msg)
         super().__init__()
+        # Checkpoints store adversary and classifier by name and settings, not as objects.
         self.hparams.update(adversary=named(adversary, adversary.settings()), classifier=None)
         self.adversary, self.init_from, self.own = adversary, init_from, optimisation
         self.text_columns: Sequence[str] = ("text",)
@@ -78,14 +85,14 @@ class AdversarialTraining(TaskModule, method=True):
             self._read(init_from)
 
     def adopt(self, classifier: TaskModule) -> None:
-        """Takes the classifier that is to be trained.
+        """Set the classifier to train.
 
         Args:
             classifier: with or without weights.
 
         Raises:
-            ValueError: the adversary perturbs embeddings, and it has none; or it is trained on the
-                noise of a smoothed classifier.
+            ValueError: the adversary perturbs embeddings, and the classifier has none; or the
+                classifier is smoothed, and trains on random texts.
         """
         if isinstance(classifier, WordLevel) and classifier.smoothing.noise != "none":
             msg = (
@@ -108,21 +115,18 @@ class AdversarialTraining(TaskModule, method=True):
             classifier.trainer = self._trainer
 
     def _read(self, path: str) -> None:
-        """Reads the checkpoint `init_from`.
-
-        An error is stored and raised later: a run that is evaluated or resumed needs only its own
-        checkpoint.
-        """
+        """Read the checkpoint `init_from`."""
         try:
             self._origin = load(path).plain
         except CheckpointError as error:
+            # Raised later: an evaluated or resumed run needs only its own checkpoint.
             self._unreadable = error
             return
         name = type(self._origin).__name__
         if not hasattr(self, "classifier"):
             self.adopt(self._origin.train())
             self._origin = None
-            self.configure_model()  # the classifier has its weights: so has what goes with them
+            self.configure_model()  # the average of its weights, if needed
         elif type(self.classifier) is not type(self._origin):
             msg = (
                 f"got init_from {path}, a checkpoint of {name}, for a classifier "
@@ -134,6 +138,7 @@ class AdversarialTraining(TaskModule, method=True):
     @classmethod
     @override
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        # The inverse of `named`, for the adversary and the classifier.
         parts = dict(settings)
         if "init_from" in parts:
             msg = "a setting init_from, which no checkpoint of ours has: it would have a file read"
@@ -147,7 +152,7 @@ class AdversarialTraining(TaskModule, method=True):
         adversary = adversary_class(**rebuilt(adversary_class, outer["settings"]))
         return cls(classifier=classifier, adversary=adversary, **rebuilt(cls, parts))
 
-    # Texts
+    # Texts and classes
 
     @property
     def plain(self) -> TaskModule:
@@ -156,7 +161,7 @@ class AdversarialTraining(TaskModule, method=True):
     def attach_samples(
         self, samples: Callable[[], Mapping[int, TextSample]], text_columns: Sequence[str]
     ) -> None:
-        """Sets the reader of the training texts by id, and the names of the texts of a pair.
+        """Set the reader of the training texts by id, and the names of the texts of a pair.
 
         The texts are read on first use.
         """
@@ -168,7 +173,7 @@ class AdversarialTraining(TaskModule, method=True):
         """The training texts by sample id.
 
         Raises:
-            RuntimeError: there is no corpus with texts.
+            RuntimeError: no corpus has been attached.
         """
         if self._samples is None and self._read_samples is not None:
             self._samples = self._read_samples()
@@ -186,8 +191,8 @@ class AdversarialTraining(TaskModule, method=True):
         origin = self._origin or self.classifier
         if origin.tokenizer is not None:
             return origin.tokenizer
-        known = list(texts)
-        return self.classifier.build_tokenizer([*known, *self.adversary.more_texts(known)])
+        corpus = list(texts)
+        return self.classifier.build_tokenizer([*corpus, *self.adversary.more_texts(corpus)])
 
     def attach(
         self,
@@ -204,10 +209,10 @@ class AdversarialTraining(TaskModule, method=True):
                 f"{' or '.join(self.adversary.tasks)}, or another adversary (FreeLB, SMART)"
             )
             raise ValueError(msg)
-        for one in (self._origin, self.classifier):
-            if one is not None:
-                one.attach(tokenizer, class_names, pairs=pairs, task=task, synonyms=synonyms)
-                _, class_names = one.require_text()  # its own, where it knows them by others
+        for module in (self._origin, self.classifier):
+            if module is not None:
+                module.attach(tokenizer, class_names, pairs=pairs, task=task, synonyms=synonyms)
+                _, class_names = module.require_text()  # it may have other names for the classes
         super().attach(tokenizer, class_names, pairs=pairs, task=task, synonyms=synonyms)
 
     @property
@@ -215,6 +220,7 @@ class AdversarialTraining(TaskModule, method=True):
         return self.classifier.method
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        # The checkpoint of this run replaces that of `init_from`.
         self._origin = self._unreadable = None
         if not hasattr(self, "classifier"):
             stored = self.from_settings(
@@ -253,23 +259,25 @@ class AdversarialTraining(TaskModule, method=True):
                 self.init_from,
                 advice="give --model.classifier its settings, or leave it out",
             )
+            # After `check_fits`, which has a better message than torch's.
             self.classifier.load_state_dict(weights)
         if self.adversary.averages and not hasattr(self, "average"):
             self.average = AveragedWeights(self.classifier)
 
     def configure_callbacks(self) -> list[pl.Callback]:
-        """Returns the callbacks of the classifier, such as a projection of its weights."""
+        """Return the callbacks of the classifier, such as a projection of its weights."""
         if self._unreadable is not None:
             raise self._unreadable
         callbacks = self.classifier.configure_callbacks()
         return list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
 
     def lasting(self) -> dict[str, str]:
-        # `optimisation` is a group of this method, too, which changes that of the classifier.
+        # `optimisation` is also a group of this method, with changes to that of the classifier.
         settings = {
             name if name.startswith("optimisation.") else f"classifier.{name}": value
             for name, value in self.classifier.lasting().items()
         }
+        # A decay that changes after a tenth of the run needs the length of the run.
         early, *later = self.adversary.average_decay if self.adversary.averages else (0.0,)
         if any(decay != early for decay in later):
             settings["adversary.average_decay"] = str([*later, *later])
@@ -295,7 +303,7 @@ class AdversarialTraining(TaskModule, method=True):
 
     @property
     def no_certificate(self) -> str | None:
-        # Before it has its classifier, from a checkpoint, nothing is known.
+        # Without a classifier, which a checkpoint may bring, the reason is unknown.
         return self.classifier.no_certificate if hasattr(self, "classifier") else None
 
     def text_certifier(self, threat: Threat) -> TextCertifier:
@@ -303,12 +311,12 @@ class AdversarialTraining(TaskModule, method=True):
         return self.classifier.text_certifier(threat)
 
     def exact_copy(self) -> TaskModule:
-        """Returns a copy of the classifier."""
+        """Return a copy of the classifier."""
         self._check_reading()
         return self.classifier.exact_copy()
 
     def _check_reading(self) -> None:
-        """Refuses a model that reads texts otherwise than its classifier does."""
+        """Raise ValueError if this module reads texts differently from its classifier."""
         check_code(self, READ)
         check_copy(self, self.classifier, READ)
 
@@ -317,7 +325,7 @@ class AdversarialTraining(TaskModule, method=True):
 
     @property
     def own_objective(self) -> bool:
-        """That of the classifier: an evaluation runs no adversary."""
+        """The property of the classifier: an evaluation runs no adversary."""
         return self.classifier.own_objective
 
     @property
@@ -347,12 +355,13 @@ class AdversarialTraining(TaskModule, method=True):
     def on_train_epoch_start(self) -> None:
         self.adversary.start_epoch(self)
 
-    def problem(self, batch: Batch, *, logs: bool = True) -> Problem:
-        """Returns the input of the adversary for a batch."""
+    def problem(self, batch: Batch, *, logs: bool = True) -> InnerProblem:
+        """Return the input of the adversary for a batch."""
         seeds = sample_seeds(batch.sample_ids, seed=self.run_seed, epoch=self.current_epoch)
         seeds = row_seeds(seeds, batch.choices)
+        # In 16-mixed precision, Lightning scales losses; gradients of perturbations need it too.
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
-        return Problem(
+        return InnerProblem(
             classifier=self.classifier,
             batch=batch,
             labels=labels_of(batch),
@@ -368,46 +377,45 @@ class AdversarialTraining(TaskModule, method=True):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         self._follow()
         problem = self.problem(batch, logs=self.logs_this_step())
-        found = self.adversary.step(problem)
+        result = self.adversary.step(problem)
         self._attacking += problem.attacking
         weight = self.classifier.step_weight(batch, batch_idx)
-        self.log_found(found, batch, weight)
-        return weight * found.loss
+        self.log_loss(result, batch, weight)
+        return weight * result.loss
 
-    def log_found(self, found: Found, batch: Batch, weight: float) -> None:
-        """Logs a step: means over all processes, at steps whose metrics are written.
+    def log_loss(self, result: AdversarialLoss, batch: Batch, weight: float) -> None:
+        """Log a step: means over all processes, at steps whose metrics are written.
 
         Args:
-            found: result of the adversary.
+            result: of the adversary.
             batch: the batch.
             weight: `step_weight` of the batch.
         """
-        shown = {"train/loss": found.loss.detach()}
+        metrics = {"train/loss": result.loss.detach()}
         if self.logs_this_step():
-            shown |= found.shown() | self.training_values(batch)
-            shown = found.quotients(global_means(self.trainer, shown, weight))
+            metrics |= result.scalars() | self.training_values(batch)
+            metrics = result.divide(global_means(self.trainer, metrics, weight))
             now = time.perf_counter()
             share = self._attacking / max(now - self._since, 1e-9)
-            shown["train/attack_share"] = found.loss.new_tensor(share).detach()
+            metrics["train/attack_share"] = result.loss.new_tensor(share).detach()
             self._since, self._attacking = now, 0.0
-        for name, value in shown.items():
+        for name, value in metrics.items():
             self.log(name, value, batch_size=len(batch), prog_bar=name == "train/loss")
 
     def _follow(self) -> None:
-        """Updates the averaged weights after a step of the optimiser.
-
-        Called before the next batch, not after the last one: the hook of the module runs after
-        callbacks have written checkpoints and projected weights.
-        """
+        """Update the averaged weights after a step of the optimiser."""
+        # Called before the next batch: after a step, the hook of the module would run later than
+        # callbacks that write checkpoints and project weights.
         if not self.adversary.averages or self.trainer.global_step == self._averaged:
             return
         self._averaged = self.trainer.global_step
+        # SMART's released code: the first decay for the first tenth of the steps.
         early = self._averaged <= 0.1 * self.classifier.total_steps()
         self.average.update(self.classifier, self.adversary.average_decay[0 if early else 1])
 
 
 def _check_classifier(classifier: TaskModule | None, init_from: str | None) -> None:
-    """Raises ValueError unless there is a classifier to train, without its own training step."""
+    """Raise ValueError without a classifier, or for one with its own training step."""
     if classifier is None and init_from is None:
         msg = (
             "got neither classifier nor init_from, expected what is to be trained: give "

@@ -1,8 +1,7 @@
 """ASA: an encoder that is trained against an adversary which masks its attention.
 
 Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023, equations 5 to 9
-and Table 3. Where the released code differs from the paper, and where we differ from both, is in
-docs/methods/asa.md.
+and Table 3. docs/methods/asa.md lists the differences between the paper, its code and this module.
 """
 
 from typing import NamedTuple
@@ -33,11 +32,11 @@ class Passes(NamedTuple):
 
 
 class ASA(MaskedAttention, FineTuning, method=True):
-    """Fine-tunes an encoder against masks of its attention; answers as the plain encoder does.
+    """Fine-tunes an encoder against masks of its attention; predictions use no masks.
 
-    Trains on loss + alpha * D + tau * L_c (equation 9): D is how far the prediction under the masks
-    is from the one without, L_c what is kept of the attention. The adversary, behind a
-    gradient reversal, maximises the last two: it changes the prediction, and masks little.
+    Trains on loss + alpha * D + tau * L_c (equation 9): D is the divergence of the prediction with
+    masks from the one without, L_c the share of attention that is kept. With a gradient reversal,
+    the adversary maximises the last two: it changes the prediction, and masks little.
     """
 
     def configure_model(self) -> None:
@@ -70,27 +69,27 @@ class ASA(MaskedAttention, FineTuning, method=True):
         if masks is None:
             return super().training_step(batch, batch_idx)
         labels = labels_of(batch)
-        found = self.passes(batch, masks)
-        task_loss = self.loss(found.clean, labels)
-        moved = self.task.divergence(found.clean, found.biased, labels, symmetric=self.symmetric)
+        passes = self.passes(batch, masks)
+        task_loss = self.loss(passes.clean, labels)
+        moved = self.task.divergence(passes.clean, passes.biased, labels, symmetric=self.symmetric)
         weight = self.step_weight(batch, batch_idx)
         loss = weight * (task_loss + self.alpha * moved)
         samples = batch_weight(self.trainer, batch_idx)
         if self.masking.kind == "adversarial":
-            # Released, it is a mean over units; the other forms are means over samples.
+            # The released form is a mean over units; the others are means over samples.
             by_unit = self.masking.settings.penalty == "released"
             loss = loss + (weight if by_unit else samples) * self.penalty(masks, labels)
-        shown = {"train/loss": (task_loss + self.alpha * moved).detach()}
+        metrics = {"train/loss": (task_loss + self.alpha * moved).detach()}
         if self.logs_this_step():
-            shown |= {"train/task_loss": task_loss.detach(), "train/divergence": moved.detach()}
-            shown |= self.answers(found.clean, labels)
-        self.log_step(shown, weight, size=len(batch))
-        named = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(masks.masked())}
-        # At every step, also with several processes: the curve is that of all of them.
-        named = global_means(self.trainer, named, samples)
-        named["train/masked"] = torch.stack(list(named.values())).mean()
-        self.masking.note(named["train/masked"], self.progress())
+            metrics |= {"train/task_loss": task_loss.detach(), "train/divergence": moved.detach()}
+            metrics |= self.answers(passes.clean, labels)
+        self.log_step(metrics, weight, size=len(batch))
+        shares = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(masks.masked())}
+        # At every step, also with several processes: the curve is a mean over all of them.
+        shares = global_means(self.trainer, shares, samples)
+        shares["train/masked"] = torch.stack(list(shares.values())).mean()
+        self.masking.note(shares["train/masked"], self.progress())
         if self.logs_this_step():
-            for name, share in named.items():
+            for name, share in shares.items():
                 self.log(name, share, batch_size=len(batch))
         return loss

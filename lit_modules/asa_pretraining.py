@@ -1,8 +1,8 @@
 """Pre-training of an encoder against an adversary which masks its attention.
 
-Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023, equation 10. There
-is no code of the authors for it. What we take where the paper does not say is in
-docs/methods/asa.md.
+Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023, equation 10. The
+authors have published no code for it. docs/methods/asa.md has our choices where the paper is
+silent.
 """
 
 from typing import Any, NamedTuple
@@ -12,19 +12,19 @@ from torch import Tensor
 
 from layers.attention.masking.masks import Masks
 from layers.divergence import divergence, symmetric_divergence
-from lit_modules.masked_lm import Hidden, MaskedLM, judged, only
-from lit_modules.shared.attention_masking import Masking
+from lit_modules.masked_lm import Hidden, MaskedLM, restrict_head, score_guesses
+from lit_modules.shared.attention_masking import MaskingSettings
 from lit_modules.shared.masked_passes import MaskedAttention
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import batch_weight, global_means
 from text import Batch
 
 
-class Reading(NamedTuple):
+class EncoderOutputs(NamedTuple):
     """The outputs of an encoder for a batch.
 
     Attributes:
-        logits: `[M, V]` of the words in the chosen places.
+        logits: `[M, V]` of the words at the chosen positions.
         first: `[B, d]` the last hidden states of the first tokens.
     """
 
@@ -38,20 +38,19 @@ class ASAPretraining(MaskedAttention, MaskedLM, method=True):
     Trains on L_mlm + alpha * (L_t + L_s) + tau * L_c (equation 10, where alpha is 1). L_t is the
     divergence between the guesses without and with masks, a mean over the tokens to guess. L_s is
     that between the last hidden states of the first token, a mean over the samples. The paper does
-    not say how vectors that are no distributions diverge; we take what it calls divergence
-    everywhere else, KL(p || q), of their softmaxes. For near vectors that is half the variance of
-    their difference, weighted by p: of a like size for any width, beside L_t neither lost nor
-    alone. L_c is as in `ASA`.
+    not define a divergence of hidden states; we use its KL(p || q), of their softmaxes. For similar
+    vectors this is half the variance of their difference, weighted by p: similar for any width, and
+    comparable to L_t. L_c is the penalty of `ASA`.
     """
 
     def __init__(
         self,
         *,
-        masking: Masking = Masking(tau=0.1),
+        masking: MaskingSettings = MaskingSettings(tau=0.1),
         optimisation: Optimisation = Optimisation(warmup=0.06, decay="linear"),
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the vocabulary is known.
+        """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
             masking: masks of attention while training.
@@ -68,19 +67,19 @@ class ASAPretraining(MaskedAttention, MaskedLM, method=True):
 
     # Steps
 
-    def read(self, x: Tensor, mask: Tensor, chosen: Tensor) -> Reading:
-        """One pass.
+    def read(self, x: Tensor, mask: Tensor, chosen: Tensor) -> EncoderOutputs:
+        """Return one pass.
 
         Args:
             x: `[B, N, e]` word embeddings.
             mask: `[B, N]` bool, True at real tokens.
             chosen: `[B, N]` bool, the tokens to guess.
         """
-        with only(self.model, chosen):
+        with restrict_head(self.model, chosen):
             out = self.model(inputs_embeds=x, attention_mask=mask.long(), output_hidden_states=True)
-        return Reading(out.logits, out.hidden_states[-1][:, 0])
+        return EncoderOutputs(out.logits, out.hidden_states[-1][:, 0])
 
-    def passes(self, hidden: Hidden, masks: Masks) -> tuple[Reading, Reading]:
+    def passes(self, hidden: Hidden, masks: Masks) -> tuple[EncoderOutputs, EncoderOutputs]:
         """Both passes, without masks and with them; tokens are hidden and embedded once."""
         batch, chosen, _ = hidden
         x = self.model.get_input_embeddings()(batch.input_ids)
@@ -93,11 +92,13 @@ class ASAPretraining(MaskedAttention, MaskedLM, method=True):
         hidden = self.hide(batch, epoch=self.choice)
         clean, biased = self.passes(hidden, masks)
         apart = symmetric_divergence if self.symmetric else divergence
-        guessed = [*judged(clean.logits, hidden.words), apart(clean.logits, biased.logits)]
+        scored = score_guesses(clean.logits, hidden.words)
+        guessed = [*scored, apart(clean.logits, biased.logits)]
         first = apart(clean.first, biased.first).mean()
         parts, means = self.over_guesses(guessed, batch, batch_idx)
         weight = batch_weight(self.trainer, batch_idx)
         loss = parts[0] + self.alpha * (parts[2] + weight * first)
+        # Other kinds of masks have no adversary, and no penalty.
         if self.masking.kind == "adversarial":
             loss = loss + weight * self.masking.penalty(masks)
         self.log_passes(means, first.detach(), masks, weight)
@@ -112,15 +113,15 @@ class ASAPretraining(MaskedAttention, MaskedLM, method=True):
             masks: of the second pass.
             weight: of this process, see `batch_weight`.
         """
-        shown = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(masks.masked())}
-        # At every step, also with several processes: the curve is that of all of them.
-        shown = global_means(self.trainer, {**shown, "train/divergence_first": first}, weight)
-        first = shown.pop("train/divergence_first")
-        shown["train/masked"] = torch.stack(list(shown.values())).mean()
-        self.masking.note(shown["train/masked"], self.progress())
+        metrics = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(masks.masked())}
+        # At every step, also with several processes: the curve is a mean over all of them.
+        metrics = global_means(self.trainer, {**metrics, "train/divergence_first": first}, weight)
+        first = metrics.pop("train/divergence_first")
+        metrics["train/masked"] = torch.stack(list(metrics.values())).mean()
+        self.masking.note(metrics["train/masked"], self.progress())
         task_loss, accuracy, tokens = means
         self.log_guesses(task_loss + self.alpha * (tokens + first), accuracy)
-        shown |= {"train/divergence_tokens": tokens, "train/divergence_first": first}
+        metrics |= {"train/divergence_tokens": tokens, "train/divergence_first": first}
         if self.logs_this_step():
-            for name, value in {**shown, "train/task_loss": task_loss}.items():
+            for name, value in {**metrics, "train/task_loss": task_loss}.items():
                 self.log(name, value)

@@ -1,7 +1,7 @@
 """A language model over characters, with dot-product or L2 self-attention, or an LSTM.
 
 Source: Kim et al., "The Lipschitz Constant of Self-Attention", 2021, section 5.3, appendices I and
-N. docs/methods/char_lm.md says where this differs.
+N. docs/methods/char_lm.md lists the differences.
 """
 
 import math
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from layers.decoder import KINDS, Decoder, Kind, LSTMNetwork, NextToken, initialise_
-from lit_modules.shared.generation import Generation, records, write
+from lit_modules.shared.generation import Generation, to_records, write
 from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import batch_weight, process_sums
@@ -29,7 +29,7 @@ class CharacterLM(TextModule, method=True):
     headline = "loss"
     lower_is_better = True
     generation = Generation()
-    """Of the texts of a predict run; not a setting of the model."""
+    """Settings of the texts of a predict run; not a setting of the model."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class CharacterLM(TextModule, method=True):
         optimisation: Optimisation = Optimisation(warmup=4000, decay="inverse_sqrt"),
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the characters are known.
+        """Keep the settings; layers are built once the characters are known.
 
         Args:
             attention: l2_tied: W^K = W^Q; l2_contractive: divided by its bound; lstm: an LSTM.
@@ -54,7 +54,7 @@ class CharacterLM(TextModule, method=True):
             heads: number of heads of each attention.
             depth: number of blocks, or of layers of an LSTM.
             hidden: width of the network on each token.
-            dropout: dropout of embedded tokens and of what a layer adds to them, while training.
+            dropout: dropout of embedded tokens and of the output of each layer, while training.
             initial_scale: the s of L2 attentions, whose weights begin uniform in +- s / sqrt(D).
             base_rate: gamma of the learning rate gamma / sqrt(D) min(t^-0.5, t w^-1.5) at step t
                 after w steps of warm-up; null: the rate is the optimiser's.
@@ -76,11 +76,11 @@ class CharacterLM(TextModule, method=True):
         check_range({"dropout": self.dropout}, least=0, below=1)
         scales = {"initial_scale": self.initial_scale, "base_rate": self.base_rate}
         check_range(scales, above=0)
-        given = self.optimisation
-        if self.base_rate is not None and (given.decay != "inverse_sqrt" or given.warmup < 1):
+        decay, warmup = self.optimisation.decay, self.optimisation.warmup
+        if self.base_rate is not None and (decay != "inverse_sqrt" or warmup < 1):
             msg = (
-                f"got base_rate={self.base_rate} with optimisation.decay={given.decay} and "
-                f"optimisation.warmup={given.warmup}, expected inverse_sqrt and a number of steps; "
+                f"got base_rate={self.base_rate} with optimisation.decay={decay} and "
+                f"optimisation.warmup={warmup}, expected inverse_sqrt and a number of steps; "
                 "for another schedule, or none, pass base_rate null and a learning rate of the "
                 "optimiser"
             )
@@ -105,8 +105,8 @@ class CharacterLM(TextModule, method=True):
         """The tokenizer.
 
         Raises:
-            RuntimeError: there is none yet.
-            ValueError: it is one of words.
+            RuntimeError: before it is attached.
+            ValueError: another kind of tokenizer.
         """
         tokenizer = self.require_tokenizer()
         if not isinstance(tokenizer, CharacterTokenizer):
@@ -117,6 +117,7 @@ class CharacterLM(TextModule, method=True):
     def configure_model(self) -> None:
         if hasattr(self, "network"):
             return
+        # The last token predicts nothing: inputs are one shorter.
         size, length = self.characters.vocab_size, self.characters.max_length - 1
         self.network: NextToken
         if self.attention == "lstm":
@@ -140,28 +141,27 @@ class CharacterLM(TextModule, method=True):
         trained = [p for p in self.parameters() if p.requires_grad]
         if self.base_rate is None:
             return trained
+        # The schedule's factor is 1 at step w: the rate there is gamma / sqrt(D w).
         peak = self.base_rate / math.sqrt(self.width * self.optimisation.warmup)
         return [{"params": trained, "lr": peak}]
 
     # Steps
 
     def forward(self, batch: Batch) -> Tensor:
-        """`[B, N, V]` logits of the token behind each of the batch."""
+        """`[B, N, V]` logits of the token after each token of the batch."""
         logits: Tensor = self.network(batch.input_ids)
         return logits
 
     def losses(self, batch: Batch) -> Tensor:
-        """`[M]`: -log p in nats of each character, and of each end of a sentence.
-
-        Padding stands behind a sentence, where no causal layer sees it.
-        """
+        """`[M]`: -log p in nats of each character, and of each end of a sentence."""
+        # No mask for the layers: padding comes after a sentence, where no causal layer sees it.
         ids, real = batch.input_ids, batch.mask[:, 1:]
         logits: Tensor = self.network(ids[:, :-1])
         return functional.cross_entropy(logits[real].float(), ids[:, 1:][real], reduction="none")
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         losses = self.losses(batch)
-        # A stand-in, for a process without samples of its own, counts nothing.
+        # A process without samples repeats one of another process, with weight 0.
         counts = float(batch_weight(self.trainer, batch_idx) > 0)
         sums = counts * torch.stack([losses.sum(), losses.new_tensor(float(len(losses)))])
         total, number = process_sums(self.trainer, sums.detach()).unbind()
@@ -169,28 +169,19 @@ class CharacterLM(TextModule, method=True):
         self.log("train/loss", loss, prog_bar=True, batch_size=len(batch))
         if self.logs_this_step():
             self.log("train/bits_per_character", loss / math.log(2), batch_size=len(batch))
-        # DDP takes the average over processes: this one's part of the mean over all characters.
+        # DDP averages over processes: world_size times this process's part of the mean.
         return self.trainer.world_size * sums[0] / number
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        self.accumulate(self.val_means, {"loss": self.losses(batch)}, batch_idx)
+    def evaluate(self, batch: Batch) -> dict[str, Tensor]:
+        return {"loss": self.losses(batch)}
 
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
-        self.accumulate(self.test_means, {"loss": self.losses(batch)}, batch_idx)
-
-    def on_validation_epoch_end(self) -> None:
-        self._log_evaluation("val", self.val_means)
-
-    def on_test_epoch_end(self) -> None:
-        self._log_evaluation("test", self.test_means)
-
-    def _log_evaluation(self, stage: str, means: SampleMeans) -> None:
+    def log_evaluation(self, stage: str, means: SampleMeans) -> None:
         [loss] = means.take(["loss"]).values()
         self.log(f"{stage}/loss", loss, prog_bar=True)
         self.log(f"{stage}/bits_per_character", loss / math.log(2))
 
     def predict_step(self, batch: list[int], batch_idx: int) -> list[dict[str, Any]]:
-        """Writes the texts of these numbers, see `write_records`."""
+        """Write the texts of these numbers, see `write_records`."""
         return self.write_records(batch, self.generation)
 
     # Texts
@@ -204,15 +195,15 @@ class CharacterLM(TextModule, method=True):
         Raises:
             ValueError: a prompt of unknown characters, or too long a text.
         """
-        found = self.write_records(list(range(settings.number)), settings)
-        return [str(record["text"]) for record in found]
+        records = self.write_records(list(range(settings.number)), settings)
+        return [str(record["text"]) for record in records]
 
     def write_records(self, numbers: list[int], settings: Generation) -> list[dict[str, Any]]:
-        """Write some of the texts 0, 1, ... of the settings; one JSON-able record for each."""
+        """Write some of the texts 0, 1, ... of the settings; return a JSON record for each."""
         training = self.training
         self.eval()
         try:
             texts = write(self.network, self.characters, numbers, settings)
         finally:
             self.train(training)
-        return records(numbers, texts, settings)
+        return to_records(numbers, texts, settings)

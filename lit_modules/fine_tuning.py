@@ -14,7 +14,7 @@ from certify.encoding import EncodedCertifier, SynonymEncoding
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling, Reading
 from layers.pretrained_encoders import pooler_of
-from lit_modules.shared.encoder_source import Encoder, EncoderSource
+from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.task_module import TaskModule
 from text import Batch, EncodedWords, TaskName, Text, Tokenizer, check_choice, check_range
@@ -25,7 +25,7 @@ _READING: dict[TaskName, Reading] = {"tagging": "token", "choice": "choice"}
 
 
 class FineTuning(TaskModule, method=True):
-    """An encoder of `transformers` under a head for the task; all weights are trained."""
+    """An encoder of `transformers` with a head for the task; all weights are trained."""
 
     network: BackboneClassifier
     tasks = get_args(TaskName)
@@ -35,7 +35,7 @@ class FineTuning(TaskModule, method=True):
     def __init__(
         self,
         *,
-        backbone: Encoder = Encoder(),
+        backbone: EncoderSettings = EncoderSettings(),
         pooling: Pooling = "first",
         pretrained_pooler: bool = True,
         dropout: float = 0.1,
@@ -44,20 +44,20 @@ class FineTuning(TaskModule, method=True):
         optimisation: Optimisation = Optimisation(warmup=0.06, decay="linear"),
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the vocabulary is known.
+        """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
             backbone: the encoder.
             pooling: input of the head: the first token of the last layer, or the mean; tagging
                 uses each token.
-            pretrained_pooler: begin the dense layer of the head with the pooler that came with the
-                backbone, as BERT is fine-tuned; at random where none came. Needs pooling first.
+            pretrained_pooler: begin the dense layer of the head with the pooler of the backbone, as
+                BERT is fine-tuned; at random if it has none. Needs pooling first.
             dropout: dropout in the head, while training.
-            backbone_dropout: dropout in the encoder, while training; null: as its configuration
-                says.
-            encoding: JSON of `resources encode-words`: an encoding of words in front of the
-                tokenizer, by which synonyms mostly share a form; `certify --threat synonyms` lists
-                what a text can become behind it. Texts come in lower case then.
+            backbone_dropout: dropout in the encoder, while training; null: that of its
+                configuration.
+            encoding: JSON of `resources encode-words`: words are replaced before the tokenizer, so
+                that most synonyms become equal; `certify --threat synonyms` lists the possible
+                results for a text. The tokenizer then gets lower-case texts.
             optimisation: optimiser and learning rate.
             base: settings of `TaskModule`.
         """
@@ -74,10 +74,10 @@ class FineTuning(TaskModule, method=True):
         return super().unused() | self.source.unused
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        found = self.source.build_tokenizer(texts, max_length=self.max_length)
+        tokenizer = self.source.build_tokenizer(texts, max_length=self.max_length)
         if self.encoding is None:
-            return found
-        return EncodedWords(found, SynonymEncoding.read(self.encoding).representatives)
+            return tokenizer
+        return EncodedWords(tokenizer, SynonymEncoding.read(self.encoding).representatives)
 
     def configure_model(self) -> None:
         if hasattr(self, "network"):
@@ -85,11 +85,12 @@ class FineTuning(TaskModule, method=True):
         tokenizer, class_names = self.require_text()
         reading = _READING.get(self.task.name, "text")
         encoder = self.source.encoder(tokenizer)
+        # BERT's pooler reads the first token; tagging has no dense layer.
         pooled = self.pretrained_pooler and self.pooling == "first" and reading != "token"
         dense = pooler_of(encoder) if pooled else None
         if pooled and self.source.pretrained:
-            found = "at random: it has no pooler" if dense is None else "with its pooler"
-            log.info("%s: the head's dense layer begins %s", self.source.backbone, found)
+            origin = "at random: it has no pooler" if dense is None else "with its pooler"
+            log.info("%s: the head's dense layer begins %s", self.source.backbone, origin)
         backbone = Backbone(encoder)
         if self.backbone_dropout is not None:
             backbone.set_dropout(self.backbone_dropout)
@@ -128,7 +129,7 @@ class FineTuning(TaskModule, method=True):
 
     def own_certifier(self, threat: Threat) -> TextCertifier:
         tokenizer = self.tokenizer
-        assert isinstance(tokenizer, EncodedWords)  # text_certifier looked
+        assert isinstance(tokenizer, EncodedWords)  # checked by `text_certifier`
         if threat.words != tokenizer.splitter.settings:
             msg = (
                 f"got a threat about {threat.words} for an encoding of "

@@ -14,7 +14,7 @@ from text import Batch, CharacterTokenizer, Text, Tokenizer, check_choice, check
 
 
 class LipsLev(TaskModule, method=True):
-    """Convolutions over characters with a bound on what an edit changes (Abad Rocamora et al.)."""
+    """Convolutions over characters with a bound for each edit (Abad Rocamora et al., 2025)."""
 
     threats: Sequence[ThreatName] = ("characters",)
 
@@ -30,15 +30,15 @@ class LipsLev(TaskModule, method=True):
         max_length: int = 512,
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the characters are known.
+        """Keep the settings; layers are built once the characters are known.
 
         Args:
             width: width of layers.
             embedding: width of the embeddings of characters; null for `width`.
             kernel: characters of a window of one layer.
             depth: number of convolutions.
-            norm: norm of vectors, by which everything is measured.
-            bias: add a learnt number to each logit.
+            norm: norm of vectors, used for every distance.
+            bias: add a bias to each logit.
             max_length: longest text in characters, with its two ends; longer ones are cut, and
                 counted.
             base: settings of `TaskModule`.
@@ -61,6 +61,7 @@ class LipsLev(TaskModule, method=True):
         if hasattr(self, "network"):
             return
         tokenizer, class_names = self.require_text()
+        # The certified distance is between single texts.
         if self.pairs:
             msg = f"got pairs of texts for {self.method}, expected single texts"
             raise ValueError(msg)
@@ -86,9 +87,9 @@ class LipsLev(TaskModule, method=True):
     def text_certifier(self, threat: Threat, bound: EditBound = "sound") -> TextCertifier:
         if bound == "sound":
             return super().text_certifier(threat)
-        made = self.exact_copy()
-        assert isinstance(made, LipsLev)  # of the same class
-        return made.own_certifier(threat, bound)
+        copy = self.exact_copy()
+        assert isinstance(copy, LipsLev)  # of the same class
+        return copy.own_certifier(threat, bound)
 
     def own_certifier(self, threat: Threat, bound: EditBound = "sound") -> TextCertifier:
         assert isinstance(self.tokenizer, CharacterTokenizer)  # build_tokenizer made it

@@ -33,9 +33,9 @@ class Hidden(NamedTuple):
     """A batch with tokens to guess.
 
     Attributes:
-        batch: whose `input_ids` have masks in them.
+        batch: its `input_ids` contain masks.
         chosen: `[B, N]` bool, the tokens to guess.
-        words: `[M]`, their ids, in the order of the places.
+        words: `[M]`, their ids, in the order of the positions.
     """
 
     batch: Batch
@@ -55,7 +55,7 @@ class MaskedLM(EncoderTraining, method=True):
         optimisation: Optimisation = Optimisation(warmup=0.01, decay="linear"),
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the vocabulary is known.
+        """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
             token_masking: tokens that are hidden.
@@ -68,22 +68,22 @@ class MaskedLM(EncoderTraining, method=True):
         self.test_means = SampleMeans(METRICS)
         self._clock: tuple[float, int] | None = None
         self._tokens = 0
+        # Tokens guessed since this epoch began; None if it began in a run that was interrupted.
         self._guessed: Tensor | None = None
-        """Tokens guessed since this epoch began; None if it began in a run that was interrupted."""
 
     # Steps
 
     def forward(self, batch: Batch, chosen: Tensor) -> Tensor:
-        """Logits of the words in the chosen places.
+        """Return logits of the words at the chosen positions.
 
         Args:
-            batch: `input_ids` with masks in them.
+            batch: its `input_ids` contain masks.
             chosen: `[B, N]` bool.
 
         Returns:
-            `[M, V]`, in the order of the places.
+            `[M, V]`, in the order of the positions.
         """
-        with only(self.model, chosen):
+        with restrict_head(self.model, chosen):
             out = self.model(input_ids=batch.input_ids, attention_mask=batch.mask.long())
         logits: Tensor = out.logits
         return logits
@@ -96,7 +96,8 @@ class MaskedLM(EncoderTraining, method=True):
             epoch: of the choice of tokens; 0 for validation and test.
         """
         mask_id = self.pieces.mask_id
-        assert mask_id is not None  # attach_tokenizer
+        assert mask_id is not None  # checked by `attach_tokenizer`
+        # Separators and unknown words are never guessed.
         special = torch.isin(batch.input_ids, self._special)
         masked = mask_tokens(
             batch.input_ids,
@@ -112,9 +113,9 @@ class MaskedLM(EncoderTraining, method=True):
         return Hidden(hidden, masked.chosen, batch.input_ids[masked.chosen])
 
     def guess(self, batch: Batch, *, epoch: int) -> tuple[Tensor, Tensor]:
-        """Hide tokens of a batch and guess them; see `judged`."""
+        """Hide tokens of a batch and guess them; see `score_guesses`."""
         hidden = self.hide(batch, epoch=epoch)
-        return judged(self(hidden.batch, hidden.chosen), hidden.words)
+        return score_guesses(self(hidden.batch, hidden.chosen), hidden.words)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         losses, right = self.guess(batch, epoch=self.choice)
@@ -130,67 +131,58 @@ class MaskedLM(EncoderTraining, method=True):
     def over_guesses(
         self, values: Sequence[Tensor], batch: Batch, batch_idx: int
     ) -> tuple[Tensor, Tensor]:
-        """Means over the guesses of all processes, which all have to call it once in a step.
+        """Return means over the guesses of all processes, which all have to call it once a step.
 
         Args:
             values: `[M]` each, of this process's guesses.
-            batch: where they were made.
+            batch: of the guesses.
             batch_idx: its number.
 
         Returns:
-            This process's parts of the means, whose average over the processes, which DDP takes, is
-            that over all guesses, 0 without any; and the means, NaN without any.
+            This process's parts of the means, which DDP averages to the means (0 without guesses);
+            and the means (NaN without guesses).
         """
-        # A stand-in, for a process without samples of its own, counts nothing.
+        # A process without samples repeats one of another process, with weight 0.
         counts = float(batch_weight(self.trainer, batch_idx) > 0)
         number = values[0].new_tensor(float(len(values[0])))
         sums = torch.stack([*(value.sum() for value in values), number])
         total = process_sums(self.trainer, counts * sums.detach())
         self._tokens += int(counts) * batch.input_ids.numel()
+        # An epoch that begins within a resumed run has counted only a part.
         if batch_idx == 0:
             self._guessed = torch.zeros_like(total[-1])
         if self._guessed is not None:
             self._guessed += total[-1]
         parts = counts * self.trainer.world_size * sums[:-1] / total[-1].clamp_min(1)
-        # Without a single guess no number: 0 would be the loss of right ones only.
+        # NaN without guesses: a loss of 0 would mean that all are right.
         return parts, total[:-1] / total[-1]
 
     def log_guesses(self, loss: Tensor, accuracy: Tensor) -> None:
-        """Logs the metrics and the speed of a step."""
+        """Log the metrics and the speed of a step."""
         self.log("train/loss", loss, prog_bar=True)
         if self.logs_this_step():
             self.log("train/accuracy", accuracy)
             self._log_speed()
 
     def on_train_epoch_end(self) -> None:
-        # A batch of unknown words teaches nothing, and is let pass; an epoch of them is a mistake.
+        # A batch without a token to guess is allowed; a full epoch without one is a mistake.
         guessed, self._guessed = self._guessed, None
         if guessed is not None and not guessed:
             raise ValueError(self._nothing_to_guess("this epoch of training"))
 
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+    def evaluate(self, batch: Batch) -> dict[str, Tensor]:
         losses, right = self.guess(batch, epoch=0)
-        self.accumulate(self.val_means, {"loss": losses, "accuracy": right}, batch_idx)
+        return {"loss": losses, "accuracy": right}
 
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
-        losses, right = self.guess(batch, epoch=0)
-        self.accumulate(self.test_means, {"loss": losses, "accuracy": right}, batch_idx)
-
-    def on_validation_epoch_end(self) -> None:
-        self._log_evaluation("val", self.val_means)
-
-    def on_test_epoch_end(self) -> None:
-        self._log_evaluation("test", self.test_means)
-
-    def _log_evaluation(self, stage: str, means: SampleMeans) -> None:
-        found = means.take(METRICS)
-        # Of any guess, whatever the weights, it is known whether it is right.
-        if found["accuracy"].isnan():
+    def log_evaluation(self, stage: str, means: SampleMeans) -> None:
+        metrics = means.take(METRICS)
+        # The accuracy of any guess is defined, unlike a loss of diverged weights.
+        if metrics["accuracy"].isnan():
             msg = self._nothing_to_guess(f"the {stage} split")
             if not self.trainer.sanity_checking:
                 raise ValueError(msg)
-            log.warning("%s", msg)  # there was a look at a few batches only
-        self.log_means(stage, found)
+            log.warning("%s", msg)  # a sanity check reads a few batches only
+        self.log_means(stage, metrics)
 
     def _nothing_to_guess(self, where: str) -> str:
         return (
@@ -201,7 +193,7 @@ class MaskedLM(EncoderTraining, method=True):
         )
 
     def _log_speed(self) -> None:
-        """Tokens per second of all processes since this was last called."""
+        """Log the tokens per second of all processes since the last call."""
         now = time.monotonic()
         if self._clock is not None:
             seconds, tokens = now - self._clock[0], self._tokens - self._clock[1]
@@ -209,15 +201,15 @@ class MaskedLM(EncoderTraining, method=True):
         self._clock = now, self._tokens
 
 
-def judged(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns `[M]` cross-entropies and `[M]` correct guesses (0 or 1) of logits `[M, V]`."""
+def score_guesses(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
+    """Return `[M]` cross-entropies and `[M]` correct guesses (0 or 1) of logits `[M, V]`."""
     losses = functional.cross_entropy(logits, words, reduction="none")
     return losses, (logits.argmax(dim=1) == words).to(losses.dtype)
 
 
 @contextmanager
-def only(model: "PreTrainedModel", chosen: Tensor) -> Iterator[None]:
-    """Restricts the last layer, whose width is the vocabulary, to the chosen tokens."""
+def restrict_head(model: "PreTrainedModel", chosen: Tensor) -> Iterator[None]:
+    """Restrict the last layer, whose width is the vocabulary, to the chosen tokens."""
 
     def pick(_module: Any, inputs: tuple[Tensor, ...]) -> Any:
         return (inputs[0][chosen],)

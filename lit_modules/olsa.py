@@ -1,7 +1,7 @@
 """OLSA: Transformers with 1-Lipschitz self-attention, from scratch or on a frozen encoder.
 
-Source: "Certifiably Robust Transformers with 1-Lipschitz Self-Attention". Where we deviate, and
-why, is in docs/methods/olsa.md.
+Source: "Certifiably Robust Transformers with 1-Lipschitz Self-Attention". docs/methods/olsa.md
+lists our deviations and their reasons.
 """
 
 from collections.abc import Iterable
@@ -32,13 +32,13 @@ class OLSA(EmbeddedClassifier, method=True):
         objective: RadiusObjective = RadiusObjective(loss="hinge", gamma=2.0, margin_cap=2.0),
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the vocabulary is known.
+        """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
             depth: number of OLSA layers; 0 is a bag of embeddings.
             layers: settings of the layers.
-            head_bias: add a bias to the head; with it a margin reward may end in one class for all.
-            backbone: pretrained encoder to put OLSA on, kept frozen.
+            head_bias: add a bias to the head; a margin reward may then lead to one class for all.
+            backbone: pretrained encoder below OLSA, frozen.
             objective: the loss, and the reward of a large certified radius.
             base: settings of `EmbeddedClassifier`.
         """
@@ -109,7 +109,7 @@ class OLSA(EmbeddedClassifier, method=True):
         super().restore_text(checkpoint)
         self.backbone_config = checkpoint[CHECKPOINT_KEY].get("backbone")
         if (self.backbone.pretrained is None) != (self.backbone_config is None):
-            # Else a checkpoint could have a folder read, or a model fetched, by its name alone.
+            # A checkpoint must not be able to make the program read a folder or fetch a model.
             msg = (
                 f"got a checkpoint {'without' if self.backbone_config is None else 'with'} the "
                 f"architecture of a backbone for {self.backbone}, expected both or none"
@@ -120,6 +120,7 @@ class OLSA(EmbeddedClassifier, method=True):
         """`[B, N, d]`: word plus position embeddings, or the backbone's normalised output."""
         if not isinstance(self.embedding, FrozenBackbone):
             return super().embed(batch)
+        # Only training texts are cached: they come again in each epoch.
         vectors: Tensor = self.embedding(
             batch.input_ids,
             batch.mask,

@@ -1,4 +1,4 @@
-"""The baselines: ordinary encoders without certificate, and a bag of embeddings with one."""
+"""The baselines: ordinary encoders without a certificate, and a bag of embeddings with one."""
 
 from collections.abc import Iterable
 from dataclasses import fields
@@ -60,7 +60,7 @@ class TextClassifier(EmbeddedClassifier, method=True):
         objective: RadiusObjective = RadiusObjective(margin_cap=2.0),
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the vocabulary is known.
+        """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
             encoder: transformer; lstm: bidirectional; mean: sum of embeddings / sqrt(n), the only
@@ -116,14 +116,14 @@ class TextClassifier(EmbeddedClassifier, method=True):
             "lstm": of_transformer,
             "mean": (*of_transformer, "depth", "dropout", "hidden", "single_logit"),
         }[self.encoder]
-        found = super().unused() | dict.fromkeys(names, f"encoder={self.encoder}")
+        reasons = super().unused() | dict.fromkeys(names, f"encoder={self.encoder}")
         if self.encoder == "transformer":
-            found |= within("attention", self.attention.unused)
+            reasons |= within("attention", self.attention.unused)
         if self.embedding_settings.kind == "plain":
-            found["embedding_norm"] = "embedding.kind=plain"
+            reasons["embedding_norm"] = "embedding.kind=plain"
         if self.embedding_settings.vectors is not None:
-            found["min_count"] = "embedding.vectors"
-        return found | within("embedding", self.embedding_settings.unused)
+            reasons["min_count"] = "embedding.vectors"
+        return reasons | within("embedding", self.embedding_settings.unused)
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         if self.table is None:
@@ -132,7 +132,7 @@ class TextClassifier(EmbeddedClassifier, method=True):
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)
-        self.table = None  # its vectors are among the weights: a checkpoint has no file read
+        self.table = None  # the checkpoint has its vectors: no file is read
 
     def configure_model(self) -> None:
         if self.embedding is not None:
@@ -142,6 +142,7 @@ class TextClassifier(EmbeddedClassifier, method=True):
         words, frozen = embedding.words.weight, self.embedding_settings.frozen
         if self.table is not None:
             self.table.fill(words, tokenizer, frozen=frozen)
+            # The embedding has its vectors now: free their memory.
             self.table = None
         if frozen:
             words.requires_grad_(False)
@@ -149,13 +150,14 @@ class TextClassifier(EmbeddedClassifier, method=True):
 
     def _embedding(self) -> NormalizedEmbedding | PlainEmbedding:
         tokenizer, _ = self.require_text()
-        given = self.embedding_settings
+        settings = self.embedding_settings
         size, width = tokenizer.vocab_size, self.width
-        both: dict[str, Any] = {"positions": given.positions, "pairs": self.pairs}
+        both: dict[str, Any] = {"positions": settings.positions, "pairs": self.pairs}
         both["max_length"] = tokenizer.max_length
-        if given.kind == "plain":
-            of_file = 1.0 if given.vectors is not None else None
-            scale = of_file if given.scale is None else given.scale
+        if settings.kind == "plain":
+            # Vectors of a file have their own scale.
+            of_file = 1.0 if settings.vectors is not None else None
+            scale = of_file if settings.scale is None else settings.scale
             return PlainEmbedding(size, width, scale=scale, **both)
         return NormalizedEmbedding(size, width, norm=self.embedding_norm, **both)
 
@@ -163,6 +165,7 @@ class TextClassifier(EmbeddedClassifier, method=True):
         self, embedding: NormalizedEmbedding | PlainEmbedding, num_classes: int
     ) -> nn.Module:
         if isinstance(embedding, NormalizedEmbedding) and self.encoder == "mean":
+            # A bag of embeddings is OLSA without layers, with the same certificate.
             return olsa_classifier(
                 self.width,
                 num_classes,

@@ -33,14 +33,15 @@ class TextCNN(WordLevel, method=True):
         robustness: WordRobustness = WordRobustness(),
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the vocabulary is known.
+        """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
             width: width of all layers.
             pooling: pooling of the windows of three words.
-            vectors: file of word vectors, kept as they are; null: random vectors, trained.
+            vectors: file of word vectors, which are frozen; null: random vectors, which are
+                trained.
             vector_width: numbers of a vector.
-            robustness: the lists of words that it is trained for. Intervals grow to the hull of a
+            robustness: the lists of words for robust training. Intervals grow to the hull of a
                 word's candidates while kappa rises; `together` weighs the term that draws words
                 near their candidates (EIBC).
             base: settings of `WordLevel`.
@@ -58,10 +59,10 @@ class TextCNN(WordLevel, method=True):
         self.embedding: nn.Embedding | None = None
 
     def unused(self) -> dict[str, str]:
-        found = super().unused() | within("robustness", self.robustness.unused)
+        reasons = super().unused() | within("robustness", self.robustness.unused)
         if self.robustness.k is not None:
-            found["robustness.k"] = "intervals, which are about any number of words"
-        return found
+            reasons["robustness.k"] = "intervals, which are about any number of words"
+        return reasons
 
     def lasting(self) -> dict[str, str]:
         return super().lasting() | within("robustness", self.robustness.lasting)
@@ -71,12 +72,12 @@ class TextCNN(WordLevel, method=True):
         return "its certificates are about words: `certify --threat synonyms --lists F`"
 
     def build_tokenizer(self, texts: Any) -> Tokenizer:
-        known: list[Text] = list(texts)
-        return self.word_tokenizer(known, self.min_count, self.max_vocab_size)
+        corpus: list[Text] = list(texts)
+        return self.word_tokenizer(corpus, self.min_count, self.max_vocab_size)
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)
-        self.table = None  # its vectors are among the weights: a checkpoint has no file read
+        self.table = None  # the checkpoint has its vectors: no file is read
 
     def configure_model(self) -> None:
         if self.embedding is not None:
@@ -96,10 +97,10 @@ class TextCNN(WordLevel, method=True):
         )
 
     def on_fit_start(self) -> None:
-        """Reads the lists, which only training needs."""
+        """Read the lists, which only training needs."""
         super().on_fit_start()
         tokenizer, _ = self.require_text()
-        assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
+        assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
         if self.robustness.against != "none":
             self.candidates = self.robustness.table(tokenizer).to(self.device)
 
@@ -112,35 +113,36 @@ class TextCNN(WordLevel, method=True):
             losses = self._robust(batch, labels, losses)
         loss = losses.mean()
         weight = self.step_weight(batch, batch_idx)
-        shown = {"train/loss": loss.detach()}
+        metrics = {"train/loss": loss.detach()}
         if self.logs_this_step():
-            shown |= self.answers(logits, labels)
-        self.log_step(shown, weight, size=len(batch))
+            metrics |= self.answers(logits, labels)
+        self.log_step(metrics, weight, size=len(batch))
         return weight * loss
 
     def _robust(self, batch: Batch, labels: Tensor, losses: Tensor) -> Tensor:
         """`[B]` losses with those of the intervals."""
-        given, network = self.robustness, self.network
-        assert self.candidates is not None  # the caller looked
-        assert self.embedding is not None  # configure_model made it
-        assert isinstance(network, IntervalCNN)  # the same
-        kappa = given.weight(self.progress())
+        settings, network = self.robustness, self.network
+        assert self.candidates is not None  # checked by the caller
+        assert self.embedding is not None  # set by `configure_model`
+        assert isinstance(network, IntervalCNN)  # set by `configure_model`
+        kappa = settings.weight(self.progress())
         # The radii of the intervals grow with kappa, up to the hull.
-        share = kappa / given.kappa if given.kappa else 0.0
+        share = kappa / settings.kappa if settings.kappa else 0.0
         vectors = self.embedding(self.candidates[batch.input_ids])
         lower, upper = network.hull(vectors)
         own = network.projection(vectors[:, :, 0])
         lower, upper = own + share * (lower - own), own + share * (upper - own)
         if kappa > 0:
             leads = network.least_leads(lower, upper, batch.mask, labels)
-            losses = (1 - kappa) * losses + kappa * given.loss(-leads, labels)
-        if given.together > 0:
-            # Wide hulls cost, but for what a word is nearer to others than to its candidates.
+            losses = (1 - kappa) * losses + kappa * settings.loss(-leads, labels)
+        if settings.together > 0:
+            # A hull is penalised where it is wider than the distance to a random other word: the
+            # word at the same position of another text.
             size = _root(((upper - lower) / 2).square().mean(dim=-1))
             apart = _root((own - own.roll(1, dims=0)).square().mean(dim=-1))
             gap = functional.softplus(size - apart)
             count = batch.mask.sum(dim=1)
-            losses = losses + given.together * (gap * batch.mask).sum(dim=1) / count
+            losses = losses + settings.together * (gap * batch.mask).sum(dim=1) / count
         return losses
 
     def embed(self, batch: Batch) -> Tensor:
@@ -148,19 +150,20 @@ class TextCNN(WordLevel, method=True):
         if self.embedding is None:
             msg = "got a model without layers, expected configure_model() before its first use"
             raise RuntimeError(msg)
-        found: Tensor = self.embedding(batch.input_ids)
-        return found
+        vectors: Tensor = self.embedding(batch.input_ids)
+        return vectors
 
     def own_certifier(self, threat: Threat) -> TextCertifier:
         network, embedding, tokenizer = self.network, self.embedding, self.tokenizer
-        assert isinstance(network, IntervalCNN)  # configure_model made these
+        assert isinstance(network, IntervalCNN)  # all three are set by now
         assert embedding is not None
         assert isinstance(tokenizer, WordTokenizer)
+        # Certificates are computed in float64, on a copy.
         network = network.to("cpu", torch.float64).requires_grad_(requires_grad=False)
         vectors = embedding.weight.detach().to("cpu", torch.float64)
         return HullCertifier(HullModel(network, vectors, tokenizer), threat)
 
 
 def _root(squares: Tensor) -> Tensor:
-    """The square root, whose gradient at 0 is 0: a word without candidates has no width."""
+    """Return the square root, with the gradient 0 at 0, where the root has none."""
     return squares.clamp_min(1e-12).sqrt()

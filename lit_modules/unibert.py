@@ -1,7 +1,7 @@
 """UniBERT: a BERT whose attention weights stay unitary, trained with the multi-margin loss.
 
-Source: Chang and Wang, "Unitary Multi-Margin BERT for Robust Natural Language Processing". Where we
-deviate, and what the method is worth, is in docs/methods/unibert.md.
+Source: Chang and Wang, "Unitary Multi-Margin BERT for Robust Natural Language Processing".
+docs/methods/unibert.md lists our deviations, and measures the method.
 """
 
 from typing import Any
@@ -33,15 +33,15 @@ class UniBERT(FineTuning, method=True):
         optimisation: Optimisation = Optimisation(warmup=0.1, decay="linear"),
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the vocabulary is known.
+        """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
             objective: loss of the classes: cross-entropy, or a margin.
-            unitary: weights that are kept unitary, and how.
-            pretrained_pooler: begin the dense layer of the head with the pooler that came with the
-                backbone; the paper begins at random.
-            head_lr_factor: learning rate of the head, in units of the encoder's. Logits grow by
-                what the head may move: with few steps a large margin needs a fast head.
+            unitary: weights that are kept unitary, and the method.
+            pretrained_pooler: begin the dense layer of the head with the pooler of the backbone;
+                the paper begins at random.
+            head_lr_factor: learning rate of the head, in units of the encoder's. The head limits
+                the growth of logits: with few steps, a large margin needs a fast head.
             optimisation: optimiser and learning rate.
             base: settings of `FineTuning`.
         """
@@ -52,17 +52,18 @@ class UniBERT(FineTuning, method=True):
         self.projection = unitary.projection()
 
     def unused(self) -> dict[str, str]:
-        found = within("objective", self.objective.unused) | within("unitary", self.unitary.unused)
-        return super().unused() | found
+        own = within("objective", self.objective.unused) | within("unitary", self.unitary.unused)
+        return super().unused() | own
 
     def configure_model(self) -> None:
         built = hasattr(self, "network")
         super().configure_model()
         if self.projection is not None and not built:
-            # A wrong pattern is found now, before there is a run with it among its settings.
+            # A wrong pattern is an error now, before the run stores its settings.
             find_weights(self, self.unitary.weights)
 
     def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
+        # Two groups, the encoder and the head, which may have different learning rates.
         encoder = {id(p) for p in self.network.backbone.parameters()}
         groups: list[dict[str, Any]] = [{"params": []}, {"params": []}]
         for parameter in (p for p in self.parameters() if p.requires_grad):
@@ -71,7 +72,7 @@ class UniBERT(FineTuning, method=True):
         return groups if self.head_lr_factor != 1 else super().parameter_groups()
 
     def configure_callbacks(self) -> list[pl.Callback]:
-        """Returns the projection: it is part of the method, not a callback to add."""
+        """Return the projection, which is part of the method."""
         return [] if self.projection is None else [self.projection]
 
     @property
@@ -90,7 +91,7 @@ class UniBERT(FineTuning, method=True):
         )
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Returns the gap between logits, and 1 where it reaches the margin, else 0."""
+        """Return the gap between logits, and 1 where it reaches the margin, else 0."""
         if not self.own_objective:
             return {}
         gap = logit_gaps(logits, labels)

@@ -1,8 +1,8 @@
 """Distils a public encoder into one with unitary weights. Ours.
 
-The paper pre-trains its unitary encoder from scratch. Projecting pretrained weights destroys what
-they have learnt (docs/methods/unitary_projection.md); here a copy is projected, at once or little
-by little, and learns meanwhile to give the hidden states of the original.
+The paper pre-trains its unitary encoder from scratch. Projecting pretrained weights destroys the
+model (docs/methods/unitary_projection.md); here a copy is projected, at once or gradually, and
+trained at the same time to give the hidden states of the original.
 """
 
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,8 +22,6 @@ from text import Batch, check_choice, check_range
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-METRICS = ("loss", "cosine", "cosine_of_means")
-
 
 class UnitaryDistillation(EncoderTraining, method=True):
     """Trains a copy with unitary attention weights to give the hidden states of its original.
@@ -33,6 +31,7 @@ class UnitaryDistillation(EncoderTraining, method=True):
     """
 
     headline = "cosine"
+    metric_names = ("loss", "cosine", "cosine_of_means")
     default_epochs = 5
 
     def __init__(
@@ -45,12 +44,12 @@ class UnitaryDistillation(EncoderTraining, method=True):
         optimisation: Optimisation = Optimisation(warmup=0.05, decay="linear"),
         **base: Any,
     ) -> None:
-        """Keeps the settings.
+        """Keep the settings.
 
         Args:
-            unitary: weights that become unitary, and how; polar keeps more of what the weights have
-                learnt than qr; none trains the copy as it is.
-            match: distance to make small. mse: squared distance of hidden states, in parts of the
+            unitary: weights that become unitary, and the method; polar changes pretrained weights
+                less than qr; none trains the copy without projection.
+            match: distance to minimise. mse: squared distance of hidden states, relative to the
                 original's square; cosine: 1 - their cosine.
             match_layers: hidden states of all layers, or of the last.
             dropout: dropout in the copy, while training.
@@ -69,8 +68,9 @@ class UnitaryDistillation(EncoderTraining, method=True):
         check_range({"dropout": dropout}, least=0, below=1)
         self.match, self.match_layers, self.dropout = match, match_layers, dropout
         self.original_name = self.source.backbone
-        self.val_means, self.test_means = SampleMeans(METRICS), SampleMeans(METRICS)
-        # In a list, so that it is no part of the module: not saved, not trained, not projected.
+        self.val_means = SampleMeans(self.metric_names)
+        self.test_means = SampleMeans(self.metric_names)
+        # In a list, so that it is not a submodule: not saved, not trained, not projected.
         self._original: list[PreTrainedModel] = []
 
     def configure_model(self) -> None:
@@ -80,15 +80,15 @@ class UnitaryDistillation(EncoderTraining, method=True):
         for module in self.model.modules():
             if isinstance(module, nn.Dropout):
                 module.p = self.dropout
-        # What gives no hidden state stays as it is: the head, but for the words' embeddings, which
-        # it may share, and a pooler.
+        # Frozen, as no hidden state depends on them: a pooler, and the head, except for word
+        # embeddings that it shares with the encoder.
         encoder = set(self.model.base_model.parameters())
         for name, parameter in self.model.named_parameters():
             if parameter not in encoder or ".pooler." in name:
                 parameter.requires_grad = False
 
     def original(self) -> "PreTrainedModel":
-        """The original encoder, loaded on first use, on the device of the module."""
+        """Return the original encoder, loaded on first use, on the device of the module."""
         if not self._original:
             encoder = load_encoder(self.original_name)
             for parameter in encoder.parameters():
@@ -96,12 +96,12 @@ class UnitaryDistillation(EncoderTraining, method=True):
             encoder.train(mode=False)
             self._original.append(encoder)
         words = next(self.model.parameters())
-        module: nn.Module = self._original[0]  # whose types say what theirs do not
+        module: nn.Module = self._original[0]  # `to` of transformers has no annotations
         module.to(device=words.device, dtype=words.dtype)
         return self._original[0]
 
-    def compare(self, batch: Batch) -> dict[str, Tensor]:
-        """Compares original and copy on a batch.
+    def evaluate(self, batch: Batch) -> dict[str, Tensor]:
+        """Compare original and copy on a batch.
 
         Returns:
             `loss` `[T]` and `cosine` `[T]` of each real token, `cosine_of_means` `[B]`.
@@ -112,17 +112,17 @@ class UnitaryDistillation(EncoderTraining, method=True):
             "output_hidden_states": True,
         }
         with torch.no_grad():
-            wanted = self.original()(**inputs).hidden_states
-        found = self.model.base_model(**inputs).hidden_states
-        first = 1 if self.match_layers == "all" else len(wanted) - 1
+            target = self.original()(**inputs).hidden_states
+        hidden = self.model.base_model(**inputs).hidden_states
+        first = 1 if self.match_layers == "all" else len(target) - 1
         losses = []
-        for mine, true in zip(found[first:], wanted[first:], strict=True):
+        for mine, true in zip(hidden[first:], target[first:], strict=True):
             a, b = mine[batch.mask], true[batch.mask]
             if self.match == "cosine":
                 losses.append(1 - functional.cosine_similarity(a, b, dim=-1))
             else:
                 losses.append((a - b).square().sum(dim=-1) / b.square().sum(dim=-1))
-        last, true = found[-1].detach(), wanted[-1]
+        last, true = hidden[-1].detach(), target[-1]
         real = batch.mask.unsqueeze(-1)
         mean, mean_true = (last * real).sum(dim=1), (true * real).sum(dim=1)
         return {
@@ -134,20 +134,8 @@ class UnitaryDistillation(EncoderTraining, method=True):
     # Steps
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        values = {name: value.mean() for name, value in self.compare(batch).items()}
-        shown = {f"train/{name}": value.detach() for name, value in values.items()}
+        values = {name: value.mean() for name, value in self.evaluate(batch).items()}
+        metrics = {f"train/{name}": value.detach() for name, value in values.items()}
         weight = batch_weight(self.trainer, batch_idx)
-        self.log_step(shown, weight, size=len(batch))
+        self.log_step(metrics, weight, size=len(batch))
         return weight * values["loss"]
-
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        self.accumulate(self.val_means, self.compare(batch), batch_idx)
-
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
-        self.accumulate(self.test_means, self.compare(batch), batch_idx)
-
-    def on_validation_epoch_end(self) -> None:
-        self.log_means("val", self.val_means.take(METRICS))
-
-    def on_test_epoch_end(self) -> None:
-        self.log_means("test", self.test_means.take(METRICS))

@@ -63,7 +63,7 @@ class WordScores(WordLevel, method=True):
         optimisation: Optimisation = Optimisation(decay="linear"),
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the vocabulary is known.
+        """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
             window: words of the longest n-gram, or of a window of the net: 1 to 4.
@@ -74,10 +74,11 @@ class WordScores(WordLevel, method=True):
             vector_width: numbers of a vector.
             spelling: number of hashed n-grams of 3 to 5 characters, which words share; 0 for none.
             net: the net over windows.
-            unlabelled: file of answers of another model, as `predict --file --output` writes them.
-            min_unlabelled_count: words that these texts have so often are known, too; n-grams are
-                then counted in them as well. null: words and n-grams of the training split alone.
-            robustness: the threat that it is trained for.
+            unlabelled: file of predictions of another model, written by `predict --file --output`.
+            min_unlabelled_count: words with at least this count in these texts are known as well,
+                and n-grams are counted in them too. null: words and n-grams of the training split
+                only.
+            robustness: the threat against which it is trained.
             optimisation: optimiser and learning rate.
             base: settings of `WordLevel`.
         """
@@ -91,7 +92,7 @@ class WordScores(WordLevel, method=True):
         self.ngrams, self.ngram_counts = list[Tensor](), list[int]()
 
     def _checked_table(self) -> WordTable | None:
-        """Checks the settings, and returns the word vectors of the file, if there is one."""
+        """Check the settings, and return the word vectors of the file, or None."""
         check_range({"window": self.window}, least=1, most=4)
         if self.unlabelled is not None and self.smoothing.noise != "none":
             msg = (
@@ -109,19 +110,19 @@ class WordScores(WordLevel, method=True):
         return None if self.vectors is None else WordTable(self.vectors, self.vector_width)
 
     def unused(self) -> dict[str, str]:
-        found = super().unused() | within("robustness", self.robustness.unused)
-        found |= within("net", self.net.unused)
+        reasons = super().unused() | within("robustness", self.robustness.unused)
+        reasons |= within("net", self.net.unused)
         if self.window == 1:
-            found["min_ngram_count"] = "window=1"
+            reasons["min_ngram_count"] = "window=1"
         if self.net.hidden:
-            found["min_ngram_count"] = "net.hidden"
+            reasons["min_ngram_count"] = "net.hidden"
         elif self.robustness.against != "none":
-            found["robustness.search"] = "net.hidden=0"
+            reasons["robustness.search"] = "net.hidden=0"
         if self.vectors is None:
-            found["vector_width"] = "vectors=null"
+            reasons["vector_width"] = "vectors=null"
         if self.unlabelled is None:
-            found["min_unlabelled_count"] = "unlabelled=null"
-        return found
+            reasons["min_unlabelled_count"] = "unlabelled=null"
+        return reasons
 
     def lasting(self) -> dict[str, str]:
         return super().lasting() | within("robustness", self.robustness.lasting)
@@ -135,17 +136,20 @@ class WordScores(WordLevel, method=True):
     # Text
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        known = list(texts)
-        tokenizer = self.word_tokenizer(known, self.min_count, self.max_vocab_size)
+        corpus = list(texts)
+        tokenizer = self.word_tokenizer(corpus, self.min_count, self.max_vocab_size)
         if self.unlabelled is not None and self.min_unlabelled_count is not None:
             further = [row.text for row in read_answers(self.unlabelled)]
-            others = self.word_tokenizer(further, self.min_unlabelled_count, self.max_vocab_size)
-            tokenizer = _with_words(tokenizer, others.vocabulary.get_itos())
-            known += further
+            more = self.word_tokenizer(further, self.min_unlabelled_count, self.max_vocab_size)
+            tokenizer = _add_words(tokenizer, more.vocabulary.get_itos())
+            corpus += further
         if self.robustness.lists is not None:
-            tokenizer = _with_listed(tokenizer, self.robustness)
+            # An adversary may insert the listed words of known ones.
+            threat = self.robustness.threat(tokenizer)
+            words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
+            tokenizer = _add_words(tokenizer, chain.from_iterable(map(threat.of_word, words)))
         if self._orders > 1:
-            self.ngrams = _frequent(tokenizer, known, self.window, self.min_ngram_count)
+            self.ngrams = _count_ngrams(tokenizer, corpus, self.window, self.min_ngram_count)
             self.ngram_counts = [len(rows) for rows in self.ngrams]
         return tokenizer
 
@@ -168,7 +172,7 @@ class WordScores(WordLevel, method=True):
             msg = f"got a checkpoint with {counts!r}, expected {expected}"
             raise ValueError(msg)
         self.ngram_counts = counts
-        self.table = None  # its vectors are among the weights: a checkpoint has no file read
+        self.table = None  # the checkpoint has its vectors: no file is read
 
     def configure_model(self) -> None:
         if self.scores is not None:
@@ -189,7 +193,7 @@ class WordScores(WordLevel, method=True):
             spelling=self.spelling,
         )
         if self.spelling:
-            assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
+            assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
             self.scores.set_spelling(tokenizer.vocabulary.get_itos())
         if self.ngrams:
             self.scores.set_ngrams(self.ngrams)
@@ -201,10 +205,10 @@ class WordScores(WordLevel, method=True):
     # Training
 
     def on_fit_start(self) -> None:
-        """Reads what only training needs: lists and further texts."""
+        """Read lists and further texts, which only training needs."""
         super().on_fit_start()
         tokenizer, names = self.require_text()
-        assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
+        assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
         if self.robustness.against != "none":
             self.candidates = self.robustness.table(tokenizer).to(self.device)
         if self.robustness.splits:
@@ -218,63 +222,60 @@ class WordScores(WordLevel, method=True):
         logits = self(batch)
         loss = self._loss(batch, logits, labels, torch.ones_like(labels, dtype=torch.float32))
         weight = self.step_weight(batch, batch_idx)
-        shown = {"train/loss": loss.detach()}
+        metrics = {"train/loss": loss.detach()}
         if self.logs_this_step():
-            shown |= self.answers(logits, labels)
-        self.log_step(shown, weight, size=len(batch))
-        whole = weight * loss
+            metrics |= self.answers(logits, labels)
+        self.log_step(metrics, weight, size=len(batch))
+        total = weight * loss
         if self.further is not None:
+            # An epoch of training steps includes each further text once.
             share = self.trainer.num_training_batches
             more, targets, certain = self.further.batch(self.trainer.global_step, int(share))
             more, targets = more.to(self.device), targets.to(self.device)
             size = len(more) / len(batch)
-            whole = whole + size * self._loss(more, self(more), targets, certain.to(self.device))
-        return whole
+            total = total + size * self._loss(more, self(more), targets, certain.to(self.device))
+        return total
 
     def _loss(self, batch: Batch, logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The mean loss of a batch and of its worst texts; each sample counts by its weight."""
+        """Return the mean loss of a batch and of its worst texts, with the weights of samples."""
         assert self.scores is not None  # configure_model made them
-        given = self.robustness
+        settings = self.robustness
         losses = functional.cross_entropy(logits, labels, reduction="none")
-        kappa = given.weight(self.progress())
-        if self.candidates is not None and (kappa > 0 or given.together > 0):
-            places = self.candidates[batch.input_ids]
+        kappa = settings.weight(self.progress())
+        if self.candidates is not None and (kappa > 0 or settings.together > 0):
+            candidates = self.candidates[batch.input_ids]
             if kappa > 0:
-                leads = self._worst_leads(batch, places, labels)
-                losses = (1 - kappa) * losses + kappa * given.loss(leads, labels)
-            if given.together > 0:
+                leads = self._worst_leads(batch, candidates, labels)
+                losses = (1 - kappa) * losses + kappa * settings.loss(leads, labels)
+            if settings.together > 0:
                 table = self.scores.word_table()
-                moved = table[places[..., 1:]] - table[places[..., :1]]
+                moved = table[candidates[..., 1:]] - table[candidates[..., :1]]
                 apart = moved.square().sum(dim=-1).mean(dim=-1)
                 count = batch.mask.sum(dim=1).clamp_min(1)
-                losses = losses + given.together * (apart * batch.mask).sum(dim=1) / count
+                losses = losses + settings.together * (apart * batch.mask).sum(dim=1) / count
         return (weights * losses).mean()
 
-    def _worst_leads(self, batch: Batch, places: Tensor, labels: Tensor) -> Tensor:
-        """`[B, C]` minus the least leads of the labels over each class."""
+    def _worst_leads(self, batch: Batch, candidates: Tensor, labels: Tensor) -> Tensor:
+        """`[B, C]` minus the least margins of the labels over each class."""
         assert self.scores is not None  # configure_model made them
         if self.robustness.search == "intervals":
-            return self._least_leads(batch, places, labels)
+            # Bounds of each hidden unit over all texts of the space, instead of some texts.
+            bounds: Tensor = -self.network(least_leads(self.scores, candidates, labels), batch.mask)
+            classes = rivals(labels, self.scores.classes)
+            return bounds.new_zeros(len(labels), self.scores.classes).scatter(1, classes, bounds)
         if self.edits is not None:
             ids = batch.input_ids * batch.mask
             texts = self.edits.worst(self.scores, ids, labels, self.robustness.k)
             mask = (texts > 0).flatten(0, 1)
         else:
-            texts = worst_texts(self.scores, places, labels, self.robustness.k)
+            texts = worst_texts(self.scores, candidates, labels, self.robustness.k)
             mask = batch.mask.repeat_interleave(texts.shape[1], dim=0)
         rows, count, length = texts.shape
-        found = self.network(self.scores(texts.view(-1, length)), mask).view(rows, count, -1)
-        others = rivals(labels, count + 1)
-        own = found.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)
-        leads: Tensor = found.gather(2, others.unsqueeze(2)).squeeze(2) - own
-        return leads.new_zeros(rows, count + 1).scatter(1, others, leads)
-
-    def _least_leads(self, batch: Batch, places: Tensor, labels: Tensor) -> Tensor:
-        """As `_worst_leads`, by intervals around the hidden units of the net."""
-        assert self.scores is not None  # configure_model made them
-        leads: Tensor = -self.network(least_leads(self.scores, places, labels), batch.mask)
-        others = rivals(labels, self.scores.classes)
-        return leads.new_zeros(len(labels), self.scores.classes).scatter(1, others, leads)
+        logits = self.network(self.scores(texts.view(-1, length)), mask).view(rows, count, -1)
+        classes = rivals(labels, count + 1)
+        own = logits.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)
+        leads: Tensor = logits.gather(2, classes.unsqueeze(2)).squeeze(2) - own
+        return leads.new_zeros(rows, count + 1).scatter(1, classes, leads)
 
     # The classifier contract
 
@@ -283,8 +284,8 @@ class WordScores(WordLevel, method=True):
         if self.scores is None:
             msg = "got a model without layers, expected configure_model() before its first use"
             raise RuntimeError(msg)
-        found: Tensor = self.scores(batch.input_ids)
-        return found
+        scores: Tensor = self.scores(batch.input_ids)
+        return scores
 
     @property
     def predicts_in_float64(self) -> bool:
@@ -302,13 +303,13 @@ class WordScores(WordLevel, method=True):
             "characters": CharacterCertifier,
             "words": WordCertifier,
         }
-        made: TextCertifier = kinds[threat.name](score_model(self), threat)
-        return made
+        certifier: TextCertifier = kinds[threat.name](score_model(self), threat)
+        return certifier
 
 
 def score_model(module: WordScores) -> ScoreModel:
-    """Returns the scores of a copy that `exact_copy` made, on the CPU, with all tables computed."""
-    assert isinstance(module.tokenizer, WordTokenizer)  # build_tokenizer made it
+    """Return the scores of a copy that `exact_copy` made, on the CPU, with all tables computed."""
+    assert isinstance(module.tokenizer, WordTokenizer)  # see `build_tokenizer`
     assert module.scores is not None  # a copy has its layers
     scores = module.scores.cpu().keep().requires_grad_(requires_grad=False)
     return ScoreModel(scores, module.tokenizer)
@@ -317,7 +318,7 @@ def score_model(module: WordScores) -> ScoreModel:
 def _check_net(
     net: WindowNetSettings, window: int, *, bounded: bool, robustness: WordRobustness
 ) -> None:
-    """Refuses settings that a net over windows does not have.
+    """Refuse settings that a net over windows does not have.
 
     Raises:
         ValueError: a window of one word, bounded scores, or intervals without a net.
@@ -336,15 +337,8 @@ def _check_net(
         raise ValueError(msg)
 
 
-def _with_listed(tokenizer: WordTokenizer, robustness: WordRobustness) -> WordTokenizer:
-    """Adds the listed words of known ones: an adversary puts them in."""
-    threat, tokens = robustness.threat(tokenizer), tokenizer.vocabulary.get_itos()
-    listed = chain.from_iterable(threat.of_word(word) for word in tokens[len(tokenizer.specials) :])
-    return _with_words(tokenizer, listed)
-
-
-def _with_words(tokenizer: WordTokenizer, words: Iterable[str]) -> WordTokenizer:
-    """Adds words that no training text has, behind those that it knows."""
+def _add_words(tokenizer: WordTokenizer, words: Iterable[str]) -> WordTokenizer:
+    """Return a tokenizer with further words, after those that it has."""
     vocabulary = tokenizer.vocabulary
     tokens = list(dict.fromkeys((*vocabulary.get_itos(), *words)))
     counts = list(map(vocabulary.count, tokens))
@@ -358,18 +352,18 @@ def _with_words(tokenizer: WordTokenizer, words: Iterable[str]) -> WordTokenizer
     )
 
 
-def _frequent(
+def _count_ngrams(
     tokenizer: WordTokenizer, texts: Sequence[Text], width: int, least: int
 ) -> list[Tensor]:
-    """The n-grams of 2 to `width` known words that are seen often: `[M, order]` ids each."""
+    """Return the frequent n-grams of 2 to `width` known words: `[M, order]` ids each."""
     rows = [encoding.input_ids for encoding in tokenizer.encode(texts)]
-    found = []
+    tables = []
     for order in range(2, width + 1):
         counts: Counter[tuple[int, ...]] = Counter()
         for row in rows:
             counts.update(zip(*(row[at:] for at in range(order)), strict=False))
         first = len(tokenizer.specials)
-        kept = [gram for gram, n in counts.items() if n >= least and min(gram) >= first]
-        found.append(torch.tensor(sorted(kept), dtype=torch.int64).view(-1, order))
-        log.info("%d n-grams of %d words are seen %d times or more", len(kept), order, least)
-    return found
+        frequent = [gram for gram, n in counts.items() if n >= least and min(gram) >= first]
+        tables.append(torch.tensor(sorted(frequent), dtype=torch.int64).view(-1, order))
+        log.info("%d n-grams of %d words are seen %d times or more", len(frequent), order, least)
+    return tables

@@ -1,6 +1,6 @@
 """Shared by corpora and modules: tokenizers, vocabulary, the batch, and bounded reading.
 
-What is named here is loaded when it is used: reading files needs no torch.
+A name is imported when it is first used: reading files needs no torch.
 """
 
 from importlib import import_module
@@ -27,13 +27,7 @@ if TYPE_CHECKING:
     from text.given import Texts, cuts_unsaid, given_texts, say_cut
     from text.hub_access import hub_reachable
     from text.hugging_face import save_tokenizer
-    from text.labels import (
-        ClassLabels,
-        FileLabelsError,
-        find_classes,
-        label_text,
-        same_classes,
-    )
+    from text.labels import ClassLabels, FileLabelsError, find_classes, label_text, same_classes
     from text.pretrained_tokenizer import PretrainedTokenizer
     from text.splitmix import hashed
     from text.tokenizer import Tokenizer
@@ -44,45 +38,39 @@ if TYPE_CHECKING:
     from text.word_splitter import split_words
     from text.word_tokenizer import WordTokenizer
 
-_HOMES = {
-    "IGNORED": "batch",
-    "Batch": "batch",
-    "CharacterTokenizer": "character_tokenizer",
-    "Choices": "batch",
-    "ClassLabels": "labels",
-    "EncodedWords": "encoded_words",
-    "Encoding": "batch",
-    "FileLabelsError": "labels",
-    "Lemmatizer": "word_settings",
-    "PretrainedTokenizer": "pretrained_tokenizer",
-    "Sample": "batch",
-    "Span": "batch",
-    "TaskName": "batch",
-    "Text": "batch",
-    "Texts": "given",
-    "Tokenizer": "tokenizer",
-    "Vocabulary": "vocabulary",
-    "WordEncoding": "batch",
-    "WordSettings": "word_settings",
-    "WordTokenizer": "word_tokenizer",
-    "Words": "batch",
-    "check_choice": "checks",
-    "check_range": "checks",
-    "collate": "batch",
-    "cuts_unsaid": "given",
-    "find_classes": "labels",
-    "given_texts": "given",
-    "hashed": "splitmix",
-    "hub_reachable": "hub_access",
-    "label_text": "labels",
-    "length_batches": "batch",
-    "same_classes": "labels",
-    "save_tokenizer": "hugging_face",
-    "say_cut": "given",
-    "split_words": "word_splitter",
-    "tokenizer_from_state": "tokenizer_state",
-    "train_word_piece": "word_piece",
+_EXPORTS = {
+    "batch": (
+        "IGNORED",
+        "Batch",
+        "Choices",
+        "Encoding",
+        "Sample",
+        "Span",
+        "TaskName",
+        "Text",
+        "WordEncoding",
+        "Words",
+        "collate",
+        "length_batches",
+    ),
+    "character_tokenizer": ("CharacterTokenizer",),
+    "checks": ("check_choice", "check_range"),
+    "encoded_words": ("EncodedWords",),
+    "given": ("Texts", "cuts_unsaid", "given_texts", "say_cut"),
+    "hub_access": ("hub_reachable",),
+    "hugging_face": ("save_tokenizer",),
+    "labels": ("ClassLabels", "FileLabelsError", "find_classes", "label_text", "same_classes"),
+    "pretrained_tokenizer": ("PretrainedTokenizer",),
+    "splitmix": ("hashed",),
+    "tokenizer": ("Tokenizer",),
+    "tokenizer_state": ("tokenizer_from_state",),
+    "vocabulary": ("Vocabulary",),
+    "word_piece": ("train_word_piece",),
+    "word_settings": ("Lemmatizer", "WordSettings"),
+    "word_splitter": ("split_words",),
+    "word_tokenizer": ("WordTokenizer",),
 }
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 
 __all__ = [
     "IGNORED",
@@ -126,7 +114,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"text.{_HOMES[name]}"), name)
+    return getattr(import_module(f"text.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""The batch: what a corpus hands to a module, and how encoded texts become one."""
+"""The batch that a corpus passes to a module, and its construction from encoded texts."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 TaskName = Literal["classification", "regression", "tagging", "choice"]
-"""The answer for a sample: its class, a number, a tag of each of its words, or the right one of
+"""The prediction for a sample: its class, a number, a tag for each word, or the right one of
 several continuations."""
 
 IGNORED = -100
@@ -22,7 +22,7 @@ Text = str | tuple[str, str]
 
 
 class Words(NamedTuple):
-    """One sentence whose words are given, for tagging.
+    """One sentence as separate words, for tagging.
 
     Attributes:
         words: words, at least one; a tag belongs to each.
@@ -49,7 +49,7 @@ class Choices(NamedTuple):
 
 
 Sample = Text | Words | Choices
-"""One input of any task. `Words` and `Choices` are tuples too: ask for them before `Text`."""
+"""One input of any task. `Words` and `Choices` are tuples too: test for them before `Text`."""
 
 
 class Encoding(NamedTuple):
@@ -67,7 +67,7 @@ class Encoding(NamedTuple):
 
 
 class WordEncoding(NamedTuple):
-    """One sentence of given words as token ids.
+    """One sentence of separate words as token ids.
 
     Attributes:
         encoding: tokens of the words.
@@ -80,12 +80,12 @@ class WordEncoding(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The place of a token in its input.
+    """The position of a token in its input.
 
     Attributes:
         text: 0, or 1 for the second text of a pair.
         start: index of its first character.
-        end: one behind its last; `start` for tokens that stand for no characters ([CLS], <sep>).
+        end: index after its last character; `start` for tokens without characters ([CLS], <sep>).
     """
 
     text: int
@@ -108,9 +108,9 @@ class Batch:
             regression: `[B]` float32 targets,
             tagging: `[B, N]` int64 tags at the first token of each word, `IGNORED` elsewhere.
         segment_ids: `[R, N]` int64 (0 first text, 1 second), or None for single texts.
-        choices: rows of each sample, which stand one after the other; 1 but for multiple choice.
-        cut_tags: tags `[B, K]` int64, in a tagging, of the words behind the last token, which were
-            cut off, `IGNORED` behind them; None where no word was.
+        choices: successive rows of each sample; 1 except in multiple choice.
+        cut_tags: `[B, K]` int64, in tagging, tags of the words that were cut off, then `IGNORED`;
+            None if no word was cut off. They count as unanswered words.
     """
 
     input_ids: Tensor
@@ -131,33 +131,30 @@ class Batch:
         return self.mask.sum(dim=1)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
-        """A copy on `device` (the same tensors where they are there already)."""
+        """Return a copy on `device` (the same tensors where they are there already)."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> "Batch":
-        """A copy in page-locked memory; called by `DataLoader(pin_memory=True)`."""
+        """Return a copy in page-locked memory; called by `DataLoader(pin_memory=True)`."""
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        """A copy whose tensors are changed."""
+        """Return a copy whose tensors are changed."""
         parts: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
+        # `choices` is an integer, and absent tensors are None.
         parts |= {name: change(part) for name, part in parts.items() if isinstance(part, Tensor)}
         return Batch(**parts)
 
 
 PASS_OVERHEAD = {"cpu": 64}
-"""Tokens that take as long as a forward pass costs beside its tokens, by type of device."""
+"""Fixed cost of a forward pass, in tokens that take the same time, by type of device."""
 _ELSEWHERE = 1024
 
 
 def length_batches(
     lengths: Sequence[int], batch_size: int, *, device: str = "cpu"
 ) -> list[list[int]]:
-    """Put texts of like length together, for passes that need no other order.
-
-    A batch costs its tokens, padding included, and the overhead of a pass (`PASS_OVERHEAD`). The
-    batches are those of least cost among all that keep the order of lengths, by dynamic
-    programming: a batch ends at the last text of a length, or it is full.
+    """Group texts of similar length, for passes in any order.
 
     Args:
         lengths: tokens of each text.
@@ -172,6 +169,10 @@ def length_batches(
     count = len(order)
     ends = [i for i in range(1, count) if lengths[order[i - 1]] < lengths[order[i]]] + [count]
     costs, starts = [0.0] + [inf] * count, [0] * (count + 1)
+    # A batch costs its tokens, padding included, and the overhead of a pass. Dynamic programming
+    # finds the cheapest batches that keep the order of lengths; costs[i] is the least cost of the i
+    # shortest texts. It suffices to consider batches that are full, or end at the last text of a
+    # length: one more text of the same length adds no padding.
     for start in range(count):
         if costs[start] == inf:  # no batch ends here
             continue
@@ -205,7 +206,7 @@ def collate(
     Args:
         encodings: B * `choices` >= 1 encoded texts, each with at least one token; the choices of a
             sample one after the other.
-        pad_id: token id written where there is no token.
+        pad_id: id of the padding.
         sample_ids: B ids; 0 ... B-1 if not given.
         labels: B class indices (int), B targets (float), for each of B texts one tag per token, or
             None for unlabelled texts.
@@ -214,8 +215,8 @@ def collate(
         cut_tags: for each of B texts the tags of the words that were cut off.
 
     Raises:
-        ValueError: no texts, a text without a single token, a number of texts that is no multiple
-            of `choices`, or tags of another number than tokens.
+        ValueError: no texts, a text without a single token, a number of texts that `choices` does
+            not divide, or more or fewer tags than tokens.
     """
     lengths = [len(encoding.input_ids) for encoding in encodings]
     if not lengths or min(lengths) == 0:
@@ -229,7 +230,7 @@ def collate(
     mask = torch.arange(shape[1]) < torch.tensor(lengths).unsqueeze(1)
 
     def padded(rows: Iterable[Sequence[int]], fill: int) -> Tensor:
-        # One flat copy: the True places of a mask are visited row by row, as tokens are here.
+        # `masked_scatter_` fills the True positions of the mask row by row.
         flat = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.int64)
         return torch.full(shape, fill, dtype=torch.int64).masked_scatter_(mask, flat)
 
@@ -249,10 +250,11 @@ def collate(
 def _targets(
     labels: Labels, lengths: list[int], padded: Callable[[Iterable[Sequence[int]], int], Tensor]
 ) -> Tensor:
+    # Only in tagging, a label is a sequence.
     tags = [label for label in labels if not isinstance(label, int | float)]
     if not tags:
-        whole = all(isinstance(label, int) for label in labels)
-        return torch.tensor(list(labels), dtype=torch.int64 if whole else torch.float32)
+        indices = all(isinstance(label, int) for label in labels)
+        return torch.tensor(list(labels), dtype=torch.int64 if indices else torch.float32)
     if [len(row) for row in tags] != lengths:
         msg = f"got tags of {[len(row) for row in tags]} tokens, expected {lengths}"
         raise ValueError(msg)

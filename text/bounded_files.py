@@ -1,8 +1,8 @@
-"""Reads bytes that may come from anywhere: regular files, within limits, with one kind of error.
+"""Reads files from any source: regular files, within limits, with one kind of error.
 
 A foreign file may be a named pipe that never ends, a few kilobytes that unpack to gigabytes, or a
-document so deep that its parser gives up. Everything of ours that reads a file comes here, and
-nothing but a `DataError` leaves, with the name of the file and what was expected.
+document so deep that its parser gives up. Every reader of the project uses this module, and its
+only exception is `DataError`, which names the file and the expected content.
 """
 
 import codecs
@@ -28,7 +28,7 @@ DOCUMENT_LIMIT = 512 * 2**20
 YAML_LIMIT = 2**20
 """Bytes of a YAML file; the largest of ours has 20,000."""
 VALUES_LIMIT = 100_000
-"""Values of a YAML file, each alias counted as what it is of."""
+"""Values of a YAML file; an alias counts as all the values it refers to."""
 DEPTH_LIMIT = 100
 """Lists and objects within each other; the deepest file of ours has 12."""
 DIGITS_LIMIT = 40
@@ -37,12 +37,12 @@ EXPANSION = 50
 """Times that a packed file may grow: gzip makes text 2 to 5 times smaller, zeros 1,000 times."""
 
 ROW = 64
-"""Bytes counted for each row besides its own: objects of short rows take far more memory."""
+"""Bytes added to the length of each row: the Python object of a short row takes far more memory."""
+# Bytes that are unpacked at a time.
 _PART = 2**20
-"""Bytes that are unpacked at a time."""
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
-# A training reads its settings many times; nine times as quick, where yaml was built with libyaml.
+# A training reads its settings many times; libyaml, where yaml has it, is nine times as fast.
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -78,7 +78,7 @@ def _other(mode: int) -> str:
 
 
 def refuse(path: Path, kind: str | None) -> DataError:
-    """The error for what is no regular file: reading a pipe or a device may never end."""
+    """Return the error for a pipe, a device and the like: reading one may never end."""
     if kind is None:
         return DataError(f"got {path}, which is no file, expected one")
     return DataError(f"got {path}, which is {kind}, expected a regular file: remove or replace it")
@@ -86,16 +86,14 @@ def refuse(path: Path, kind: str | None) -> DataError:
 
 @contextmanager
 def reading(path: object, expected: str) -> Iterator[None]:
-    """Let whatever a parser makes of foreign bytes come out as a `DataError`.
-
-    Bytes that are not what they should be lead parsers to exceptions of any kind.
+    """Turn any exception of a parser into a `DataError`: foreign bytes lead parsers to any kind.
 
     Args:
         path: the file, for the message.
-        expected: what it should be.
+        expected: its expected content, for the message.
 
     Raises:
-        DataError: the body has raised an exception; errors of ours pass as they are.
+        DataError: the body has raised an exception; a `DataError` passes unchanged.
     """
     try:
         yield
@@ -110,26 +108,27 @@ def reading(path: object, expected: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """The message of an exception in one line, or its kind where it says nothing."""
+    """Return the message of an exception in one line, or its kind where it says nothing."""
     if isinstance(error, RecursionError):
         return f"more than {DEPTH_LIMIT} levels of lists and objects"
     text = " ".join(str(error).split())
     text = text if len(text) <= 200 else f"{text[:200]}..."
+    # The text of a KeyError is the key alone.
     lookup = isinstance(error, LookupError)
     return f"{type(error).__name__} {text}".strip() if lookup or not text else text
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BufferedReader]:
-    """Open a regular file to read; anything else is refused before a byte of it is asked for.
+    """Open a regular file to read; anything else is refused before a byte of it is read.
 
     Raises:
-        DataError: it is no regular file, or may not be read.
+        DataError: it is not a regular file, or may not be read.
     """
     kind = kind_of(path)
     if kind != "file":
         raise refuse(path, kind)
-    # Another file may have taken the place since: opening a pipe must not wait for its other end.
+    # Another file may have replaced it by now: opening a pipe must not wait for its other end.
     with reading(path, "a file that may be read"):
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
@@ -140,24 +139,21 @@ def opened(path: Path) -> Iterator[BufferedReader]:
 
 
 def allowance(file: BinaryIO) -> int:
-    """Bytes that a packed file may grow to.
-
-    Small ones may be as long as a line whatever they were packed from.
-    """
+    """Return the number of bytes that a packed file may unpack to; at least that of one line."""
     return max(LINE_LIMIT, EXPANSION * os.fstat(file.fileno()).st_size)
 
 
-def too_large(path: Path, place: str, limit: int) -> DataError:
-    """The error for a file that grows beyond its allowance."""
+def too_large(path: Path, position: str, limit: int) -> DataError:
+    """Return the error for a file that grows beyond its allowance."""
     return DataError(
-        f"{path}, {place}: got what would take more than {limit:,} bytes of memory from a file "
+        f"{path}, {position}: got what would take more than {limit:,} bytes of memory from a file "
         f"of {path.stat().st_size:,}, expected text, which is never packed that tightly: "
         "look at what is in it, and give it unpacked, as .jsonl or .tsv, if that is what you want"
     )
 
 
 def lines(path: Path, file: BinaryIO, *, packed: bool) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines without line end and byte order mark, read one at a time.
+    """Yield numbered lines, without line end and byte order mark, one at a time.
 
     Raises:
         DataError: UTF-16, a line longer than `LINE_LIMIT`, a gzip bomb, or a broken gzip file.
@@ -181,6 +177,7 @@ def _numbered(
     number = total = 0
     while raw := _line(path, stream, number):
         number += 1
+        # The limit counts memory, not bytes: empty lines take memory too.
         total += len(raw) + ROW
         if limit is not None and total > limit:
             raise too_large(path, f"line {number}", limit)
@@ -205,7 +202,7 @@ def read_bytes(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
         limit: most bytes that it may have, unpacked.
 
     Raises:
-        DataError: it is no regular file, cannot be read, or has more.
+        DataError: it is not a regular file, cannot be read, or is longer than `limit`.
     """
     with opened(path) as file, reading(path, "a whole file"):
         # No text of UTF-8 begins with the two bytes of gzip.
@@ -214,7 +211,7 @@ def read_bytes(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
         if packed:
             content = _unpacked(file, most)
         else:
-            # Not more than it has: Python takes the memory before it reads.
+            # Never more than the size of the file: Python allocates before it reads.
             content = file.read(min(most, os.fstat(file.fileno()).st_size) + 1)
         if len(content) <= most:
             return content
@@ -238,7 +235,7 @@ def read_text(path: Path, *, limit: int = DOCUMENT_LIMIT) -> str:
     """Read a file of UTF-8 as a whole; a byte order mark at its begin is left out.
 
     Raises:
-        DataError: see `read_bytes`, or it is no UTF-8.
+        DataError: see `read_bytes`, or it is not UTF-8.
     """
     return decode(read_bytes(path, limit=limit), path)
 
@@ -254,7 +251,7 @@ def read_json(path: Path, expected: str, *, limit: int = DOCUMENT_LIMIT) -> Any:
 
     Args:
         path: the file; unpacked where its name ends in `.gz`.
-        expected: what it should hold, for the message.
+        expected: its expected content, for the message.
         limit: most bytes that it may have, unpacked.
 
     Raises:
@@ -279,18 +276,19 @@ def parse_json(raw: bytes | str, path: object, expected: str) -> Any:
 
     Args:
         raw: its text.
-        path: where it is from, for the message.
-        expected: what it should be, for the message.
+        path: its source, for the message.
+        expected: its expected content, for the message.
 
     Raises:
-        DataError: it is none, deeper than `DEPTH_LIMIT`, a whole number with more digits than
-            `DIGITS_LIMIT`, or a text with half a surrogate pair, which cannot be written.
+        DataError: it is not JSON, is deeper than `DEPTH_LIMIT`, or has a whole number with more
+            digits than `DIGITS_LIMIT` or half a surrogate pair.
     """
     text = raw if isinstance(raw, str) else decode(raw, path)
     with reading(path, expected):
         value = json.loads(text, parse_int=_integer)
         _check_depth(value)
         if "\\ud" in text or "\\uD" in text:
+            # Fails for half a surrogate pair, which no later command could write.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
 
@@ -303,13 +301,14 @@ def _integer(digits: str) -> int:
 
 
 def _check_depth(value: Any) -> None:
-    """Raise RecursionError for a value that others could not walk; level by level, not deeper."""
+    """Raise RecursionError for a value so deep that recursive functions could not walk it."""
+    # Breadth first: this check itself must not recurse.
     level, depth = [value], 0
     while level := [
         part
-        for one in level
-        if isinstance(one, dict | list)
-        for part in (one.values() if isinstance(one, dict) else one)
+        for container in level
+        if isinstance(container, dict | list)
+        for part in (container.values() if isinstance(container, dict) else container)
         if isinstance(part, dict | list)
     ]:
         depth += 1
@@ -339,7 +338,8 @@ def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a zip archive to read.
 
     Raises:
-        DataError: it is no regular file, no archive, or has entries that we do not read.
+        DataError: it is not an archive in a regular file, or has encrypted entries or an
+            unsupported compression.
     """
     with opened(path) as file, reading(path, "a zip archive"):
         archive = zipfile.ZipFile(file)
@@ -361,11 +361,12 @@ def zip_member(path: Path, archive: zipfile.ZipFile, name: str, *, limit: int) -
         limit: most bytes that it may have.
 
     Raises:
-        DataError: there is none, it is broken, or would unpack to more than `limit`, or to more
-            than `EXPANSION` times its size.
+        DataError: the entry is missing or broken, or unpacks to more than `limit` or more than
+            `EXPANSION` times its size.
     """
     with reading(f"{path}: {name}", "an entry of the archive"):
         entry = archive.getinfo(name)
+        # The archive's own `file_size` may be false: read one byte more than allowed.
         most = min(limit, max(LINE_LIMIT, EXPANSION * entry.compress_size))
         with archive.open(entry) as stream:
             content = stream.read(most + 1)
@@ -389,12 +390,12 @@ def parse_yaml(text: str, path: object, expected: str) -> Any:
 
     Args:
         text: the document.
-        path: where it is from, for the message.
-        expected: what it should be, for the message.
+        path: its source, for the message.
+        expected: its expected content, for the message.
 
     Raises:
-        DataError: it is none, deeper than `DEPTH_LIMIT`, has more values than `YAML_LIMIT` once its
-            aliases are written out, the same key twice, or a value of another kind.
+        DataError: it is not YAML, is deeper than `DEPTH_LIMIT`, has more than `VALUES_LIMIT` values
+            once its aliases are expanded, the same key twice, or a value of another kind.
     """
     with reading(path, expected):
         check_yaml(text)
@@ -402,13 +403,13 @@ def parse_yaml(text: str, path: object, expected: str) -> Any:
 
 
 def check_yaml(text: str) -> None:
-    """Check the size of a YAML document before any of its aliases is followed.
+    """Check the size of a YAML document before any of its aliases is expanded.
 
     Raises:
         ValueError: it is too large or too deep, or has an alias within itself.
-        YAMLError: it is no YAML.
+        YAMLError: it is not YAML.
     """
-    # Of each list and mapping that is open: its anchor, its values so far, and levels below it.
+    # For each open list or mapping: its anchor, and its [values, levels] so far.
     waiting: list[tuple[str | None, list[int]]] = [(None, [0, 0])]
     anchors: dict[str, list[int]] = {}
     for event in yaml.parse(text, Loader=_SafeLoader):
@@ -424,18 +425,19 @@ def check_yaml(text: str) -> None:
                 if anchor not in anchors:
                     msg = f"the alias *{anchor} of nothing that ends before it"
                     raise ValueError(msg)
+                # An alias counts as the complete value of its anchor.
                 size = anchors[anchor]
             if anchor is not None:
                 anchors[anchor] = size
-            above = waiting[-1][1]
-            above[:] = above[0] + size[0], max(above[1], size[1] + 1)
+            parent = waiting[-1][1]
+            parent[:] = parent[0] + size[0], max(parent[1], size[1] + 1)
         if waiting[-1][1][0] > VALUES_LIMIT or len(waiting) + waiting[-1][1][1] > DEPTH_LIMIT:
             msg = f"more than {VALUES_LIMIT:,} values or {DEPTH_LIMIT} levels, aliases included"
             raise ValueError(msg)
 
 
 class _Loader(_SafeLoader):  # type: ignore[misc] # one of two classes
-    """Refuses a key that is there twice, of which YAML would take the second."""
+    """Refuses a repeated key, of which YAML would silently take the second."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         """See `yaml.SafeLoader`."""
@@ -450,7 +452,7 @@ class _Loader(_SafeLoader):  # type: ignore[misc] # one of two classes
 
 
 def _plain(value: Any) -> Any:
-    """The value with lists and mappings of its own where the document has aliases."""
+    """Return a copy of a value in which aliases do not share lists and mappings."""
     if isinstance(value, dict):
         return {_plain(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list):

@@ -9,7 +9,7 @@ from text.vocabulary import Vocabulary
 
 
 class CharacterTokenizer(Tokenizer):
-    """Each character is a token; `<end>` stands before the first and behind the last.
+    """Each character is a token; `<end>` comes before the first and after the last.
 
     A text that is too long loses its end, and `<end>` with it.
 
@@ -42,8 +42,7 @@ class CharacterTokenizer(Tokenizer):
             texts: read once.
             max_length: see the class.
         """
-        found = (_single(text) for text in texts)
-        return cls(Vocabulary.build(found, cls.specials), max_length)
+        return cls(Vocabulary.build(map(_single, texts), cls.specials), max_length)
 
     def encode(self, texts: Sequence[Text]) -> list[Encoding]:
         """Encode texts.
@@ -54,36 +53,37 @@ class CharacterTokenizer(Tokenizer):
         encodings = []
         for text in texts:
             ids = [self.end_id, *self.vocabulary(_single(text)), self.end_id]
-            kept = ids[: self.max_length]
-            encodings.append(Encoding(kept, [0] * len(kept), len(kept) < len(ids)))
+            length = min(len(ids), self.max_length)
+            encodings.append(Encoding(ids[:length], [0] * length, length < len(ids)))
         return encodings
 
-    def known(self, text: str) -> list[int]:
-        """The ids of the characters of a text, without `<end>`.
+    def find_ids(self, text: str) -> list[int]:
+        """Return the ids of the characters of a text, without `<end>`.
 
         Raises:
             ValueError: a character without an id of its own.
         """
         unknown = sorted({character for character in text if character not in self.vocabulary})
         if unknown:
-            known = "".join(self.vocabulary.get_itos()[len(self.specials) :])
-            msg = f"got a text with {unknown}, expected characters of the training text: {known!r}"
+            alphabet = "".join(self.vocabulary.get_itos()[len(self.specials) :])
+            msg = f"got a text with {unknown}, expected characters of the training text: "
+            msg += repr(alphabet)
             raise ValueError(msg)
         return self.vocabulary(text)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; special ones are left out."""
-        named = (self.vocabulary.lookup_token(one) for one in ids)
-        return "".join(token for token in named if token not in self.specials)
+        """Return the text of ids; special ones are left out."""
+        tokens = map(self.vocabulary.lookup_token, ids)
+        return "".join(token for token in tokens if token not in self.specials)
 
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
         """See `Tokenizer.spans`."""
-        found = []
+        result = []
         for text in texts:
             n = len(_single(text))
-            places = [Span(0, 0, 0), *(Span(0, i, i + 1) for i in range(n)), Span(0, n, n)]
-            found.append(places[: self.max_length])
-        return found
+            spans = [Span(0, 0, 0), *(Span(0, i, i + 1) for i in range(n)), Span(0, n, n)]
+            result.append(spans[: self.max_length])
+        return result
 
     def state(self) -> dict[str, Any]:
         """See `Tokenizer.state`."""

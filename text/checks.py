@@ -1,4 +1,4 @@
-"""Checks settings one by one: a message names the one that is wrong, and what it may be."""
+"""Checks settings; a message names the first invalid setting and its valid values."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,12 +44,12 @@ def check_range(
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise ValueError unless a setting is one of some words.
+    """Raise ValueError unless a setting is one of its choices.
 
     Args:
         name: of the setting.
-        value: that it has.
-        choices: that it may have.
+        value: its value.
+        choices: its valid values.
     """
     if value not in choices:
         msg = f"got {name}={value!r}, expected one of {', '.join(choices)}"

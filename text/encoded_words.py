@@ -1,4 +1,4 @@
-"""A tokenizer behind an encoding of words: synonyms mostly share one form before anything reads."""
+"""A tokenizer that first replaces words by representatives, so that most synonyms become equal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,13 +10,13 @@ from text.word_splitter import WordSplitter
 
 
 class EncodedWords(Tokenizer):
-    """Replaces each word by its representative, and hands the text to another tokenizer.
+    """Replaces each word by its representative, and passes the text to another tokenizer.
 
     Source: Jones, Jia, Raghunathan, Liang, "Robust Encodings", 2020.
 
     Args:
-        inner: the tokenizer behind the encoding.
-        representatives: by word, in lower case; other words stay.
+        inner: the tokenizer of the encoded text.
+        representatives: by word, in lower case; other words are unchanged.
 
     Raises:
         ValueError: a representative that is not one word, or has a representative of its own.
@@ -24,10 +24,10 @@ class EncodedWords(Tokenizer):
 
     def __init__(self, inner: Tokenizer, representatives: Mapping[str, str]) -> None:
         self.splitter = WordSplitter(WordSettings())
-        for one in set(representatives.values()):
-            if self.splitter.split(one) != [one] or representatives.get(one, one) != one:
+        for word in set(representatives.values()):
+            if self.splitter.split(word) != [word] or representatives.get(word, word) != word:
                 msg = (
-                    f"got an encoding with the representative {one!r}, expected one word in lower "
+                    f"got an encoding with the representative {word!r}, expected one word in lower "
                     "case that represents itself: `resources encode-words` writes such files"
                 )
                 raise ValueError(msg)
@@ -38,7 +38,7 @@ class EncodedWords(Tokenizer):
     def _words(self, text: str) -> list[str]:
         return [self.representatives.get(word, word) for word in self.splitter.split(text)]
 
-    def _encoded(self, text: Text) -> Text:
+    def _replace(self, text: Text) -> Text:
         if isinstance(text, str):
             return " ".join(self._words(text))
         first, second = text
@@ -46,26 +46,25 @@ class EncodedWords(Tokenizer):
 
     def encode(self, texts: Sequence[Text]) -> list[Encoding]:
         """See `Tokenizer.encode`."""
-        return self.inner.encode([self._encoded(text) for text in texts])
+        return self.inner.encode([self._replace(text) for text in texts])
 
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
-        """See `Tokenizer.spans`: a token lies where the word lies that its form stands for."""
-        found = []
-        for text, spans in zip(
-            texts, self.inner.spans([self._encoded(text) for text in texts]), strict=True
-        ):
+        """See `Tokenizer.spans`: a token has the span of the word that was replaced."""
+        inner = self.inner.spans([self._replace(text) for text in texts])
+        result = []
+        for text, spans in zip(texts, inner, strict=True):
             columns = (text,) if isinstance(text, str) else text
-            places = [self._places(column) for column in columns]
-            found.append([_moved(span, places[span.text]) for span in spans])
-        return found
+            words = [self._word_spans(column) for column in columns]
+            result.append([_move(span, words[span.text]) for span in spans])
+        return result
 
-    def _places(self, text: str) -> list[tuple[int, int, int]]:
-        """For each word where its form ends in the encoded text, and where it lies itself."""
-        places, end = [], -1
+    def _word_spans(self, text: str) -> list[tuple[int, int, int]]:
+        """Return, for each word, its end in the encoded text, and its start and end in `text`."""
+        spans, end = [], -1
         for word, (start, stop) in zip(self._words(text), self.splitter.spans(text), strict=True):
-            end += 1 + len(word)
-            places.append((end, start, stop))
-        return places
+            end += 1 + len(word)  # representatives are joined by one space
+            spans.append((end, start, stop))
+        return spans
 
     def state(self) -> dict[str, Any]:
         """See `Tokenizer.state`."""
@@ -73,8 +72,8 @@ class EncodedWords(Tokenizer):
         return {"kind": "encoded", "inner": self.inner.state(), "representatives": words}
 
 
-def _moved(span: Span, places: Sequence[tuple[int, int, int]]) -> Span:
+def _move(span: Span, words: Sequence[tuple[int, int, int]]) -> Span:
     if span.end == span.start:
         return span
-    start, stop = next((at, to) for end, at, to in places if span.start < end)
+    start, stop = next((start, stop) for end, start, stop in words if span.start < end)
     return Span(span.text, start, stop)

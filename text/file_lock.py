@@ -14,9 +14,9 @@ from typing import IO
 log = logging.getLogger(__name__)
 
 WARNING_SECONDS = 5.0
-"""Seconds of waiting after which a line says who holds a lock."""
+"""Seconds of waiting after which a line names the holder of a lock."""
 WAITING_SECONDS = 600.0
-"""Seconds of waiting after which it is an error: all that is done under a lock takes far less."""
+"""Seconds of waiting after which it is an error: every change under a lock takes far less."""
 _PAUSE = 0.02
 
 
@@ -40,13 +40,13 @@ def locked(path: Path, *, patience: float = WAITING_SECONDS) -> Iterator[None]:
     """Let one process at a time read, change and write a file.
 
     Args:
-        path: the file. The lock is on `.NAME.lock` next to it, which stays: whoever deleted it
+        path: the file. The lock is on `.NAME.lock` next to it, which is never deleted: a process
             could delete the lock of another.
         patience: seconds after which waiting for it is an error.
 
     Raises:
         OSError: the lock cannot be written, or the file system has none.
-        TimeoutError: another process has held it for longer than that.
+        TimeoutError: another process has held it for more than `patience` seconds.
     """
     lock = path.with_name(f".{path.name}.lock")
     began = time.monotonic()
@@ -57,7 +57,7 @@ def locked(path: Path, *, patience: float = WAITING_SECONDS) -> Iterator[None]:
     except OSError as error:
         raise _unusable(path, error) from error
     with stream:
-        while not _taken(path, stream):
+        while not _try_lock(path, stream):
             waited = time.monotonic() - began
             if waited > patience:
                 msg = (
@@ -69,13 +69,14 @@ def locked(path: Path, *, patience: float = WAITING_SECONDS) -> Iterator[None]:
                 log.warning("waiting for %s, which %s holds", path, _holder(stream))
                 warned = True
             time.sleep(_PAUSE)
+        # The name of the holder, for the messages of waiting processes.
         stream.truncate(0)
         stream.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
         stream.flush()
         yield
 
 
-def _taken(path: Path, stream: IO[bytes]) -> bool:
+def _try_lock(path: Path, stream: IO[bytes]) -> bool:
     try:
         return take(stream)
     except OSError as error:

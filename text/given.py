@@ -1,4 +1,4 @@
-"""Texts as a caller gives them, one or a list; logs the number of cut texts."""
+"""Checks the texts that a caller passes, one or a list; logs the number of truncated texts."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -17,25 +17,25 @@ Texts = Text | list[str] | list[tuple[str, str]] | list[Text]
 """One text or pair, or a list of them."""
 
 
-def given_texts(given: Any, *, pairs: bool = False) -> list[Text]:
+def given_texts(value: Any, *, pairs: bool = False) -> list[Text]:
     """Make a list of texts from one text or a list.
 
     Args:
-        given: a text, or a list of texts. A text is a string; of pairs, a tuple of two strings.
+        value: a text, or a list of texts. A text is a string; of pairs, a tuple of two strings.
         pairs: whether texts are pairs.
 
     Raises:
-        ValueError: anything else; it could be read as other texts than were meant.
+        ValueError: anything else, which is ambiguous: a list of two strings may be a pair or not.
     """
-    texts = given if isinstance(given, list) else [given]
+    texts = value if isinstance(value, list) else [value]
     wrong = next((i for i, text in enumerate(texts) if not _is_text(text, pairs)), None)
     if wrong is None:
         return list(texts)
-    place = f" at place {wrong} of a list" if isinstance(given, list) else ""
-    one = "a tuple of two strings (first, second)" if pairs else "a string"
+    position = f" at place {wrong} of a list" if isinstance(value, list) else ""
+    expected = "a tuple of two strings (first, second)" if pairs else "a string"
     msg = (
-        f"got {_described(texts[wrong])}{place}, expected {one} for each text: give one text, or a "
-        "list of texts"
+        f"got {_describe(texts[wrong])}{position}, expected {expected} for each text: give one "
+        "text, or a list of texts"
     )
     raise ValueError(msg)
 
@@ -46,7 +46,7 @@ def _is_text(value: Any, pairs: bool) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value)
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if value is None:
         return "None"
     kind = type(value).__name__
@@ -56,11 +56,11 @@ def _described(value: Any) -> str:
 
 
 def say_cut(encodings: Sequence[Encoding], max_length: int) -> None:
-    """Log how many texts have been cut, unless inside `cuts_unsaid`.
+    """Log the number of truncated texts, unless inside `cuts_unsaid`.
 
     Args:
         encodings: of the texts.
-        max_length: tokens that they were cut to.
+        max_length: the limit in tokens.
     """
     cut = sum(encoding.truncated for encoding in encodings)
     if cut and _cuts_said.get():
@@ -69,7 +69,7 @@ def say_cut(encodings: Sequence[Encoding], max_length: int) -> None:
 
 @contextmanager
 def cuts_unsaid() -> Iterator[None]:
-    """Say nothing of cut texts inside the block: attacks ask about a text hundreds of times."""
+    """Log no truncated texts inside the block: attacks encode a text hundreds of times."""
     token = _cuts_said.set(False)
     try:
         yield

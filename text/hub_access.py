@@ -1,7 +1,7 @@
 """Tests if the Hugging Face hub can be reached.
 
 Its client repeats every failed request for half a minute or more. A run without network should
-instead go straight to the local cache, and say at once what is missing.
+instead read the local cache at once, and name the missing files.
 """
 
 import os
@@ -23,6 +23,7 @@ def hub_reachable(timeout: float = 3.0) -> bool:
     if constants.HF_HUB_OFFLINE:
         return False
     target = urlsplit(os.environ.get("HF_ENDPOINT") or constants.ENDPOINT)
+    # Behind a proxy, requests connect to the proxy first.
     proxy = getproxies().get(target.scheme)
     if proxy and not proxy_bypass(target.hostname or ""):
         target = urlsplit(proxy if "://" in proxy else f"http://{proxy}")

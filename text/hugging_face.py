@@ -5,6 +5,7 @@ from pathlib import Path
 
 from text.pretrained_tokenizer import PretrainedTokenizer
 
+# Names of the special tokens of encoders.
 _ROLES = {
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
@@ -14,30 +15,29 @@ _ROLES = {
     "bos_token": ("<s>",),
     "eos_token": ("</s>",),
 }
-"""Names of the special tokens of encoders."""
 
 
 def save_tokenizer(tokenizer: PretrainedTokenizer, folder: Path) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json` into a folder, which must be there.
-
-    What other programs read there cuts and pads as they tell it to; the rest is the same.
+    """Write `tokenizer.json` and `tokenizer_config.json` into a folder.
 
     Args:
         tokenizer: the tokenizer.
         folder: an existing folder.
     """
     definition = json.loads(tokenizer.state()["definition"])
+    # Other programs choose their own truncation and padding.
     definition |= {"truncation": None, "padding": None}
-    names = {one["content"] for one in definition.get("added_tokens", ()) if one.get("special")}
+    added = definition.get("added_tokens", ())
+    names = {token["content"] for token in added if token.get("special")}
     config: dict[str, object] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": tokenizer.max_length,
         "clean_up_tokenization_spaces": False,
     }
     for role, candidates in _ROLES.items():
-        found = next((name for name in candidates if name in names), None)
-        if found is not None:
-            config[role] = found
+        name = next((name for name in candidates if name in names), None)
+        if name is not None:
+            config[role] = name
     text = json.dumps(definition, ensure_ascii=False)
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")

@@ -24,7 +24,7 @@ def check_shape(value: Any, kind: Any, path: object, at: str = "") -> None:
         kind: a `TypedDict`, `dict[str, X]`, `list[X]`, `tuple[X, ...]`, a union, `Literal`, `str`,
             `int`, `float` (a finite one, whole ones too), `bool`, None or Any.
         path: the file, for the message.
-        at: where in the value it is, for the message.
+        at: path within the document, for the message.
     """
     reason = _difference(value, kind, at)
     if reason is not None:
@@ -37,7 +37,7 @@ def _difference(value: Any, kind: Any, at: str) -> str | None:
     if origin is NotRequired:
         return _difference(value, get_args(kind)[0], at)
     if origin in (Union, types.UnionType):
-        reasons = [_difference(value, one, at) for one in get_args(kind)]
+        reasons = [_difference(value, member, at) for member in get_args(kind)]
         return None if None in reasons else reasons[0]
     if hasattr(kind, "__required_keys__"):
         return _of_fields(value, kind, at)
@@ -63,7 +63,7 @@ def _of_fields(value: Any, kind: Any, at: str) -> str | None:
 
 
 def _first(parts: Any, kind: Any, at: str, value: Any, expected: str) -> str | None:
-    """The first difference of the parts of a list or an object."""
+    """Return the first difference of the parts of a list or an object."""
     if parts is None:
         return _wrong(value, at, expected)
     reasons = (_difference(part, kind, f"{at}.{name}".lstrip(".")) for name, part in parts)
@@ -80,5 +80,5 @@ def _is_scalar(value: Any, kind: Any) -> bool:
 
 def _wrong(value: Any, at: str, expected: str) -> str:
     kinds: Mapping[type, str] = {dict: "an object", list: "a list"}
-    shown = kinds.get(type(value)) or brief(value, 60)
-    return f"{shown}{f' as {at}' if at else ''}, expected {expected}"
+    actual = kinds.get(type(value)) or brief(value, 60)
+    return f"{actual}{f' as {at}' if at else ''}, expected {expected}"

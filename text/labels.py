@@ -10,33 +10,33 @@ import numpy as np
 
 _INTEGER = re.compile(r"([+-]?(?:0|[1-9][0-9]{0,99}))(?:\.0*)?")
 _FRACTION = re.compile(r"[+-]?(?:0|[1-9][0-9]*)\.[0-9]*")
+# The name of a class that is named by a number; matches `01` too.
 _NUMERAL = re.compile(r"[+-]?\d+(?:\.\d*)?")
-"""A class with such a name, `01` included, is named by a number."""
 _ELEMENT = r"""(?:[+-]?\d+(?:\.\d*)?|'[^']*'|"[^"]*"|true|false)"""
+# A list that was written as text: `[0, 3]`, `[0 1 0]`, `['joy', 'fear']`.
 _LIST = re.compile(rf"\[\s*(?:{_ELEMENT}(?:\s*,\s*|\s+))*{_ELEMENT}?\s*\]", re.IGNORECASE)
-"""A list that was written as text: `[0, 3]`, `[0 1 0]`, `['joy', 'fear']`."""
+# From it on, Python writes a float with an exponent.
 _WRITTEN_OUT = 1e16
-"""From it on, Python writes a float with an exponent."""
 _NAN = "nan"
+# Marks of rows without label (hub, SNLI, NaN as text), where no class has that name.
 _ABSENT = frozenset({"-1", "-", _NAN})
-"""Marks of rows without label (hub, SNLI, NaN as text), where no class has that name."""
 
 
 class FileLabelsError(ValueError):
-    """The labels of a file as a whole make no sense: names and indices, or several in a row."""
+    """The labels of a file contradict each other: names and indices, or several in a row."""
 
 
 def label_text(value: Any) -> str | None:
     """Return the spelling by which labels are compared: 1, 1.0, "1" and " 1.0 " are all "1".
 
     Args:
-        value: a label as a file, the hub or NumPy has it.
+        value: a label from a file, the hub or NumPy.
 
     Returns:
-        The spelling; None for None, NaN and a text without characters.
+        The spelling; None for None, NaN and an empty text.
 
     Raises:
-        FileLabelsError: several labels, or something that is no label.
+        FileLabelsError: several labels, or a value of another kind.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -44,6 +44,7 @@ def label_text(value: Any) -> str | None:
         return None
     if isinstance(value, float) and value.is_integer() and abs(value) < _WRITTEN_OUT:
         value = int(value)
+    # A bool is an int: True stays "True", it is not 1.
     if isinstance(value, bool | int | float):
         return str(value)
     if isinstance(value, str):
@@ -86,7 +87,7 @@ def find_classes(labels: Iterable[str]) -> list[str]:
 
 
 def same_classes(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Return True for the same names in the same order, as labels are compared."""
+    """Return True for the same names in the same order, compared by `label_text`."""
     return [label_text(name) for name in first] == [label_text(name) for name in second]
 
 
@@ -98,10 +99,10 @@ class ClassLabels:
     never both.
 
     Args:
-        class_names: of the classes, by index.
+        class_names: names of the classes, by index.
         synonyms: other names of the classes, in the same order.
-        data_names: of 0, 1, ... in the file, where a data set says them.
-        meanings: class index of each label, as a user has told it; no other label is then known.
+        data_names: names of 0, 1, ... in the file, where the data set declares them.
+        meanings: class index of each label, set by the user; any other label is then an error.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class ClassLabels:
         for names in (class_names, *synonyms):
             self._add(names)
         self._numbered = any(is_number(name) for name in self.class_names)
-        # LABEL_0 says nothing about a class: numbers are all there is.
+        # LABEL_0 is transformers' default name: such classes have no names, only numbers.
         self._unnamed = len(self.data_names) in (0, len(self.class_names)) and all(
             name in (f"LABEL_{i}", str(i)) for i, name in enumerate(self.class_names)
         )
@@ -133,7 +134,7 @@ class ClassLabels:
                 self._folded[label.strip().casefold()] = index
 
     def _add(self, names: Sequence[str]) -> None:
-        """Add names of the classes; those that would stand for two classes stand for none."""
+        """Add names of the classes, except ambiguous names, which would mean two classes."""
         for table, fold in ((self._exact, False), (self._folded, True)):
             spelled: dict[str, set[int]] = {}
             for index, name in enumerate(names):
@@ -145,11 +146,11 @@ class ClassLabels:
 
     @property
     def by_number(self) -> bool:
-        """True if a label so far was a number in place of the name of a class."""
+        """True if a label so far was a number instead of the name of a class."""
         return self._number is not None and not self._unnamed
 
     def find(self, text: str) -> int | None:
-        """Return the class of a name; None if there is no such class."""
+        """Return the class of a name; None if it names none."""
         return self._exact.get(text, self._folded.get(text.casefold()))
 
     def __call__(self, value: Any) -> int | None:
@@ -163,13 +164,14 @@ class ClassLabels:
         text = label_text(value)
         if text is None:
             return None
+        # At most nine digits: longer numbers are no indices.
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
         data_name = None if number is None else self._data_name(number)
         if self._meanings is not None:
             index = self.find(text)
             index = self.find(data_name) if index is None and data_name is not None else index
         elif data_name is not None and number is not None:
-            # The data set says that it is no name.
+            # The data set declares that this number is an index, not a name.
             index = number if self._unnamed else self.find(data_name)
             self._agree(number=text)
         elif (index := self.find(text)) is not None:
@@ -203,7 +205,7 @@ class ClassLabels:
             raise FileLabelsError(msg)
 
     def legend(self) -> str:
-        """Return what the numbers of the file mean: `0 = contradiction, 1 = entailment`."""
+        """Return the meanings of the numbers of the file: `0 = contradiction, 1 = entailment`."""
         numbers = range(len(self.data_names or self.class_names))
         indices = [
             number if name is None or self._unnamed else self.find(name)

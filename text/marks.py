@@ -1,6 +1,7 @@
 r"""Combining marks: accents, vowel signs and the like, which belong to the letter before them.
 
-`\w` of `re` matches none of them, so that words of Hindi, or with decomposed accents, fall apart.
+`\w` of `re` matches none of them: without this list it would split words of Hindi, and words with
+decomposed accents.
 """
 
 import unicodedata
@@ -8,15 +9,16 @@ from itertools import groupby
 
 
 def _ranges() -> str:
-    """Marks of all scripts, as ranges of a character class."""
-    # None lies between these, but for the variation selectors of Chinese characters.
-    found = [i for i in range(0x300, 0x1F000) if unicodedata.category(chr(i)).startswith("M")]
+    """Return the marks of all scripts, as ranges of a character class."""
+    # The only marks outside of this interval are variation selectors, which MARKS adds.
+    marks = [i for i in range(0x300, 0x1F000) if unicodedata.category(chr(i)).startswith("M")]
+    # Within a run of successive code points, code point minus index is constant.
     runs = [
-        [number for _, number in run]
-        for _, run in groupby(enumerate(found), key=lambda one: one[1] - one[0])
+        [mark for _, mark in run]
+        for _, run in groupby(enumerate(marks), key=lambda item: item[1] - item[0])
     ]
     return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
 
 
 MARKS = _ranges() + "\U000e0100-\U000e01ef\u200c\u200d"
-"""For the inside of a character class of `re`; with the joiners, which stand inside words, too."""
+"""For the inside of a character class of `re`; includes the joiners, which occur inside words."""

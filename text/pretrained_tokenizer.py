@@ -1,4 +1,4 @@
-"""The tokenizer of a pretrained backbone: Hugging Face's fast tokenizer behind our interface."""
+"""The tokenizer of a pretrained backbone: Hugging Face's fast tokenizer with our interface."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +16,15 @@ from text.tokenizer import Tokenizer
 class PretrainedTokenizer(Tokenizer):
     """A fast tokenizer with its own template ([CLS] ... [SEP], <s> ... </s>, ...).
 
-    Segment ids are the tokenizer's own token types: some backbones (RoBERTa) give both texts of a
-    pair type 0, and have no embedding for any other.
+    Segment ids are the tokenizer's own token types: some backbones (RoBERTa) have type 0 only, for
+    both texts of a pair.
 
     Args:
         definition: the text of a `tokenizer.json`.
         max_length: tokens kept, those of the template included; of a pair the longer text loses
             its end.
         pad_id: the padding id.
-        unk_id: stands for a text without a single token, where the template adds none.
+        unk_id: the single token of a text without any, where the template adds none.
 
     Raises:
         ValueError: the definition cannot be read, or the template alone fills `max_length`.
@@ -32,12 +32,13 @@ class PretrainedTokenizer(Tokenizer):
 
     def __init__(self, definition: str, max_length: int, *, pad_id: int, unk_id: int) -> None:
         try:
-            with _panics_told():
+            with _catch_panics():
                 self._backend = tokenizers.Tokenizer.from_str(definition)
         except Exception as error:  # the library raises bare Exception
             msg = f"got a definition that cannot be read ({error}), expected a tokenizer.json"
             raise ValueError(msg) from error
         self._backend.no_padding()
+        # Room for the template of a pair and one token of each text.
         template = self._backend.num_special_tokens_to_add(is_pair=True)
         if max_length < template + 2:
             msg = (
@@ -49,33 +50,35 @@ class PretrainedTokenizer(Tokenizer):
         self.max_length = max_length
         self.pad_id = pad_id
         self.unk_id = unk_id
+        # Ids may have gaps: the greatest one decides.
         ids = self._backend.get_vocab(with_added_tokens=True).values()
         self.vocab_size = 1 + max(max(ids, default=0), pad_id, unk_id)
-        self.encode(["a", ("a", "b")])  # what contradicts itself shows only when it is used
-        self._whole: tokenizers.Tokenizer | None = None
+        self.encode(["a", ("a", "b")])  # a contradictory definition fails only when it is used
+        # Further backends, made when they are first needed.
+        self._unlimited: tokenizers.Tokenizer | None = None
         self._words: tokenizers.Tokenizer | None = None
 
     @classmethod
     def from_pretrained(cls, name_or_path: str, *, max_length: int = 128) -> "PretrainedTokenizer":
-        """Take a backbone's tokenizer from a folder, or from the hub by its name.
+        """Load a backbone's tokenizer from a folder, or from the hub by its name.
 
         Args:
-            name_or_path: a folder with `tokenizer.json` (or what it can be made from), or a hub id.
-            max_length: see the class; not above what the backbone was made for.
+            name_or_path: a folder with `tokenizer.json` or the files of its model, or a hub id.
+            max_length: see the class; at most the longest input of the backbone.
 
         Raises:
-            ValueError: neither a folder nor reachable on the hub, no fast tokenizer, one without a
-                word, or `max_length` above the backbone's.
+            ValueError: neither a folder nor reachable on the hub, no fast tokenizer, one without
+                words, or a `max_length` above the backbone's.
         """
         from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
         local = Path(name_or_path).is_dir() or not hub_reachable()
         try:
-            # Said, not left open: where it is open, transformers asks at the terminal.
+            # Explicit `trust_remote_code`: with its default, transformers asks at the terminal.
             wrapped = AutoTokenizer.from_pretrained(
                 name_or_path, local_files_only=local, trust_remote_code=False
             )
-        # Files that anyone may have written lead it to exceptions of any kind.
+        # Foreign files lead the library to exceptions of any kind.
         except Exception as error:
             kind = "folder" if Path(name_or_path).is_dir() else "hub id or folder"
             reason = " ".join(str(error).split()) or type(error).__name__
@@ -90,7 +93,7 @@ class PretrainedTokenizer(Tokenizer):
             kind = type(wrapped).__name__
             msg = f"got {name_or_path!r} with tokenizer {kind}, expected a fast tokenizer"
             raise ValueError(msg)
-        # Without files of a tokenizer, transformers makes one up that maps all texts to one.
+        # If the files are missing, transformers invents a tokenizer that maps all texts to one.
         if wrapped.get_vocab().keys() <= set(wrapped.all_special_tokens):
             where = "folder" if Path(name_or_path).is_dir() else "hub id"
             msg = (
@@ -107,9 +110,9 @@ class PretrainedTokenizer(Tokenizer):
                 f"{wrapped.model_max_length}"
             )
             raise ValueError(msg)
-        # Decoders come without a padding token; the mask hides whatever stands there.
-        known = (wrapped.pad_token_id, wrapped.unk_token_id, wrapped.eos_token_id, 0)
-        fallback = next(token for token in known if token is not None)
+        # Decoders have no padding token. Any id will do: the mask hides it.
+        candidates = (wrapped.pad_token_id, wrapped.unk_token_id, wrapped.eos_token_id, 0)
+        fallback = next(token for token in candidates if token is not None)
         return cls(
             wrapped.backend_tokenizer.to_str(),
             max_length,
@@ -119,7 +122,7 @@ class PretrainedTokenizer(Tokenizer):
 
     def encode(self, texts: Sequence[Text]) -> list[Encoding]:
         """Encode texts, pairs or both."""
-        with _panics_told():
+        with _catch_panics():
             batch = self._backend.encode_batch(list(texts))
         return [
             Encoding(coded.ids, coded.type_ids, bool(coded.overflowing))
@@ -129,26 +132,25 @@ class PretrainedTokenizer(Tokenizer):
         ]
 
     def encode_words(self, sentences: Sequence[Words]) -> list[WordEncoding]:
-        """See `Tokenizer.encode_words`; a word that names a special token is text like any other.
-
-        Words are encoded apart and put together here: from the ids of a whole sentence it could
-        not be told whether a word without token has vanished or was cut off.
-        """
-        with _panics_told():
+        """See `Tokenizer.encode_words`; the name of a special token is text like any other word."""
+        # Words are encoded separately and joined here: the ids of a full sentence would not show
+        # whether a word without a token has vanished or was cut off.
+        with _catch_panics():
             if self._words is None:
-                self._words = _whole(_words_apart(self._definition))
+                self._words = _unlimited(_separate_words(self._definition))
             coded = self._backend.encode("a")
-            different = list({word: None for sentence in sentences for word in sentence.words})
-            found = self._words.encode_batch(
-                [[word] for word in different], is_pretokenized=True, add_special_tokens=False
+            words = list({word: None for sentence in sentences for word in sentence.words})
+            batch = self._words.encode_batch(
+                [[word] for word in words], is_pretokenized=True, add_special_tokens=False
             )
         pieces = {
-            word: one.ids or [self.unk_id] for word, one in zip(different, found, strict=True)
+            word: encoded.ids or [self.unk_id] for word, encoded in zip(words, batch, strict=True)
         }
+        # The template is around the token of "a": [CLS] a [SEP].
         own = [i for i, special in enumerate(coded.special_tokens_mask) if not special]
         first, last = own[0], own[-1] + 1
         room = self.max_length - len(coded.ids) + last - first
-        worded = []
+        encodings = []
         for sentence in sentences:
             ids, starts = coded.ids[:first], []
             for word in sentence.words:
@@ -161,52 +163,49 @@ class PretrainedTokenizer(Tokenizer):
                 coded.type_ids[:first] + types + coded.type_ids[last:],
                 len(ids) > length,
             )
-            kept = tuple(start for start in starts if start < length)
-            worded.append(WordEncoding(encoding, kept))
-        return worded
+            encodings.append(WordEncoding(encoding, tuple(i for i in starts if i < length)))
+        return encodings
 
     @property
     def special_ids(self) -> frozenset[int]:
-        """Ids that stand for no text: padding, unknown, the template's, the mask."""
+        """Ids that represent no text: padding, unknown, those of the template, the mask."""
         added = self._backend.get_added_tokens_decoder()
-        named = {token for token, about in added.items() if about.special}
-        return frozenset(named | {self.pad_id, self.unk_id})
+        special = {index for index, token in added.items() if token.special}
+        return frozenset(special | {self.pad_id, self.unk_id})
 
     @property
     def mask_id(self) -> int | None:
         """The id of [MASK] or <mask>; None for a tokenizer without one."""
-        found = (self._backend.token_to_id(name) for name in ("[MASK]", "<mask>"))
-        return next((token for token in found if token in self.special_ids), None)
+        candidates = (self._backend.token_to_id(name) for name in ("[MASK]", "<mask>"))
+        return next((token for token in candidates if token in self.special_ids), None)
 
     @property
     def template(self) -> tuple[list[int], list[int]]:
-        """The ids that stand before and behind a single text; empty for one without template."""
-        with _panics_told():
+        """The ids before and after those of a single text; empty lists without a template."""
+        with _catch_panics():
             coded = self._backend.encode("a")
         own = [i for i, special in enumerate(coded.special_tokens_mask) if not special]
         return coded.ids[: own[0]], coded.ids[own[-1] + 1 :]
 
     @property
     def splits_at_spaces(self) -> bool:
-        """True if the ids of a text are those of its words, whatever their neighbours.
-
-        So it is with BERT's normaliser and pre-tokeniser, which look at nothing beyond a space.
-        """
+        """True if the ids of a word never depend on its neighbours."""
+        # BERT's normaliser and pre-tokeniser look at nothing beyond a space.
         parts = json.loads(self._definition)
         kinds = [(parts.get(name) or {}).get("type") for name in ("normalizer", "pre_tokenizer")]
         plain = all(token["special"] for token in parts.get("added_tokens", ()))
         return plain and kinds == ["BertNormalizer", "BertPreTokenizer"]
 
     def pieces(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of texts without template and however long, for texts that are put together.
+        """Return the ids of texts, without template and uncut, for texts that are concatenated.
 
         The name of a special token within a text, as in a page about BERT, is text like any other.
         """
-        with _panics_told():
-            if self._whole is None:
-                self._whole = _whole(self._definition)
-            coded = self._whole.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [one.ids for one in coded]
+        with _catch_panics():
+            if self._unlimited is None:
+                self._unlimited = _unlimited(self._definition)
+            batch = self._unlimited.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [coded.ids for coded in batch]
 
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
         """See `Tokenizer.spans`."""
@@ -233,15 +232,12 @@ class PretrainedTokenizer(Tokenizer):
     def from_state(cls, state: Mapping[str, Any]) -> "PretrainedTokenizer":
         """Rebuild from `state()`."""
         return cls(
-            state["definition"],
-            state["max_length"],
-            pad_id=state["pad_id"],
-            unk_id=state["unk_id"],
+            state["definition"], state["max_length"], pad_id=state["pad_id"], unk_id=state["unk_id"]
         )
 
 
-def _whole(definition: str) -> tokenizers.Tokenizer:
-    """A tokenizer that cuts nothing, and to which the name of a special token is text."""
+def _unlimited(definition: str) -> tokenizers.Tokenizer:
+    """Return a backend that cuts nothing and reads the name of a special token as text."""
     backend = tokenizers.Tokenizer.from_str(definition)
     backend.no_padding()
     backend.no_truncation()
@@ -249,12 +245,9 @@ def _whole(definition: str) -> tokenizers.Tokenizer:
     return backend
 
 
-def _words_apart(definition: str) -> str:
-    """A definition to which each given word is one behind a space.
-
-    Byte-level and SentencePiece vocabularies know a word by the space before it; within a sentence
-    only its first word would have none.
-    """
+def _separate_words(definition: str) -> str:
+    """Return a definition that encodes a separate word as if a space came before it."""
+    # Byte-level and SentencePiece vocabularies spell a word within a sentence with that space.
     parts = json.loads(definition)
     before = parts.get("pre_tokenizer") or {}
     for step in before.get("pretokenizers", [before]):
@@ -266,8 +259,8 @@ def _words_apart(definition: str) -> str:
 
 
 @contextmanager
-def _panics_told() -> Iterator[None]:
-    """Turn a panic of the library, which is no `Exception`, into a ValueError.
+def _catch_panics() -> Iterator[None]:
+    """Turn a panic of the library, a bare `BaseException`, into a ValueError.
 
     Raises:
         ValueError: the tokenizer's definition contradicts itself.

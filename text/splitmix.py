@@ -1,7 +1,7 @@
-"""SplitMix64, the hash behind all orders and draws that a resumed run must repeat.
+"""SplitMix64, the hash for all orders and random draws that a resumed run must repeat.
 
-Source: Steele, Lea & Flood 2014. It is integer arithmetic alone, the same on every machine and
-device; random generators of libraries may change their streams between versions.
+Source: Steele, Lea & Flood 2014. It is integer arithmetic only, the same on every machine and
+device; the generators of libraries may change their streams between versions.
 """
 
 import numpy as np
@@ -17,12 +17,12 @@ _OFFSET = 0x632BE59BD9B4E019
 
 
 def mixed(x: Tensor) -> Tensor:
-    """Apply the finaliser, a bijection, to int64 numbers; they stay as they are."""
+    """Return int64 numbers after the finaliser, a bijection."""
     return mix_(x.clone())
 
 
 def mix_(x: Tensor) -> Tensor:
-    """Apply the finaliser to int64 numbers in their place; products wrap around."""
+    """Apply the finaliser to int64 numbers in place; products wrap around."""
     room = torch.empty_like(x)
     x.bitwise_xor_(_shifted(x, 30, room)).mul_(_FIRST)
     x.bitwise_xor_(_shifted(x, 27, room)).mul_(_SECOND)
@@ -33,7 +33,7 @@ def hashed(numbers: NDArray[np.uint64], *keys: int) -> NDArray[np.uint64]:
     """Hash numbers with each key in turn: a bijection of the numbers for any keys."""
     for key in keys:
         numbers = numbers + np.uint64((key * GOLDEN + _OFFSET) % 2**64)
-        mix_(torch.from_numpy(numbers.view(np.int64)))
+        mix_(torch.from_numpy(numbers.view(np.int64)))  # shares the memory of `numbers`
     return numbers
 
 

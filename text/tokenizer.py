@@ -27,13 +27,13 @@ class Tokenizer(ABC):
         """Encode texts, pairs or both; a text without a single token becomes the unknown token."""
 
     def encode_words(self, sentences: Sequence[Words]) -> list[WordEncoding]:
-        """Encode sentences whose words are given, and say where each word begins.
+        """Encode sentences of separate words, and locate the first token of each word.
 
-        A word without a single token becomes the unknown token: each word that is not cut off has a
-        place of its own.
+        A word without a single token becomes the unknown token, so that each word that is not cut
+        off has a position.
 
         Raises:
-            ValueError: this tokenizer splits texts into words of its own.
+            ValueError: this tokenizer can only split texts into words itself.
         """
         msg = (
             f"got {len(sentences)} sentences of given words for {type(self).__name__}, which "
@@ -44,7 +44,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
-        """Return the place of each token of `encode(texts)`, in characters of the given texts."""
+        """Return the position of each token of `encode(texts)`, in characters of the texts."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:

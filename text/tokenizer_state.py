@@ -20,11 +20,10 @@ def tokenizer_from_state(
 
     Args:
         state: the state.
-        find: finds the lemmatiser that some settings ask for.
+        find: finds the lemmatiser for some settings.
 
     Raises:
-        ValueError: the state is of no known kind, or incomplete; or it asks for a lemmatiser that
-            is not there.
+        ValueError: the state is of an unknown kind or incomplete, or its lemmatiser is missing.
     """
     kind = state.get("kind")
     try:

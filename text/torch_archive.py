@@ -1,8 +1,8 @@
 """Checks a file of torch before torch reads it: the archive, and each step of the pickle in it.
 
-torch (`weights_only`) executes nothing in such a file, but what it allows may ask for any memory: a
-few hundred bytes name `bytearray`, or a tensor of terabytes. So the pickle is walked first, without
-making anything: it may hold plain values, and tensors with all their numbers in the file.
+torch (`weights_only`) executes nothing in such a file, but a few hundred bytes may still demand any
+amount of memory: they name `bytearray`, or a tensor of terabytes. So the pickle is walked first
+without creating any object: it may hold plain values, and tensors whose numbers are in the file.
 """
 
 import pickletools
@@ -18,16 +18,16 @@ from text.bounded_files import DEPTH_LIMIT, opened
 
 _BEGIN = b"PK\x03\x04"
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)+")
+# Bytes of the record that ends a zip archive, without its comment.
 _RECORD = 22
-"""Bytes of the record that ends a zip archive, without its comment."""
 _ZIP64 = 0xFFFFFFFF
+# Bytes of a number in each kind of storage.
 _STORAGES = {
     **dict.fromkeys(("Bool", "Byte", "Char"), 1),
     **dict.fromkeys(("BFloat16", "Half", "Short"), 2),
     **dict.fromkeys(("Float", "Int"), 4),
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
 }
-"""Bytes of a number in each kind of storage."""
 _TENSOR, _ORDERED = "torch._utils _rebuild_tensor_v2", "collections OrderedDict"
 _GLOBALS = {_TENSOR, _ORDERED, *(f"torch {kind}Storage" for kind in _STORAGES)}
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
@@ -37,11 +37,7 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def check_archive(path: Path) -> None:
-    """Raise ValueError unless a file is an archive as torch writes them, with a plain pickle.
-
-    Its entries are not compressed, so that the content is no larger than the file. Python's reader
-    and torch's read the same list of contents, at the end.
-    """
+    """Raise ValueError unless a file is an archive as torch writes them, with a plain pickle."""
     with opened(path) as stream:
         if stream.read(len(_BEGIN)) != _BEGIN:
             msg = "it is no zip archive"
@@ -53,8 +49,10 @@ def check_archive(path: Path) -> None:
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
             msg = f"its list of contents is broken: {error}"
             raise ValueError(msg) from error
+        # Python's reader and torch's must read the same list of contents, the last one in the file.
         stream.seek(size - _RECORD - len(archive.comment))
         (listed,) = struct.unpack_from("<L", stream.read(_RECORD), 16)
+        # Two lists of contents could show one pickle to this check and another one to torch.
         if listed not in (archive.start_dir, _ZIP64):
             msg = "its list of contents is in two places"
             raise ValueError(msg)
@@ -80,6 +78,7 @@ def _check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
     if len({name.split("/")[0] for name in names}) > 1:
         msg = "it has entries in several folders"
         raise ValueError(msg)
+    # Without compression, the content is never larger than the file.
     packed = any(entry.compress_type or entry.file_size != entry.compress_size for entry in entries)
     unpacked = sum(entry.file_size for entry in entries)
     if packed or len(set(names)) < len(names) or unpacked > size:
@@ -135,7 +134,7 @@ def check_pickle(pickle: bytes, stored: Mapping[str, int]) -> None:
 
 
 class _Machine:
-    """Walks a pickle; each value is a constant, a tuple of values, or what stands for it.
+    """Walks a pickle; each value is a constant, a tuple of values, or a placeholder.
 
     Args:
         stored: bytes of each storage in the file, by its name.
@@ -185,7 +184,7 @@ class _Machine:
             function, arguments = self._pop(2)
             self._stack.append(self._call(function, arguments))
         elif name == "BUILD":
-            # The versions of its modules, which torch keeps with the weights.
+            # The state of an OrderedDict: the versions of modules that torch stores with weights.
             self._fill("EMPTY_DICT", [None, self._stack.pop()], 2)
         else:
             msg = f"its pickle has a step {name}, which none of ours has"
@@ -217,11 +216,11 @@ class _Machine:
         return depth
 
     def _tuple(self, values: list[Any]) -> None:
-        made = tuple(values)
-        self._depths[id(made)] = self._deeper(values)
-        # A tuple that is gone would leave its number to another.
-        self._memo[-1 - len(self._memo)] = made
-        self._stack.append(made)
+        joined = tuple(values)
+        self._depths[id(joined)] = self._deeper(values)
+        # Keep a reference: Python would give the id of a deleted tuple to another one.
+        self._memo[-1 - len(self._memo)] = joined
+        self._stack.append(joined)
 
     def _fill(self, kind: str, values: list[Any], width: int) -> None:
         target = self._stack[-1]
@@ -229,7 +228,7 @@ class _Machine:
         if not isinstance(target, _Object) or target.kind != kind or len(values) % width:
             msg = "its pickle fills what is no list or dictionary"
             raise ValueError(msg)
-        # Hashing a tuple of tuples may take for ever.
+        # Hashing tuples nested in each other may take exponential time.
         if not all(key is None or isinstance(key, str | int) for key in keys):
             msg = "its pickle has a dictionary with other keys than texts and whole numbers"
             raise ValueError(msg)
@@ -274,7 +273,7 @@ def _are_counts(values: Any) -> TypeGuard[tuple[int, ...]]:
 
 
 def _check_tensor(count: int, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> None:
-    """Raise ValueError unless each number of a tensor is one of its own in the storage."""
+    """Raise ValueError unless a tensor lies within its storage and has no more numbers than it."""
     numbers, last = 1, offset
     for length, step in zip(size, stride, strict=True):
         numbers *= length

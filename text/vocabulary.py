@@ -1,4 +1,4 @@
-"""The vocabulary of a word-level tokenizer: which words have an id, and how often each was seen."""
+"""The vocabulary of a word-level tokenizer: the words that have an id, and their counts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,16 +6,16 @@ from typing import Any
 
 
 class Vocabulary:
-    """A fixed, ordered list of tokens, with the look-ups torchtext's `Vocab` made familiar.
+    """A fixed, ordered list of tokens, with the interface of torchtext's `Vocab`.
 
-    Specials come first in the order given, then tokens by falling count; equal counts stand in
-    alphabetical order, so that a vocabulary depends on what was counted and never on when.
+    Specials come first in the order of the argument, then tokens by falling count. Ties are in
+    alphabetical order, so that the order of the texts has no effect.
 
     Args:
-        counts: number of times that each token was seen.
-        specials: tokens that take the first ids, whether seen or not.
-        unk: the special whose id stands for every token that is not in the vocabulary.
-        min_count: tokens seen less often are left out.
+        counts: occurrences of each token.
+        specials: tokens that take the first ids, whether they occur or not.
+        unk: the special whose id is used for every token that is not in the vocabulary.
+        min_count: tokens with fewer occurrences are left out.
         max_size: largest number of tokens, specials included; None for no limit.
 
     Raises:
@@ -40,14 +40,14 @@ class Vocabulary:
                 f"max_size of at least the {len(specials)} specials"
             )
             raise ValueError(msg)
-        kept = sorted(
+        tokens = sorted(
             (token for token, n in counts.items() if n >= min_count and token not in specials),
             key=lambda token: (-counts[token], token),
         )
         room = None if max_size is None else max_size - len(specials)
         self.specials = list(specials)
         self.unk = unk
-        self._tokens = [*specials, *kept[:room]]
+        self._tokens = [*specials, *tokens[:room]]
         self._counts = [counts.get(token, 0) for token in self._tokens]
         self._index = {token: index for index, token in enumerate(self._tokens)}
         self.default_index = self._index[unk]
@@ -75,11 +75,12 @@ class Vocabulary:
         return token in self._index
 
     def __getitem__(self, token: str) -> int:
-        """The id of a token; that of `unk` for one without."""
+        """Return the id of a token; that of `unk` for one without."""
         return self._index.get(token, self.default_index)
 
     def __call__(self, tokens: Iterable[str]) -> list[int]:
-        """The ids of tokens."""
+        """Return the ids of tokens."""
+        # Local names: this loop runs over all words of a corpus.
         find, unknown = self._index.get, self.default_index
         return [find(token, unknown) for token in tokens]
 
@@ -90,7 +91,7 @@ class Vocabulary:
         return hash((tuple(self._tokens), self.unk))
 
     def lookup_token(self, index: int) -> str:
-        """The token with this id.
+        """Return the token with this id.
 
         Raises:
             IndexError: no token has it.
@@ -106,11 +107,11 @@ class Vocabulary:
         return 0 if index is None else self._counts[index]
 
     def get_itos(self) -> list[str]:
-        """All tokens in the order of their ids (a copy)."""
+        """Return all tokens in the order of their ids (a copy)."""
         return list(self._tokens)
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to rebuild it, as JSON scalars and lists."""
+        """Return everything needed to rebuild it, as JSON scalars and lists."""
         return {
             "specials": list(self.specials),
             "unk": self.unk,
@@ -137,7 +138,7 @@ class Vocabulary:
         ):
             msg = "got repeated or misplaced tokens, expected a state of Vocabulary.state()"
             raise ValueError(msg)
-        # Taken as they stand, not sorted again: ids are what the weights of a checkpoint refer to.
+        # Never sorted again: the rows of a checkpoint's embedding refer to these ids.
         vocabulary._tokens, vocabulary._counts = tokens, counts
         vocabulary._index = {token: index for index, token in enumerate(tokens)}
         return vocabulary

@@ -1,27 +1,26 @@
-"""Web addresses as they may be written down: without passwords and keys."""
+"""Removes passwords and keys from web addresses before they are logged or stored."""
 
 import hashlib
 import re
 from functools import cache
 from urllib.parse import unquote_plus
 
+# Parameters whose values are written; any other one may be a key.
 _HARMLESS = frozenset(
     (
         *("api-version", "api_version", "deployment", "format", "lang", "language", "model"),
         *("model_id", "region", "revision", "task", "v", "version"),
     )
 )
-"""Parameters whose values are written; any other one may be a key."""
 _USER = re.compile(r"(?<=//)[^/?#]+(?=@)")
 _PART = re.compile(r"[^?&;#]+")
 _ROUNDS = 50_000
 
 
 def redact(address: str) -> str:
-    """Return an address with a mark in place of each of its secrets.
+    """Return an address with each of its secrets replaced by a mark.
 
-    Two keys have two marks, so that what is known about one address is not taken for that of
-    another. A mark has 24 bits of a slow digest: too few to find the key by.
+    Two keys have two marks, so that results for one address are never taken for those of another.
 
     Args:
         address: may have a name before it, as `http:https://HOST/PATH`.
@@ -36,22 +35,22 @@ def secrets(address: str) -> set[str]:
     front, _, back = address.replace("#", "?", 1).partition("?")
     users = [part for user in _USER.findall(front) for part in (user, *user.split(":"))]
     values = [part.partition("=") for part in _PART.findall(back)]
-    left_out = {*users, *(value or name for name, _, value in values if not _said(name))} - {""}
-    return left_out | {unquote_plus(secret) for secret in left_out}
+    hidden = {*users, *(value or name for name, _, value in values if not _is_harmless(name))}
+    hidden -= {""}
+    return hidden | {unquote_plus(secret) for secret in hidden}
 
 
 def hide(message: str, secrets: set[str]) -> str:
-    """Return a message in which no secret is left, nor six characters of one.
-
-    A message may hold the beginning of an answer that repeats a secret, cut anywhere.
+    """Return a message without any secret, and without any six characters of one.
 
     Args:
         message: any text.
-        secrets: those of less than four characters are left.
+        secrets: those of less than four characters are not hidden.
     """
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) < 4:
             continue
+        # Parts are hidden too: a message may quote a truncated response that repeats a secret.
         size = min(6, len(secret))
         pieces = {secret[i : i + size] for i in range(len(secret) - size + 1)}
         hidden = [False] * len(message)
@@ -65,7 +64,7 @@ def hide(message: str, secrets: set[str]) -> str:
     return message
 
 
-def _said(name: str) -> bool:
+def _is_harmless(name: str) -> bool:
     return name.strip().casefold() in _HARMLESS
 
 
@@ -73,10 +72,11 @@ def _parameter(part: str, front: str) -> str:
     name, equals, value = part.partition("=")
     if not equals:
         return _mark(name, front)
-    return part if _said(name) or not value else f"{name}={_mark(value, front)}"
+    return part if _is_harmless(name) or not value else f"{name}={_mark(value, front)}"
 
 
 @cache
 def _mark(secret: str, salt: str) -> str:
     raw = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt.encode(), _ROUNDS)
+    # 24 bits of a slow digest: too few to recover the key from.
     return f"***{raw.hex()[:6]}"

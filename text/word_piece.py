@@ -11,15 +11,14 @@ from text.pretrained_tokenizer import PretrainedTokenizer
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """In the order of their ids; BERT's own names, by which other programs find them."""
+# Characters that have an id of their own; words with any other one are unknown.
 _ALPHABET = 1000
-"""Characters that have an id of their own; words with any other one are unknown."""
+# Words counted at a time. Beyond that, those seen once are forgotten, which bounds the memory.
 _DISTINCT = 4_000_000
-"""Words counted at a time. Beyond that, those seen once are forgotten, which bounds the memory."""
+# Longer strings without a space are split at once, not counted: a line of Chinese, a list of data.
 _LONG = 64
-"""Characters of what stands between two spaces and is not worth counting as a whole: a line of
-Chinese, which has no spaces, or a list of data."""
+# Repetitions of a word in one string.
 _RUN = 1000
-"""Times that a word is written in one string."""
 
 
 def train_word_piece(
@@ -27,10 +26,7 @@ def train_word_piece(
 ) -> PretrainedTokenizer:
     """Build BERT's tokenizer for a corpus (Devlin et al. 2019; Schuster & Nakajima 2012).
 
-    The same texts in the same order give the same ids on every machine. The library alone does not
-    see to that: it numbers the characters inside words in the order of a hash table that differs
-    from process to process, and breaks ties between equally frequent pieces by these numbers. Here
-    words are counted and characters sorted before it sees them.
+    The same texts in the same order give the same ids on every machine.
 
     Args:
         texts: read once; pairs count with both their texts.
@@ -47,12 +43,13 @@ def train_word_piece(
     for word, n in counts.items():
         for letter in word:
             letters[letter] += n
-    # Equally frequent ones by code point.
-    kept = sorted(sorted(letters), key=lambda letter: -letters[letter])[:_ALPHABET]
-    alphabet = [prefix + letter for prefix in ("", "##") for letter in sorted(kept)]
-    if not kept or vocab_size < len(SPECIALS) + len(alphabet):
+    # The library would number characters in the order of a hash table that differs from process to
+    # process, and break ties between pieces by these numbers. Here ties go by code point.
+    frequent = sorted(sorted(letters), key=lambda letter: -letters[letter])[:_ALPHABET]
+    alphabet = [prefix + letter for prefix in ("", "##") for letter in sorted(frequent)]
+    if not frequent or vocab_size < len(SPECIALS) + len(alphabet):
         msg = (
-            f"got vocab_size={vocab_size} for texts with {len(kept)} different characters, "
+            f"got vocab_size={vocab_size} for texts with {len(frequent)} different characters, "
             f"expected texts with words, and at least {len(SPECIALS)} ids for special tokens and "
             "two for each character"
         )
@@ -62,18 +59,19 @@ def train_word_piece(
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         show_progress=False,
-        initial_alphabet=kept,
-        limit_alphabet=len(kept),
-        # Only what is listed here is numbered in the order listed.
+        initial_alphabet=frequent,
+        limit_alphabet=len(frequent),
+        # Only special tokens are numbered in the order of the list.
         special_tokens=[*SPECIALS, *alphabet],
     )
-    trained.train_from_iterator(_written(counts), trainer)
+    trained.train_from_iterator(_repeat(counts), trainer)
     return _tokenizer(trained.get_vocab(), normalizer, max_length)
 
 
 def _count(texts: Iterable[Text], normalizer: normalizers.Normalizer) -> Counter[str]:
     """Count the words, in alphabetical order."""
     split = pre_tokenizers.BertPreTokenizer()
+    # Strings between spaces are counted first: far fewer need normalising and splitting.
     rough: Counter[str] = Counter()
     counts: Counter[str] = Counter()
 
@@ -91,21 +89,17 @@ def _count(texts: Iterable[Text], normalizer: normalizers.Normalizer) -> Counter
             rough.update(chunks)
         if len(rough) > _DISTINCT:
             rough = Counter({chunk: n for chunk, n in rough.items() if n > 1})
-    # Taken apart once each, not as often as they occur.
+    # Each distinct chunk is split once, however often it occurs.
     for chunk, n in rough.items():
         take_apart(chunk, n)
     return Counter({word: counts[word] for word in sorted(counts)})
 
 
-def _written(counts: Counter[str]) -> Iterator[str]:
-    """Each word as often as it was counted: the trainer takes texts, not counts."""
+def _repeat(counts: Counter[str]) -> Iterator[str]:
+    """Yield each word as often as it was counted: the trainer takes texts, not counts."""
     for word, n in counts.items():
-        whole, rest = divmod(n, _RUN)
-        line = f"{word} "
-        for _ in range(whole):
-            yield line * _RUN
-        if rest:
-            yield line * rest
+        for start in range(0, n, _RUN):
+            yield f"{word} " * min(_RUN, n - start)
 
 
 def _tokenizer(

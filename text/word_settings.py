@@ -17,11 +17,11 @@ class WordSettings:
             `RegexpTokenizer` finds them by \w+, without punctuation; ascii: runs of the letters a
             to z and digits, all else between words, so that one character never changes more
             than the words next to it.
-        lemmas: base forms that stand for the words. none: words as they are; noun: NLTK's
-            `WordNetLemmatizer`, which takes every word for a noun (was: wa); part_of_speech: by the
+        lemmas: base forms that replace the words. none: unchanged words; noun: NLTK's
+            `WordNetLemmatizer`, which treats every word as a noun (was: wa); part_of_speech: by the
             part of speech in its sentence (was: be).
-        resources: folder with WordNet and, for part_of_speech, the tagger, as attacks read them;
-            looked for in the usual places, too (docs/attacks.md).
+        resources: folder with WordNet and, for part_of_speech, the tagger, in the form that attacks
+            read; the default folders are searched too (docs/attacks.md).
     """
 
     split: Literal["clitics", "alphanumeric", "ascii"] = "clitics"
@@ -29,7 +29,7 @@ class WordSettings:
     resources: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an unknown choice."""
+        """Raise ValueError for an unknown choice."""
         check_choice("words.split", self.split, ("clitics", "alphanumeric", "ascii"))
         check_choice("words.lemmas", self.lemmas, ("none", "noun", "part_of_speech"))
         if self.split == "ascii" and self.lemmas != "none":
@@ -38,7 +38,7 @@ class WordSettings:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         return {"resources": "words.lemmas=none"} if self.lemmas == "none" else {}
 
 
@@ -54,13 +54,13 @@ class Lemmatizer(Protocol):
     tags: bool
 
     def lemmas(
-        self, words: Sequence[str], sentence: Sequence[str], places: Sequence[int]
+        self, words: Sequence[str], sentence: Sequence[str], positions: Sequence[int], /
     ) -> list[str]:
-        """Returns the base form of each word.
+        """Return the base form of each word.
 
         Args:
             words: n words in lower case.
-            sentence: the tokens of the text, as they are written; empty unless `tags`.
-            places: n positions of the words in it; empty unless `tags`.
+            sentence: the tokens of the text, with their capitals; empty unless `tags`.
+            positions: n indices of the words in `sentence`; empty unless `tags`.
         """
         ...

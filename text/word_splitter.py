@@ -1,4 +1,4 @@
-"""Splits texts into lower-case words, and says where each stands."""
+"""Splits texts into lower-case words and locates each of them."""
 
 import re
 import unicodedata
@@ -11,21 +11,19 @@ from typing import Any
 from text.marks import MARKS
 from text.word_settings import Lemmatizer, WordSettings
 
-# In the order tried: numbers with inner points, commas or colons; a negated verb up to its "n't";
-# "n't"; the other English clitics; words with their combining marks; runs of one punctuation mark
-# ("...", "--"), or any other symbol.
+# Alternatives are tried in this order.
 _TOKEN = re.compile(
-    r"\d+(?:[.,:]\d+)*"
-    r"|[^\W\d_]+?(?=n't\b)|n't\b"
-    r"|'(?:s|m|d|re|ve|ll)\b"
-    rf"|\w[\w{MARKS}]*"
-    r"|([^\w\s])\1*"
+    r"\d+(?:[.,:]\d+)*"  # numbers: 1,000.5 12:30
+    r"|[^\W\d_]+?(?=n't\b)|n't\b"  # do | n't
+    r"|'(?:s|m|d|re|ve|ll)\b"  # the other English clitics
+    rf"|\w[\w{MARKS}]*"  # words with their combining marks
+    r"|([^\w\s])\1*"  # runs of one punctuation mark (... --), or any other symbol
 )
-# The same words in a text whose letters are as they were written.
-_WRITTEN = re.compile(_TOKEN.pattern, re.IGNORECASE)
+# Finds the same words in a text that keeps its capitals.
+_CASED_TOKEN = re.compile(_TOKEN.pattern, re.IGNORECASE)
 # NLTK's pattern, and marks that belong to the letter before them.
 _ALPHANUMERIC = re.compile(rf"\w[\w{MARKS}]*")
-# Of the text as it is given: no normalisation, which might look at more than one character.
+# Applied to the raw text: normalisation (NFC) would make a word depend on its neighbours.
 _ASCII = re.compile(r"[A-Za-z0-9]+")
 _PATTERNS = {"clitics": _TOKEN, "alphanumeric": _ALPHANUMERIC, "ascii": _ASCII}
 _RUN = re.compile(r"\S+|\s+")
@@ -33,10 +31,9 @@ _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 
 
 def pattern_of(settings: WordSettings) -> str:
-    """Returns the regular expression that finds the words in a text.
+    """Return the regular expression that finds the words in a text.
 
-    But for `ascii`, the text has been composed (NFC), its apostrophes are "'", and it is in lower
-    case.
+    Except for `ascii`, it applies to text in NFC and lower case whose apostrophes are "'".
     """
     return _PATTERNS[settings.split].pattern
 
@@ -44,18 +41,18 @@ def pattern_of(settings: WordSettings) -> str:
 def split_words(text: str) -> list[str]:
     """Lower-case a text and split it into words, clitics ("do", "n't"), numbers and punctuation.
 
-    Text that is already in Penn Treebank tokens ("does n't", "it 's") comes out as it went in, but
-    for hyphenated words, which are split so that unseen compounds keep known parts.
+    Text in Penn Treebank tokens ("does n't", "it 's") is returned unchanged, except that hyphenated
+    words are split, so that unseen compounds keep known parts.
     """
     return [match.group() for match in _TOKEN.finditer(_plain(text))]
 
 
 def split_spans(text: str, pattern: re.Pattern[str] = _TOKEN) -> list[tuple[int, int]]:
-    """Start and end of each word of `split_words(text)` in the text as given, in characters.
+    """Return start and end of each word of `split_words(text)`, in characters of `text`.
 
     Args:
         text: the text.
-        pattern: finds the words in its plain form.
+        pattern: matches the words in its normalised lower-case form.
     """
     matches = [match.span() for match in pattern.finditer(_plain(text))]
     origins = _origins(text)
@@ -63,45 +60,46 @@ def split_spans(text: str, pattern: re.Pattern[str] = _TOKEN) -> list[tuple[int,
 
 
 def _plain(text: str) -> str:
-    return _written(text).lower()
+    return _normalise(text).lower()
 
 
-def _written(text: str) -> str:
+def _normalise(text: str) -> str:
     return unicodedata.normalize("NFC", text).translate(_APOSTROPHES)
 
 
 def _origins(text: str) -> list[tuple[int, int]]:
-    """Return, for each character of the plain form, the characters that it was made from."""
+    """Return, for each character of `_plain(text)`, the slice of `text` that it comes from."""
     nfc = unicodedata.normalize("NFC", text)
     origins = [(i, i + 1) for i in range(len(text))]
     if nfc != text:
-        # Letters are drawn together with the accents behind them, and Korean ones within a word.
+        # NFC joins a letter with the accents that follow it; Korean letters join within a word.
+        # The finest pieces that NFC treats independently give the most exact origins.
         for pieces in (_accented(text), [match.span() for match in _RUN.finditer(text)]):
-            made = [unicodedata.normalize("NFC", text[start:end]) for start, end in pieces]
-            if "".join(made) == nfc:
+            composed = [unicodedata.normalize("NFC", text[start:end]) for start, end in pieces]
+            if "".join(composed) == nfc:
                 break
         else:
-            pieces, made = [(0, len(text))], [nfc]
-        origins = [p for p, chars in zip(pieces, made, strict=True) for _ in chars]
-    # Some letters become two in lower case.
+            pieces, composed = [(0, len(text))], [nfc]
+        origins = [p for p, chars in zip(pieces, composed, strict=True) for _ in chars]
+    # Lower case may be longer: a capital I with a dot becomes two characters.
     return [origin for origin, char in zip(origins, nfc, strict=True) for _ in char.lower()]
 
 
 def _accented(text: str) -> list[tuple[int, int]]:
-    """Each character with the combining ones behind it."""
+    """Return the slice of each character together with the combining marks that follow it."""
     starts = [i for i, char in enumerate(text) if i == 0 or not unicodedata.combining(char)]
     return list(pairwise([*starts, len(text)]))
 
 
 class WordSplitter:
-    """Splits texts into the words that some settings ask for.
+    """Splits texts into words, as the settings define them.
 
     Args:
-        settings: the settings.
-        lemmatizer: finds base forms, where the settings ask for them.
+        settings: definition of a word.
+        lemmatizer: finds base forms; required exactly where `settings.lemmas` is not "none".
 
     Raises:
-        ValueError: a lemmatiser too many or too few.
+        ValueError: a lemmatiser is missing or not needed.
     """
 
     def __init__(self, settings: WordSettings, lemmatizer: Lemmatizer | None = None) -> None:
@@ -113,18 +111,19 @@ class WordSplitter:
         self._pattern = _PATTERNS[settings.split]
 
     def split(self, text: str) -> list[str]:
-        """Returns the words of a text, or their base forms."""
+        """Return the words of a text, or their base forms."""
         lemmatizer = self.lemmatizer
         if self._pattern is _ASCII:
             return [word.lower() for word in _ASCII.findall(text)]
         if lemmatizer is None or not lemmatizer.tags:
             words: list[str] = [match.group() for match in self._pattern.finditer(_plain(text))]
             return words if lemmatizer is None else lemmatizer.lemmas(words, (), ())
-        written = _written(text)
-        plain = written.lower()
+        cased = _normalise(text)
+        plain = cased.lower()
         matches = list(self._pattern.finditer(plain))
-        # A tagger wants capitals and punctuation. Where lower case is longer, places would not fit.
-        tokens = list(_WRITTEN.finditer(written if len(written) == len(plain) else plain))
+        # The tagger needs capitals and punctuation. If lower case changes the length, positions in
+        # the two forms differ: then it gets the lower-case text.
+        tokens = list(_CASED_TOKEN.finditer(cased if len(cased) == len(plain) else plain))
         starts = [token.start() for token in tokens]
         return lemmatizer.lemmas(
             [match.group() for match in matches],
@@ -133,13 +132,13 @@ class WordSplitter:
         )
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Returns start and end of each word of `split(text)` in the text as given."""
+        """Return start and end of each word of `split(text)`, in characters of `text`."""
         if self._pattern is _ASCII:
             return [match.span() for match in _ASCII.finditer(text)]
         return split_spans(text, self._pattern)
 
     def state(self) -> dict[str, Any]:
-        """Returns what `words_of` needs, as plain values; nothing for the default settings."""
+        """Return plain values for `words_of`; an empty dictionary for the default settings."""
         if self.settings == WordSettings():
             return {}
         digest = None if self.lemmatizer is None else self.lemmatizer.digest
@@ -149,24 +148,23 @@ class WordSplitter:
 def words_of(
     state: Mapping[str, Any], find: Callable[[WordSettings], Lemmatizer] | None
 ) -> tuple[WordSettings, Lemmatizer | None]:
-    """Returns the settings of the words in a tokenizer's state, and their lemmatiser.
+    """Return the settings of the words in a tokenizer's state, and their lemmatiser.
 
     Args:
-        state: has what `WordSplitter.state` returned.
-        find: finds the lemmatiser of some settings.
+        state: includes the items of `WordSplitter.state`.
+        find: finds the lemmatiser for some settings.
 
     Raises:
-        ValueError: the settings ask for a lemmatiser, and none can be found, or one with other
-            data; or they are unknown.
+        ValueError: the lemmatiser is missing or has other data, or the settings are unknown.
     """
     if "words" not in state:
         return WordSettings(), None
-    kept = dict(state["words"])
-    digest = kept.pop("digest")
+    options = dict(state["words"])
+    digest = options.pop("digest")
     try:
-        settings = WordSettings(**kept)
+        settings = WordSettings(**options)
     except TypeError as error:
-        msg = f"got settings of words {sorted(kept)}, expected those that this version knows"
+        msg = f"got settings of words {sorted(options)}, expected those that this version knows"
         raise ValueError(msg) from error
     if settings.lemmas == "none":
         return settings, None

@@ -11,7 +11,7 @@ from text.word_splitter import WordSplitter, words_of
 
 
 class WordTokenizer(Tokenizer):
-    """Lower-cased words with a vocabulary of ours; a pair is `first <sep> second`.
+    """Lower-cased words with their own vocabulary; a pair is `first <sep> second`.
 
     A text that is too long loses its end; of a pair the longer text loses its end until both fit.
 
@@ -19,10 +19,10 @@ class WordTokenizer(Tokenizer):
         vocabulary: has the specials `<pad>`, `<unk>`, `<sep>` with the ids 0, 1, 2.
         max_length: tokens kept, `<sep>` included; at least 3, the shortest pair.
         words: settings of the words of a text.
-        lemmatizer: finds base forms, where `words.lemmas` asks for them.
+        lemmatizer: finds base forms; required exactly where `words.lemmas` is not "none".
 
     Raises:
-        ValueError: other specials, a shorter `max_length`, or a lemmatiser too many or too few.
+        ValueError: other specials, a shorter `max_length`, or see `WordSplitter`.
     """
 
     specials = ("<pad>", "<unk>", "<sep>")
@@ -82,7 +82,7 @@ class WordTokenizer(Tokenizer):
         )
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens of one string, before they become ids."""
+        """Return the tokens of one string, before they become ids."""
         return self.splitter.split(text)
 
     def encode(self, texts: Sequence[Text]) -> list[Encoding]:
@@ -100,8 +100,8 @@ class WordTokenizer(Tokenizer):
 
     def _single(self, text: str) -> Encoding:
         ids = self._ids(text)
-        kept = ids[: self.max_length]
-        return Encoding(kept, [0] * len(kept), len(kept) < len(ids))
+        length = min(len(ids), self.max_length)
+        return Encoding(ids[:length], [0] * length, length < len(ids))
 
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
         """See `Tokenizer.spans`."""
@@ -111,21 +111,21 @@ class WordTokenizer(Tokenizer):
                 result.append(self._located(0, text)[: self.max_length])
                 continue
             first, second = self._located(0, text[0]), self._located(1, text[1])
-            n_a, n_b = self._kept(len(first), len(second))
+            n_a, n_b = self._truncate(len(first), len(second))
             result.append([*first[:n_a], Span(0, 0, 0), *second[:n_b]])
         return result
 
-    def _kept(self, a: int, b: int) -> tuple[int, int]:
+    def _truncate(self, a: int, b: int) -> tuple[int, int]:
         """Return the number of tokens that each text of a pair keeps."""
-        room = self.max_length - 1
-        # What "drop from the longer one, token by token" comes to: each side is safe up to half
-        # the room, and beyond it up to what the other side leaves free.
+        room = self.max_length - 1  # one token is <sep>
+        # Closed form of "drop tokens from the longer text, one by one": each text is sure of half
+        # the room, and of all that the other text does not need.
         n_a = min(a, max(room - room // 2, room - b))
         return n_a, min(b, room - n_a)
 
     def _pair(self, first: str, second: str) -> Encoding:
         a, b = self._ids(first), self._ids(second)
-        n_a, n_b = self._kept(len(a), len(b))
+        n_a, n_b = self._truncate(len(a), len(b))
         return Encoding(
             [*a[:n_a], self.sep_id, *b[:n_b]],
             [0] * (n_a + 1) + [1] * n_b,
@@ -143,18 +143,16 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def from_state(
-        cls,
-        state: Mapping[str, Any],
-        find: Callable[[WordSettings], Lemmatizer] | None = None,
+        cls, state: Mapping[str, Any], find: Callable[[WordSettings], Lemmatizer] | None = None
     ) -> "WordTokenizer":
         """Rebuild from `state()`.
 
         Args:
             state: the state.
-            find: finds the lemmatiser that some settings ask for.
+            find: finds the lemmatiser for some settings.
 
         Raises:
-            ValueError: the state needs a lemmatiser, and there is none, or one with other data.
+            ValueError: see `words_of`.
         """
         words, lemmatizer = words_of(state, find)
         vocabulary = Vocabulary.from_state(state["vocabulary"])

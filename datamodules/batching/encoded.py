@@ -1,4 +1,4 @@
-"""From examples to token ids in flat arrays, and from these to batches."""
+"""Encodes examples as token ids in flat arrays, and makes batches of these."""
 
 from collections.abc import Sequence
 
@@ -13,20 +13,20 @@ from text import IGNORED, Batch, Choices, Encoding, Text, Tokenizer, Words, coll
 class EncodedTexts(Dataset[Batch]):
     """The encoded samples of a split; an index is the list of the samples of one batch.
 
-    Token ids lie in one flat array: a tenth of the memory of Python lists, and workers share it
-    instead of copying it.
+    Token ids are in one flat array: a tenth of the memory of Python lists, and worker processes
+    share it instead of copying it.
 
     Args:
         examples: examples of the same task, at least one.
-        tokenizer: encodes them, all at once but in chunks.
+        tokenizer: encodes them, in chunks.
         pairs: True if batches carry segment ids.
-        choices: rows of each sample: 1 but for multiple choice.
+        choices: rows of each sample; 1 except in multiple choice.
 
     Attributes:
         lengths: tokens of each sample, of its longest row where it has several.
         truncated: samples that were cut to the tokenizer's `max_length`.
-        words: words of all samples, where they are given as words.
-        words_cut: those of them that were cut off. Batches carry their tags as `cut_tags`.
+        words: number of words of all samples, in tagging.
+        words_cut: words among them that were cut off. Batches carry their tags as `cut_tags`.
     """
 
     _CHUNK = 4096
@@ -47,12 +47,14 @@ class EncodedTexts(Dataset[Batch]):
             coded, starts = _encode(chunk, tokenizer)
             lengths.extend(len(encoding.input_ids) for encoding in coded)
             cut = [encoding.truncated for encoding in coded]
+            # A sample is truncated if any of its choices is.
             self.truncated += sum(any(cut[i : i + choices]) for i in range(0, len(cut), choices))
             ids.append(np.array([i for e in coded for i in e.input_ids], dtype=np.int32))
             if pairs:
                 segments.append(np.array([i for e in coded for i in e.segment_ids], dtype=np.int8))
             if starts is not None:
                 self.words += sum(len(e.text.words) for e in chunk if isinstance(e.text, Words))
+                # Words without a first token; their total is added below.
                 self.words_cut -= sum(map(len, starts))
                 if tagged:
                     tags.append(_tags(chunk, coded, starts))
@@ -69,14 +71,14 @@ class EncodedTexts(Dataset[Batch]):
         self._starts = self._ends - rows
         self._sample_ids = np.array([example.sample_id for example in examples], dtype=np.int64)
         labels = [example.label for example in examples]
-        # A whole number among targets is one of them: the type is that of all labels together.
+        # One type for all labels: integers among targets become floats.
         self._labels = None if tags or None in labels else np.array(labels)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, index: Sequence[int]) -> Batch:
-        """The batch of these samples, padded to the longest."""
+        """Return the batch of these samples, padded to the longest."""
         encodings: list[Encoding] = []
         tags: list[list[int]] = []
         for sample in index:
@@ -100,12 +102,12 @@ class EncodedTexts(Dataset[Batch]):
 def _encode(
     examples: Sequence[Example], tokenizer: Tokenizer
 ) -> tuple[list[Encoding], list[tuple[int, ...]] | None]:
-    """The rows of the samples one after the other; for sentences also where their words begin."""
+    """Return the rows of all samples; for sentences also the positions of their words."""
     texts = [example.text for example in examples]
     sentences = [text for text in texts if isinstance(text, Words)]
     if sentences:
-        worded = tokenizer.encode_words(sentences)
-        return [one.encoding for one in worded], [one.starts for one in worded]
+        coded = tokenizer.encode_words(sentences)
+        return [sentence.encoding for sentence in coded], [sentence.starts for sentence in coded]
     rows: list[Text] = []
     for text in texts:
         if isinstance(text, Choices):
@@ -118,20 +120,20 @@ def _encode(
 def _tags(
     examples: Sequence[Example], coded: Sequence[Encoding], starts: Sequence[tuple[int, ...]]
 ) -> NDArray[np.int32]:
-    """The tag at the first token of each word that was kept, `IGNORED` elsewhere."""
+    """Return the tag at the first token of each word that was not cut off, `IGNORED` elsewhere."""
     rows = [np.full(len(encoding.input_ids), IGNORED, dtype=np.int32) for encoding in coded]
-    for row, example, places in zip(rows, examples, starts, strict=True):
+    for row, example, positions in zip(rows, examples, starts, strict=True):
         if isinstance(example.label, tuple):
-            row[list(places)] = example.label[: len(places)]
+            row[list(positions)] = example.label[: len(positions)]
     return np.concatenate(rows)
 
 
 def _cut_tags(
     examples: Sequence[Example], starts: Sequence[tuple[int, ...]], *, first: int
 ) -> dict[int, tuple[int, ...]]:
-    """The tags of the words that were cut off, by the number of their sentence."""
+    """Return the tags of the words that were cut off, by the number of their sentence."""
     return {
-        number: example.label[len(places) :]
-        for number, (example, places) in enumerate(zip(examples, starts, strict=True), first)
-        if isinstance(example.label, tuple) and len(places) < len(example.label)
+        number: example.label[len(words) :]
+        for number, (example, words) in enumerate(zip(examples, starts, strict=True), first)
+        if isinstance(example.label, tuple) and len(words) < len(example.label)
     }

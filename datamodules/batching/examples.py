@@ -1,4 +1,4 @@
-"""From rows to labelled examples."""
+"""Makes labelled examples of rows."""
 
 import hashlib
 import json
@@ -13,15 +13,15 @@ from text.bounded_files import brief
 
 log = logging.getLogger(__name__)
 
+# Bad rows named in one message; the rest is counted.
 _SHOWN = 5
-"""Bad rows named in one message; the rest is counted."""
 
 Label = int | float | tuple[int, ...]
 """A class or a choice by its index, a target, or the index of a tag for each word."""
 
 Unlabelled = Literal["bad", "keep", "all or none", "drop"]
 """The treatment of a row without label: it is bad; kept with None; kept if no row has a label, else
-bad; or left out because the corpus is defined without such rows (counted in a message)."""
+bad; or dropped, with a message, because the definition of the corpus excludes it."""
 
 
 class Example(NamedTuple):
@@ -39,19 +39,19 @@ class Example(NamedTuple):
 
 
 def target(value: Any, target_range: tuple[float, float]) -> float | None:
-    """The target of a regression as it stands in a file: a number, or the digits of one.
+    """Return the target of a regression from its value in a file, a number or a text.
 
     Returns:
         The number; None for an empty field or null, which mark a row without target.
 
     Raises:
-        ValueError: no number, not a finite one, or one out of `target_range`.
+        ValueError: not a finite number within `target_range`.
     """
     low, high = target_range
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:
-        # What Python takes for a number beyond that is a slip in a file: True, and "1_000".
+        # Python also accepts True and "1_000" as numbers; in a file these are mistakes.
         sound = not isinstance(value, bool) and "_" not in str(value)
         number = float(value) if sound and isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):
@@ -63,11 +63,7 @@ def target(value: Any, target_range: tuple[float, float]) -> float | None:
 
 
 def checked(value: Any, column: str) -> str:
-    """Return a text that is neither empty nor of another type.
-
-    Raises:
-        ValueError: it is something else, or empty.
-    """
+    """Return a text; raise ValueError if it is empty or of another type."""
     if not isinstance(value, str):
         msg = f"column {column!r} holds {type(value).__name__}, expected text"
         raise ValueError(msg)
@@ -78,10 +74,10 @@ def checked(value: Any, column: str) -> str:
 
 
 def fingerprint(examples: Iterable[Example]) -> str:
-    """Digest of texts and labels in their order: the same wherever the rows were read from."""
+    """Return a digest of texts and labels in their order, which does not depend on their source."""
     digest = hashlib.sha256()
     for example in examples:
-        # JSON keeps apart what mere joining would not: ("ab", "c") and ("a", "bc").
+        # JSON separates texts: ("ab", "c") and ("a", "bc") must differ.
         digest.update(json.dumps([example.text, example.label]).encode())
     return digest.hexdigest()
 
@@ -100,29 +96,24 @@ def to_examples(
     Args:
         rows: as read.
         source: the file (or hub split) named in messages.
-        parse: makes a sample and its label of the values of a row; a ValueError says why it cannot.
+        parse: makes a sample and its label of the values of a row, or raises ValueError.
         label_column: the column of the label, named in messages.
-        on_bad_row: raise, or leave bad rows out and say how many.
-        unlabelled: what a row without label is.
+        on_bad_row: raise, or skip bad rows and log their number.
+        unlabelled: treatment of a row without label.
 
     Raises:
         DataError: bad rows with `on_bad_row="stop"`; names and indices of classes in one file, or
             several labels in a row; or not a single good row.
     """
     examples: list[Example] = []
-    problems: list[tuple[int, str]] = []
-    bare: list[tuple[int, str]] = []
+    problems, bare = list[tuple[int, str]](), list[tuple[int, str]]()
     bad = dropped = 0
+    no_label = f"no label in column {label_column!r}"
     for number, row in enumerate(rows):
         try:
-            if row.problem is not None:
-                raise ValueError(row.problem)
-            sample, label = parse(row.values)
-            if label is None and unlabelled == "bad":
-                msg = f"no label in column {label_column!r}"
-                raise ValueError(msg)
+            sample, label = _parse_row(row, parse, no_label if unlabelled == "bad" else None)
         except FileLabelsError as error:
-            # Of the file, not of the row: to skip rows would not help.
+            # The file is contradictory, not the row: skipping rows would not help.
             msg = f"{source}, {row.place}: {error}"
             raise DataError(msg) from error
         except ValueError as error:
@@ -134,7 +125,7 @@ def to_examples(
             dropped += 1
             continue
         if label is None and len(bare) < _SHOWN:
-            bare.append((number, f"{source}, {row.place}: no label in column {label_column!r}"))
+            bare.append((number, f"{source}, {row.place}: {no_label}"))
         examples.append(Example(sample, label, len(examples)))
     if dropped:
         log.info("%s: %d rows without label left out", source, dropped)
@@ -142,15 +133,29 @@ def to_examples(
     if unlabelled == "all or none" and 0 < len(labelled) < len(examples):
         without = len(examples) - len(labelled)
         expected = f" ({without:,} of {len(examples):,} rows), expected one in all rows or in none"
-        problems = sorted(problems + [(n, place + expected) for n, place in bare])[:_SHOWN]
+        # Rows without label become errors, in the order of the file.
+        problems = sorted(problems + [(n, text + expected) for n, text in bare])[:_SHOWN]
         bad += without
-        examples = [one._replace(sample_id=i) for i, one in enumerate(labelled)]
+        examples = [example._replace(sample_id=i) for i, example in enumerate(labelled)]
     if bad:
         _report(source, problems, bad, len(examples), stop=on_bad_row == "stop")
     if not examples:
         msg = f"{source}: got no usable row, expected at least one"
         raise DataError(msg)
     return examples
+
+
+def _parse_row(
+    row: Row,
+    parse: Callable[[Mapping[str, Any]], tuple[Sample, Label | None]],
+    no_label: str | None,
+) -> tuple[Sample, Label | None]:
+    if row.problem is not None:
+        raise ValueError(row.problem)
+    sample, label = parse(row.values)
+    if label is None and no_label is not None:
+        raise ValueError(no_label)
+    return sample, label
 
 
 def _report(

@@ -13,7 +13,7 @@ from text import Batch
 
 
 class FixedBatches(SequentialSampler):
-    """The same batches each epoch, for `overfit_batches`, which leaves only such samplers alone."""
+    """The same batches each epoch, for `overfit_batches`, which replaces any other sampler."""
 
     def __init__(self, batches: Sequence[list[int]]) -> None:
         super().__init__(batches)
@@ -24,9 +24,9 @@ class FixedBatches(SequentialSampler):
 
 
 class Loader(DataLoader[Batch]):
-    """A loader whose batches are repeated by the data module's state and the sampler.
+    """A loader without a state of its own: the data module and the sampler repeat its batches.
 
-    Lightning warns of unreliable results when it resumes with loaders that have no such methods.
+    The methods are here because Lightning warns when it resumes with loaders without them.
     """
 
     def state_dict(self) -> dict[str, Any]:
@@ -40,58 +40,57 @@ class Loader(DataLoader[Batch]):
 def make_loader(
     encoded: Dataset[Batch], sampler: Any, *, num_workers: int, pin_memory: bool, seed: int
 ) -> Loader:
-    """A loader that hands each list of indices from the sampler to the data, and yields batches."""
+    """Return a loader of the batches that the sampler's lists of indices select."""
     if num_workers:
-        # The texts are encoded: a tokenizer's threads must not warn of the fork, nor be used.
+        # The texts are encoded: the tokenizer must neither use threads nor warn of the fork.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     return Loader(
         encoded,
-        # One index is a whole batch: `batch_size=None` is torch's switch for that; and as it is the
-        # `sampler`, Lightning finds its `set_epoch` and can wrap the loader for prediction.
+        # Each index is a list for one batch: this needs `batch_size=None`. As `sampler`, Lightning
+        # finds its `set_epoch` and can wrap the loader for prediction.
         sampler=sampler,
         batch_size=None,
-        collate_fn=_as_it_is,
+        collate_fn=_identity,
         num_workers=num_workers,
         worker_init_fn=_begin_worker,
         persistent_workers=num_workers > 0,
         pin_memory=pin_memory,
-        # Else each iterator would draw from the global generator, and shift what follows there.
+        # Otherwise each iterator would draw from the global generator and change later draws.
         generator=torch.Generator().manual_seed(seed),
     )
 
 
 def _begin_worker(_: int) -> None:
-    """Lets a worker end without a traceback where the training's process has hung up.
-
-    That process has an error of its own to report, and ends. A worker that hands a batch over just
-    then meets a closed connection in a thread of multiprocessing, which would print a traceback.
-    """
-    sys.excepthook = _unless_hung_up
+    """Let a worker end without a traceback if the training process has closed the connection."""
+    # The training process reports its own error. A worker that sends a batch at that moment would
+    # print a traceback from a thread of multiprocessing.
+    sys.excepthook = _hide_closed_connection
 
 
-def _unless_hung_up(
+def _hide_closed_connection(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     if not issubclass(kind, EOFError | ConnectionError):
         sys.__excepthook__(kind, error, trace)
 
 
-def _as_it_is(batch: Any) -> Any:
+# A named function: worker processes must be able to pickle it.
+def _identity(batch: Any) -> Any:
     return batch
 
 
 def resume_point(saved: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the epoch in which a resumed run goes on, and the batches of it that are over.
+    """Return the epoch in which a resumed run continues, and the completed batches of this epoch.
 
     Args:
-        saved: from the checkpoint: `epoch`, `consumed`, and the keys of `now` as they were.
-        now: what the batches depend on.
+        saved: from the checkpoint: `epoch`, `consumed`, and the former values of `now`.
+        now: all values that determine the batches.
 
     Raises:
-        ValueError: its batches would be other ones now.
+        ValueError: these values have changed.
     """
     changed = [
-        # Digests are for machines.
+        # The values of texts are digests, which tell a user nothing.
         key if isinstance(now[key], str) else f"{key} {saved.get(key)} -> {now[key]}"
         for key in now
         if saved.get(key) != now[key]

@@ -1,4 +1,4 @@
-"""Blocks of text that are packed while they are trained on, for corpora that fit on no disk."""
+"""Blocks of text that are packed during training, for corpora larger than the disk."""
 
 import queue
 import threading
@@ -16,52 +16,52 @@ from datamodules.packing.packed_text import held_out, to_batch
 from text import Batch, hashed
 from text.bounded_files import DataError
 
+# Positions in the buffer that are drawn at once.
 _CHOICES = 4096
-"""Places in the buffer that are drawn at once."""
+# Batches that a thread may be ahead: more than one chunk of packing yields.
 _AHEAD = 256
-"""Batches that a thread may be ahead: more than one chunk of packing gives."""
 
 T = TypeVar("T")
 
 
-class Rows(NamedTuple):
+class BlockRows(NamedTuple):
     """The blocks of one batch.
 
     Attributes:
         ids: `[B, N]` token ids.
-        tokens: `[B]` how many of them are real.
-        places: `[B]` which blocks of the corpus these are.
+        tokens: `[B]` number of real tokens.
+        positions: `[B]` position of each block in the corpus.
     """
 
     ids: NDArray[np.int32]
     tokens: NDArray[np.int32]
-    places: NDArray[np.int64]
+    positions: NDArray[np.int64]
 
 
-class Arrived(Dataset[Batch]):
+class StreamedBlocks(Dataset[Batch]):
     """Makes batches of the rows of a `BlockStream`."""
 
-    def __getitem__(self, index: Rows) -> Batch:
-        """The batch of these blocks."""
+    def __getitem__(self, index: BlockRows) -> Batch:
+        """Return the batch of these blocks."""
         return to_batch(*index)
 
 
 class BlockStream(BlockSampler):
-    """Batches of blocks as they come, shuffled within a buffer.
+    """Batches of streamed blocks, shuffled within a buffer.
 
-    It takes the place of a sampler, and hands over blocks instead of their places: Lightning tells
-    it the epoch, and it knows the weights of unequal shares, as all our samplers.
+    It is used as a sampler, but yields blocks instead of their positions: Lightning sets its epoch,
+    and it has the weights of unequal shares, as all our samplers.
 
-    All processes read and pack the whole stream, because where a block begins depends on all text
+    All processes read and pack the full stream, because the start of a block depends on all text
     before it; each keeps its share of every batch. So the global batches are the same for every
-    number of processes. A run that is resumed reads again what it has had.
+    number of processes. A resumed run reads completed batches again.
 
     Args:
         blocks: begins the stream of all blocks.
         batch_size: blocks per batch and process.
-        order: order of the blocks, see `Order`; evaluation is on the blocks that are held out.
+        order: order of the blocks, see `Order`; evaluation uses the blocks that are held out.
         buffer: blocks among which the next one is drawn in training; 1 keeps their order.
-        every: one block in so many is held out; 0 for none.
+        interval: one block in `interval` is held out; 0 for none.
         ahead: True if a thread reads and packs while the model computes.
 
     Raises:
@@ -75,72 +75,73 @@ class BlockStream(BlockSampler):
         order: Order,
         *,
         buffer: int,
-        every: int,
+        interval: int,
         ahead: bool,
     ) -> None:
-        # How many blocks there are is known only behind the last one.
+        # The number of blocks is known only after the last one.
         super().__init__(0, batch_size, order)
         self._blocks = blocks
         self._buffer = buffer
-        self._every = every
+        self._interval = interval
         self._ahead = ahead
 
     def __len__(self) -> int:
         msg = "a stream has no length"
         raise TypeError(msg)
 
-    def __iter__(self) -> Iterator[Rows]:  # type: ignore[override] # blocks, not their places
+    def __iter__(self) -> Iterator[BlockRows]:  # type: ignore[override] # blocks, not positions
         epoch, skip = self._skip
         rows = self._rows(self.epoch, skip if self.epoch == epoch else 0)
         return ahead(rows, _AHEAD) if self._ahead else rows
 
-    def _rows(self, epoch: int, skip: int) -> Iterator[Rows]:
+    def _rows(self, epoch: int, skip: int) -> Iterator[BlockRows]:
         size = self.batch_size * self.world
-        part = _part(self._blocks(), self._every, held=not self.shuffle)
-        order = _shuffled(part, self._buffer, self.seed, epoch) if self.shuffle else part
-        batch: list[Rows] = []
+        part = _select(self._blocks(), self._interval, held=not self.shuffle)
+        order = _shuffle(part, self._buffer, self.seed, epoch) if self.shuffle else part
+        batch: list[BlockRows] = []
         n = 0
         for row in order:
             batch.append(row)
             n += 1
             if len(batch) == size:
+                # A resumed run reads completed batches again, but does not yield them.
                 if n > skip * size:
-                    yield _joined(batch[self.rank :: self.world])
+                    yield _join(batch[self.rank :: self.world])
                 batch = []
         if n == 0:
             raise no_block(self.shuffle)
-        # From now on, `weight` knows the share of the last batch.
+        # From now on, `weight` can compute the share of the last batch.
         self.lengths = np.broadcast_to(np.int64(1), n)
         mine = self._share(np.arange(len(batch)))
         if len(mine) and n > skip * size:
-            yield _joined([batch[i] for i in mine])
+            yield _join([batch[i] for i in mine])
 
 
 def no_block(training: bool) -> DataError:
-    """The error for a corpus that is too small: its only block is held out, or there is none."""
+    """Return the error for a corpus without a block for training or for validation."""
     kind = "train" if training else "validate"
     return DataError(f"got no block of text to {kind} on, expected more text, or shorter blocks")
 
 
-def _joined(rows: list[Rows]) -> Rows:
-    return Rows(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
+def _join(rows: list[BlockRows]) -> BlockRows:
+    return BlockRows(*(np.concatenate(parts) for parts in zip(*rows, strict=True)))
 
 
-def _part(stream: Iterable[Blocks], every: int, *, held: bool) -> Iterator[Rows]:
-    """The blocks that are held out, or all others, one at a time, with their places."""
+def _select(stream: Iterable[Blocks], interval: int, *, held: bool) -> Iterator[BlockRows]:
+    """Yield the blocks that are held out, or all others, one at a time, with their positions."""
     first = 0
     for blocks in stream:
-        places = np.arange(first, first + len(blocks.ids))
+        positions = np.arange(first, first + len(blocks.ids))
         first += len(blocks.ids)
-        for i in np.flatnonzero(held_out(places, every) == held).tolist():
-            # Copies: a view of one row would keep all of them.
+        for i in np.flatnonzero(held_out(positions, interval) == held).tolist():
+            # Copies: a view of one row would keep the memory of all of them.
             ids, tokens = (part[i : i + 1].copy() for part in blocks)
-            yield Rows(ids, tokens, places[i : i + 1].copy())
+            yield BlockRows(ids, tokens, positions[i : i + 1].copy())
 
 
-def _shuffled(rows: Iterable[Rows], buffer: int, seed: int, epoch: int) -> Iterator[Rows]:
-    """Yield blocks from a buffer in which a new block replaces the one that is drawn."""
-    held: list[Rows] = []
+def _shuffle(rows: Iterable[BlockRows], buffer: int, seed: int, epoch: int) -> Iterator[BlockRows]:
+    """Yield blocks from a buffer in which each new block replaces a random one."""
+    held: list[BlockRows] = []
     choices: list[int] = []
     drawn = 0
     for row in rows:
@@ -148,22 +149,24 @@ def _shuffled(rows: Iterable[Rows], buffer: int, seed: int, epoch: int) -> Itera
             held.append(row)
             continue
         if not choices:
+            # Hashes of their numbers, not random states: a resumed run repeats them.
             numbers = np.arange(drawn, drawn + _CHOICES, dtype=np.uint64)
             choices = (hashed(numbers, seed, epoch + 1, 0) % np.uint64(buffer)).tolist()[::-1]
             drawn += _CHOICES
-        place = choices.pop()
-        yield held[place]
-        held[place] = row
+        index = choices.pop()
+        yield held[index]
+        held[index] = row
+    # The end of the stream: the rest of the buffer in random order.
     for i in permutation(len(held), seed, epoch + 1):
         yield held[i]
 
 
 def ahead(items: Iterable[T], depth: int) -> Iterator[T]:
-    """Yield the same items, made by a thread that runs ahead.
+    """Yield the same items, computed by a thread that runs ahead.
 
     Args:
-        items: made in the thread; what it raises is raised here.
-        depth: how many may wait.
+        items: computed in the thread; its exceptions are raised here.
+        depth: largest number of waiting items.
     """
     waiting: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(depth)
     over = threading.Event()
@@ -183,7 +186,7 @@ def ahead(items: Iterable[T], depth: int) -> Iterator[T]:
                 if not put(item, None):
                     return
             put(None, StopIteration())
-        except BaseException as error:  # handed over, and raised where it is awaited
+        except BaseException as error:  # raised again in the consumer's thread
             put(None, error)
 
     thread = threading.Thread(target=make, name="steadfast-packing", daemon=True)
@@ -198,4 +201,4 @@ def ahead(items: Iterable[T], depth: int) -> Iterator[T]:
             yield item  # type: ignore[misc] # an item wherever there is no error
     finally:
         over.set()
-        thread.join(timeout=5)  # if it waits for the network, it is left behind
+        thread.join(timeout=5)  # a thread that waits for the network is abandoned

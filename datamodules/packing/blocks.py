@@ -1,4 +1,4 @@
-"""Sequence packing: texts joined and cut into blocks of one length, so that nothing is padding."""
+"""Sequence packing: texts are joined and cut into blocks of one length, without padding."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,24 +10,24 @@ from numpy.typing import NDArray
 from text import PretrainedTokenizer
 
 _TEXTS = 2048
+# Texts, and characters, that are encoded at once: enough for all threads of the tokenizer, in
+# memory that does not depend on the corpus.
 _CHARACTERS = 2**20
-"""Texts, and characters, that are encoded at once: enough to keep all cores of the tokenizer busy,
-and little enough that memory does not depend on the corpus."""
 
 _KNOWN = 2**18
+# Words whose ids are cached, about 50 MB, and their total of characters: a line without spaces, as
+# of Chinese, is one word.
 _KNOWN_CHARACTERS = 2**23
-"""Words whose ids are remembered, about 50 MB of them, and characters that these have at most: a
-line without spaces, as of Chinese, is one word."""
+# Marks the end of a text among its words, which have no spaces.
 _END = " "
-"""Stands for the end of a text among its words, none of which has a space in it."""
 
 
 class Blocks(NamedTuple):
     """Some blocks, in the order of the text.
 
     Attributes:
-        ids: `[n, length]` token ids; the padding id behind the end of the last block of a corpus.
-        tokens: `[n]` how many of them are real: `length` but in the last block.
+        ids: `[n, length]` token ids; the last block of a corpus ends with padding.
+        tokens: `[n]` number of real tokens: `length` except in the last block.
     """
 
     ids: NDArray[np.int32]
@@ -43,12 +43,12 @@ def pack(
 ) -> Iterator[Blocks]:
     """Join texts and cut them into blocks.
 
-    Behind each text stands the tokenizer's separator ([SEP], </s>). The result is cut into pieces
-    of `length` less the template, and each piece is put into the template ([CLS] ... [SEP]), so
-    that a block looks like a text to the encoder (Liu et al. 2019, section 4.2, full sentences).
+    The tokenizer's separator ([SEP], </s>) follows each text. The result is cut into pieces of
+    `length` minus the template, and each piece is put into the template ([CLS] ... [SEP]), so that
+    a block looks like a text to the encoder (Liu et al. 2019, section 4.2, full sentences).
 
     Args:
-        texts: read once, and never held all together.
+        texts: read once; only a few are in memory at a time.
         tokenizer: with a template or without.
         length: tokens of a block, those of the template included.
         limit_tokens: stop after this many tokens, those of templates not counted.
@@ -57,42 +57,43 @@ def pack(
         Blocks; only the very last one may be shorter than `length`.
 
     Raises:
-        ValueError: a `length` that the template alone fills, or that the tokenizer excludes.
+        ValueError: `length` has no room after the template, or is more than the tokenizer allows.
     """
-    before, behind = (np.array(ids, dtype=np.int32) for ids in tokenizer.template)
-    room = length - len(before) - len(behind)
+    before, after = (np.array(ids, dtype=np.int32) for ids in tokenizer.template)
+    room = length - len(before) - len(after)
     if room < 1 or length > tokenizer.max_length:
         msg = (
-            f"got length={length}, expected {len(before) + len(behind) + 1} to "
+            f"got length={length}, expected {len(before) + len(after) + 1} to "
             f"{tokenizer.max_length}, the longest input of the tokenizer"
         )
         raise ValueError(msg)
 
-    def framed(ids: NDArray[np.int32]) -> NDArray[np.int32]:
+    def frame(ids: NDArray[np.int32]) -> NDArray[np.int32]:
         rows = ids.reshape(-1, room)
-        around = (np.broadcast_to(part, (len(rows), len(part))) for part in (before, behind))
-        first, last = around
+        first, last = (np.broadcast_to(part, (len(rows), len(part))) for part in (before, after))
         return np.concatenate([first, rows, last], axis=1)
 
     rest = np.zeros(0, dtype=np.int32)
-    for ids in _limited(_flat(texts, tokenizer, behind[-1:]), limit_tokens):
+    # The separator is the last token of the template.
+    for ids in _limit(_flatten(texts, tokenizer, after[-1:]), limit_tokens):
         joined = np.concatenate([rest, ids])
         n = len(joined) // room
         rest = joined[n * room :]
         if n:
-            yield Blocks(framed(joined[: n * room]), np.full(n, length, dtype=np.int32))
+            yield Blocks(frame(joined[: n * room]), np.full(n, length, dtype=np.int32))
     if len(rest):
         last = np.full((1, length), tokenizer.pad_id, dtype=np.int32)
-        real = np.concatenate([before, rest, behind])
+        real = np.concatenate([before, rest, after])
         last[0, : len(real)] = real
         yield Blocks(last, np.array([len(real)], dtype=np.int32))
 
 
-def _flat(
+def _flatten(
     texts: Iterable[str], tokenizer: PretrainedTokenizer, separator: NDArray[np.int32]
 ) -> Iterator[NDArray[np.int32]]:
-    """The ids of many texts at a time, with the separator behind each text."""
+    """Yield the ids of many texts at a time, with the separator after each text."""
     between = separator.tobytes()
+    # Only if the ids of a word do not depend on its neighbours.
     words = _Words(tokenizer) if tokenizer.splits_at_spaces else None
     for parts in _chunks(texts):
         if words is not None:
@@ -108,9 +109,9 @@ def _raw(ids: list[int]) -> bytes:
 
 
 class _Words:
-    """Encodes texts by looking up their words: each is encoded once, not as often as it occurs.
+    """Encodes texts word by word, with a cache; the library has none.
 
-    The library has no memory of words. This one is bounded: when it is full, it begins anew.
+    The cache is bounded: when it is full, it is cleared.
     """
 
     def __init__(self, tokenizer: PretrainedTokenizer) -> None:
@@ -119,7 +120,7 @@ class _Words:
         self._characters = 0
 
     def encode(self, parts: Sequence[tuple[str, bool]], between: bytes) -> bytes:
-        """The ids of texts, with the separator behind those that end, as bytes of int32."""
+        """Return the ids of texts as bytes of int32, with the separator after complete texts."""
         words: list[str] = []
         for text, end in parts:
             words += text.split(" ")
@@ -140,7 +141,7 @@ class _Words:
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[tuple[str, bool]]]:
-    """Texts in chunks, each with whether it ends there: long ones are taken apart at spaces."""
+    """Yield chunks of texts, each with True if it is complete; long ones are split at spaces."""
     chunk: list[tuple[str, bool]] = []
     size = 0
     for text in texts:
@@ -148,7 +149,7 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[tuple[str, bool]]]:
         while True:
             end = len(text)
             if end - start > _CHARACTERS:
-                # Before the space: byte-level tokenizers count it to the word behind it.
+                # Before the space: byte-level tokenizers attach it to the following word.
                 space = text.rfind(" ", start + 1, start + _CHARACTERS)
                 end = space if space > 0 else start + _CHARACTERS
             chunk.append((text[start:end], end == len(text)))
@@ -163,11 +164,11 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[tuple[str, bool]]]:
         yield chunk
 
 
-def _limited(parts: Iterable[NDArray[np.int32]], limit: int | None) -> Iterator[NDArray[np.int32]]:
-    left = limit
+def _limit(parts: Iterable[NDArray[np.int32]], limit: int | None) -> Iterator[NDArray[np.int32]]:
+    remaining = limit
     for part in parts:
-        yield part[:left]
-        if left is not None:
-            left -= len(part)
-            if left <= 0:
+        yield part[:remaining]
+        if remaining is not None:
+            remaining -= len(part)
+            if remaining <= 0:
                 return

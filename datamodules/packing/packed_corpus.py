@@ -13,10 +13,10 @@ from torch.utils.data import DataLoader
 from datamodules.batching.block_sampler import BlockSampler
 from datamodules.batching.loaders import FixedBatches, make_loader
 from datamodules.corpus import Corpus
-from datamodules.packing.block_stream import Arrived, BlockStream, no_block
+from datamodules.packing.block_stream import BlockStream, StreamedBlocks, no_block
 from datamodules.packing.blocks import Blocks, pack
 from datamodules.packing.packed_text import PackedText, open_packed
-from datamodules.packing.running_text_source import Source
+from datamodules.packing.running_text_source import TextSource
 from text import Batch, PretrainedTokenizer, Text, Tokenizer, check_range
 
 if TYPE_CHECKING:
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 class PackedCorpus(Corpus):
     """A corpus of texts without labels, whose batches are blocks of one length.
 
-    Subclasses say where texts come from, by `_find`.
+    Subclasses implement `_find`, which returns the source of the texts.
 
     Args:
         length: tokens of a sequence, [CLS] and [SEP] included.
         validation_share: one sequence in 1 / `validation_share`, rounded, validates, and is not
             trained on: the same ones for every seed and number of processes. 0 for none.
         streaming: write nothing to disk, and begin to train at once: read, pack and shuffle within
-            a buffer while training. Every process reads all of the corpus in every epoch.
+            a buffer during training. Every process reads all of the corpus in every epoch.
         shuffle_buffer: sequences in the buffer of `streaming`.
         limit_tokens: largest number of tokens that are used, from the beginning.
-        cache_dir: folder for the packed blocks; beside the cache of the `datasets` library if not
+        cache_dir: folder for the packed blocks; in the cache of the `datasets` library if not
             given.
         num_workers: processes that assemble batches; blocks are packed before, so 0 is fast. With
             `streaming`, 1 or more: a thread reads and packs while the model computes.
@@ -65,7 +65,7 @@ class PackedCorpus(Corpus):
         self.streaming, self.shuffle_buffer = streaming, shuffle_buffer
         self.limit_tokens = limit_tokens
         self.cache_dir = cache_dir
-        self._source: Source | None = None
+        self._source: TextSource | None = None
         self._packed: tuple[Tokenizer, Dataset, str] | None = None
 
     def setup(self, stage: str | None = None) -> None:
@@ -73,28 +73,24 @@ class PackedCorpus(Corpus):
         self._source = self._source or self._find()
 
     @abstractmethod
-    def _find(self) -> Source:
+    def _find(self) -> TextSource:
         """Find the source of the texts."""
 
     @property
-    def source(self) -> Source:
-        """The source of the texts.
-
-        Raises:
-            RuntimeError: before `setup`.
-        """
+    def source(self) -> TextSource:
+        """The source of the texts; before `setup`, a RuntimeError."""
         if self._source is None:
             msg = "got a corpus before setup, expected setup(stage) to be called first"
             raise RuntimeError(msg)
         return self._source
 
     def train_texts(self) -> Iterator[Text]:
-        """All texts: a vocabulary may know words of the blocks that validate."""
+        """Yield all texts: a vocabulary may include words of the blocks that validate."""
         return self.source.texts()
 
     @property
-    def every(self) -> int:
-        """One sequence in so many validates; 0 for none."""
+    def validation_interval(self) -> int:
+        """One sequence in this number validates; 0 for none."""
         return round(1 / self.validation_share) if self.validation_share else 0
 
     def _pretrained(self) -> PretrainedTokenizer:
@@ -109,20 +105,21 @@ class PackedCorpus(Corpus):
         return pack(texts, self._pretrained(), self.length, limit_tokens=self.limit_tokens)
 
     def _blocks(self) -> "Dataset":
-        """The blocks on disk: found or made for the first loader, kept for all later ones."""
+        """Return the blocks on disk, which the first loader opens or makes."""
         tokenizer = self._pretrained()
         if self._packed is None or self._packed[0] is not tokenizer:
+            # `max_length` does not change the ids, and blocks are cut to `length`.
             state = {
                 name: value for name, value in tokenizer.state().items() if name != "max_length"
             }
-            dataset, about = open_packed(
+            dataset, description = open_packed(
                 self._cache(),
                 [self.source.key(), state, self.length, self.limit_tokens],
                 self._pack(),
                 length=self.length,
                 vocab_size=tokenizer.vocab_size,
             )
-            self._packed = (tokenizer, dataset, about["sha256"])
+            self._packed = (tokenizer, dataset, description["sha256"])
         return self._packed[1]
 
     def _cache(self) -> Path:
@@ -134,7 +131,8 @@ class PackedCorpus(Corpus):
     def _loader(self, *, shuffle: bool) -> DataLoader[Batch]:
         self._pretrained()
         batch_size = self.batch_size if shuffle else self.eval_batch_size
-        blocks = None if self.streaming else PackedText(self._blocks(), self.every, not shuffle)
+        interval = self.validation_interval
+        blocks = None if self.streaming else PackedText(self._blocks(), interval, not shuffle)
         if blocks is not None and len(blocks) == 0:
             raise no_block(shuffle)
         order = self._next_order(shuffle=shuffle)
@@ -146,14 +144,15 @@ class PackedCorpus(Corpus):
                 batch_size,
                 order,
                 buffer=self.shuffle_buffer,
-                every=self.every,
+                interval=interval,
                 ahead=self.num_workers > 0,
             )
         )
+        # `overfit_batches` repeats the first batches: a number of them, or a share.
         overfit = getattr(self.trainer, "overfit_batches", 0)
         few = islice(sampler, overfit if isinstance(overfit, int) else None)
         return make_loader(
-            Arrived() if blocks is None else blocks,
+            StreamedBlocks() if blocks is None else blocks,
             FixedBatches(list(few)) if overfit else sampler,
             num_workers=self.num_workers if blocks is not None else 0,
             pin_memory=self.pin_memory,
@@ -164,12 +163,13 @@ class PackedCorpus(Corpus):
         return self._loader(shuffle=True)
 
     def val_dataloader(self) -> DataLoader[Batch] | list[DataLoader[Batch]]:
-        return self._loader(shuffle=False) if self.every else []
+        return self._loader(shuffle=False) if self.validation_interval else []
 
     def test_dataloader(self) -> DataLoader[Batch] | list[DataLoader[Batch]]:
         return self.val_dataloader()
 
     def _content(self) -> dict[str, str] | None:
+        # A stream is never hashed: its digest is that of the names and sizes of its files.
         if self.streaming and self._source is not None:
             texts = [self._source.names(), self.limit_tokens]
             return {"texts": hashlib.sha256(json.dumps(texts).encode()).hexdigest()}

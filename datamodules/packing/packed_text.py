@@ -1,4 +1,4 @@
-"""Packed blocks on disk: made once by whoever comes first, memory-mapped by all."""
+"""Packed blocks on disk: the first process makes them, all processes map them into memory."""
 
 import hashlib
 import json
@@ -28,41 +28,38 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FORMAT = 1
+# Seconds between two messages on the progress of packing.
 _EVERY = 30.0
-"""Seconds between two messages on how far packing is."""
 
 
 def open_packed(
     folder: Path, key: Any, blocks: Iterable[Blocks], *, length: int, vocab_size: int
 ) -> tuple["Dataset", dict[str, Any]]:
-    """Blocks from disk; made there first, if this is the first time that they are asked for.
-
-    Several processes may ask at once: one makes them, the others wait for its lock, which the
-    system releases if it dies. Blocks are made beside the place where they are looked for and
-    moved there when they are whole and on the disk, so that half of them is never found.
+    """Return blocks from disk; the first call makes them.
 
     Args:
         folder: of all packed texts.
-        key: what the blocks depend on, as JSON scalars, lists and dicts.
-        blocks: makes them, if they have to be made; else not touched.
+        key: all values that determine the blocks, as JSON scalars, lists and dicts.
+        blocks: makes them; not touched if they exist.
         length: tokens of a block.
         vocab_size: token ids are below this.
 
     Returns:
-        The blocks (`ids`, `tokens`), and about them: how many, and a digest of them.
+        The blocks (`ids`, `tokens`), and their description, with their number and digest.
 
     Raises:
-        DataError: not a single block, or files that somebody has changed.
+        DataError: not a single block, or files that have been changed.
     """
     from datasets import Dataset
 
     name = hashlib.sha256(json.dumps([_FORMAT, key]).encode()).hexdigest()[:32]
-    place = folder / name
-    if not place.exists():
+    target = folder / name
+    if not target.exists():
         try:
-            with locked(place, patience=math.inf):
-                if not place.exists():
-                    _make(place, blocks, length, vocab_size)
+            # One process makes them, the others wait for its lock, which is released if it dies.
+            with locked(target, patience=math.inf):
+                if not target.exists():
+                    _make(target, blocks, length, vocab_size)
         except OSError as error:
             msg = (
                 f"got {error} while packing text into {folder}, expected a folder that can be "
@@ -70,31 +67,34 @@ def open_packed(
             )
             raise DataError(msg) from error
     try:
-        about = read_json(place / "about.json", "a description of packed blocks")
-        with reading(place, "packed blocks"):
-            dataset = Dataset.from_file(str(place / "blocks.arrow"))
-            whole = len(dataset) == about["blocks"] > 0 and isinstance(about["sha256"], str)
+        description = read_json(target / "about.json", "a description of packed blocks")
+        with reading(target, "packed blocks"):
+            dataset = Dataset.from_file(str(target / "blocks.arrow"))
+            complete = len(dataset) == description["blocks"] > 0
+            complete = complete and isinstance(description["sha256"], str)
     except DataError as error:
         msg = (
-            f"got packed blocks that cannot be read ({error}), expected them whole: remove {place}"
+            f"got packed blocks that cannot be read ({error}), expected them whole: remove {target}"
         )
         raise DataError(msg) from error
-    if not whole:
-        msg = f"got packed blocks other than described, expected them whole: remove {place}"
+    if not complete:
+        msg = f"got packed blocks other than described, expected them whole: remove {target}"
         raise DataError(msg)
-    return dataset, about
+    return dataset, description
 
 
-def _make(place: Path, blocks: Iterable[Blocks], length: int, vocab_size: int) -> None:
+def _make(target: Path, blocks: Iterable[Blocks], length: int, vocab_size: int) -> None:
     """Write blocks as an Arrow stream, which `datasets` maps into memory."""
+    # Two bytes per token suffice for most vocabularies.
     kind = np.dtype(np.uint16 if vocab_size <= 2**16 else np.int32)
-    # One name per machine: whoever holds the lock may overwrite what a killed maker has left.
-    part = place.with_name(f"{place.name}.{socket.gethostname()}.part")
+    # One name per machine: the holder of the lock may overwrite the rest of a killed process.
+    part = target.with_name(f"{target.name}.{socket.gethostname()}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
     try:
         _write(part, blocks, length, kind)
-        part.rename(place)
+        # Renamed when complete and on the disk, so that no process ever finds half of the blocks.
+        part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
@@ -106,7 +106,7 @@ def _write(part: Path, blocks: Iterable[Blocks], length: int, kind: np.dtype[Any
     features = Features({"ids": List(Value(kind.name), length=length), "tokens": Value("int32")})
     schema = features.arrow_schema
     digest, n, tokens = hashlib.sha256(), 0, 0
-    begun = told = time.monotonic()
+    begun = logged = time.monotonic()
     log.info("packing text into blocks of %d tokens, once, in %s", length, part.parent)
     with (part / "blocks.arrow").open("wb") as file:
         with pyarrow.ipc.new_stream(file, schema) as writer:
@@ -122,8 +122,8 @@ def _write(part: Path, blocks: Iterable[Blocks], length: int, kind: np.dtype[Any
                 writer.write_batch(pyarrow.record_batch(columns, schema=schema))
                 n += len(ids)
                 tokens += int(some.tokens.sum())
-                if time.monotonic() - told > _EVERY:
-                    told = time.monotonic()
+                if time.monotonic() - logged > _EVERY:
+                    logged = time.monotonic()
                     log.info("packed %d million tokens", tokens // 10**6)
         file.flush()
         os.fsync(file.fileno())
@@ -132,11 +132,11 @@ def _write(part: Path, blocks: Iterable[Blocks], length: int, kind: np.dtype[Any
         raise DataError(msg)
     seconds = time.monotonic() - begun
     log.info("packed %d tokens into %d blocks in %.0f s", tokens, n, seconds)
-    about = {"blocks": n, "tokens": tokens, "sha256": digest.hexdigest(), "length": length}
-    with (part / "about.json").open("w") as described:
-        described.write(json.dumps(about))
-        described.flush()
-        os.fsync(described.fileno())
+    description = {"blocks": n, "tokens": tokens, "sha256": digest.hexdigest(), "length": length}
+    with (part / "about.json").open("w") as file:
+        file.write(json.dumps(description))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 class PackedText(TorchDataset[Batch]):
@@ -144,21 +144,21 @@ class PackedText(TorchDataset[Batch]):
 
     Args:
         dataset: all blocks.
-        every: one block in so many validates, beginning with the first; 0 for none.
+        interval: one block in `interval` validates, beginning with the first; 0 for none.
         held_out: these blocks (True), or all others.
     """
 
-    def __init__(self, dataset: "Dataset", every: int, held_out: bool) -> None:
+    def __init__(self, dataset: "Dataset", interval: int, held_out: bool) -> None:
         self._table = dataset.with_format("arrow")
-        self.every, self.held_out = every, held_out
-        held = -(-len(dataset) // every) if every else 0
+        self.interval, self.held_out = interval, held_out
+        held = -(-len(dataset) // interval) if interval else 0  # rounded up
         self._n = held if held_out else len(dataset) - held
 
     def __len__(self) -> int:
         return self._n
 
     def __getitem__(self, index: Sequence[int]) -> Batch:
-        """The batch of these blocks, by their place among those of this part."""
+        """Return the batch of these blocks, by their positions within this part."""
         rows = self.rows(np.asarray(index, dtype=np.int64))
         table = self._table[rows.tolist()]
         flat = table["ids"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
@@ -166,23 +166,20 @@ class PackedText(TorchDataset[Batch]):
         return to_batch(flat.reshape(len(rows), -1), tokens, rows)
 
     def rows(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of these blocks among all blocks."""
+        """Return the positions of these blocks among all blocks."""
         if self.held_out:
-            return index * self.every
-        return index + index // (self.every - 1) + 1 if self.every else index
+            return index * self.interval
+        # Skips 0, interval, 2 * interval, ...: interval - 1 blocks between two of these.
+        return index + index // (self.interval - 1) + 1 if self.interval else index
 
 
-def held_out(places: NDArray[np.int64], every: int) -> NDArray[np.bool_]:
-    """Mark the blocks that validate: one in `every`, beginning with the first; none for 0."""
-    return places % every == 0 if every else np.zeros(len(places), dtype=bool)
+def held_out(positions: NDArray[np.int64], interval: int) -> NDArray[np.bool_]:
+    """Mark the blocks that validate: one in `interval`, beginning with the first; none for 0."""
+    return positions % interval == 0 if interval else np.zeros(len(positions), dtype=bool)
 
 
-def to_batch(
-    ids: NDArray[Any],
-    tokens: NDArray[Any],
-    rows: NDArray[np.int64],
-) -> Batch:
-    """A batch of blocks `[B, N]`, `tokens` of which are real in each, with their places."""
+def to_batch(ids: NDArray[Any], tokens: NDArray[Any], rows: NDArray[np.int64]) -> Batch:
+    """Return a batch of blocks `[B, N]` with their numbers of real tokens and their positions."""
     longest = int(tokens.max())
     real = np.arange(longest) < tokens[:, None]
     return Batch(

@@ -12,21 +12,21 @@ from text.bounded_files import DataError, brief, kind_of, lines, opened, refuse
 
 log = logging.getLogger(__name__)
 
+# Bad rows named in one message.
 _SHOWN = 5
-"""Bad rows named in one message."""
 
 
-class Source(Protocol):
-    """Texts that can be read as often as they are needed, in the same order."""
+class TextSource(Protocol):
+    """Texts that can be read several times, in the same order."""
 
     def texts(self) -> Iterator[str]:
-        """All texts, one at a time."""
+        """Yield all texts, one at a time."""
 
     def key(self) -> list[Any]:
-        """JSON scalars and lists that are others where the texts may be others."""
+        """Return JSON scalars and lists that change if the texts may have changed."""
 
     def names(self) -> list[Any]:
-        """The same, but it stays as it is when files are moved, or copied to another machine."""
+        """Return a key that does not change if files are moved or copied to another machine."""
 
 
 class FileTexts:
@@ -38,7 +38,7 @@ class FileTexts:
         on_bad_row: lines or rows that cannot be read: `stop` at the first, or `skip` them.
 
     Raises:
-        DataError: a path that is no regular file, or of no known ending.
+        DataError: a path that is not a regular file, or has an unknown ending.
     """
 
     def __init__(
@@ -57,25 +57,25 @@ class FileTexts:
                 raise DataError(msg)
 
     def key(self) -> list[Any]:
-        """Names, sizes and times of change: reading terabytes to find nothing changed is no way."""
+        """Return names, sizes and times of change: hashing terabytes would take too long."""
         stats = [(path.resolve(), path.stat()) for path in self.paths]
         files = [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in stats]
         return ["files", self.text_column, self.on_bad_row, files]
 
     def names(self) -> list[Any]:
-        """Names without folders, and sizes."""
+        """Return names without folders, and sizes."""
         files = [[path.name, path.stat().st_size] for path in self.paths]
         return ["files", self.text_column, self.on_bad_row, files]
 
     def texts(self) -> Iterator[str]:
-        """All texts.
+        """Yield all texts.
 
         Raises:
-            DataError: what cannot be read as text, with its file and line; a file without text.
+            DataError: a line that cannot be read as text, or a file without text.
         """
         skipped = 0
         for path in self.paths:
-            found = False
+            empty = True
             for row in _text_rows(path, self.text_column):
                 text = row.values.get(self.text_column)
                 problem = row.problem
@@ -90,9 +90,9 @@ class FileTexts:
                     if skipped <= _SHOWN:
                         log.warning("%s, line %d skipped: %s", path, row.line, problem)
                 elif text and not text.isspace():
-                    found = True
+                    empty = False
                     yield text
-            if not found:
+            if empty:
                 msg = f"{path}: got a file without any text, expected lines of text: remove it"
                 raise DataError(msg)
         if skipped:
@@ -106,7 +106,7 @@ class HubTexts:
         hub_id: `owner/name` on the hub.
         config: the configuration, for datasets that have several.
         text_column: the column of the text.
-        streaming: read over the network while training, and keep nothing on disk.
+        streaming: read over the network during training, and store nothing on disk.
     """
 
     def __init__(
@@ -116,10 +116,11 @@ class HubTexts:
         self.streaming = streaming
 
     def key(self) -> list[Any]:
-        """The files of the local cache, whose names hold the version; its name where streamed."""
+        """Return its name, and the files of the local cache unless it is streamed."""
         if self.streaming:
             return self.names()
         dataset = self._load(cached=True)
+        # The file names of the cache include the version of the dataset.
         return [*self.names(), [file["filename"] for file in dataset.cache_files]]
 
     def names(self) -> list[Any]:
@@ -127,15 +128,15 @@ class HubTexts:
         return ["hub", self.hub_id, self.config, self.text_column]
 
     def fetch(self) -> None:
-        """Bring it into the local cache."""
+        """Download it into the local cache."""
         if not self.streaming:
             self._load(cached=False)
 
     def texts(self) -> Iterator[str]:
-        """All texts.
+        """Yield all texts.
 
         Raises:
-            DataError: it cannot be had, or has no such column.
+            DataError: the dataset cannot be read, or has no such column.
         """
         for row in self._rows():
             text = row.values[self.text_column]
@@ -160,19 +161,18 @@ class HubTexts:
                     raise DataError(msg)
                 yield Row(number, values)
         except DataError:
+            # It has a message for users.
             raise
-        except (
-            Exception
-        ) as error:  # the library lets errors of half a dozen other libraries through
-            raise self._refused(error) from error
+        except Exception as error:  # the library passes exceptions of several other libraries
+            raise self._unreadable(error) from error
 
     def _load(self, *, cached: bool) -> Any:
         try:
             return hub.load(self.hub_id, self.config, "train", cached=cached)
         except DataError as error:
-            raise self._refused(error) from error
+            raise self._unreadable(error) from error
 
-    def _refused(self, error: Exception) -> DataError:
+    def _unreadable(self, error: Exception) -> DataError:
         reason = str(error).strip().splitlines()
         return DataError(
             f"got no text from hub dataset {self.hub_id} "
@@ -182,23 +182,24 @@ class HubTexts:
 
 
 def find_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """The files that patterns name, each once, in the order of patterns and then of names.
+    """Return the files that match patterns, each once, in the order of patterns, then of names.
 
     Args:
-        folder: where relative patterns begin.
-        patterns: such as `gutenberg/*.txt.gz`; `**` stands for any depth.
+        folder: start of relative patterns.
+        patterns: such as `gutenberg/*.txt.gz`; `**` matches any depth.
 
     Raises:
-        DataError: a pattern that names no file.
+        DataError: a pattern that matches no file.
     """
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for pattern in patterns:
         start, rest = folder, Path(pattern)
         if rest.is_absolute():
+            # `glob` accepts relative patterns only.
             start, rest = Path(rest.anchor), rest.relative_to(rest.anchor)
         try:
             matches = sorted(start.glob(str(rest))) if rest.parts else []
-        except ValueError:  # no pattern that Python knows
+        except ValueError:  # an invalid pattern
             matches = []
         if not matches:
             msg = (
@@ -206,8 +207,8 @@ def find_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
                 "files: correct `--data.files` or `--data.data_dir`"
             )
             raise DataError(msg)
-        found.update(dict.fromkeys(matches))
-    return list(found)
+        paths.update(dict.fromkeys(matches))
+    return list(paths)
 
 
 def _ending(path: Path) -> str:
@@ -223,8 +224,7 @@ def _text_rows(path: Path, column: str) -> Iterator[Row]:
             try:
                 text = raw.decode("utf-8")
             except UnicodeDecodeError as error:
-                byte, place = raw[error.start], error.start + 1
-                problem = f"byte 0x{byte:02x} at column {place} is not UTF-8"
+                problem = f"byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8"
                 yield Row(number, {}, f"got binary or wrongly encoded data ({problem})")
                 continue
             if "\0" in text:

@@ -1,4 +1,4 @@
-"""The names of the columns of a table, before it is said which are read."""
+"""Reads the names of the columns of a table."""
 
 import csv
 from pathlib import Path
@@ -8,7 +8,7 @@ from text.bounded_files import DataError, kind_of, lines, opened, parse_json, re
 
 
 def column_names(path: str | Path) -> list[str]:
-    """Returns the names of the columns of a file; of JSON Lines, those of its first row.
+    """Return the names of the columns of a file; of JSON Lines, those of its first row.
 
     Args:
         path: a file that `read_rows` reads.

@@ -16,9 +16,10 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """Have the library look into its cache only; its switch is read once from the environment."""
+    """Let the library read its cache only."""
     from datasets import config
 
+    # The library reads its environment variable once, at import.
     before = config.HF_HUB_OFFLINE
     config.HF_HUB_OFFLINE = True
     try:
@@ -28,17 +29,17 @@ def _offline() -> Iterator[None]:
 
 
 def load(hub_id: str, config: str | None, split: str, *, cached: bool = False) -> "Dataset":
-    """One split of a corpus; fetched whole (all splits) if the cache does not hold it yet.
+    """Return one split of a corpus; all splits are fetched if they are not in the cache.
 
     Args:
         hub_id: `owner/name` on the hub.
         config: the configuration, for hub datasets that have several.
         split: its name there.
-        cached: take the cache as it is, if the corpus is there: for the processes that come after
-            the one that has fetched it.
+        cached: use the cache without a request to the hub, if the corpus is there: for all
+            processes after the one that has fetched it.
 
     Raises:
-        DataError: it can be had neither from the hub nor from the cache.
+        DataError: neither the hub nor the cache has it.
     """
     from datasets import load_dataset
 
@@ -53,7 +54,7 @@ def load(hub_id: str, config: str | None, split: str, *, cached: bool = False) -
             return load_dataset(hub_id, config, split=split)
         with _offline():
             return load_dataset(hub_id, config, split=split)
-    except Exception as error:  # the library lets errors of half a dozen other libraries through
+    except Exception as error:  # the library passes exceptions of several other libraries
         reason = str(error).strip().splitlines()
         msg = (
             f"{type(error).__name__}: {reason[0] if reason else 'no reason given'}"
@@ -64,7 +65,7 @@ def load(hub_id: str, config: str | None, split: str, *, cached: bool = False) -
 
 
 def rows(dataset: "Dataset", columns: Sequence[str]) -> Iterator[Row]:
-    """The rows of a split, numbered from 1.
+    """Yield the rows of a split, numbered from 1.
 
     Raises:
         DataError: a column is missing.

@@ -26,7 +26,7 @@ ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet")
 
 
 NESTED_LIMIT = 2**17
-"""Opening brackets of a line of JSON, those in its texts counted too."""
+"""Opening brackets of a line of JSON, including those in its texts."""
 
 
 class Row(NamedTuple):
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
     Attributes:
         line: the line of the file where it begins (Parquet: the row), counted from 1.
-        values: the columns asked for.
+        values: the requested columns.
         problem: reason why the row cannot be used; then `values` is empty.
         entry: number of the row in a JSON document, counted from 1; None in other files.
     """
@@ -46,34 +46,34 @@ class Row(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Its place in the file, for messages."""
+        """Its position in the file, for messages."""
         entry = "" if self.entry is None else f"entry {self.entry}, "
         return f"{entry}line {self.line}"
 
 
 def find_file(folder: Path, stem: str, endings: Sequence[str] = ENDINGS) -> Path | None:
-    """The file `folder/stem` with one of the endings, if there is one.
+    """Return the file `folder/stem` with one of the endings; None if it does not exist.
 
     Args:
-        folder: where it may be.
+        folder: its folder.
         stem: its name before the ending.
-        endings: those that it may have; `.gz` may follow each.
+        endings: possible endings; `.gz` may follow each.
 
     Raises:
-        DataError: there are several, and nobody has said which one is meant, or it is no regular
-            file.
+        DataError: several files match, or it is not a regular file.
     """
+    # Endings are tried in order, but a second match is an error, not ignored.
     names = [stem + ending + pack for ending in endings for pack in ("", ".gz")]
     kinds = {folder / name: kind_of(folder / name) for name in names}
-    found = [path for path, kind in kinds.items() if kind is not None]
-    for path in found:
+    matches = [path for path, kind in kinds.items() if kind is not None]
+    for path in matches:
         if kinds[path] != "file":
-            # Not passed over: the hub's corpus in its place would be another one.
+            # Not skipped: the caller would silently read the hub's corpus instead.
             raise refuse(path, str(kinds[path]))
-    if len(found) > 1:
-        msg = f"got {' and '.join(map(str, found))}, expected one of them: remove the others"
+    if len(matches) > 1:
+        msg = f"got {' and '.join(map(str, matches))}, expected one of them: remove the others"
         raise DataError(msg)
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def read_rows(
@@ -83,22 +83,22 @@ def read_rows(
     optional: Collection[str] = (),
     quoted: bool | None = None,
 ) -> Iterator[Row]:
-    """Read some columns of a file, its format and compression told by its ending.
+    """Read some columns of a file; its ending determines its format and compression.
 
-    A row that cannot be read comes with its `problem`, and reading goes on after it.
+    A row that cannot be read is yielded with its `problem`, and reading continues after it.
 
     Args:
         path: a `.tsv`, `.csv`, `.jsonl` or `.parquet` file, the first three also with `.gz`.
         columns: names of the columns, as in the header line, the JSON objects or the schema.
-        optional: those of them that a file need not have; rows then are without them.
-        quoted: whether fields may stand in double quotes, and then hold delimiters and line ends;
-            None: in CSV they may, in TSV a quote is a character like any other.
+        optional: columns among them that may be missing in the file, and then in the rows.
+        quoted: True if fields may be in double quotes, and then have delimiters and line ends;
+            None: True for CSV, False for TSV.
 
     Raises:
-        DataError: no such file or format, no such column, or a file that is broken as a whole.
+        DataError: a missing file or column, an unknown format, or a file that is broken.
     """
     path = Path(path)
-    wanted = _Columns(columns, optional)
+    selection = _Columns(columns, optional)
     packed = path.suffix == ".gz"
     ending = (path.with_suffix("") if packed else path).suffix.lower()
     if ending not in ENDINGS or (packed and ending == ".parquet"):
@@ -109,16 +109,16 @@ def read_rows(
         raise DataError(msg)
     with opened(path) as file:
         if ending == ".parquet":
-            yield from _parquet(path, file, wanted)
+            yield from _parquet(path, file, selection)
             return
         numbered = lines(path, file, packed=packed)
         delimiter = "\t" if ending == ".tsv" else ","
         if ending == ".jsonl":
-            yield from _json_lines(numbered, wanted)
+            yield from _json_lines(numbered, selection)
         elif quoted or (quoted is None and ending == ".csv"):
-            yield from _quoted(path, numbered, wanted, delimiter)
+            yield from _quoted(path, numbered, selection, delimiter)
         else:
-            yield from _plain(path, numbered, wanted, delimiter)
+            yield from _plain(path, numbered, selection, delimiter)
 
 
 def decode(raw: bytes) -> str:
@@ -126,8 +126,8 @@ def decode(raw: bytes) -> str:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        place = f"byte 0x{raw[error.start]:02x} at column {error.start + 1}"
-        msg = f"broken encoding: {place} is not UTF-8"
+        position = f"byte 0x{raw[error.start]:02x} at column {error.start + 1}"
+        msg = f"broken encoding: {position} is not UTF-8"
         raise ValueError(msg) from error
     if "\0" in text:
         msg = "broken encoding: a NUL character"
@@ -136,25 +136,25 @@ def decode(raw: bytes) -> str:
 
 
 class _Columns(NamedTuple):
-    """The columns that are read: all, and those that may be absent."""
+    """The requested columns, and those among them that may be absent."""
 
     names: Sequence[str]
     optional: Collection[str]
 
     def within(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the columns to read, and those of them that are not there exactly once."""
-        found = [one for one in self.names if one in names or one not in self.optional]
-        return found, [one for one in found if names.count(one) != 1]
+        """Return the columns to read, and those of them that do not occur exactly once."""
+        selected = [name for name in self.names if name in names or name not in self.optional]
+        return selected, [name for name in selected if names.count(name) != 1]
 
 
-def _places(path: Path, header: Sequence[str], columns: _Columns) -> dict[str, int]:
-    """Return the places of the columns in the header."""
-    found, missing = columns.within(header)
+def _indices(path: Path, header: Sequence[str], columns: _Columns) -> dict[str, int]:
+    """Return the indices of the columns in the header."""
+    selected, missing = columns.within(header)
     if missing:
         got = brief(list(header))
         msg = f"{path}, line 1: got columns {got}, expected {missing} among them, once"
         raise DataError(msg)
-    return {column: header.index(column) for column in found}
+    return {column: header.index(column) for column in selected}
 
 
 def _empty(path: Path, columns: _Columns) -> DataError:
@@ -173,7 +173,7 @@ def _plain(
     except ValueError as error:
         msg = f"{path}, line 1: {error}"
         raise DataError(msg) from error
-    places = _places(path, header, columns)
+    indices = _indices(path, header, columns)
     for number, raw in numbered:
         if not raw:
             continue
@@ -183,7 +183,7 @@ def _plain(
             yield Row(number, {}, str(error))
             continue
         if len(fields) == len(header):
-            yield Row(number, {column: fields[place] for column, place in places.items()})
+            yield Row(number, {column: fields[i] for column, i in indices.items()})
         else:
             yield Row(number, {}, f"got {len(fields)} fields, expected {len(header)}")
 
@@ -191,11 +191,11 @@ def _plain(
 def _quoted(
     path: Path, numbered: Iterable[tuple[int, bytes]], columns: _Columns, delimiter: str
 ) -> Iterator[Row]:
-    # Broken bytes pass the parser as lone surrogates, so that they can be told by record.
+    # Broken bytes pass the parser as lone surrogates, so that each record has its own error.
     text = (raw.decode("utf-8", "surrogateescape") + "\n" for _, raw in numbered)
     parser = csv.reader(text, delimiter=delimiter, strict=True)
     header: list[str] | None = None
-    places: dict[str, int] = {}
+    indices: dict[str, int] = {}
     while True:
         start = parser.line_num + 1
         try:
@@ -219,9 +219,9 @@ def _quoted(
             yield Row(start, {}, f"{error}{end}")
             continue
         if header is None:
-            header, places = fields, _places(path, fields, columns)
+            header, indices = fields, _indices(path, fields, columns)
         else:
-            yield Row(start, {column: fields[place] for column, place in places.items()})
+            yield Row(start, {column: fields[i] for column, i in indices.items()})
     if header is None:
         raise _empty(path, columns)
 
@@ -231,7 +231,7 @@ def _json_lines(numbered: Iterable[tuple[int, bytes]], columns: _Columns) -> Ite
         if not raw.strip():
             continue
         if raw.count(b"[") + raw.count(b"{") > NESTED_LIMIT:
-            # Each takes as little as two bytes of the line, and 56 and more of memory.
+            # Each may be two bytes of the line, but takes 56 bytes or more of memory.
             yield Row(number, {}, f"more than {NESTED_LIMIT:,} lists and objects in a JSON value")
             continue
         try:
@@ -243,17 +243,17 @@ def _json_lines(numbered: Iterable[tuple[int, bytes]], columns: _Columns) -> Ite
         if not isinstance(value, dict):
             yield Row(number, {}, f"got a JSON {type(value).__name__}, expected an object")
             continue
-        found, missing = columns.within(list(value))
+        selected, missing = columns.within(list(value))
         if missing:
             yield Row(
                 number, {}, f"got columns {brief(list(value))}, expected {missing} among them"
             )
         else:
-            yield _sound(number, {column: value[column] for column in found})
+            yield _sound(number, {column: value[column] for column in selected})
 
 
 def _sound(line: int, values: dict[str, Any]) -> Row:
-    """A row whose strings have been written by escapes (JSON) or stored as bytes (Parquet)."""
+    """Return a row after a check of its strings, from escapes (JSON) or bytes (Parquet)."""
     try:
         for column, value in values.items():
             if isinstance(value, bytes):
@@ -266,11 +266,11 @@ def _sound(line: int, values: dict[str, Any]) -> Row:
 
 
 def sound(value: Any) -> None:
-    """Check the strings of a JSON value, however deep.
+    """Check the strings of a JSON value at any depth.
 
     Raises:
-        ValueError: one holds half a surrogate pair, which cannot be written and which no pretrained
-            tokenizer takes, or a NUL character.
+        ValueError: one has a NUL character, or half a surrogate pair, which cannot be written and
+            which no pretrained tokenizer accepts.
     """
     waiting = [value]
     while waiting:
@@ -283,16 +283,16 @@ def sound(value: Any) -> None:
             waiting.extend(chain(value, value.values()))
 
 
-def _parquet(path: Path, file: BinaryIO, wanted: _Columns) -> Iterator[Row]:
+def _parquet(path: Path, file: BinaryIO, selection: _Columns) -> Iterator[Row]:
     from pyarrow import parquet
 
     limit = allowance(file)
     try:
         schema = parquet.read_schema(file)
-        columns, _ = wanted.within(schema.names)
+        columns, _ = selection.within(schema.names)
         texts = _text_columns(path, schema, columns)
-        # A few kilobytes of Parquet can say one long text a million times. Texts are therefore read
-        # as a table of the different ones and places in it, and counted before they are made.
+        # A few kilobytes of Parquet may repeat one long text a million times. So texts are read as
+        # a dictionary and indices, and their size is computed before they are expanded.
         with parquet.ParquetFile(file, read_dictionary=texts) as reader:
             groups = range(reader.metadata.num_row_groups)
             if sum(reader.metadata.row_group(i).total_byte_size for i in groups) > limit:
@@ -302,13 +302,13 @@ def _parquet(path: Path, file: BinaryIO, wanted: _Columns) -> Iterator[Row]:
                 total += sum(_size(column) for column in batch.columns)
                 if total > limit:
                     raise too_large(path, f"rows from {line + 1} on", limit)
-                listed = [_listed(batch.column(column)) for column in columns]
-                for values in zip(*listed, strict=True):
+                lists = [_to_list(batch.column(column)) for column in columns]
+                for values in zip(*lists, strict=True):
                     line += 1
                     yield _sound(line, dict(zip(columns, values, strict=True)))
     except DataError:
         raise
-    # Metadata that make no sense lead the library to exceptions of any kind.
+    # Invalid metadata lead the library to exceptions of any kind.
     except Exception as error:
         msg = f"{path}: got a file that cannot be read as Parquet ({brief(str(error))})"
         raise DataError(msg) from error
@@ -326,6 +326,7 @@ def _text_columns(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
     texts = []
     for column in columns:
         kind = schema.field(column).type
+        # A dictionary of texts is a compact form of a column of texts.
         kind = kind.value_type if types.is_dictionary(kind) else kind
         if any(
             is_text(kind)
@@ -353,7 +354,7 @@ def _text_columns(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
 
 
 def _size(column: Any) -> int:
-    """Bytes of a column as it will be in memory, and what its rows take besides."""
+    """Return the memory of a column in bytes, with the overhead of its rows."""
     from pyarrow import compute, types
 
     size = ROW * len(column)
@@ -363,8 +364,8 @@ def _size(column: Any) -> int:
     return size + int(column.nbytes)
 
 
-def _listed(column: Any) -> list[Any]:
-    """The values of a column; texts as bytes, which need not be UTF-8 whatever the file says."""
+def _to_list(column: Any) -> list[Any]:
+    """Return the values of a column; texts as bytes, as a file may declare invalid UTF-8."""
     import pyarrow
 
     if pyarrow.types.is_dictionary(column.type):

@@ -1,10 +1,9 @@
-"""The grammar of the embedded corpus: reviews of restaurants, each with the sentiment it means.
+"""The grammar of the embedded corpus: reviews of restaurants with their sentiment.
 
-A sentence is made for a label: the rules choose how to say it. Half of the constructions turn on
-word order: negation ("not good" is negative, "not bad" positive), contrast (what follows "but" wins
-over what precedes it; with "although" and "despite" the main clause wins), "neither ... nor", and
-"could have been better" against "could not have been better". A bag of words sees the same words in
-both classes there.
+A sentence is generated for a label. Half of the constructions depend on word order: negation ("not
+good" is negative, "not bad" positive), contrast (the clause after "but" wins; with "although" and
+"despite" the main clause wins), "neither ... nor", and "could have been better" against "could not
+have been better". In these, a bag of words has the same words in both classes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 
 class Aspect(NamedTuple):
-    """Something reviews speak of: its names (plural ones apart), and what is said of it only."""
+    """A topic of reviews: its names, singular and plural, and adjectives for this topic only."""
 
     singular: Sequence[str]
     plural: Sequence[str]
@@ -54,7 +53,7 @@ ASPECTS = (
     ),
 )
 
-# Said of anything, by strength: 1 weak, 2 plain, 3 strong.
+# Adjectives for all topics, by strength: 1 weak, 2 plain, 3 strong.
 GOOD = {
     1: ("decent", "fine", "acceptable", "solid"),
     2: ("good", "great", "lovely", "pleasant", "nice", "enjoyable"),
@@ -65,7 +64,7 @@ BAD = {
     2: ("bad", "poor", "unpleasant", "disappointing", "nasty", "weak"),
     3: ("awful", "terrible", "dreadful", "horrible", "appalling", "dismal"),
 }
-# By the strength of the word they stand before: nothing is "very superb" or "absolutely dull".
+# By the strength of the next word: nothing is "very superb" or "absolutely dull".
 DEGREES = {
     1: ("quite", "rather"),
     2: ("very", "really", "so", "extremely"),
@@ -112,8 +111,7 @@ ASIDES = (
 class Grammar:
     """Sentences for a label, drawn with a seed.
 
-    Only `Random.random` is used: Python documents that its stream for a seed never changes, which
-    it does not for `choice` and the like.
+    Only `Random.random` is used: Python guarantees its stream for a seed, but not that of `choice`.
     """
 
     def __init__(self, seed: int) -> None:
@@ -126,19 +124,19 @@ class Grammar:
         return items[int(self._random.random() * len(items))]
 
     def _aspects(self) -> Iterator[Aspect]:
-        """Aspects in random order."""
-        left = list(ASPECTS)
-        while left:
-            yield left.pop(int(self._random.random() * len(left)))
+        """Yield the aspects in random order."""
+        remaining = list(ASPECTS)
+        while remaining:
+            yield remaining.pop(int(self._random.random() * len(remaining)))
 
     def _subject(self, aspect: Aspect) -> tuple[str, str]:
-        """A noun phrase, and the form of "to be" that goes with it."""
+        """Return a noun phrase and its form of "to be"."""
         if self._chance(0.3):
             return f"the {self._pick(aspect.plural)}", "were"
         return f"the {self._pick(aspect.singular)}", "was"
 
     def _adjective(self, aspect: Aspect, good: bool, degree: float = 0.0) -> str:
-        """A word for the aspect, with an adverb of degree before it that often."""
+        """Return an adjective for the aspect, with the probability `degree` after an adverb."""
         if self._chance(0.4):
             strength, words = 2, aspect.good if good else aspect.bad
         else:
@@ -148,7 +146,7 @@ class Grammar:
         return adverb + self._pick(words)
 
     def _clause(self, aspect: Aspect, good: bool) -> str:
-        """A main clause that means `good`."""
+        """Return a main clause that means `good`."""
         subject, be = self._subject(aspect)
         draw = self._random.random()
         if draw < 0.60:
@@ -172,12 +170,12 @@ class Grammar:
         return clause
 
     def _contrast(self, good: bool) -> str:
-        """Two clauses that disagree; the one that English lets win means `good`."""
+        """Return two clauses that disagree; the one that prevails means `good`."""
         first, second, *_ = self._aspects()
         loses, wins = self._clause(first, not good), self._clause(second, good)
         noun = f"the {self._adjective(first, not good)} {self._pick(first.singular)}"
-        # As often as listed: "but" is the common way, and a clause that is cancelled only after it
-        # was said (", although ...") is the hardest to learn.
+        # Repeated by frequency: "but" is the most common form. A trailing ", although ..." is the
+        # hardest to learn.
         forms = (
             *(f"{loses}, but {wins}",) * 4,
             *(f"although {loses}, {wins}",) * 2,
@@ -193,7 +191,7 @@ class Grammar:
         return self._pick(forms)
 
     def _neither(self, good: bool) -> str:
-        """Two qualities, or two aspects, denied together."""
+        """Return two qualities, or two aspects, denied together."""
         first, second, *_ = self._aspects()
         subject, be = self._subject(first)
         word = self._adjective(first, not good)
@@ -204,7 +202,7 @@ class Grammar:
         return f"neither {subject} nor the {self._pick(second.singular)} was {shared}"
 
     def _uneven(self, good: bool) -> str:
-        """Two opinions side by side that disagree; the much stronger one decides."""
+        """Return two opinions side by side that disagree; the much stronger one decides."""
         first, second, *_ = self._aspects()
         strong, be = self._subject(first)
         weak, be_too = self._subject(second)
@@ -217,7 +215,7 @@ class Grammar:
         return " and ".join(parts)
 
     def sentence(self, good: bool) -> str:
-        """One review of 5 to 30 tokens that means `good`."""
+        """Return one review of 5 to 30 tokens that means `good`."""
         draw = self._random.random()
         if draw < 0.38:
             body = self._clause(next(self._aspects()), good)
@@ -235,19 +233,19 @@ class Grammar:
         if self._chance(0.25):
             body = f"{body} {self._pick(CLOSERS)}"
         text = f"{body[0].upper()}{body[1:]}{'!' if self._chance(0.1) else '.'}"
-        # Words, not tokens: punctuation and "n't" come on top of them, up to 30 tokens in all.
+        # 18 words: with punctuation, "n't" and the added sentence at most 30 tokens.
         if self._chance(0.25) and len(body.split()) <= 18:
             text = f"{self._pick(ASIDES)} {text}"
         return text
 
 
 def generate(seed: int, count: int) -> Iterator[tuple[str, int]]:
-    """Distinct sentences with their labels, 0 negative and 1 positive by turns."""
+    """Yield distinct sentences with their labels, alternately 0 negative and 1 positive."""
     grammar = Grammar(seed)
-    seen: set[str] = set()
-    while len(seen) < count:
-        label = len(seen) % 2
+    texts: set[str] = set()
+    while len(texts) < count:
+        label = len(texts) % 2
         text = grammar.sentence(label == 1)
-        if text not in seen:
-            seen.add(text)
+        if text not in texts:
+            texts.add(text)
             yield text, label

@@ -14,15 +14,15 @@ Split = Literal["train", "validation", "test"]
 
 
 def hub_split_names(*, test: Split = "test") -> dict[Split, Split]:
-    """Map splits to those of the hub; `test` to another one if the hub's has no labels."""
+    """Map splits to those of the hub; pass `test` if the hub's test split has no labels."""
     return {"train": "train", "validation": "validation", "test": test}
 
 
 class Splits(Corpus):
-    """A corpus whose rows lie in files `DIR/<corpus>/<split>`, or in splits of the hub.
+    """A corpus with rows in files `DIR/<corpus>/<split>`, or in splits of the hub.
 
-    What is special about a corpus is said by the attributes; corpora in other formats, or in
-    several files for a split, say it by `_parts` and `_rows`.
+    The attributes describe a corpus; corpora in other formats, or with several files for a split,
+    override `_parts` and `_rows`.
     """
 
     corpus: str
@@ -41,22 +41,22 @@ class Splits(Corpus):
     """See `read_rows`."""
 
     def _parts(self, split: Split) -> tuple[str, ...]:
-        """The names of the files, and of the splits of the hub, that a split is made of."""
+        """Return the names of the files, or of the splits of the hub, that make up a split."""
         return (split,)
 
     def _columns(self) -> tuple[str, ...]:
         return (*self.text_columns, self.label_column)
 
     def _rows(self, path: Path) -> Iterator[Row]:
-        """The rows of a file of this corpus."""
+        """Yield the rows of a file of this corpus."""
         return read_rows(path, self._columns(), optional=self._optional(), quoted=self.quoted)
 
     def _optional(self) -> tuple[str, ...]:
-        """The columns that a file need not have."""
+        """Return the columns that may be missing in a file."""
         return ()
 
     def _hub_rows(self, dataset: Any) -> Iterator[Row]:
-        """The rows of a split of the hub."""
+        """Yield the rows of a split of the hub."""
         return hub.rows(dataset, self._columns())
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Splits(Corpus):
         """Return the reason why each split cannot be read from the disk; only first rows are read.
 
         Returns:
-            None where nothing does; "absent", "no rows", or what is wrong with file or first row.
+            None if it can be read; "absent", "no rows", or the error of the file or the first row.
         """
         return {split: self._problem(split) for split in self.hub_splits}
 
@@ -95,7 +95,8 @@ class Splits(Corpus):
         return find_file(folder / self.corpus, part, self.endings)
 
     def _source(self, split: Split) -> Split:
-        """The split that is read for this one."""
+        """Return the split that is read for this one; another one if it has no files."""
+        # Some corpora have no labelled test split: `hub_splits` then names validation.
         files = [self._file(part) for part in self._parts(split)]
         return split if any(files) else self.hub_splits[split]
 

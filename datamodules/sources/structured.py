@@ -1,4 +1,4 @@
-"""Files whose samples are no rows of fields: CoNLL sentences, and lists in one JSON document."""
+"""Reads files without rows of fields: CoNLL sentences, and lists in one JSON document."""
 
 import json
 import re
@@ -7,27 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from datamodules.sources.readers import Row, decode, sound
-from text.bounded_files import (
-    LINE_LIMIT,
-    DataError,
-    brief,
-    lines,
-    opened,
-)
+from text.bounded_files import LINE_LIMIT, DataError, brief, lines, opened
 
 PARTS_LIMIT = 2**20
-"""Values and lines of a JSON document: each takes up to 200 bytes of memory, and as little as one
-of the file. In 16 MiB of dialogues there are 600,000, commas in texts counted too."""
+"""Values and lines of a JSON document: each takes up to 200 bytes of memory, but may be one byte of
+the file. 16 MiB of dialogues have 600,000, including commas in texts."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
 def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The numbered lines of a file, which is packed if its name ends in `.gz`.
+    """Yield the numbered lines of a file, which is packed if its name ends in `.gz`.
 
     Raises:
-        DataError: no such file, or one that is broken as a whole.
+        DataError: the file is missing or broken.
     """
     with opened(path) as file:
         yield from lines(path, file, packed=path.suffix == ".gz")
@@ -36,43 +30,45 @@ def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
 def read_conll(path: Path, tags: Collection[str] | None = None) -> Iterator[Row]:
     """Read sentences of tagged words: a word and its tag in a line, sentences between empty lines.
 
-    Tags are taken as they stand: an I-X behind O or behind another type is not made a B-X. A
-    sentence with a line that cannot be read is a bad row, told by that line.
+    A sentence with an invalid line is a bad row, with the number of that line.
 
     Args:
-        path: word and tag are between tabs, or, in lines without a tab, between spaces.
-        tags: those there are; any in the BIO scheme (O, B-X, I-X) if not given.
+        path: word and tag are separated by a tab, or, in lines without a tab, by spaces.
+        tags: valid tags; any in the BIO scheme (O, B-X, I-X) if not given.
 
     Yields:
-        Rows of `words` and `tags`, two lists of the same length; of a sentence whose words all
-        stand alone, `tags` is None.
+        Rows of `words` and `tags`, two lists of the same length; for a sentence without tags,
+        `tags` is None.
 
     Raises:
-        DataError: no such file, or one that is broken as a whole.
+        DataError: the file is missing or broken.
     """
     words: list[str] = []
-    found: list[str | None] = []
+    sentence: list[str | None] = []  # the tags of `words`
     start, problem = 0, None
     end = 0
     for end, raw in numbered(path):
         if raw.strip():
-            if not found:
+            if not sentence:
                 start = end
             try:
                 word, tag = _word(raw, tags)
-                if found and (found[0] is None) != (tag is None):
+                if sentence and (sentence[0] is None) != (tag is None):
                     msg = "got words with and without a tag in one sentence, expected one or other"
                     raise ValueError(msg)
             except ValueError as error:
                 problem = problem or Row(end, {}, str(error))
-                word, tag = "", found[0] if found else ""
+                # A placeholder: the sentence still ends at the next empty line.
+                word, tag = "", sentence[0] if sentence else ""
+            # Tags are not repaired: an I-X after O or after another type does not become B-X.
             words.append(word)
-            found.append(tag)
-        elif found:
-            yield problem or _sentence(start, words, found)
-            words, found, problem = [], [], None
-    if found:
-        yield problem or _sentence(start, words, found)
+            sentence.append(tag)
+        elif sentence:
+            yield problem or _sentence(start, words, sentence)
+            words, sentence, problem = [], [], None
+    # The last sentence may have no empty line after it.
+    if sentence:
+        yield problem or _sentence(start, words, sentence)
     if end == 0:
         msg = f"{path}: got an empty file, expected a word and its tag in each line"
         raise DataError(msg)
@@ -111,46 +107,46 @@ def read_entries(path: Path) -> Iterator[Row]:
             on one line.
 
     Yields:
-        Rows of `value`, the entry; an entry whose texts cannot be used comes with its `problem`.
+        Rows of `value`, the entry; an entry with invalid texts has a `problem`.
 
     Raises:
-        DataError: no such file, one that is broken as a whole, no list, or an entry that is no
-            JSON, behind which nothing can be read.
+        DataError: the file is missing or broken, or is not a JSON list.
     """
     text = _document(path)
-    place = _skip(text, 0)
-    if text[place : place + 1] != "[":
-        msg = f"{path}: got {brief(text[place : place + 20])}, expected a JSON list, [...]"
+    position = _skip(text, 0)
+    if text[position : position + 1] != "[":
+        msg = f"{path}: got {brief(text[position : position + 20])}, expected a JSON list, [...]"
         raise DataError(msg)
-    place = _skip(text, place + 1)
+    position = _skip(text, position + 1)
     entry, line, counted = 0, 1, 0
-    going = text[place : place + 1] != "]"
+    going = text[position : position + 1] != "]"
     while going:
         entry += 1
-        line, counted = line + text.count("\n", counted, place), place
+        # Only the part since the last entry: counting from the start would be quadratic.
+        line, counted = line + text.count("\n", counted, position), position
         try:
-            value, place = _DECODER.raw_decode(text, place)
+            value, position = _DECODER.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             msg = f"{path}, entry {entry}, line {line}: not a JSON value ({brief(str(error))})"
             raise DataError(msg) from error
         yield _entry(value, line, entry)
-        place = _skip(text, place)
-        after = text[place : place + 1]
+        position = _skip(text, position)
+        after = text[position : position + 1]
         if after not in (",", "]"):
             msg = f"{path}, behind entry {entry}: got {brief(after)}, expected a comma or ]"
             raise DataError(msg)
         going = after == ","
-        place = _skip(text, place + 1) if going else place
-    rest = text[_skip(text, place + 1) :]
+        position = _skip(text, position + 1) if going else position
+    rest = text[_skip(text, position + 1) :]
     if rest:
         msg = f"{path}: got {brief(rest[:20])} behind the list, expected nothing"
         raise DataError(msg)
 
 
-def _skip(text: str, place: int) -> int:
-    """The next place without white space."""
-    match = _SPACE.match(text, place)
-    return place if match is None else match.end()
+def _skip(text: str, position: int) -> int:
+    """Return the next position without white space."""
+    match = _SPACE.match(text, position)
+    return position if match is None else match.end()
 
 
 def _entry(value: Any, line: int, entry: int) -> Row:
@@ -162,11 +158,12 @@ def _entry(value: Any, line: int, entry: int) -> Row:
 
 
 def _document(path: Path) -> str:
-    """A whole file as text."""
+    """Return the text of a file."""
     parts: list[str] = []
     total = values = 0
     for number, raw in numbered(path):
         total += len(raw) + 1
+        # Brackets and commas bound the number of Python objects before any is made.
         values += 1 + sum(raw.count(mark) for mark in (b"[", b"{", b","))
         if total > LINE_LIMIT or values > PARTS_LIMIT:
             more = f"{LINE_LIMIT:,} bytes" if total > LINE_LIMIT else f"{PARTS_LIMIT:,} values"

@@ -1,4 +1,4 @@
-"""Says before training what the splits of a corpus hold: rows, classes, and texts in two splits."""
+"""Logs the content of the splits of a corpus: rows, classes, and texts in two splits."""
 
 import difflib
 import logging
@@ -12,10 +12,10 @@ from text import TaskName
 
 log = logging.getLogger(__name__)
 
+# Classes listed in one line; of more classes, those with most and with fewest rows.
 _LISTED = 10
-"""Classes listed in one line; of more, those with most and with fewest rows."""
+# Similarity from which a name may be a typo (difflib: share of matching characters).
 _LIKE = 0.75
-"""Two names as like as this may be one with a typo (difflib: share of matching characters)."""
 
 
 def class_rows(
@@ -26,28 +26,28 @@ def class_rows(
     Args:
         examples: of a split.
         class_names: of the corpus.
-        task: of the corpus. Of tags, the types are counted (X of B-X and I-X), each once a row;
-            targets and places of a right choice are no classes.
+        task: of the corpus. In tagging, types are counted (X of B-X and I-X), each once a row; the
+            result is empty for a regression and for multiple choice.
     """
-    if not any(one.label is not None for one in examples):
+    if not any(example.label is not None for example in examples):
         return {}
     if task == "tagging":
         types = [name[2:] for name in class_names]
         counts = Counter(
             kind
-            for one in examples
-            if isinstance(one.label, tuple)
-            for kind in {types[tag] for tag in one.label}
+            for example in examples
+            if isinstance(example.label, tuple)
+            for kind in {types[tag] for tag in example.label}
         )
         return {kind: counts[kind] for kind in dict.fromkeys(types) if kind}
     if task != "classification":
         return {}
-    labels = Counter(one.label for one in examples)
+    labels = Counter(example.label for example in examples)
     return {name: labels[i] for i, name in enumerate(class_names)}
 
 
-def described(rows: Mapping[str, int]) -> str:
-    """Classes with their rows, such as `negative 310, positive 290`; at most ten of them."""
+def describe_rows(rows: Mapping[str, int]) -> str:
+    """Return at most ten classes with their rows, such as `negative 310, positive 290`."""
     if len(rows) <= _LISTED:
         return ", ".join(f"{name} {n:,}" for name, n in rows.items())
     by_rows = sorted(rows.items(), key=lambda item: -item[1])
@@ -67,31 +67,31 @@ def check_rows(corpus: str, rows: Mapping[str, int], least: int) -> None:
         least: fewest rows of a class; 0 allows a class without any.
 
     Raises:
-        DataError: a class has fewer; the message has the counts, and what a typo may stand for.
+        DataError: a class has fewer; the message has the counts, and similar names.
     """
     few = {name: n for name, n in rows.items() if n < least}
     if not few:
         return
-    shown = [
-        f"{n} of {name!r}{_meant(name, rows)}" for name, n in list(few.items())[: _LISTED // 2]
+    examples = [
+        f"{n} of {name!r}{_suggest(name, rows)}" for name, n in list(few.items())[: _LISTED // 2]
     ]
-    more = f" and {len(few) - len(shown):,} more classes" if len(few) > len(shown) else ""
+    more = f" and {len(few) - len(examples):,} more classes" if len(few) > len(examples) else ""
     msg = (
-        f"{corpus}: got too few training rows, {', '.join(shown)}{more} ({described(rows)}), "
-        f"expected at least {least} of each class: correct the labels, or pass "
-        f"`--data.min_rows_per_class {min(few.values())}`"
+        f"{corpus}: got too few training rows, {', '.join(examples)}{more} "
+        f"({describe_rows(rows)}), expected at least {least} of each class: correct the labels, or "
+        f"pass `--data.min_rows_per_class {min(few.values())}`"
     )
     raise DataError(msg)
 
 
-def _meant(name: str, rows: Mapping[str, int]) -> str:
-    """The class that a rare name may be a typo of, for a message; nothing if there is none."""
-    others = {other.casefold().strip(): other for other, n in rows.items() if n > rows[name]}
-    found = difflib.get_close_matches(name.casefold().strip(), others, n=1, cutoff=_LIKE)
-    return f" (a typo of {others[found[0]]!r}?)" if found else ""
+def _suggest(name: str, rows: Mapping[str, int]) -> str:
+    """Return a note with a more frequent class of a similar name, if there is one."""
+    names = {other.casefold().strip(): other for other, n in rows.items() if n > rows[name]}
+    similar = difflib.get_close_matches(name.casefold().strip(), names, n=1, cutoff=_LIKE)
+    return f" (a typo of {names[similar[0]]!r}?)" if similar else ""
 
 
-def tell(
+def log_splits(
     corpus: str,
     splits: Mapping[Split, Sequence[Example]],
     class_names: Sequence[str],
@@ -101,23 +101,24 @@ def tell(
 
     Args:
         corpus: its name.
-        splits: those that are at hand; `train` is one of them.
+        splits: the splits that were read, `train` among them.
         class_names: of the corpus.
         task: of the corpus.
     """
     lines = []
     for split, examples in splits.items():
         rows = class_rows(examples, class_names, task)
-        lines.append(f"{split} {len(examples):,}{f' ({described(rows)})' if rows else ''}")
+        lines.append(f"{split} {len(examples):,}{f' ({describe_rows(rows)})' if rows else ''}")
     log.info("%s: %s", corpus, "; ".join(lines))
     names: dict[str, str] = {}
     for name in class_names if task == "classification" else ():
         other = names.setdefault(name.casefold(), name)
         if other != name:
             log.warning("%s: classes %r and %r differ in case alone", corpus, other, name)
-    trained = {one.text for one in splits["train"]}
+    # Exact duplicates only; labels may differ.
+    trained = {example.text for example in splits["train"]}
     for split, examples in splits.items():
-        shared = sum(one.text in trained for one in examples) if split != "train" else 0
+        shared = sum(example.text in trained for example in examples) if split != "train" else 0
         if shared:
             log.warning(
                 "%s: %d of %d %s texts (%.1f %%) are training texts, too: a figure on these "

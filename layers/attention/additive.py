@@ -53,6 +53,7 @@ def additive_scores(
     else:
         mean = half_range = weight / 2
         key_mean = key
+    # [B, H, 1, M]; the term in q_i alone is constant in a row, so the softmax ignores it.
     linear = torch.sum(key_mean * mean[:, None, :], dim=-1).unsqueeze(-2)
     if form == "pairs":
         gaps = (query.unsqueeze(-2) + key.unsqueeze(-3)).abs()
@@ -62,5 +63,6 @@ def additive_scores(
 
 def _signed_distance(a: Tensor, b: Tensor, weight: Tensor) -> Tensor:
     """Sum over the last axis of weight * |a_i - b_j|; weights of either sign."""
+    # c |a - b| = |c a - c b| holds for c >= 0 only: one distance for each sign.
     plus, minus = weight.clamp_min(0.0)[:, None, :], (-weight).clamp_min(0.0)[:, None, :]
     return torch.cdist(a * plus, b * plus, p=1.0) - torch.cdist(a * minus, b * minus, p=1.0)

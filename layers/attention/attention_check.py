@@ -15,12 +15,12 @@ class AttentionCheck:
     For tokens `[B, N, d]` and their mask `[B, N]`, in evaluation mode, with garbage in the padding:
 
     1. the output is a tensor of the shape of the tokens,
-    2. it is finite everywhere, at padding, too,
-    3. it is the same if it is computed again,
-    4. at the real tokens of a text it is the same as for the text alone, without padding,
-    5. the gradients of its real tokens are finite: at the tokens and the parameters.
+    2. it is finite everywhere, also at padding,
+    3. a second pass gives the same output,
+    4. a text has the same output at its real tokens in a padded batch and alone,
+    5. the gradients of its real tokens are finite, for the tokens and the parameters.
 
-    Nothing is left behind: no gradients, no changed mode, no drawn random numbers.
+    The check has no side effects: no gradients, no changed mode, no drawn random numbers.
     """
 
     def __init__(
@@ -31,13 +31,13 @@ class AttentionCheck:
         longest: int = 512,
         tolerance: float = 1e-3,
     ) -> None:
-        """Draws the texts.
+        """Draw the texts.
 
         Args:
             width: token width d.
             sizes: tokens of each text.
-            longest: the most tokens that the attention is made for; longer texts are cut to it.
-            tolerance: largest difference of two outputs that are to be the same, in units of the
+            longest: longest text that the attention supports; longer texts are cut to it.
+            tolerance: largest difference of two outputs that count as equal, in units of the
                 largest output, at least 1.
         """
         self.sizes = [min(size, longest) for size in sizes]
@@ -50,12 +50,12 @@ class AttentionCheck:
             device="cpu",
             dtype=torch.float64,
         )
-        places = torch.arange(length, device="cpu")
-        self.mask = places < torch.tensor(self.sizes, device="cpu")[:, None]
+        positions = torch.arange(length, device="cpu")
+        self.mask = positions < torch.tensor(self.sizes, device="cpu")[:, None]
         self.x: Tensor = torch.where(self.mask.unsqueeze(-1), drawn, GARBAGE * garbage)
 
     def __call__(self, module: nn.Module, name: str) -> None:
-        """Checks an attention.
+        """Check an attention.
 
         Args:
             module: takes tokens `[B, N, d]` and mask `[B, N]` (True at real tokens).
@@ -64,6 +64,7 @@ class AttentionCheck:
         Raises:
             ValueError: a property is broken; the message names it.
         """
+        # No side effects: modes and random states are restored.
         training = module.training
         first = next(module.parameters(), torch.empty(0))
         devices = [first.device] if first.is_cuda else []
@@ -78,8 +79,8 @@ class AttentionCheck:
         x, mask = self.x.to(like).requires_grad_(), self.mask.to(like.device)
         out: object = module(x, mask)
         if not isinstance(out, Tensor) or out.shape != x.shape:
-            found = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            msg = f"{got}, which makes {found} of tokens {list(x.shape)}, expected the same shape"
+            shape = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            msg = f"{got}, which makes {shape} of tokens {list(x.shape)}, expected the same shape"
             raise ValueError(msg)
         if not bool(out.isfinite().all()):
             msg = (
@@ -102,20 +103,20 @@ class AttentionCheck:
                     "influence; use the mask, which is True at real tokens"
                 )
                 raise ValueError(msg)
-        wanted = [x, *(one for one in module.parameters() if one.requires_grad)]
+        inputs = [x, *(part for part in module.parameters() if part.requires_grad)]
         gradients: Sequence[Tensor | None] = (
-            torch.autograd.grad(out[mask].square().sum(), wanted, allow_unused=True)
+            torch.autograd.grad(out[mask].square().sum(), inputs, allow_unused=True)
             if out.requires_grad
             else []
         )
-        if not all(one is None or bool(one.isfinite().all()) for one in gradients):
+        if not all(part is None or bool(part.isfinite().all()) for part in gradients):
             msg = f"{got}, whose gradients are not finite, expected finite ones"
             raise ValueError(msg)
 
-    def _gap(self, found: Tensor, expected: Tensor) -> float | None:
-        """Returns the largest difference; None if it is small."""
-        if found.shape != expected.shape:
+    def _gap(self, output: Tensor, expected: Tensor) -> float | None:
+        """Return the largest difference; None if it is small."""
+        if output.shape != expected.shape:
             return float("inf")
-        gap = float((found - expected).detach().abs().max())
+        gap = float((output - expected).detach().abs().max())
         scale = max(1.0, float(expected.detach().abs().max()))
         return None if gap <= self.tolerance * scale else gap

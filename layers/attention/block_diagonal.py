@@ -18,7 +18,7 @@ class BlockDiagonalAttention(SelfAttention):
     """
 
     def __init__(self, width: int, heads: int, *, window: int = 15, **base: Any) -> None:
-        """Makes the projections.
+        """Make the projections.
 
         Args:
             width: see `HeadedAttention`.
@@ -39,8 +39,9 @@ class BlockDiagonalAttention(SelfAttention):
     def mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
         size = key.shape[-2]
         more = -size % self.window
+        # [B, N / w, w]
         blocks = torch.unflatten(functional.pad(mask, (0, more)), 1, (-1, self.window))
-        # A block of padding alone would have nothing to see; what it sees matters to nobody.
+        # A softmax over no token is NaN: a block of padding alone sees itself, and is never used.
         blocks = blocks | ~blocks.any(dim=-1, keepdim=True)
         query, key, value = (
             torch.unflatten(functional.pad(part, (0, 0, 0, more)), 2, (-1, self.window))

@@ -13,7 +13,7 @@ from torch import Tensor
 Bound = Literal["sound", "paper", "kim"]
 BOUNDS: tuple[Bound, ...] = ("sound", "paper", "kim")
 ADDITIVE_BOUNDS: tuple[Bound, ...] = ("sound", "paper")
-"""Those of additive attention; `kim` is of tied L2 attention."""
+"""Bounds of additive attention; `kim` is for tied L2 attention."""
 
 
 class AttentionNorms(NamedTuple):
@@ -24,8 +24,8 @@ class AttentionNorms(NamedTuple):
         key: spectral norm of W^K.
         value: spectral norm of W^V.
         score: largest norm of a head's score vector W_h^S.
-        kappa: largest half-range norm of a head's score gradient, at most `score`: how strongly
-            the logits of a row can depend on the query, up to a constant of the row.
+        kappa: largest half-range norm of a head's score gradient, at most `score`: bounds the
+            change of a row's logits with the query, up to a constant of the row.
     """
 
     query: Tensor | float = 1.0
@@ -36,7 +36,7 @@ class AttentionNorms(NamedTuple):
 
 
 def mixing_norm(oscillation: Tensor, lengths: Tensor) -> Tensor:
-    """Largest spectral norm of a row-stochastic N x N matrix whose log-entries are nearly equal.
+    """Bound the spectral norm of a row-stochastic N x N matrix with nearly equal log-entries.
 
     Args:
         oscillation: largest difference of two logits of one row; broadcasts with `lengths`.
@@ -46,12 +46,12 @@ def mixing_norm(oscillation: Tensor, lengths: Tensor) -> Tensor:
         The bound A(omega, N) <= sqrt(N); 1 for uniform rows.
     """
     # The first branch's argument is clamped so that the branch not taken stays finite.
-    others = (lengths - 1).clamp_min(1.0)
-    flat = torch.cosh(torch.minimum(oscillation, others.log()) / 2)
+    neighbours = (lengths - 1).clamp_min(1.0)
+    flat = torch.cosh(torch.minimum(oscillation, neighbours.log()) / 2)
     peak = (lengths * (1 + (lengths - 1) * torch.exp(-2 * oscillation))).sqrt() / (
         1 + (lengths - 1) * torch.exp(-oscillation)
     )
-    return torch.where(oscillation <= others.log(), flat, peak)
+    return torch.where(oscillation <= neighbours.log(), flat, peak)
 
 
 def attention_bound(
@@ -63,7 +63,7 @@ def attention_bound(
     norms: AttentionNorms | None = None,
     bound: Bound = "sound",
 ) -> Tensor:
-    """Lipschitz constant of additive attention before its scaling, in Frobenius norms.
+    """Return the Lipschitz constant of additive attention before its scaling, in Frobenius norms.
 
     Args:
         alpha_1: temperature, positive scalar.
@@ -84,6 +84,7 @@ def attention_bound(
         return 1 + lengths * radius / (4 * alpha_1)
     norms = AttentionNorms() if norms is None else norms
     oscillation = norms.score * norms.key * radius / alpha_1
+    # The greatest possible attention weight; p (1 - p) <= 1/4 bounds the softmax's derivative.
     peak = 1 / (1 + (lengths - 1) * torch.exp(-oscillation))
     through_values = norms.value * mixing_norm(oscillation, lengths)
     through_queries = norms.kappa * norms.query

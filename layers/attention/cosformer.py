@@ -11,9 +11,9 @@ from typing_extensions import override
 from layers.attention.headed import HeadedAttention, exact, place, real, wide
 
 LEAST = 1e-6
-"""Of the sum of weights, so that a token without any weight gets zeros."""
+"""Lower limit of the sum of weights: a token without any weight gets zeros."""
 LEAST_SIGNED = 1e-2
-"""The same where weights have both signs and may cancel."""
+"""The same for weights of both signs, which may cancel."""
 
 
 class CosFormerAttention(HeadedAttention):
@@ -28,14 +28,14 @@ class CosFormerAttention(HeadedAttention):
     def __init__(
         self, width: int, heads: int, *, relu: bool = True, relu_value: bool = False, **base: Any
     ) -> None:
-        """Makes the projections.
+        """Make the projections.
 
         Args:
             width: see `HeadedAttention`.
             heads: see `HeadedAttention`.
-            relu: False leaves queries and keys as they are (thesis, section 5.3.5): weights may be
-                negative then, and their sum is kept away from 0 with its sign.
-            relu_value: True makes the values non-negative, too: ReVCos (thesis, equation 6.3).
+            relu: False leaves queries and keys unchanged (thesis, section 5.3.5): weights may be
+                negative then, and `LEAST_SIGNED` bounds the absolute value of their sum.
+            relu_value: True makes the values non-negative as well: ReVCos (thesis, equation 6.3).
             base: see `HeadedAttention`.
         """
         super().__init__(width, heads, **base)

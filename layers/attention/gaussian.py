@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from layers.attention.headed import HeadedAttention, exact, place, real, wide
 
+# Added to the diagonal of the landmarks' kernel, whose entries are at most 1.
 _RIDGE = 1e-3
-"""Added to the diagonal of the landmarks' kernel, whose entries are at most 1."""
 
 
 class GaussianAttention(HeadedAttention):
@@ -18,13 +18,13 @@ class GaussianAttention(HeadedAttention):
 
     Lu et al., "SOFT: Softmax-free Transformer with Linear Complexity", 2021, section 3.1; thesis,
     equations 3.9 and 3.10. Keys are the queries, without which S would not be symmetric, as the
-    paper wants it; the key's part of the projection has no effect.
+    paper requires; the key's part of the projection has no effect.
     """
 
     def __init__(
         self, width: int, heads: int, *, landmarks: int | None = None, **base: Any
     ) -> None:
-        """Makes the projections.
+        """Make the projections.
 
         Args:
             width: see `HeadedAttention`.
@@ -57,7 +57,7 @@ class GaussianAttention(HeadedAttention):
 
     @staticmethod
     def _by_landmarks(tokens: Tensor, values: Tensor, mask: Tensor, count: int) -> Tensor:
-        # [B, K, N]: which real tokens each landmark is the mean of; some have none in short texts.
+        # [B, K, N], True where a landmark's mean includes a token; in short texts some have none.
         length = mask.sum(dim=1, keepdim=True)
         part = torch.where(length > count, place(mask) * count // length, place(mask))
         part = part.masked_fill(~mask, count)
@@ -68,7 +68,7 @@ class GaussianAttention(HeadedAttention):
         there = (sizes > 0).unsqueeze(1)
         across = kernel(marks, tokens) * there
         between = kernel(marks, marks) * (there & there.transpose(-1, -2))
-        # An absent landmark stands alone, and weighs nothing.
+        # An absent landmark has 1 on the diagonal and zeros elsewhere: it has no effect.
         ridge = torch.where(there, _RIDGE, 1.0) * torch.eye(count, device=mask.device)
         solved: Tensor = torch.linalg.solve(between + ridge, across @ values)
         return across.transpose(-1, -2) @ solved
@@ -77,6 +77,7 @@ class GaussianAttention(HeadedAttention):
 def kernel(first: Tensor, second: Tensor) -> Tensor:
     """`[..., N, M]`: exp(-|a_i - b_j|^2 / (2 sqrt(e))) of `[..., N, e]` and `[..., M, e]`."""
     scale = math.sqrt(first.shape[-1])
+    # |a - b|^2 = |a|^2 - 2 a.b + |b|^2, which rounding may make negative.
     squares = first.square().sum(-1)[..., :, None] + second.square().sum(-1)[..., None, :]
     distances = (squares - 2 * first @ second.transpose(-1, -2)).clamp_min(0.0)
     return torch.exp(-distances / (2 * scale))

@@ -15,7 +15,7 @@ class HeadedAttention(nn.Module, ABC):
     """
 
     def __init__(self, width: int, heads: int, *, dropout: float = 0.0) -> None:
-        """Makes the projections.
+        """Make the projections.
 
         Args:
             width: token width d.
@@ -35,7 +35,7 @@ class HeadedAttention(nn.Module, ABC):
 
     @abstractmethod
     def mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-        """Mixes the values of the real tokens.
+        """Mix the values of the real tokens.
 
         Args:
             query: `[B, H, N, e]`.
@@ -48,7 +48,7 @@ class HeadedAttention(nn.Module, ABC):
         """
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values `[B, H, N, e]` of tokens `[B, N, d]`."""
+        """Return queries, keys and values `[B, H, N, e]` of tokens `[B, N, d]`."""
         qkv = self.qkv(x).reshape(*x.shape[:-1], 3, self.heads, -1)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)
         return query, key, value
@@ -65,7 +65,7 @@ class HeadedAttention(nn.Module, ABC):
 
 
 def real(x: Tensor, mask: Tensor) -> Tensor:
-    """`[B, H, N, e]` with zeros at padding, whatever stood there."""
+    """`[B, H, N, e]` with zeros at padding."""
     return x.masked_fill(~mask[:, None, :, None], 0.0)
 
 
@@ -80,5 +80,5 @@ def wide(x: Tensor) -> Tensor:
 
 
 def exact(x: Tensor) -> AbstractContextManager[None]:
-    """Lets products inside the block have the precision of their factors, also under autocast."""
+    """Switch autocast off in a block: products have the precision of their factors."""
     return torch.autocast(x.device.type, enabled=False)

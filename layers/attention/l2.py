@@ -1,7 +1,7 @@
 """L2 self-attention: weights by the distance of query and key (Kim et al., 2021).
 
-Source: "The Lipschitz Constant of Self-Attention", section 3.2. docs/methods/l2_attention.md says
-which of these layers are Lipschitz, and with which constant.
+Source: "The Lipschitz Constant of Self-Attention", section 3.2. docs/methods/l2_attention.md has
+the Lipschitz constants of the layers that have one.
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ from layers.attention.l2_bounds import Formula, L2Weights, l2_bound
 from layers.norms import NORMS, Norm
 
 _HALVES = (torch.float16, torch.bfloat16)
+# Unit of squared norms: those of float16 keys would overflow float16.
 _UNIT = 256.0
-"""Squared norms are kept in this unit: those of float16 keys would not fit into float16."""
 
 
 def l2_attention(
@@ -29,14 +29,7 @@ def l2_attention(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Mixes values by softmax_j(-|q_i - k_j|^2 / sqrt(e)), in torch's fused attention.
-
-    The distance is |q|^2 - 2 q.k + |k|^2, and the softmax of a row ignores |q|^2. So it is dot
-    product attention of [2q, -1] and [k, |k|^2]: time and memory are those of the fused kernel, and
-    nothing of size N x N x e is made.
-
-    A half-precision |k|^2 would be off by up to 1/256 of itself, another amount for each key. It is
-    summed in single precision and given to the kernel in three parts, which have 24 bits together.
+    """Mix values by softmax_j(-|q_i - k_j|^2 / sqrt(e)), in torch's fused attention.
 
     Args:
         query: `[B, H, N, e]`.
@@ -59,19 +52,21 @@ def l2_attention(
     with exact(query):
         squares = _squares(key)
     more = squares.shape[-1]
-    # Kernels want rows of 8, and the CPU's values as wide as keys.
+    # Fused kernels need a width divisible by 8, and on a CPU values as wide as keys.
     rest = -(size + more) % 8
+    # |q - k|^2 = |q|^2 - 2 q.k + |k|^2, and the softmax of a row ignores |q|^2. So this is dot
+    # product attention of [2q, -1] and [k, |k|^2], in time and memory of the fused kernel.
     unit = query.new_full((1,), -_UNIT).expand(*query.shape[:-1], more)
     query = functional.pad(torch.cat([2 * query, unit], dim=-1), (0, rest))
     key = functional.pad(torch.cat([key, squares], dim=-1), (0, rest))
-    whole = causal and mask is None and query.shape[2] == key.shape[2]
+    simple = causal and mask is None and query.shape[2] == key.shape[2]
     mixed = functional.scaled_dot_product_attention(
         query,
         key,
         functional.pad(value, (0, more + rest)),
-        attn_mask=None if whole else _visible(query, key, mask, causal=causal),
+        attn_mask=None if simple else _visible(query, key, mask, causal=causal),
         dropout_p=dropout,
-        is_causal=whole,
+        is_causal=simple,
         scale=size**-0.5,
     )
     return mixed[..., :size]
@@ -81,6 +76,8 @@ def _squares(key: Tensor) -> Tensor:
     """`[..., 1]`, or `[..., 3]` in half precision: parts whose sum is |k|^2, in `_UNIT`s."""
     if key.dtype not in _HALVES:
         return key.square().sum(dim=-1, keepdim=True) / _UNIT
+    # In half precision |k|^2 would have an error of up to 1/256 of itself, different for each key.
+    # Three parts have 24 bits together.
     rest = key.float().square().sum(dim=-1, keepdim=True) / _UNIT
     parts = []
     for _ in range(3):
@@ -92,29 +89,29 @@ def _squares(key: Tensor) -> Tensor:
 
 
 def _visible(query: Tensor, key: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor | None:
-    """Bool, broadcasts to `[B, H, N, M]`: which key each query attends to; None if to all."""
-    seen = None if mask is None else mask[:, None, None, :]
+    """Return a bool mask that broadcasts to `[B, H, N, M]`; None if each query sees all keys."""
+    real = None if mask is None else mask[:, None, None, :]
     if not causal or query.shape[2] == 1 == key.shape[2]:
-        return seen
+        return real
     rows, columns = query.shape[2], key.shape[2]
     ones = torch.ones(rows, columns, dtype=torch.bool, device=query.device)
     before = ones.tril(columns - rows)
-    if seen is None:
+    if real is None:
         return before
     own = ones.tril(columns - rows) & ones.triu(columns - rows)
-    return before & (seen | own)
+    return before & (real | own)
 
 
 class L2Attention(HeadedAttention):
     """L2 attention with own queries and keys, which is not Lipschitz (Lemma F.1)."""
 
     def __init__(self, width: int, heads: int, *, causal: bool = False, **base: Any) -> None:
-        """Makes the projections.
+        """Make the projections.
 
         Args:
             width: see `HeadedAttention`.
             heads: see `HeadedAttention`.
-            causal: tokens attend to themselves and to those before only.
+            causal: tokens attend to themselves and to earlier tokens only.
             base: see `HeadedAttention`.
         """
         super().__init__(width, heads, **base)
@@ -138,12 +135,12 @@ class TiedL2Attention(L2Attention):
     """
 
     def __init__(self, width: int, heads: int, **base: Any) -> None:
-        """Makes the projections; the arguments are those of `L2Attention`."""
+        """Make the projections; the arguments are those of `L2Attention`."""
         super().__init__(width, heads, **base)
         self.qkv = nn.Linear(width, 2 * width, bias=False)
 
     def weights(self) -> L2Weights:
-        """The weights in the layout of the bounds."""
+        """Return the weights in the layout of the bounds."""
         query, value = torch.unflatten(self.qkv.weight, 0, (2, self.heads, -1))
         return L2Weights(query, value, self.output.weight)
 
@@ -168,20 +165,20 @@ class TiedL2Attention(L2Attention):
 class ContractiveL2Attention(TiedL2Attention):
     """Tied L2 attention divided by its bound for the longest text: its constant is at most 1.
 
-    The bound is of the weights that are there, so their size does not matter. It is of the weights
-    as they are stored: autocast rounds them, and dropout, while training, enlarges what it keeps.
+    The bound is computed from the present weights, so their size does not matter. It ignores the
+    rounding of autocast, and the factors of dropout while training.
     """
 
     def __init__(
         self, width: int, heads: int, *, length: int, norm: Norm = "inf", **base: Any
     ) -> None:
-        """Makes the projections.
+        """Make the projections.
 
         Args:
             width: see `HeadedAttention`.
             heads: see `HeadedAttention`.
-            length: the longest text in tokens. One for all texts: a shorter one would make the
-                output of a causal layer depend on how much is still to come.
+            length: the longest text in tokens. It is the same for all texts: with each text's own
+                length, the output of a causal layer would depend on later tokens.
             norm: `inf`, the paper's choice, as its bound grows less with the length; or `2`.
             base: see `L2Attention`.
 

@@ -1,8 +1,8 @@
 """Lipschitz constants of tied L2 attention (Kim et al., 2021, Theorem 3.2).
 
-Three formulas: `paper` is printed in Theorem 3.2, `kim` is what its proof gives, and `sound` is
-ours, which is smaller. docs/methods/l2_attention.md has the proofs and shows an input on which the
-printed one, for the norm 2, does not hold.
+Three formulas: `paper` is printed in Theorem 3.2, `kim` follows from its proof, and `sound` is
+ours, which is smaller. docs/methods/l2_attention.md has the proofs, and an input for which the
+printed one does not hold in the norm 2.
 """
 
 import math
@@ -16,8 +16,8 @@ from layers.norms import NORMS, Norm
 
 Formula = Literal["sound", "kim", "paper"]
 FORMULAS: tuple[Formula, ...] = ("sound", "kim", "paper")
+# Covers the rounding of float64 sums, singular values and of phi_inverse.
 _EXACT = 1 + 1e-9
-"""Covers the rounding of float64 sums, singular values and of phi_inverse."""
 
 
 class L2Weights(NamedTuple):
@@ -44,13 +44,12 @@ class L2Weights(NamedTuple):
 
 
 def phi_inverse(x: Tensor) -> Tensor:
-    """Returns c with c exp(c + 1) = x, which is W_0(x / e), in float64.
-
-    Theorem 3.2 prints W_0(N / e) for x = N - 1; its proof gives W_0((N - 1) / e), which is less.
+    """Return c with c exp(c + 1) = x, which is W_0(x / e), in float64.
 
     Args:
         x: N - 1 for N tokens, at least 0.
     """
+    # Theorem 3.2 prints W_0(N / e); its proof gives W_0((N - 1) / e), which is less.
     x = x.to(torch.float64)
     log = x.clamp_min(torch.finfo(torch.float64).tiny).log() - 1
     # Newton's method for exp(u) + u = log with u = log c: convex, so from the right it only falls.
@@ -89,9 +88,9 @@ def ball_gain(alpha_1: Tensor, lengths: Tensor, *, radius: Tensor, bound: Bound)
         alpha_1: temperature, positive scalar.
         lengths: `[B]` number of real tokens, floating point.
         radius: `[B]` bound on the norm of every query.
-        bound: `sound`: docs/certificates.md, Theorem 3. `kim`: `mixing_gain` as its proof gives
-            it, which has neither temperature nor radius. `paper`: the same with W_0(N / e), the
-            figure that the OLSA paper compares itself with.
+        bound: `sound`: docs/certificates.md, Theorem 3. `kim`: `mixing_gain` with the formula
+            `kim`, which has neither temperature nor radius. `paper`: the same with W_0(N / e), the
+            figure to which the OLSA paper compares its own.
     """
     variance, root = phi_inverse(lengths - 1).to(lengths), lengths.sqrt()
     if bound == "paper":
@@ -117,9 +116,9 @@ def l2_bound(
     Args:
         weights: of the layer.
         lengths: see `mixing_gain`.
-        norm: of all numbers of a text together, `2` or `inf`.
-        formula: `sound`: ours. `kim`: Theorem 3.2 as its proof gives it. `paper`: as printed, which
-            for the norm 2 is no bound where a head's query weights have a norm above 1.
+        norm: `2` or `inf`, of all numbers of a text as one vector.
+        formula: `sound`: ours. `kim`: Theorem 3.2 by its proof. `paper`: as printed, which in the
+            norm 2 is not a bound where a head's query weights have a norm above 1.
 
     Raises:
         ValueError: another norm or formula.
@@ -149,7 +148,7 @@ def l2_bound(
 
 
 def _over_heads(norms: Tensor, norm: Norm) -> Tensor:
-    """The norm of x -> (y^1, ..., y^H), from the norm `[H]` of each x -> y^h."""
+    """Return the norm of x -> (y^1, ..., y^H), from the norm `[H]` of each x -> y^h."""
     return norms.amax() if norm == "inf" else norms.square().sum().sqrt()
 
 

@@ -20,7 +20,7 @@ class LinformerAttention(HeadedAttention):
     def __init__(
         self, width: int, heads: int, *, length: int, mixtures: int = 64, **base: Any
     ) -> None:
-        """Makes the projections.
+        """Make the projections.
 
         Args:
             width: see `HeadedAttention`.
@@ -50,11 +50,7 @@ class LinformerAttention(HeadedAttention):
 
 
 def check_length(size: int, length: int) -> int:
-    """Returns the tokens of a batch.
-
-    Raises:
-        ValueError: there are more than a table has been made for.
-    """
+    """Return the number of tokens; raise ValueError if a layer's table has fewer positions."""
     if size > length:
         msg = f"got {size} tokens, expected at most {length}, the length that the layer is made for"
         raise ValueError(msg)

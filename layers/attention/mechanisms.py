@@ -27,7 +27,7 @@ class Attention:
     """The settings of the self-attention of an encoder.
 
     Attributes:
-        kind: name of the mechanism, or the import path of one's own class, as
+        kind: name of the mechanism, or the import path of your own class, such as
             my_file.MyAttention; see docs/methods/attention_study.md.
         window: tokens of a block of `diag` and of the first layers of `transnormer_*`.
         mixtures: number k of mixtures of the tokens in `linformer`.
@@ -40,7 +40,7 @@ class Attention:
     landmarks: int = 49
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         if "." in self.kind:
             own_class(self.kind)
         else:
@@ -50,7 +50,7 @@ class Attention:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         users = {"window": _BLOCKS, "mixtures": ("linformer",), "landmarks": ("soft_linear",)}
         names = [name for name, kinds in users.items() if self.kind not in kinds]
         return dict.fromkeys(names, f"attention.kind={self.kind}")
@@ -66,6 +66,8 @@ class Layer:
         dropout: on attention weights.
         length: the longest text in tokens.
         early: True in the first half of the layers.
+
+    A class of your own gets those of these arguments that its constructor names.
     """
 
     width: int
@@ -80,38 +82,34 @@ Build = Callable[[Layer, Attention], HeadedAttention]
 
 
 def _plain(cls: type[HeadedAttention], **own: Any) -> Build:
-    """The builder of a class whose own settings are fixed."""
-    return lambda at, given: cls(at.width, at.heads, dropout=at.dropout, **own)
+    """Return the builder of a class whose own settings are fixed."""
+    return lambda at, settings: cls(at.width, at.heads, dropout=at.dropout, **own)
 
 
-def _diag(at: Layer, given: Attention) -> HeadedAttention:
-    return BlockDiagonalAttention(at.width, at.heads, window=given.window, dropout=at.dropout)
-
-
-def _linformer(at: Layer, given: Attention) -> HeadedAttention:
-    return LinformerAttention(
-        at.width, at.heads, length=at.length, mixtures=given.mixtures, dropout=at.dropout
-    )
+def _diag(at: Layer, settings: Attention) -> HeadedAttention:
+    return BlockDiagonalAttention(at.width, at.heads, window=settings.window, dropout=at.dropout)
 
 
 def _transnormer(later: Build) -> Build:
-    """Blocks in the first half of the layers, norms in the second (thesis, section 3.2.7)."""
-    return lambda at, given: (_diag if at.early else later)(at, given)
+    """Use blocks in the first half of the layers, norms in the second (thesis, section 3.2.7)."""
+    return lambda at, settings: (_diag if at.early else later)(at, settings)
 
 
 _layer_norm, _rms = _plain(NormAttention, norm="layer"), _plain(NormAttention, norm="rms")
 KINDS: dict[str, Build] = {
     "scaled_dot_product": _plain(SelfAttention),
     "additive": _plain(TanhAdditiveAttention),
-    "paas": lambda at, given: PositionScaledAttention(
+    "paas": lambda at, settings: PositionScaledAttention(
         at.width, at.heads, length=at.length, dropout=at.dropout
     ),
-    "linformer": _linformer,
+    "linformer": lambda at, settings: LinformerAttention(
+        at.width, at.heads, length=at.length, mixtures=settings.mixtures, dropout=at.dropout
+    ),
     "sima_l1": _plain(SimAttention, norm="l1"),
     "sima_l2": _plain(SimAttention, norm="l2"),
     "soft": _plain(GaussianAttention),
-    "soft_linear": lambda at, given: GaussianAttention(
-        at.width, at.heads, landmarks=given.landmarks, dropout=at.dropout
+    "soft_linear": lambda at, settings: GaussianAttention(
+        at.width, at.heads, landmarks=settings.landmarks, dropout=at.dropout
     ),
     "cosformer": _plain(CosFormerAttention),
     "cosformer_no_relu": _plain(CosFormerAttention, relu=False),
@@ -124,23 +122,23 @@ KINDS: dict[str, Build] = {
     "revcos": _plain(CosFormerAttention, relu_value=True),
     "l2": _plain(L2Attention),
     "l2_tied": _plain(TiedL2Attention),
-    "l2_contractive": lambda at, given: ContractiveL2Attention(
+    "l2_contractive": lambda at, settings: ContractiveL2Attention(
         at.width, at.heads, length=at.length, dropout=at.dropout
     ),
 }
 """Builders by the name of the mechanism."""
 
 
-def build_attention(given: Attention, at: Layer) -> nn.Module:
-    """Returns the attention of a layer, from tokens `[B, N, d]` and mask `[B, N]` to `[B, N, d]`.
+def build_attention(settings: Attention, at: Layer) -> nn.Module:
+    """Return the attention of a layer, from tokens `[B, N, d]` and mask `[B, N]` to `[B, N, d]`.
 
     Args:
-        given: the settings.
+        settings: of the attention.
         at: the layer.
 
     Raises:
-        ValueError: sizes that do not go together, or an attention of one's own that is refused.
+        ValueError: sizes that do not fit each other, or `AttentionCheck` refuses your own class.
     """
-    if "." in given.kind:
-        return build_own(given.kind, vars(at))
-    return KINDS[given.kind](at, given)
+    if "." in settings.kind:
+        return build_own(settings.kind, vars(at))
+    return KINDS[settings.kind](at, settings)

@@ -1,4 +1,4 @@
-"""NormAttention: linear attention with a norm in place of the denominator (Qin et al., 2022)."""
+"""NormAttention: linear attention with a norm instead of the denominator (Qin et al., 2022)."""
 
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ class NormAttention(HeadedAttention):
     """
 
     def __init__(self, width: int, heads: int, *, norm: Norm = "layer", **base: Any) -> None:
-        """Makes the projections and the norm.
+        """Make the projections and the norm.
 
         Args:
             width: see `HeadedAttention`.

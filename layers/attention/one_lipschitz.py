@@ -24,7 +24,7 @@ from layers.orthogonal import Method, OrthogonalLinear
 
 
 class Weighed(NamedTuple):
-    """What attention mixes for a batch, and by which weights.
+    """The values and weights of one attention layer for a batch.
 
     Attributes:
         value: `[B, H, N, e]` vectors that are mixed, clipped.
@@ -44,10 +44,10 @@ class OneLipschitzSelfAttention(nn.Module):
     softmaxes over real tokens, y_i = sum_j P_ij v_j / alpha_2. W^Q, W^K, W^V are (semi-)orthogonal,
     the score vectors w_h have norm 1, alpha_1 > 0 is trained and alpha_2 follows from it.
 
-    Ours, not the paper's: `offset_heads` heads do not choose where to look but always look at the
-    token 1 to the left, 1 to the right, 2 to the left, ...; beyond the text they see zeros. Such a
-    P is a partial permutation of norm at most 1 that does not depend on the input, so it costs
-    nothing in the bound, and neighbouring words can be told from distant ones.
+    Ours, not the paper's: `offset_heads` heads always look at the token 1 to the left, 1 to the
+    right, 2 to the left, ...; beyond the text they see zeros. Such a P is a partial permutation of
+    norm at most 1 that does not depend on the input, so it costs nothing in the bound, and the
+    model can tell neighbouring words from distant ones.
 
     Args:
         width: token width d, a multiple of `heads`.
@@ -115,11 +115,9 @@ class OneLipschitzSelfAttention(nn.Module):
         return functional.normalize(self.raw_score, dim=-1)
 
     def kappa(self) -> Tensor:
-        """Largest half-range norm of the score's gradient over heads, at most 1.
-
-        The gradient of w . sigma is a constant plus or minus (w1 - w2)/2 in each MaxMin pair, and
-        w/2 plus or minus w/2 in each feature for ReLU; constants cancel in the softmax.
-        """
+        """Return the largest half-range norm of the score's gradient over heads, at most 1."""
+        # The gradient of w . sigma is a constant plus or minus (w1 - w2)/2 in each MaxMin pair, and
+        # w/2 plus or minus w/2 in each feature for ReLU; constants cancel in the softmax.
         weight = self.score_weight()
         if self.activation == "relu":
             return (weight.square().sum(dim=-1) / 4).amax().sqrt()
@@ -178,7 +176,7 @@ class OneLipschitzSelfAttention(nn.Module):
             x: `[B, N, d]`, every real token of norm at most `radius`.
             mask: `[B, N]` bool, True at real tokens.
             radius: `[B]` bound on the norm of every input token.
-            weighed: what `weigh` returns for the other arguments, where it has been asked.
+            weighed: the result of `weigh` for the other arguments, if the caller has it.
 
         Returns:
             The output `[B, N, d]` (zero at padding) and `[B]` a bound on its tokens' norms.
@@ -188,7 +186,7 @@ class OneLipschitzSelfAttention(nn.Module):
         alpha_2 = self.alpha_2(lengths, radius)
         heads = [weights @ value[:, self.offset_heads :]]
         if self.offset_heads:
-            # Padding must look like what lies beyond the text: zero.
+            # Padding must be zero, like the values beyond the text.
             value = value[:, : self.offset_heads] * mask[:, None, :, None]
             heads.insert(0, self._shift(value))
         mixed = torch.cat(heads, dim=1).transpose(1, 2).flatten(-2) / alpha_2[:, None, None]
@@ -203,6 +201,7 @@ class OneLipschitzSelfAttention(nn.Module):
         length = value.shape[2]
         reach = (self.offset_heads + 1) // 2
         padded = functional.pad(value, (0, 0, reach, reach))
+        # Zeros around the text: heads beyond its ends see nothing.
         starts = [reach + (h // 2 + 1) * (1 if h % 2 else -1) for h in range(self.offset_heads)]
         shifted = [padded[:, h, start : start + length] for h, start in enumerate(starts)]
         return torch.stack(shifted, dim=1)

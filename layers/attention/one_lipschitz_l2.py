@@ -1,7 +1,7 @@
-"""Tied L2 attention scaled by its Lipschitz bound: what OLSA is compared with ("Kim et al.").
+"""Tied L2 attention scaled by its Lipschitz bound: the baseline "Kim et al." of the OLSA paper.
 
 Source: Kim et al., "The Lipschitz Constant of Self-Attention", 2021, Theorem 3.2, with the weights
-as appendix D of the OLSA paper has them: all of them orthogonal, the output divided by the bound.
+of appendix D of the OLSA paper: all of them orthogonal, the output divided by the bound.
 """
 
 import math
@@ -81,5 +81,5 @@ class OneLipschitzL2Attention(nn.Module):
         alpha_2 = self.alpha_2(lengths, radius)
         mixed = (weights @ query).transpose(1, 2).flatten(-2)
         out = self.output(mixed) / alpha_2[:, None, None]
-        # A padded row does not see itself, and such a row has no Lipschitz constant: it is zero.
+        # A padded row, which does not see itself, has no Lipschitz constant: set it to zero.
         return out * mask.unsqueeze(-1), radius * self.growth(lengths, radius) / alpha_2

@@ -1,4 +1,4 @@
-"""A self-attention of one's own, by its import path."""
+"""Your own self-attention, by its import path."""
 
 import inspect
 import sys
@@ -22,7 +22,7 @@ class NotImportedError(ValueError):
 
 @contextmanager
 def no_imports() -> Iterator[None]:
-    """Imports nothing inside the block: settings of a checkpoint run no code."""
+    """Forbid imports inside the block: the settings of a checkpoint must not run code."""
     token = _may_import.set(False)
     try:
         yield
@@ -31,14 +31,14 @@ def no_imports() -> Iterator[None]:
 
 
 def own_class(path: str) -> type[nn.Module]:
-    """Returns the class of an import path, as `my_file.MyAttention`.
+    """Return the class of an import path, as `my_file.MyAttention`.
 
     Args:
         path: module and class.
 
     Raises:
-        NotImportedError: inside `no_imports`, a module that nobody has imported.
-        ValueError: there is no such module, or no such `nn.Module` in it.
+        NotImportedError: inside `no_imports`, a module that has not been imported.
+        ValueError: the module is not found, or has no `nn.Module` of that name.
     """
     name, _, cls = path.rpartition(".")
     got = f"got attention.kind={path!r}"
@@ -50,22 +50,22 @@ def own_class(path: str) -> type[nn.Module]:
         raise NotImportedError(msg)
     try:
         module = sys.modules[name] if name in sys.modules else import_module(name)
-    except Exception as error:  # of any kind: a file of one's own is run
+    except Exception as error:  # of any kind: importing runs the user's file
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         msg = (
             f"{got}, which cannot be imported ({reason}), expected a class in a Python file; give "
             "its folder in PYTHONPATH"
         )
         raise ValueError(msg) from error
-    found = getattr(module, cls, None)
-    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+    attention = getattr(module, cls, None)
+    if not (isinstance(attention, type) and issubclass(attention, nn.Module)):
         msg = f"{got}, expected a subclass of torch.nn.Module in {name}"
         raise ValueError(msg)
-    return found
+    return attention
 
 
 def build_own(path: str, offered: Mapping[str, Any]) -> nn.Module:
-    """Returns the attention of a layer, checked.
+    """Return the attention of a layer, checked.
 
     Args:
         path: see `own_class`.
@@ -73,19 +73,20 @@ def build_own(path: str, offered: Mapping[str, Any]) -> nn.Module:
             that it names.
 
     Raises:
-        ValueError: the constructor wants something else, or `AttentionCheck` refuses the attention.
+        ValueError: the constructor needs other arguments, or `AttentionCheck` refuses the module.
     """
     cls = own_class(path)
-    named = inspect.signature(cls).parameters.values()
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    wanted = [one.name for one in named if one.default is one.empty and one.kind not in kinds]
-    if strange := [name for name in wanted if name not in offered]:
+    parameters = inspect.signature(cls).parameters.values()
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
+    if strange := [name for name in required if name not in offered]:
         msg = (
             f"got attention.kind={path!r}, whose constructor wants {', '.join(strange)}, expected "
             f"none but {', '.join(offered)}: give the others a default"
         )
         raise ValueError(msg)
-    module = cls(**{one.name: offered[one.name] for one in named if one.name in offered})
-    if torch.empty(0).device.type != "meta":  # where a checkpoint is only compared with a plan
+    module = cls(**{p.name: offered[p.name] for p in parameters if p.name in offered})
+    # On the meta device, where a checkpoint is only compared with a plan, nothing is computed.
+    if torch.empty(0).device.type != "meta":
         AttentionCheck(offered["width"], longest=offered["length"])(module, path)
     return module

@@ -1,4 +1,4 @@
-"""PAAS: each pair of places has a trained scale in place of 1 / sqrt(e) (Mao et al., 2022)."""
+"""PAAS: each pair of positions has a trained scale instead of 1 / sqrt(e) (Mao et al., 2022)."""
 
 import math
 from typing import Any
@@ -21,7 +21,7 @@ class PositionScaledAttention(HeadedAttention):
     """
 
     def __init__(self, width: int, heads: int, *, length: int, **base: Any) -> None:
-        """Makes the projections.
+        """Make the projections.
 
         Args:
             width: see `HeadedAttention`.

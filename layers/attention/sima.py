@@ -19,7 +19,7 @@ class SimAttention(HeadedAttention):
     def __init__(
         self, width: int, heads: int, *, norm: Literal["l1", "l2"] = "l1", **base: Any
     ) -> None:
-        """Makes the projections.
+        """Make the projections.
 
         Args:
             width: see `HeadedAttention`.
@@ -33,5 +33,6 @@ class SimAttention(HeadedAttention):
     @override
     def mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
         query, key, value = (real(part, mask) for part in (query, key, value))
+        # Over the tokens, not over the features.
         query, key = (functional.normalize(part, p=self.power, dim=-2) for part in (query, key))
         return query @ (key.transpose(-1, -2) @ value)

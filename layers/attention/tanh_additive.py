@@ -10,27 +10,27 @@ from typing_extensions import override
 
 from layers.attention.headed import HeadedAttention
 
+# Size of the tensor of pairs and features that is computed at a time.
 _NUMBERS = 2**24
-"""Numbers of pairs and features that are held at a time."""
 
 
 class TanhAdditiveAttention(HeadedAttention):
     """softmax over j of w . tanh((q_i + k_j) / 2), w `[e]` trained for each head.
 
     Bahdanau et al., "Neural Machine Translation by Jointly Learning to Align and Translate", 2015,
-    appendix A.1.2; thesis, equations 3.1 to 3.3. Printed there is (Q + K) / 2 token by token, which
-    would mix no values of different tokens; meant are all pairs. Pairs are taken a few rows at a
-    time, and again in the backward pass: memory is N x N for each head, not N x N x e.
+    appendix A.1.2; thesis, equations 3.1 to 3.3. The thesis prints (Q + K) / 2 token by token,
+    which would not mix different tokens; it must mean all pairs.
     """
 
     def __init__(self, width: int, heads: int, **base: Any) -> None:
-        """Makes the projections and the score vectors; the arguments are of `HeadedAttention`."""
+        """Make the projections and the score vectors; the arguments are of `HeadedAttention`."""
         super().__init__(width, heads, **base)
         size = width // heads
         self.score = nn.Parameter(torch.randn(heads, size) / size**0.5)
 
     @override
     def mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        # A few rows at a time, recomputed in the backward pass: memory is N x N, not N x N x e.
         rows = max(1, _NUMBERS // key.numel())
         parts = [
             checkpoint(_scores, part, key, self.score, use_reentrant=False)

@@ -1,6 +1,6 @@
 """Adversaries to train against: on texts, and in the space of their embeddings."""
 
-from lit_modules.adversaries.adversary import Adversary, Found, Problem, TextSample
+from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem, TextSample
 from lit_modules.adversaries.epoch_text import EpochTextAdversary
 from lit_modules.adversaries.freelb import FreeLB
 from lit_modules.adversaries.pgd_adversary import FGSMAdversary, PGDAdversary
@@ -25,13 +25,13 @@ ADVERSARIES: dict[str, type[Adversary]] = {
 __all__ = [
     "ADVERSARIES",
     "SMART",
+    "AdversarialLoss",
     "Adversary",
     "EpochTextAdversary",
     "FGSMAdversary",
-    "Found",
     "FreeLB",
+    "InnerProblem",
     "PGDAdversary",
-    "Problem",
     "TextAdversary",
     "TextSample",
     "VirtualAdversary",

@@ -1,4 +1,4 @@
-"""The base class of adversaries, with its inputs (`Problem`) and its result (`Found`)."""
+"""The base class of adversaries, their input (`InnerProblem`) and result (`AdversarialLoss`)."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,35 +15,35 @@ from lit_modules.shared.task_module import TaskModule
 from text import Batch, TaskName, Text
 
 
-class Found(NamedTuple):
+class AdversarialLoss(NamedTuple):
     """The result of an adversary on a batch.
 
     Attributes:
         loss: scalar, which the step minimises.
         values: scalars to be logged, by name: means over the samples of this process's batch.
-        ratios: pairs of such scalars, by name, whose quotient is logged (a rate among some of the
-            samples).
+        ratios: by name, numerator and denominator of a logged rate; each is a mean over samples.
     """
 
     loss: Tensor
     values: dict[str, Tensor]
     ratios: dict[str, tuple[Tensor, Tensor]]
 
-    def shown(self) -> dict[str, Tensor]:
-        """All scalars by name, ready for means over processes."""
+    def scalars(self) -> dict[str, Tensor]:
+        """Return all scalars by name, ready for means over processes."""
         parts = {f"train/{name}": value for name, value in self.values.items()}
-        for name, (part, whole) in self.ratios.items():
-            parts |= {f"{name} of": part.float(), f"{name} in": whole.float()}
+        for name, (part, total) in self.ratios.items():
+            parts |= {f"{name} of": part.float(), f"{name} in": total.float()}
         return parts
 
-    def quotients(self, means: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Means of `shown`, with quotients in place of their parts; without samples no rate."""
-        left = dict(means)
+    def divide(self, means: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Replace the parts of each rate in means over processes by their quotient."""
+        metrics = dict(means)
         for name in self.ratios:
-            part, whole = left.pop(f"{name} of"), left.pop(f"{name} in")
-            if whole > 0:
-                left[f"train/{name}"] = part / whole
-        return left
+            part, total = metrics.pop(f"{name} of"), metrics.pop(f"{name} in")
+            if total > 0:
+                # After the mean over processes, which may have different numbers of samples.
+                metrics[f"train/{name}"] = part / total
+        return metrics
 
 
 class TextSample(NamedTuple):
@@ -95,13 +95,13 @@ class TrainingLoop(Protocol):
 
     @property
     def logger(self) -> Any:
-        """Writes metrics; None where none are written."""
+        """Write metrics; None where none are written."""
 
 
 class Adversary:
     """Computes the loss that a step of adversarial training minimises.
 
-    Keeps settings, each under the name of its argument; `start` makes all other state.
+    An attribute has each setting, under the name of its argument; `start` makes all other state.
     """
 
     embeds = True
@@ -113,15 +113,15 @@ class Adversary:
 
     @property
     def averages(self) -> bool:
-        """True if it needs averaged weights; see `Problem.average`."""
+        """True if it needs averaged weights; see `InnerProblem.average`."""
         return False
 
     def settings(self) -> dict[str, Any]:
-        """Returns the arguments from which it can be built again, as plain values."""
+        """Return the arguments from which it can be built again, as plain values."""
         return {name: plain(getattr(self, name)) for name in parameters(type(self))}
 
     def more_texts(self, texts: Sequence[Text]) -> list[str]:
-        """Returns texts for the vocabulary in addition to the training texts.
+        """Return texts for the vocabulary in addition to the training texts.
 
         Called before there are weights, when a new vocabulary is built.
         """
@@ -129,42 +129,42 @@ class Adversary:
         return []
 
     def start(self, loop: "TrainingLoop") -> None:
-        """Prepares the training; called before the first step, when the model has its weights.
+        """Prepare the training; called before the first step, when the model has its weights.
 
         Raises:
             ValueError: a resource is missing.
         """
 
     def start_epoch(self, loop: "TrainingLoop") -> None:
-        """Called before the first step of each epoch, by all processes together."""
+        """Prepare an epoch; all processes call it together, before the first step."""
 
-    def step(self, problem: "Problem") -> Found:
-        """The loss of a batch."""
-        # Part of the contract that only an adversary can fill in; the base class is never used.
+    def step(self, problem: "InnerProblem") -> AdversarialLoss:
+        """Return the loss of a batch."""
+        # Subclasses implement it; the command line needs a base class without abstract methods.
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """Returns the state for a resumed run, as plain values in dicts and lists."""
+        """Return the state for a resumed run, as plain values in dicts and lists."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores the state that `state` returned."""
+        """Restore the state that `state` returned."""
 
 
 @dataclass(kw_only=True, eq=False)
-class Problem:
-    """A batch, and the classifier that is trained on it.
+class InnerProblem:
+    """The inner problem of adversarial training: a batch and the classifier to attack on it.
 
     Attributes:
         classifier: classifier, in training mode.
         batch: batch with labels.
         labels: labels in the form of the task.
-        seeds: `[R]` int64 for noise, one for each row of the batch: other ones in each epoch.
+        seeds: `[R]` int64 for noise, one for each row of the batch; they change each epoch.
         logs: True if values of this step are logged; else they need not be computed.
         epoch: epoch of the run, the first is 0.
         seed: seed of the run.
         scale: scale of the loss, see `Gradients`.
-        samples: the training samples by their ids; None where there is no corpus.
+        samples: the training samples by their ids; None without a corpus.
         average: average of the weights, if the adversary needs one.
     """
 
@@ -179,7 +179,7 @@ class Problem:
     samples: Mapping[int, TextSample] | None = None
     average: AveragedWeights | None = None
     attacking: float = 0.0
-    """Seconds spent in `attacked` so far."""
+    """Seconds spent in `searching` so far."""
     _random: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
 
     @property
@@ -193,16 +193,14 @@ class Problem:
             return self.classifier.embed(self.batch)
 
     def classify(self, x: Tensor) -> Tensor:
-        """Logits (`[B, C]`, or as the task has them) of tokens `[R, N, d]`.
-
-        Dropout drops the same in all passes over a batch: two of them differ by their perturbation
-        alone (as in FreeLB's inner steps, Zhu et al., 2020, section 3.3).
-        """
+        """Return logits (`[B, C]`, or the task's shape) of tokens `[R, N, d]`."""
+        # The same dropout in all passes, so that they differ by their perturbation only (as in
+        # FreeLB's inner steps, Zhu et al., 2020, section 3.3).
         with self._replay("classify"):
             return self.classifier.classify(x, self.batch.mask)
 
     def loss(self, logits: Tensor) -> Tensor:
-        """The classifier's own training objective, a scalar."""
+        """Return the classifier's own training objective, a scalar."""
         return self.classifier.loss(logits, self.labels)
 
     def divergence(self, first: Tensor, second: Tensor, *, symmetric: bool = False) -> Tensor:
@@ -211,13 +209,14 @@ class Problem:
         return task.divergence(first, second, self.labels, symmetric=symmetric)
 
     def parameters(self) -> list[nn.Parameter]:
-        """The trainable parameters."""
+        """Return the trainable parameters."""
         return [p for p in self.classifier.parameters() if p.requires_grad]
 
     @contextmanager
     def _replay(self, name: str) -> Iterator[None]:
-        """Restores the random state of the first pass, for the same dropout."""
+        """Restore the random state of the first pass, for the same dropout."""
         device = self.batch.input_ids.device
+        # One state for each kind of pass: `embed` may have its own dropout.
         if name not in self._random:
             self._random[name] = random_state(device)
         else:
@@ -225,8 +224,8 @@ class Problem:
         yield
 
     @contextmanager
-    def attacked(self, *, frozen: bool = True) -> Iterator[None]:
-        """Measures the time of the search for a perturbation.
+    def searching(self, *, frozen: bool = True) -> Iterator[None]:
+        """Measure the time of the search for a perturbation.
 
         Args:
             frozen: parameters get no gradients, which saves memory.
@@ -237,14 +236,14 @@ class Problem:
                 yield
         finally:
             if torch.is_autocast_enabled(self.batch.input_ids.device.type):
-                # Weights that were cast without a graph would be used again, without gradients.
+                # The cache has weights cast without a graph: later passes would get no gradients.
                 torch.clear_autocast_cache()
             self.attacking += time.perf_counter() - started
 
-    def found(
+    def result(
         self, loss: Tensor, *, clean: Tensor | None, adversarial: Tensor, values: dict[str, Tensor]
-    ) -> Found:
-        """Returns a loss with the values that every adversary on embeddings logs.
+    ) -> AdversarialLoss:
+        """Return a loss with the values that every adversary on embeddings logs.
 
         Args:
             loss: of the step.
@@ -253,13 +252,13 @@ class Problem:
             values: other values to log.
         """
         if not self.logs:
-            return Found(loss, {}, {})
+            return AdversarialLoss(loss, {}, {})
         clean = self.clean_logits() if clean is None else clean.detach()
         adversarial = adversarial.detach()
         task = self.classifier.task
         with torch.no_grad():
             means = {name: v.mean() for name, v in task.values(clean, self.labels).items()}
-            shown = {
+            metrics = {
                 "clean_loss": self.loss(clean),
                 "adversarial_loss": self.loss(adversarial),
                 **{name: mean for name, mean in means.items() if name != "loss"},
@@ -268,12 +267,13 @@ class Problem:
             right = task.right(clean, self.labels)
             still = task.right(adversarial, self.labels)
         if right is None or still is None:
-            return Found(loss, shown, {})
+            return AdversarialLoss(loss, metrics, {})
+        # The rate of changed predictions among those that were right without the perturbation.
         success = ((right & ~still).float().mean(), right.float().mean())
-        return Found(loss, shown, {"attack_success": success})
+        return AdversarialLoss(loss, metrics, {"attack_success": success})
 
     def averaged_logits(self) -> Tensor | None:
-        """Logits `[B, C]` of the batch by the averaged weights, without a graph, if any."""
+        """Return logits `[B, C]` of the batch by the averaged weights, without a graph, if any."""
         if self.average is None:
             return None
         with self._replay("embed"):
@@ -281,7 +281,7 @@ class Problem:
 
     @torch.no_grad()
     def clean_logits(self) -> Tensor:
-        """Logits `[B, C]` of the clean batch, under the dropout of all other passes."""
+        """Return logits `[B, C]` of the clean batch, under the dropout of all other passes."""
         logits = self.classify(self.embed())
         if torch.is_autocast_enabled(self.batch.input_ids.device.type):
             torch.clear_autocast_cache()
@@ -289,7 +289,7 @@ class Problem:
 
 
 def random_state(device: torch.device) -> list[Tensor]:
-    """The state of torch's random numbers, on the CPU and on a GPU that is in use."""
+    """Return the state of torch's random numbers, on the CPU and on a GPU that is in use."""
     states = [torch.get_rng_state()]
     if device.type == "cuda":
         states.append(torch.cuda.get_rng_state(device))
@@ -297,7 +297,7 @@ def random_state(device: torch.device) -> list[Tensor]:
 
 
 def set_random_state(states: Sequence[Tensor], device: torch.device) -> None:
-    """Restores what `random_state` returned."""
+    """Restore the result of `random_state`."""
     torch.set_rng_state(states[0])
     if device.type == "cuda":
         torch.cuda.set_rng_state(states[1], device)
@@ -305,7 +305,7 @@ def set_random_state(states: Sequence[Tensor], device: torch.device) -> None:
 
 @contextmanager
 def undisturbed(module: nn.Module, device: torch.device) -> Iterator[None]:
-    """Restores modes, trainable parameters and random state at the end, also after an error."""
+    """Restore modes, trainable parameters and random state at the end, also after an error."""
     modes = [(child, child.training) for child in module.modules()]
     trainable = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
     states = random_state(device)
@@ -314,9 +314,9 @@ def undisturbed(module: nn.Module, device: torch.device) -> Iterator[None]:
     finally:
         for child, mode in modes:
             child.training = mode
-        for parameter, wanted in trainable:
-            parameter.requires_grad_(wanted)
+        for parameter, requires_grad in trainable:
+            parameter.requires_grad_(requires_grad)
         set_random_state(states, device)
         if torch.is_autocast_enabled(device.type):
-            # Weights that were cast without a graph would be used again, without gradients.
+            # See `InnerProblem.searching`.
             torch.clear_autocast_cache()

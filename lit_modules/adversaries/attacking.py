@@ -1,4 +1,4 @@
-"""Adversaries that attack texts: building the attack, and running it."""
+"""Adversaries that attack texts: they build the attack, and run it."""
 
 import logging
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from attacks.recipes import build, check_recipe
 from attacks.resources.catalogue import ResourceError, Resources, resources_named
 from attacks.victims.kinds import ModuleVictim
 from lit_modules.adversaries.adversary import Adversary, TrainingLoop
-from lit_modules.adversaries.budget import Shortage, shortage
+from lit_modules.adversaries.budget import shortage
 from lit_modules.adversaries.text_passes import some_texts
 from lit_modules.adversaries.wording import replacements
 from lit_modules.shared.task_module import TaskModule
@@ -21,23 +21,23 @@ from text import Text
 
 log = logging.getLogger(__name__)
 
+# Largest number of samples attacked together; it suffices to fill the batches.
 _IN_FLIGHT = 256
-"""Largest number of samples attacked together; more would not fill batches better."""
 
 
 class AttackingAdversary(Adversary):
-    """Attacks texts of the corpus with a recipe, by the weights as they are."""
+    """Attacks texts of the corpus with a recipe, on the present weights."""
 
     embeds = False
     tasks = ("classification",)
 
     def __init__(self, *, attack: RecipeSettings, extend_vocabulary: bool = False) -> None:
-        """Keeps the settings.
+        """Keep the settings.
 
         Args:
             attack: the attack on the texts.
-            extend_vocabulary: add the replacement words of the attack to the vocabulary, if one of
-                words is built for this run; else most of them are unknown words.
+            extend_vocabulary: add the replacement words of the attack to the vocabulary, if this
+                run builds one of words; else most of them are unknown words.
 
         Raises:
             ValueError: an unknown recipe, or a setting that the recipe does not have.
@@ -65,44 +65,41 @@ class AttackingAdversary(Adversary):
         """
         self._names = loop.text_columns
         self._built = self._build(loop.device)
-        found = shortage(self._built, self.attack, some_texts(loop.samples), columns=self._names)
-        if found.short and loop.global_rank == 0:
-            self._warn(found)
+        short = shortage(self._built, self.attack, some_texts(loop.samples), columns=self._names)
+        if short.exhausted and loop.global_rank == 0:
+            log.warning(
+                "query_budget=%s and budget_per_word=%s are used up by ranking the words, a "
+                "question for each, in %d of %d training texts: none of their words will be "
+                "replaced, and they are trained on unchanged; raise the budget (the longest text "
+                "has %d words to rank), or take a2t, which ranks by gradients",
+                self.attack.query_budget,
+                self.attack.budget_per_word,
+                short.exhausted,
+                short.texts,
+                short.longest,
+            )
 
     def _build(self, device: torch.device) -> Attack:
         try:
-            # The attack that follows training is told where they are by another setting.
+            # The attack after the training has another setting for its resources.
             with resources_named("--model.adversary.attack.resources"):
                 return build(self.attack, Resources.of(self.attack, device=device))
         except ResourceError as error:
             msg = f"training against {self.attack.recipe}: {error}"
             raise ValueError(msg) from error
 
-    def _warn(self, found: Shortage) -> None:
-        log.warning(
-            "query_budget=%s and budget_per_word=%s are used up by ranking the words, a question "
-            "for each, in %d of %d training texts: none of their words will be replaced, and they "
-            "are trained on as they are; raise the budget (the longest text has %d words to rank), "
-            "or take a2t, which ranks by gradients",
-            self.attack.query_budget,
-            self.attack.budget_per_word,
-            found.short,
-            found.seen,
-            found.most,
-        )
-
-    def _begun(self) -> Attack:
-        """Returns the attack that `start` has built."""
+    def _require_attack(self) -> Attack:
+        """Return the attack that `start` has built."""
         if self._built is None:
             msg = "got a text adversary without an attack, expected start() before the first step"
             raise RuntimeError(msg)
         return self._built
 
-    def _attacked(
+    def _attack(
         self, classifier: TaskModule, samples: Sequence[Sample], seed: int, epoch: int
     ) -> dict[int, AttackRecord]:
-        """Attacks some samples, and returns their records by id."""
-        return self._run(self._begun(), classifier, samples, (seed << 24) + epoch)
+        """Attack some samples, and return their records by id."""
+        return self._run(self._require_attack(), classifier, samples, (seed << 24) + epoch)
 
     def _run(
         self, attack: Attack, classifier: TaskModule, samples: Sequence[Sample], seed: int
@@ -114,6 +111,7 @@ class AttackingAdversary(Adversary):
             budget_per_word=self.attack.budget_per_word,
             in_flight=min(len(samples), _IN_FLIGHT),
         )
+        # No more samples at a time than there are: the engine would wait for a full batch.
         victim = ModuleVictim(classifier, batch_size=self.attack.batch_size)
         engine = Engine(attack, victim, limits=limits, seed=seed, columns=self._names)
         return {record.sample_id: record for record in engine.run(samples)}

@@ -1,4 +1,4 @@
-"""Counts the texts whose query budget is used up by the ranking of their words."""
+"""Counts the texts for which ranking the words uses up the query budget."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -15,34 +15,34 @@ class Shortage(NamedTuple):
     """The number of texts that are too long for a budget.
 
     Attributes:
-        short: texts for which ranking their words uses up the budget.
-        seen: texts that were looked at.
-        most: words to rank in the longest of them.
+        exhausted: texts for which ranking their words uses up the budget.
+        texts: number of texts that were examined.
+        longest: words to rank in the longest of them.
     """
 
-    short: int
-    seen: int
-    most: int
+    exhausted: int
+    texts: int
+    longest: int
 
 
 def shortage(
     attack: Attack, budget: Budget, texts: Iterable[Text], *, columns: Sequence[str]
 ) -> Shortage:
-    """Counts the texts that are too long for a budget.
+    """Count the texts that are too long for a budget.
 
     Args:
         attack: the attack.
         budget: query budget of a sample.
-        texts: to be attacked.
+        texts: texts to attack.
         columns: names of the texts of a pair.
 
     Raises:
         ValueError: the attack names an unknown column.
     """
-    # Gradients and random orders cost no question.
+    # Gradients and random orders need no queries.
     ranking = attack.search.ranking if isinstance(attack.search, Greedy) else "random"
-    asks = ranking not in {"gradient", "random"}
-    short = seen = most = 0
+    queries = ranking not in {"gradient", "random"}
+    exhausted = examined = longest = 0
     for text in texts:
         document = Document.of(text)
         context = Context(
@@ -52,10 +52,12 @@ def shortage(
             random=Random(0),
             columns=columns,
         )
-        seen += 1
+        examined += 1
+        # The first text is examined in any case: an unknown column is an error.
         words = len(context.allowed(document)) if document.words else 0
-        if not asks:
+        if not queries:
             break
-        most = max(most, words)
-        short += words > 0 and 1 + words >= budget.budget(len(document))
-    return Shortage(short, seen, most)
+        longest = max(longest, words)
+        # One query for the clean text, one for each word.
+        exhausted += words > 0 and 1 + words >= budget.budget(len(document))
+    return Shortage(exhausted, examined, longest)

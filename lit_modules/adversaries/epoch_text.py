@@ -1,4 +1,4 @@
-"""Training on adversarial texts that are found once an epoch: the schedule of A2T."""
+"""Training on adversarial texts that are generated once an epoch: the schedule of A2T."""
 
 import logging
 import time
@@ -11,23 +11,28 @@ import torch
 from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
 from layers.noise import sample_seeds
-from lit_modules.adversaries.adversary import Found, Problem, TrainingLoop, undisturbed
+from lit_modules.adversaries.adversary import (
+    AdversarialLoss,
+    InnerProblem,
+    TrainingLoop,
+    undisturbed,
+)
 from lit_modules.adversaries.attacking import AttackingAdversary
-from lit_modules.adversaries.gathering import gathered, place
+from lit_modules.adversaries.gathering import gather, rank_and_world
 from lit_modules.adversaries.text_passes import logits_of, samples_of, succeeded
 from text import Text, check_range
 
 log = logging.getLogger(__name__)
 
+# Largest number of samples attacked before the successes are counted.
 _CHUNK = 1024
-"""Largest number of samples attacked before the successes are counted."""
 
 
-class Attacked(NamedTuple):
+class AdversarialText(NamedTuple):
     """An adversarial text.
 
     Attributes:
-        source: id of the training sample that it was made from; its label is its label.
+        source: id of the attacked training sample, which has the same label.
         text: the adversarial text.
     """
 
@@ -47,7 +52,7 @@ class Pool:
 
     epoch: int = -1
     share: float = 0.0
-    rows: Mapping[int, Attacked] = field(default_factory=dict)
+    rows: Mapping[int, AdversarialText] = field(default_factory=dict)
 
 
 class EpochTextAdversary(AttackingAdversary):
@@ -58,10 +63,9 @@ class EpochTextAdversary(AttackingAdversary):
     are attacked until enough attacks succeeded. In each epoch without generation, the texts of the
     epoch before are dropped, not used again.
 
-    TextAttack puts clean and adversarial texts together and shuffles them, so that an epoch has
-    more steps. Here each adversarial text is trained on beside a random clean one, in that one's
-    batch: epochs have as many steps as without, each text counts as much as there, and neither
-    batches nor learning rates depend on how many attacks succeed.
+    TextAttack shuffles clean and adversarial texts together, so that an epoch has more steps. Here
+    each adversarial text joins the batch of a random clean text: each text has the same weight as
+    in TextAttack, but neither steps nor learning rates depend on the number of successes.
     """
 
     def __init__(
@@ -74,14 +78,14 @@ class EpochTextAdversary(AttackingAdversary):
         weight: float = 1.0,
         **base: Any,
     ) -> None:
-        """Keeps the settings.
+        """Keep the settings.
 
         Args:
             attack: the attack on the texts.
             clean_epochs: epochs before the first with adversarial texts.
             interval: epochs from one with adversarial texts to the next; those between are clean.
-            adversarial_share: adversarial texts that are wanted, as a share of the training
-                samples; fewer where not so many attacks succeed. 1 attacks all samples.
+            adversarial_share: number of adversarial texts to generate, as a share of the training
+                samples; fewer if not enough attacks succeed. 1 attacks all samples.
             weight: weight of an adversarial text in the loss; a clean one has 1.
             base: settings of `AttackingAdversary`.
 
@@ -97,10 +101,10 @@ class EpochTextAdversary(AttackingAdversary):
         self.adversarial_share, self.weight = adversarial_share, weight
         self._pool = self._restored = Pool()
 
-    # What a resumed run takes up
+    # State of a resumed run
 
     def state(self) -> dict[str, Any]:
-        """Returns the texts of the epoch, for a run that stops in the middle of it."""
+        """Return the texts of the epoch, for a run that is interrupted in it."""
         pool = self._pool
         return {
             "epoch": pool.epoch,
@@ -114,11 +118,11 @@ class EpochTextAdversary(AttackingAdversary):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state` returned."""
+        """Restore the result of `state`."""
         if not state:
             return
-        texts = [one if isinstance(one, str) else (one[0], one[1]) for one in state["texts"]]
-        rows = map(Attacked, state["sources"], texts)
+        texts = [text if isinstance(text, str) else (text[0], text[1]) for text in state["texts"]]
+        rows = map(AdversarialText, state["sources"], texts)
         self._restored = Pool(
             epoch=state["epoch"],
             share=state["share"],
@@ -128,7 +132,7 @@ class EpochTextAdversary(AttackingAdversary):
     def start(self, loop: TrainingLoop) -> None:
         """See `AttackingAdversary`."""
         super().start(loop)
-        # Of a fit before this one nothing is left.
+        # The pool of an earlier fit is discarded.
         self._pool, self._restored = self._restored, Pool()
 
     # Epochs
@@ -149,63 +153,61 @@ class EpochTextAdversary(AttackingAdversary):
         ids = torch.tensor(sorted(loop.samples))
         keys = sample_seeds(ids, seed=seed, epoch=epoch)
         order = ids[keys.argsort()].tolist()
-        # Hashed once more, the order of those beside which the adversarial texts come.
+        # An independent random order, hashed twice, for the samples whose batches get the texts.
         hosts = ids[sample_seeds(keys, seed=seed, epoch=epoch).argsort()].tolist()
-        wanted = max(1, round(self.adversarial_share * len(order)))
-        found: list[Attacked] = []
+        goal = max(1, round(self.adversarial_share * len(order)))
+        successes: list[AdversarialText] = []
         done = attacked = hits = 0
-        while len(found) < wanted and done < len(order):
-            # As many as should be enough; the outcome does not depend on it.
+        while len(successes) < goal and done < len(order):
+            # The estimated number of attacks that suffice; it does not change the result.
             rate = hits / done if hits else 0.5
-            size = min(max(round((wanted - len(found)) / rate), 64), _CHUNK)
+            size = min(max(round((goal - len(successes)) / rate), 64), _CHUNK)
             chunk = order[done : done + size]
             texts, tried = self._successes(loop, chunk)
-            found += [Attacked(one, texts[one]) for one in chunk if one in texts]
+            successes += [AdversarialText(i, texts[i]) for i in chunk if i in texts]
             done, attacked, hits = done + len(chunk), attacked + tried, hits + len(texts)
-        found = found[:wanted]
+        successes = successes[:goal]
         seconds = time.perf_counter() - started
         success = hits / max(attacked, 1)
-        shown = {"texts": len(found), "success": success, "seconds": seconds}
+        values = {"texts": len(successes), "success": success, "seconds": seconds}
         if loop.logger is not None:
-            # At once: what waits for the end of the epoch is lost to a run that is cut off in it.
-            named = {f"train/adversarial_{name}": float(value) for name, value in shown.items()}
-            loop.logger.log_metrics(named, step=loop.global_step)
+            # Logged at once: a run that is interrupted in this epoch would lose them.
+            metrics = {f"train/adversarial_{name}": float(v) for name, v in values.items()}
+            loop.logger.log_metrics(metrics, step=loop.global_step)
         if loop.global_rank == 0:
             log.info(
                 "epoch %d: %d adversarial texts (%d wanted) from %d of %d training samples in "
                 "%.1f s; %.1f %% of the attacks on samples that were classified right succeeded",
-                *(epoch, len(found), wanted, done, len(order), seconds, 100 * success),
+                *(epoch, len(successes), goal, done, len(order), seconds, 100 * success),
             )
-        rows = dict(zip(hosts[: len(found)], found, strict=True))
-        return Pool(epoch=epoch, share=len(found) / len(order), rows=rows)
+        rows = dict(zip(hosts[: len(successes)], successes, strict=True))
+        return Pool(epoch=epoch, share=len(successes) / len(order), rows=rows)
 
     def _successes(self, loop: TrainingLoop, chunk: Sequence[int]) -> tuple[dict[int, Text], int]:
-        """Returns adversarial texts by sample id, and the number of samples attacked.
-
-        Processes share the work, and all get all of it.
-        """
-        rank, world = place()
+        """Return adversarial texts by sample id, and the number of samples attacked."""
+        # Processes share the work, and each gets the results of all.
+        rank, world = rank_and_world()
         samples = [
-            Sample(sample_id=one, text=loop.samples[one].text, label=loop.samples[one].label)
-            for one in chunk[rank::world]
+            Sample(sample_id=i, text=loop.samples[i].text, label=loop.samples[i].label)
+            for i in chunk[rank::world]
         ]
         classifier = loop.classifier
         with undisturbed(classifier, loop.device), classifier.frozen():
-            records = self._attacked(classifier, samples, loop.run_seed, loop.current_epoch)
+            records = self._attack(classifier, samples, loop.run_seed, loop.current_epoch)
         tried = sum(record.attacked for record in records.values())
         texts = {
-            one: record.adversarial
-            for one, record in records.items()
+            i: record.adversarial
+            for i, record in records.items()
             if succeeded(record) and record.adversarial is not None
         }
-        parts = gathered((texts, tried))
-        whole = {one: text for part, _ in parts for one, text in part.items()}
-        return whole, sum(part for _, part in parts)
+        parts = gather((texts, tried))
+        union = {i: text for part, _ in parts for i, text in part.items()}
+        return union, sum(part for _, part in parts)
 
     # Steps
 
-    def step(self, problem: Problem) -> Found:
-        """Clean and adversarial texts of a batch; see the class."""
+    def step(self, problem: InnerProblem) -> AdversarialLoss:
+        """Return the loss of the clean and adversarial texts of a batch; see the class."""
         pool = self._pool if self._pool.epoch == problem.epoch else Pool()
         logits = problem.classify(problem.embed())
         clean = problem.loss(logits)
@@ -214,21 +216,20 @@ class EpochTextAdversary(AttackingAdversary):
             right = (logits.detach().argmax(dim=1) == problem.labels).float()
             values = {"clean_loss": clean.detach(), "accuracy": right.mean()}
         if not pool.rows:
-            return Found(clean, values, {})
+            return AdversarialLoss(clean, values, {})
         ids = problem.batch.sample_ids.tolist()
-        rows = [pool.rows[one] for one in ids if one in pool.rows]
+        rows = [pool.rows[i] for i in ids if i in pool.rows]
         part = torch.zeros_like(clean)
         if rows:
             samples, device = samples_of(problem), problem.labels.device
             labels = torch.tensor([samples[row.source].label for row in rows], device=device)
             sources = torch.tensor([row.source for row in rows], device=device)
             adversarial = logits_of(problem.classifier, [row.text for row in rows], sources, labels)
-            # A loss is a mean over its rows; all rows count alike, whichever batch they are in.
+            # A loss is a mean over its rows; this factor gives all rows of the epoch equal weight.
             part = len(rows) / len(ids) * problem.classifier.loss(adversarial, labels)
-        # Divided by rows per clean row of the whole epoch, not of this batch: that is the same in
-        # all processes.
+        # Divided by rows per clean row of the epoch, not of this batch: equal in all processes.
         loss = (clean + self.weight * part) / (1 + pool.share)
         if not problem.logs:
-            return Found(loss, {}, {})
+            return AdversarialLoss(loss, {}, {})
         count = clean.new_tensor(len(rows) / len(ids)).detach()
-        return Found(loss, values, {"adversarial_loss": (part.detach(), count)})
+        return AdversarialLoss(loss, values, {"adversarial_loss": (part.detach(), count)})

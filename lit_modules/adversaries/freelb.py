@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attacks.embeddings.pgd import Norm, into_ball, steepest
 from layers.noise import uniform
-from lit_modules.adversaries.adversary import Adversary, Found, Problem
+from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem
 from lit_modules.adversaries.prepared import Gradients
 from text import check_choice, check_range
 
@@ -47,7 +47,7 @@ class FreeLB(Adversary):
         self.steps, self.step_size, self.initial_size = steps, step_size, initial_size
         self.epsilon, self.norm = epsilon, norm
 
-    def step(self, problem: Problem) -> Found:
+    def step(self, problem: InnerProblem) -> AdversarialLoss:
         """See `Adversary`; K passes forward and back."""
         gradients = Gradients(problem.parameters(), scale=problem.scale)
         total = torch.zeros((), device=problem.labels.device)
@@ -56,30 +56,32 @@ class FreeLB(Adversary):
         logits = delta = self._start(problem, x)
         for number in range(self.steps):
             last = number == self.steps - 1
-            # The time of all passes but the last one, which plain training needs as well.
-            with nullcontext() if last else problem.attacked(frozen=False):
-                # The tokens are embedded anew: the graph of the pass before is gone.
+            # The search includes all passes except the last, which plain training needs as well.
+            with nullcontext() if last else problem.searching(frozen=False):
+                # The tokens are embedded again: the graph of the previous pass has been freed.
                 x = problem.embed() if number else x
+                # The last pass needs no further step of the perturbation.
                 delta = delta.detach().requires_grad_(not last)
                 logits = problem.classify(x + delta)
                 loss = problem.loss(logits)
-                gradient = gradients.add(loss / self.steps, wanted=None if last else delta)
+                gradient = gradients.add(loss / self.steps, extra=None if last else delta)
                 total = total + loss.detach() / self.steps
                 if gradient is not None:
-                    delta = self._moved(problem, delta.detach(), gradient)
+                    delta = self._step(problem, delta.detach(), gradient)
+            # Without an initial perturbation, the first pass is the clean one.
             if number == 0 and self.initial_size == 0:
                 clean = logits
-        return problem.found(gradients.loss(total), clean=clean, adversarial=logits, values={})
+        return problem.result(gradients.loss(total), clean=clean, adversarial=logits, values={})
 
-    def _start(self, problem: Problem, x: Tensor) -> Tensor:
+    def _start(self, problem: InnerProblem, x: Tensor) -> Tensor:
         noise = uniform(problem.seeds, x.detach()) * problem.mask.unsqueeze(-1)
         if self.norm == "linf":
             return noise * self.initial_size
         width = x.shape[2]
         return noise * self.initial_size / (problem.mask.sum(dim=1) * width).sqrt()[:, None, None]
 
-    def _moved(self, problem: Problem, delta: Tensor, gradient: Tensor) -> Tensor:
-        """One step up; the L-infinity variant divides by the largest entry, as published."""
+    def _step(self, problem: InnerProblem, delta: Tensor, gradient: Tensor) -> Tensor:
+        """Take one step of ascent; for linf, the gradient is divided by its largest entry."""
         gradient = gradient.to(delta.dtype) * problem.mask.unsqueeze(-1)
         if self.norm == "linf":
             largest = gradient.abs().amax(dim=(1, 2), keepdim=True)

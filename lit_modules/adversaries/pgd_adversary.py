@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attacks.embeddings.pgd import Norm, frobenius, into_ball, objective, steepest
 from layers.noise import uniform
-from lit_modules.adversaries.adversary import Adversary, Found, Problem
+from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem
 from lit_modules.adversaries.prepared import Gradients
 from text import TaskName, check_choice, check_range
 
@@ -52,14 +52,11 @@ class PGDAdversary(Adversary):
         self.epsilon, self.norm, self.steps, self.step_size = epsilon, norm, steps, step_size
         self.random_start, self.inner_loss = random_start, inner_loss
         self.clean_weight = clean_weight
-        if inner_loss == "margin":  # which is one between classes
+        if inner_loss == "margin":  # a margin needs classes
             self.tasks: tuple[TaskName, ...] = ("classification", "choice")
 
-    def step(self, problem: Problem) -> Found:
-        """See `Adversary`; steps + 1 passes forward and back, one more with a clean loss.
-
-        With `clean_weight` and a start at the centre, the clean pass is also the first step.
-        """
+    def step(self, problem: InnerProblem) -> AdversarialLoss:
+        """See `Adversary`; steps + 1 passes forward and back, one more with a clean loss."""
         gradients = Gradients(problem.parameters(), scale=problem.scale)
         total = torch.zeros((), device=problem.labels.device)
         clean: Tensor | None = None
@@ -70,37 +67,40 @@ class PGDAdversary(Adversary):
             clean = problem.classify(x + delta)
             loss = problem.loss(clean)
             total = total + self.clean_weight * loss.detach()
+            # With a start at the centre, the clean pass has the gradient of the first step.
             reuse = not self.random_start and self.inner_loss == "training"
-            first = gradients.add(self.clean_weight * loss, wanted=delta if reuse else None)
-        with problem.attacked():
+            first = gradients.add(self.clean_weight * loss, extra=delta if reuse else None)
+        with problem.searching():
             delta = self._perturbation(problem, first)
         logits = problem.classify(problem.embed() + delta)
         loss = problem.loss(logits)
         if self.clean_weight == 0:
-            return problem.found(loss, clean=None, adversarial=logits, values={})
+            return problem.result(loss, clean=None, adversarial=logits, values={})
         total = total + (1 - self.clean_weight) * loss.detach()
         gradients.add((1 - self.clean_weight) * loss)
-        return problem.found(gradients.loss(total), clean=clean, adversarial=logits, values={})
+        return problem.result(gradients.loss(total), clean=clean, adversarial=logits, values={})
 
-    def _perturbation(self, problem: Problem, first: Tensor | None) -> Tensor:
-        """`[B, N, d]`; `first` is the gradient of the loss at the centre, if it is known."""
+    def _perturbation(self, problem: InnerProblem, first: Tensor | None) -> Tensor:
+        """`[B, N, d]`; `first` is the gradient of the loss at the centre, or None."""
         x = problem.embed().detach()
         delta = torch.zeros_like(x)
         radius = x.new_full((len(x),), self.epsilon)
         if self.random_start:
             noise = uniform(problem.seeds, x) * problem.mask.unsqueeze(-1)
             if self.norm == "l2":
+                # A random direction on the sphere of radius epsilon.
                 noise = noise / frobenius(noise).clamp_min(torch.finfo(x.dtype).tiny)
             delta = noise * self.epsilon
         step = 2.5 * self.epsilon / self.steps if self.step_size is None else self.step_size
         for number in range(self.steps):
-            known = first if number == 0 else None
-            gradient = self._gradient(problem, x, delta) if known is None else known
+            gradient = first
+            if number > 0 or gradient is None:
+                gradient = self._gradient(problem, x, delta)
             gradient = gradient.to(x.dtype) * problem.mask.unsqueeze(-1)
             delta = into_ball(delta + step * steepest(gradient, self.norm), radius, self.norm)
         return delta.detach()
 
-    def _gradient(self, problem: Problem, x: Tensor, delta: Tensor) -> Tensor:
+    def _gradient(self, problem: InnerProblem, x: Tensor, delta: Tensor) -> Tensor:
         delta = delta.detach().requires_grad_()
         logits = problem.classify(x + delta)
         if self.inner_loss == "margin":
@@ -136,7 +136,7 @@ class FGSMAdversary(PGDAdversary):
 
 
 def check_ball(epsilon: float, steps: int, norm: str, step_size: float | None) -> None:
-    """Raises ValueError for the first setting that is out of its range."""
+    """Raise ValueError for the first setting that is out of its range."""
     check_range({"epsilon": epsilon}, least=0)
     check_range({"steps": steps}, least=1)
     check_range({"step_size": step_size}, above=0)
@@ -144,5 +144,5 @@ def check_ball(epsilon: float, steps: int, norm: str, step_size: float | None) -
 
 
 def check_weight(clean_weight: float) -> None:
-    """Raises ValueError unless the weight is at least 0 and below 1."""
+    """Raise ValueError unless the weight is at least 0 and below 1."""
     check_range({"clean_weight": clean_weight}, least=0, below=1)  # 1 is plain training

@@ -1,7 +1,7 @@
-"""A loss with precomputed gradients, which its backward pass hands on.
+"""A loss with precomputed gradients, which its backward pass returns.
 
-Methods that take the gradient of weights and of a perturbation in the same backward pass (FreeLB)
-have both before the step's loss is returned. With this loss, gradient clipping, accumulation,
+Methods that compute the gradients of weights and of a perturbation in the same backward pass
+(FreeLB) have both before they return the loss. With this loss, gradient clipping, accumulation,
 reduction over processes and loss scaling work as usual.
 """
 
@@ -13,12 +13,12 @@ from torch import Tensor
 
 
 class Gradients:
-    """Gradients of a sum of losses, taken one loss after the other.
+    """Gradients of a sum of losses, which are differentiated one by one.
 
     Args:
-        parameters: parameters to differentiate by.
-        scale: losses are multiplied by this before, and gradients divided by it after: in half
-            precision small gradients would be zero on their way.
+        parameters: differentiate by these.
+        scale: factor of losses in the backward pass, by which gradients are divided at the end: in
+            half precision small gradients would underflow.
     """
 
     def __init__(self, parameters: Sequence[Tensor], *, scale: float = 1.0) -> None:
@@ -26,23 +26,24 @@ class Gradients:
         self.scale = scale
         self._sums: list[Tensor | None] = [None] * len(self.parameters)
 
-    def add(self, loss: Tensor, *, wanted: Tensor | None = None) -> Tensor | None:
-        """Differentiate a loss; its graph is gone afterwards.
+    def add(self, loss: Tensor, *, extra: Tensor | None = None) -> Tensor | None:
+        """Differentiate a loss, and free its graph.
 
         Args:
             loss: a scalar.
-            wanted: one more tensor whose gradient is asked for.
+            extra: one more tensor to differentiate by.
 
         Returns:
-            The gradient of `wanted` (zeros if the loss does not depend on it), times `scale`.
+            The gradient of `extra` (zeros if the loss does not depend on it), times `scale`.
         """
-        inputs = self.parameters if wanted is None else [*self.parameters, wanted]
-        found: list[Tensor | None] = [
+        inputs = self.parameters if extra is None else [*self.parameters, extra]
+        gradients: list[Tensor | None] = [
             *torch.autograd.grad(self.scale * loss, inputs, allow_unused=True)
         ]
-        gradient = None if wanted is None else found.pop()
+        gradient = None if extra is None else gradients.pop()
         sums, more = [], []
-        for i, new in enumerate(found):
+        for i, new in enumerate(gradients):
+            # None: the loss does not depend on this parameter.
             old = self._sums[i]
             if old is None:
                 self._sums[i] = new
@@ -51,32 +52,33 @@ class Gradients:
                 more.append(new)
         if sums:
             torch._foreach_add_(sums, more)
-        if wanted is not None and gradient is None:
-            gradient = torch.zeros_like(wanted)
+        if extra is not None and gradient is None:
+            gradient = torch.zeros_like(extra)
         return gradient
 
     def loss(self, value: Tensor) -> Tensor:
-        """A scalar of this value, with the gradients that have been added up."""
+        """Return a scalar of this value, with the sums of all gradients."""
         pairs = [(p, g) for p, g in zip(self.parameters, self._sums, strict=True) if g is not None]
         if self.scale != 1:
             torch._foreach_div_([gradient for _, gradient in pairs], self.scale)
-        kept = [gradient for _, gradient in pairs]
-        loss: Tensor = _Prepared.apply(value.detach(), kept, *(p for p, _ in pairs))  # type: ignore[no-untyped-call] # of torch
+        gradients = [gradient for _, gradient in pairs]
+        loss: Tensor = _Prepared.apply(value.detach(), gradients, *(p for p, _ in pairs))  # type: ignore[no-untyped-call] # of torch
         return loss
 
 
 class _Prepared(torch.autograd.Function):
-    """The identity of a number, which hands prepared gradients to the parameters."""
+    """The identity of a number, with prepared gradients for the parameters."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, gradients: list[Tensor], *parameters: Tensor) -> Tensor:
-        """The number."""
+        """Return the number."""
         del parameters
         ctx.gradients = gradients
         return value.clone()
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> Any:
-        """The gradients, times that of the number."""
+        """Return the gradients, times that of the number."""
+        # Freed at once: a second backward pass is an error.
         gradients, ctx.gradients = ctx.gradients, None
         return (None, None, *(gradient * outputs[0] for gradient in gradients))

@@ -8,12 +8,12 @@ from torch.nn import functional
 
 from attacks.embeddings.pgd import Norm, frobenius, into_ball
 from layers.noise import normal
-from lit_modules.adversaries.adversary import Adversary, Found, Problem
+from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem
 from lit_modules.adversaries.pgd_adversary import check_ball
 from text import TaskName, check_range
 
+# Added by the released code to the largest entry before it divides by it.
 _RELEASED_EPSILON = 1e-6
-"""Added by the released code to the largest entry before it divides by it."""
 
 
 class SMART(Adversary):
@@ -43,7 +43,7 @@ class SMART(Adversary):
         average_decay: Sequence[float] = (0.99, 0.999),
         released: bool = False,
     ) -> None:
-        """Keeps the settings; the defaults are the published ones.
+        """Keep the settings; the defaults are the published ones.
 
         Args:
             epsilon: radius of the ball, in units of the embedding space.
@@ -54,7 +54,7 @@ class SMART(Adversary):
             weight: weight of the regulariser, lambda in the paper.
             bregman: weight of the proximal term, mu in the paper; 0 saves its forward pass.
             average_decay: decay (beta) of the moving average, in the first tenth and after it.
-            released: do as the released code does: no ball, and no proximal term.
+            released: use the steps of the released code: no ball, and no proximal term.
         """
         check_ball(epsilon, steps, norm, step_size)
         check_range({"weight": weight, "bregman": bregman}, least=0)
@@ -68,17 +68,17 @@ class SMART(Adversary):
             raise ValueError(msg)
         self.epsilon, self.norm, self.steps, self.step_size = epsilon, norm, steps, step_size
         self.noise, self.weight, self.bregman, self.released = noise, weight, bregman, released
-        if released:  # the formula of its inner step is one of classes
+        if released:  # the formula of its inner step needs classes
             self.tasks: tuple[TaskName, ...] = ("classification", "choice")
 
     @property
     def averages(self) -> bool:
         return self.bregman > 0 and not self.released
 
-    def step(self, problem: Problem) -> Found:
+    def step(self, problem: InnerProblem) -> AdversarialLoss:
         """See `Adversary`; steps + 2 passes forward and back, one more forward for the average."""
         clean = problem.classify(problem.embed())
-        with problem.attacked():
+        with problem.searching():
             delta = self.perturbation(problem, clean.detach())
         adversarial = problem.classify(problem.embed() + delta)
         if self.released:
@@ -92,9 +92,9 @@ class SMART(Adversary):
             proximal = problem.divergence(clean, averaged, symmetric=True)
             loss = loss + self.bregman * proximal
             values["proximal"] = proximal
-        return problem.found(loss, clean=clean, adversarial=adversarial, values=values)
+        return problem.result(loss, clean=clean, adversarial=adversarial, values=values)
 
-    def perturbation(self, problem: Problem, clean: Tensor) -> Tensor:
+    def perturbation(self, problem: InnerProblem, clean: Tensor) -> Tensor:
         """`[B, N, d]`, in the ball unless `released`; 0 at padding.
 
         Args:
@@ -114,6 +114,7 @@ class SMART(Adversary):
                 value = _released_divergence(logits, clean).sum()
             else:
                 value = problem.divergence(clean, logits, symmetric=True)
+            # The scale cancels in the division by the norm, except in the released formula.
             (gradient,) = torch.autograd.grad(problem.scale * value, trial)
             gradient = gradient.to(x.dtype) * real
             if self.released:
@@ -135,10 +136,8 @@ def _length(gradient: Tensor, norm: Norm) -> Tensor:
 
 
 def _released_divergence(logits: Tensor, target: Tensor) -> Tensor:
-    """`[B]`: sum over classes of 2 p (log-odds of p - log-odds of q), the odds held fixed.
-
-    The objective of the released inner step, in place of a divergence.
-    """
+    """`[B]`: sum over classes of 2 p (log-odds of p - log-odds of q), the odds held fixed."""
+    # The objective of the released inner step, instead of a divergence.
     p, q = functional.softmax(logits, dim=1), functional.softmax(target, dim=1)
     eps = 1e-6
     distance = torch.logit(p.detach(), eps=eps) - torch.logit(q, eps=eps)
@@ -149,5 +148,5 @@ def _both_detached(first: Tensor, second: Tensor) -> Tensor:
     """`[B]`: KL(q || p) + KL(p || q), where each is the fixed target of the other."""
     p, q = functional.log_softmax(first, dim=1), functional.log_softmax(second, dim=1)
     fixed_p, fixed_q = p.detach(), q.detach()
-    one = (fixed_q.exp() * (fixed_q - p)).sum(dim=1)
-    return one + (fixed_p.exp() * (fixed_p - q)).sum(dim=1)
+    reverse = (fixed_q.exp() * (fixed_q - p)).sum(dim=1)
+    return reverse + (fixed_p.exp() * (fixed_p - q)).sum(dim=1)

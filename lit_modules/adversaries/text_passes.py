@@ -1,4 +1,4 @@
-"""Passes over adversarial texts in place of a batch, and the values that are logged."""
+"""Passes over adversarial texts, and their metrics."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attacks.outcome import AttackRecord
-from lit_modules.adversaries.adversary import Problem, TextSample, undisturbed
+from lit_modules.adversaries.adversary import InnerProblem, TextSample, undisturbed
 from lit_modules.shared.task_module import TaskModule
 from text import Batch, Text, cuts_unsaid
 
@@ -18,8 +18,8 @@ def succeeded(record: AttackRecord) -> bool:
     return record.outcome == "succeeded"
 
 
-def samples_of(problem: Problem) -> Mapping[int, TextSample]:
-    """The training samples; raises ValueError if there are none."""
+def samples_of(problem: InnerProblem) -> Mapping[int, TextSample]:
+    """Return the training samples; raises ValueError if there are none."""
     if problem.samples is None:
         msg = "got a batch without its texts, expected a corpus: texts are what is attacked"
         raise ValueError(msg)
@@ -29,12 +29,12 @@ def samples_of(problem: Problem) -> Mapping[int, TextSample]:
 def logits_of(
     classifier: TaskModule, texts: Sequence[Text], sample_ids: Tensor, labels: Tensor
 ) -> Tensor:
-    """Logits `[n, C]` of n texts.
+    """Return logits `[n, C]` of n texts.
 
     Args:
         classifier: in training mode.
-        texts: as they are.
-        sample_ids: `[n]`, of the samples that they were made from.
+        texts: raw texts.
+        sample_ids: `[n]`, of the samples that were attacked.
         labels: `[n]`.
     """
     with cuts_unsaid():
@@ -44,8 +44,8 @@ def logits_of(
 
 
 @torch.no_grad()
-def values(problem: Problem, clean: Tensor | None, adversarial: Tensor) -> dict[str, Tensor]:
-    """Returns the loss values to log.
+def values(problem: InnerProblem, clean: Tensor | None, adversarial: Tensor) -> dict[str, Tensor]:
+    """Return the loss values to log.
 
     Args:
         problem: of the step.
@@ -53,7 +53,7 @@ def values(problem: Problem, clean: Tensor | None, adversarial: Tensor) -> dict[
         adversarial: loss.
     """
     if clean is None:
-        # Dropout must not depend on whether a step is logged.
+        # Logging a step must not change the dropout of later steps.
         with undisturbed(problem.classifier, problem.labels.device):
             clean = problem.clean_logits()
     clean = clean.detach()
@@ -67,12 +67,12 @@ def values(problem: Problem, clean: Tensor | None, adversarial: Tensor) -> dict[
 def rates(
     records: Iterable[AttackRecord], size: int, device: torch.device
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """Returns the attack rates to log, over texts whose clean prediction was correct.
+    """Return the attack rates to log, over texts whose clean prediction was correct.
 
     Args:
         records: of the attacks.
         size: of the batch.
-        device: where the numbers are put.
+        device: of the result.
     """
     attacked = [record for record in records if record.attacked]
     sums = {
@@ -87,6 +87,6 @@ def rates(
 
 
 def some_texts(samples: Mapping[int, TextSample], most: int = 20_000) -> list[Text]:
-    """Returns the texts of a corpus; of a large one an evenly spread subset."""
+    """Return the texts of a corpus; of a large one an evenly spread subset."""
     ids = list(samples)
-    return [samples[one].text for one in ids[:: math.ceil(len(ids) / most) or 1]]
+    return [samples[i].text for i in ids[:: math.ceil(len(ids) / most) or 1]]

@@ -1,4 +1,4 @@
-"""Virtual adversarial training: the predictions around a text, whatever its label."""
+"""Virtual adversarial training: smooth predictions around a text, without its label."""
 
 from typing import get_args
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attacks.embeddings.pgd import Norm, frobenius, steepest
 from layers.noise import normal
-from lit_modules.adversaries.adversary import Adversary, Found, Problem
+from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem
 from text import check_choice, check_range
 
 
@@ -35,7 +35,7 @@ class VirtualAdversary(Adversary):
             norm: norm of the perturbation: l2, over all tokens of a text together, or linf.
             steps: power iterations.
             xi: length of the step of a power iteration.
-            weight: weight of the divergence beside the training loss.
+            weight: weight of the divergence, next to the training loss.
         """
         check_range({"epsilon": epsilon, "xi": xi}, above=0)
         check_range({"weight": weight}, least=0)
@@ -44,24 +44,25 @@ class VirtualAdversary(Adversary):
         self.epsilon, self.norm, self.steps, self.xi = epsilon, norm, steps, xi
         self.weight = weight
 
-    def step(self, problem: Problem) -> Found:
+    def step(self, problem: InnerProblem) -> AdversarialLoss:
         """See `Adversary`; steps + 2 passes forward, as many back."""
         clean = problem.classify(problem.embed())
         fixed = clean.detach()
-        with problem.attacked():
+        with problem.searching():
             delta = self._perturbation(problem, fixed)
         adversarial = problem.classify(problem.embed() + delta)
         moved = problem.divergence(fixed, adversarial)
         loss = problem.loss(clean) + self.weight * moved
         values = {"divergence": moved}
-        return problem.found(loss, clean=clean, adversarial=adversarial, values=values)
+        return problem.result(loss, clean=clean, adversarial=adversarial, values=values)
 
-    def _perturbation(self, problem: Problem, fixed: Tensor) -> Tensor:
+    def _perturbation(self, problem: InnerProblem, fixed: Tensor) -> Tensor:
         x = problem.embed().detach()
         real = problem.mask.unsqueeze(-1)
         direction = normal(problem.seeds, x) * real
         for _ in range(self.steps):
             length = frobenius(direction).clamp_min(torch.finfo(x.dtype).tiny)
+            # One power iteration on the Hessian of the divergence, by its gradient near 0.
             trial = (self.xi * direction / length).requires_grad_()
             value = problem.divergence(fixed, problem.classify(x + trial))
             (gradient,) = torch.autograd.grad(problem.scale * value, trial)

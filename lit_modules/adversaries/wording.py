@@ -10,10 +10,7 @@ from text import Text
 
 
 def replacements(attack: Attack, texts: Iterable[Text]) -> list[str]:
-    """Returns the replacement words for some texts, each once, in alphabetical order.
-
-    Only those from neighbours and WordNet: character edits have too many, and a masked language
-    model has to see the whole text. Constraints are not checked.
+    """Return the replacement words for some texts, each once, in alphabetical order.
 
     Args:
         attack: the composition.
@@ -27,17 +24,20 @@ def replacements(attack: Attack, texts: Iterable[Text]) -> list[str]:
         for document in map(Document.of, sorted(words))
         if len(document) == 1
     ]
-    found = {
-        candidate.word
-        for part in _parts(attack.transformation)
-        if isinstance(part, EmbeddingSwap | WordNetSwap)
-        for candidates in part.propose(jobs)
-        for candidate in candidates
-    }
-    return sorted(found)
+    # Only from neighbours and WordNet: character edits have too many, and a masked language model
+    # needs the full text. Constraints are not checked.
+    return sorted(
+        {
+            candidate.word
+            for part in _parts(attack.transformation)
+            if isinstance(part, EmbeddingSwap | WordNetSwap)
+            for candidates in part.propose(jobs)
+            for candidate in candidates
+        }
+    )
 
 
 def _parts(transformation: Transformation) -> list[Transformation]:
     if isinstance(transformation, Composite):
-        return [one for part in transformation.transformations for one in _parts(part)]
+        return [leaf for part in transformation.transformations for leaf in _parts(part)]
     return [transformation]

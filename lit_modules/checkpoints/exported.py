@@ -1,4 +1,4 @@
-"""Folders that hold a trained model for others: weights as safetensors, all else as JSON."""
+"""Exported models: folders with the weights as safetensors, and all else as JSON."""
 
 import json
 from collections.abc import Mapping
@@ -18,22 +18,22 @@ _KEPT = ("hyper_parameters", "epoch", "global_step", CHECKPOINT_KEY)
 
 
 def is_exported(path: Path) -> bool:
-    """Returns True for a folder that `write_exported` has written."""
+    """Return True for a folder that `write_exported` has written."""
     return (path / SETTINGS).is_file()
 
 
 def write_exported(checkpoint: Mapping[str, Any], folder: Path) -> None:
-    """Writes the part of a checkpoint that a prediction needs.
+    """Write the part of a checkpoint that a prediction needs.
 
     Args:
         checkpoint: as `read_checkpoint` returns it; the state of the training is left out.
         folder: an empty folder.
     """
-    # Tensors that share memory have to be written one by one.
+    # safetensors refuses tensors that share memory.
     tensors = {name: t.clone().contiguous() for name, t in checkpoint["state_dict"].items()}
     save_file(tensors, folder / WEIGHTS)
     content = {name: checkpoint[name] for name in _KEPT if name in checkpoint}
-    # Names with an underscore are the command line's own notes.
+    # Names with an underscore are notes of the command line.
     settings = content["hyper_parameters"]
     content["hyper_parameters"] = {k: v for k, v in settings.items() if not k.startswith("_")}
     content["weights_sha256"] = file_digest(folder / WEIGHTS)
@@ -42,7 +42,7 @@ def write_exported(checkpoint: Mapping[str, Any], folder: Path) -> None:
 
 
 def read_exported(folder: Path) -> dict[str, Any]:
-    """Returns the checkpoint in a folder.
+    """Return the checkpoint in a folder.
 
     Args:
         folder: written by `write_exported`.

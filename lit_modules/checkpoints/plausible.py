@@ -1,8 +1,8 @@
 """Checks that a checkpoint is plausible before it is used.
 
-torch (`weights_only`) executes nothing in a checkpoint. A malicious file can still ask for too much
+torch (`weights_only`) executes nothing in a checkpoint. A malicious file can still demand too much
 memory: a model of a huge width, or of a million layers. So these checks compare all sizes with the
-tensors that are in the file; `text/torch_archive.py` checks the file itself.
+tensors in the file; `text/torch_archive.py` checks the file itself.
 """
 
 import copy
@@ -22,14 +22,14 @@ from lit_modules.shared.text_module import CHECKPOINT_KEY, TextModule
 _TYPES: dict[str, type] = {"method": str, "tokenizer": dict, "class_names": list, "pairs": bool}
 _MODULES_PER_TENSOR, _MODULES = 20, 1000
 _DEPTH = 20
+# Settings that count layers, each with a tensor, and their limit for a small file.
 _DEPTHS, _LAYERS = ("depth", "layers"), 64
-"""Settings that count layers, each with a tensor, and how many a small file may have."""
+# Largest other setting, unless the file has more numbers; parts of names of other integers.
 _SIZE, _NO_SIZES = 2**20, ("seed", "vocab", "steps")
-"""Largest other setting unless the file has more numbers; parts of names of what is no size."""
 
 
 def check_content(checkpoint: Mapping[str, Any]) -> None:
-    """Raises ValueError unless this project's parts have the expected types."""
+    """Raise ValueError unless this project's parts have the expected types."""
     ours = checkpoint[CHECKPOINT_KEY]
     wrong = [name for name, kind in _TYPES.items() if not isinstance(ours[name], kind)]
     wrong += [
@@ -54,32 +54,30 @@ def check_content(checkpoint: Mapping[str, Any]) -> None:
             raise ValueError(msg)
 
 
-def _is_tree(value: Any, seen: set[int], depth: int = 0) -> bool:
-    """Returns True for a tree of scalars, lists and dicts, without shared parts.
-
-    Nested lists that repeat one list are small in memory, but grow exponentially when written.
-    """
+def _is_tree(value: Any, visited: set[int], depth: int = 0) -> bool:
+    """Return True for a tree of scalars, lists and dicts, without shared parts."""
+    # Nested lists that repeat one list are small in memory, but grow exponentially when written.
     if value is None or isinstance(value, bool | int | float | str):
         return True
-    if not isinstance(value, list | tuple | dict) or id(value) in seen or depth > _DEPTH:
+    if not isinstance(value, list | tuple | dict) or id(value) in visited or depth > _DEPTH:
         return False
-    # Empty ones may be one object; so may the tuples that Python makes of constants.
+    # Python may use one object for all empty containers, and for equal constant tuples.
     if value and not isinstance(value, tuple):
-        seen.add(id(value))
+        visited.add(id(value))
     parts = value.values() if isinstance(value, dict) else value
     keys = isinstance(value, dict) and not all(isinstance(key, str) for key in value)
-    return not keys and all(_is_tree(part, seen, depth + 1) for part in parts)
+    return not keys and all(_is_tree(part, visited, depth + 1) for part in parts)
 
 
 def _is_stored(tensor: Tensor) -> bool:
-    """Returns True if the storage has every number of a tensor (strides may repeat one)."""
+    """Return True if the storage has every number of a tensor (strides may repeat one)."""
     if tensor.layout != torch.strided or tensor.device.type != "cpu":
         return False
     return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
 
 
 def without_weights(checkpoint: Mapping[str, Any], model: TextModule) -> TextModule:
-    """Returns the model of a checkpoint, without memory for its weights.
+    """Return the model of a checkpoint, without memory for its weights.
 
     Args:
         checkpoint: as `read_checkpoint` returns it.
@@ -98,12 +96,11 @@ def without_weights(checkpoint: Mapping[str, Any], model: TextModule) -> TextMod
 def check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
     """Raise ValueError for a size among the settings that the weights in the file cannot have.
 
-    A list of a thousand million layers is too long for the memory before the first one is made.
-
     Args:
         settings: of the model, nested.
         weights: in the file.
     """
+    # Before any layer is built: a list of a thousand million empty layers does not fit into memory.
     most = max(_SIZE, sum(tensor.numel() for tensor in weights.values()))
     waiting = [(name, settings[name]) for name in settings]
     while waiting:
@@ -123,7 +120,7 @@ def check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> N
 def _counted(tensors: int) -> Iterator[None]:
     limit, count = _MODULES + _MODULES_PER_TENSOR * tensors, 0
 
-    def one_more(module: nn.Module, name: str, child: Any) -> None:
+    def count_registration(module: nn.Module, name: str, child: Any) -> None:
         nonlocal count
         count += 1
         if count > limit:
@@ -131,8 +128,8 @@ def _counted(tensors: int) -> Iterator[None]:
             raise ValueError(msg)
 
     hooks = [
-        register_module_module_registration_hook(one_more),
-        register_module_parameter_registration_hook(one_more),
+        register_module_module_registration_hook(count_registration),
+        register_module_parameter_registration_hook(count_registration),
     ]
     try:
         yield

@@ -29,38 +29,38 @@ class CheckpointError(ValueError):
 
 
 def verify(path: str | Path) -> None:
-    """Compares a checkpoint with its checksum; a missing checksum is only logged.
+    """Compare a checkpoint with its checksum; a missing checksum is only logged.
 
     Raises:
         CheckpointError: no such file, or a damaged one.
     """
     path = Path(path)
     if is_exported(path):
-        return  # compared when it is read
+        return  # `read_exported` compares its checksum
     if not path.is_file():
         msg = f"got checkpoint {path}, which is no file; expected one written by `fit` or `train`"
         raise CheckpointError(msg)
     try:
-        answer = intact(path)
+        valid = intact(path)
     except (DataError, OSError) as error:
         msg = f"got checkpoint {path}, which cannot be read ({error}); use another"
         raise CheckpointError(msg) from error
-    if answer is False:
+    if valid is False:
         msg = (
             f"got checkpoint {path}, which cannot be read (its checksum does not match): it is "
             "damaged; use another, for example last.ckpt or previous.ckpt beside it"
         )
         raise CheckpointError(msg)
-    if answer is None:
+    if valid is None:
         log.info("%s carries no checksum: not verified", path)
 
 
 def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
-    """The content of a checkpoint, on the CPU. Nothing in the file is executed.
+    """Return the content of a checkpoint, on the CPU. Nothing in the file is executed.
 
     Args:
         path: the file, or the folder of `export`.
-        lazily: leave the tensors in the file until they are used, for a look at the rest.
+        lazily: map the tensors into memory, to read the rest without them.
 
     Raises:
         CheckpointError: no such file, a damaged one, or one that this project did not write.
@@ -70,8 +70,13 @@ def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of odd pickles before it fails on them
-            checkpoint = read_exported(path) if is_exported(path) else _of_file(path, lazily)
-    # Bytes that are no pickle lead torch's reader to exceptions of any kind.
+            if is_exported(path):
+                checkpoint: Any = read_exported(path)
+            else:
+                # torch reads the file only if its pickle has plain values and stored tensors.
+                check_archive(path)
+                checkpoint = torch.load(path, "cpu", weights_only=True, mmap=lazily)
+    # Damaged bytes lead torch's reader to exceptions of any kind.
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         msg = (
@@ -104,11 +109,6 @@ def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]
     return checkpoint
 
 
-def _of_file(path: Path, lazily: bool) -> Any:
-    check_archive(path)
-    return torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
-
-
 def check_fits(
     checkpoint: dict[str, Any],
     model: TextModule,
@@ -122,25 +122,27 @@ def check_fits(
 
     Args:
         checkpoint: as `read_checkpoint` returns it.
-        model: with its weights, or a plan of them.
+        model: with its weights, or on the meta device.
         path: of the checkpoint.
         advice: what to do if it does not fit.
     """
     check_method(checkpoint, model, path)
     expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
-    found = {name: tuple(t.shape) for name, t in checkpoint["state_dict"].items()}
-    if expected != found:
+    actual = {name: tuple(t.shape) for name, t in checkpoint["state_dict"].items()}
+    if expected != actual:
         names = sorted(
-            name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+            name
+            for name in expected.keys() | actual.keys()
+            if expected.get(name) != actual.get(name)
         )
-        shown = ", ".join(
-            f"{name}: {found.get(name, 'absent')} in the file, {expected.get(name, 'absent')} in "
+        differences = ", ".join(
+            f"{name}: {actual.get(name, 'absent')} in the file, {expected.get(name, 'absent')} in "
             "the model"
             for name in names[:3]
         )
         msg = (
             f"got checkpoint {path}, whose weights do not fit the model ({len(names)} differ; "
-            f"{shown}): {advice}"
+            f"{differences}): {advice}"
         )
         raise CheckpointError(msg)
 
@@ -170,7 +172,7 @@ def check_method(checkpoint: dict[str, Any], model: TextModule, path: str | Path
 
 
 def load(path: str | Path) -> TaskModule:
-    """The classifier of any checkpoint, of any method, on the CPU and in evaluation mode.
+    """Return the classifier of any checkpoint, of any method, on the CPU and in evaluation mode.
 
     Args:
         path: a checkpoint written by `fit` or `train`, or a folder written by `export`; nothing
@@ -190,7 +192,7 @@ def load(path: str | Path) -> TaskModule:
 
 
 def load_module(path: str | Path) -> TextModule:
-    """The module of any checkpoint, on the CPU and in evaluation mode.
+    """Return the module of any checkpoint, on the CPU and in evaluation mode.
 
     Args:
         path: a checkpoint written by `fit` or `train`, or a folder written by `export`; nothing
@@ -206,14 +208,14 @@ def load_module(path: str | Path) -> TextModule:
         msg = f"got checkpoint {path} of method {method}, expected one of {', '.join(METHODS)}"
         raise CheckpointError(msg)
     accepted = parameters(METHODS[method])
-    # Names with an underscore are LightningCLI's own notes.
+    # Names with an underscore are notes of LightningCLI.
     settings = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
     if unknown := sorted(settings.keys() - accepted.keys()):
         msg = f"got checkpoint {path} with settings unknown to this version: {', '.join(unknown)}"
         raise CheckpointError(msg)
     try:
         model = METHODS[method].from_settings(settings)
-        # Where the command line is building another module, it takes the arguments of that.
+        # While the command line builds another module, Lightning records the arguments of that one.
         model.hparams.clear()
         model.hparams.update(settings)
         model.restore_text(checkpoint)
@@ -224,7 +226,7 @@ def load_module(path: str | Path) -> TextModule:
     except NotImportedError as error:
         msg = f"got checkpoint {path}, of which no model can be built: {error}"
         raise CheckpointError(msg) from error
-    # Settings that make no sense lead constructors to exceptions of any kind.
+    # Invalid settings lead constructors to exceptions of any kind.
     except Exception as error:
         msg = f"got checkpoint {path}, from which no model can be built ({error}): it is damaged"
         raise CheckpointError(msg) from error

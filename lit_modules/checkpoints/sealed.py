@@ -1,8 +1,8 @@
-"""Checkpoint files that carry a checksum of themselves.
+"""Checkpoint files with a checksum inside.
 
-A checkpoint of torch is a zip archive, and a zip archive may end with a comment: there the SHA-256
-of all bytes before the comment is kept. Everything that reads such files reads these, too; and as
-there is no second file, checkpoint and checksum cannot come apart when a program is killed.
+A checkpoint of torch is a zip archive, and a zip archive may end with a comment: here, the SHA-256
+of all bytes before the comment. Other readers of such files ignore it. Without a second file,
+checkpoint and checksum always match, even if a program is killed.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ from text.bounded_files import opened
 
 _PREFIX = b"sha256:"
 _COMMENT = len(_PREFIX) + 64
+# Bytes of the record that ends a zip archive without comment; the last two are its length.
 _RECORD = 22
-"""Bytes of the record that ends a zip archive without comment; the last two are its length."""
 _CHUNK = 1 << 20
 
 
@@ -36,7 +36,8 @@ class SealingWriter(io.RawIOBase):
 
     @override
     def write(self, data: Buffer, /) -> int:
-        """Writes all bytes but the last ones, which may be the record that `seal` changes."""
+        """Write all bytes except the last 22, which may be the record that `seal` changes."""
+        # The end record is written last, possibly in several small writes.
         view = memoryview(data).cast("B")
         if len(view) < _RECORD:
             joined = self._tail + bytes(view)
@@ -57,6 +58,7 @@ class SealingWriter(io.RawIOBase):
         if not self._tail.startswith(b"PK\5\6") or not self._tail.endswith(b"\0\0"):
             msg = "got bytes that do not end as a zip archive, expected what torch.save writes"
             raise ValueError(msg)
+        # The last two bytes of the record are the length of the comment.
         self._emit(self._tail[:-2] + _COMMENT.to_bytes(2, "little"))
         self._stream.write(_PREFIX + self._digest.hexdigest().encode())
         self._tail = b""
@@ -67,10 +69,10 @@ class SealingWriter(io.RawIOBase):
 
 
 def intact(path: Path) -> bool | None:
-    """Returns True if a file matches its checksum; None for a file without one.
+    """Return True if a file matches its checksum; None for a file without one.
 
     Raises:
-        DataError: it is no regular file, or may not be read.
+        DataError: it is not a regular file, or may not be read.
     """
     with opened(path) as stream:
         size = stream.seek(0, 2)

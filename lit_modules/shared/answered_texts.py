@@ -1,4 +1,4 @@
-"""Texts that another model has answered, to learn from: unlabelled data and its teacher."""
+"""Unlabelled texts with the predictions of another model, the teacher."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +12,10 @@ from text.bounded_files import json_lines, reading
 
 
 class Answer(NamedTuple):
-    """A line of what `predict` wrote.
+    """A line of the output of `predict`.
 
     Attributes:
-        text: as it was given.
+        text: the input.
         prediction: name of the predicted class.
         probability: of the prediction.
         line: number of the line, from 1.
@@ -28,29 +28,29 @@ class Answer(NamedTuple):
 
 
 def read_answers(path: str) -> list[Answer]:
-    """Reads what `predict --file --output` wrote.
+    """Read the output of `predict --file --output`.
 
     Args:
         path: of the file.
 
     Raises:
-        ValueError: lines that are no answers, or none.
+        ValueError: an invalid line, or no lines.
         OSError: the file cannot be read.
     """
-    found = []
+    answers = []
     expected = f"lines of `predict --file F --output {path}`"
     for line, row in json_lines(Path(path), expected):
         with reading(f"{path}, line {line}", expected):
             text, prediction = str(row["text"]), str(row["prediction"])
-            found.append(Answer(text, prediction, float(row["probability"]), line))
-    if not found:
+            answers.append(Answer(text, prediction, float(row["probability"]), line))
+    if not answers:
         msg = f"got {path} without lines, expected answers of `predict --file F --output F2`"
         raise ValueError(msg)
-    return found
+    return answers
 
 
 class AnsweredTexts:
-    """Texts that another model has answered.
+    """Texts with the predictions of another model.
 
     Args:
         encodings: the texts.
@@ -64,12 +64,13 @@ class AnsweredTexts:
     ) -> None:
         self.encodings, self.labels, self.certain = encodings, labels, certain
         self.tokenizer = tokenizer
+        # One fixed order: a resumed run continues in it, by the number of the step.
         drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
         self.order = drawn.tolist()
 
     @classmethod
     def read(cls, path: str, tokenizer: Tokenizer, names: Sequence[str]) -> Self:
-        """Reads what `predict --file --output` wrote.
+        """Read the output of `predict --file --output`.
 
         Args:
             path: of the file.
@@ -77,7 +78,7 @@ class AnsweredTexts:
             names: of its classes, in their order.
 
         Raises:
-            ValueError: lines that are no answers about these classes.
+            ValueError: an invalid line, or a prediction of another class.
             OSError: the file cannot be read.
         """
         rows, classes = read_answers(path), ClassLabels(names)
@@ -91,12 +92,13 @@ class AnsweredTexts:
                 raise ValueError(msg)
         labels = torch.tensor(indices)
         probabilities = torch.tensor([row.probability for row in rows])
+        # Linear in the probability: 0 at 1 / C, 1 at 1.
         certain = (len(names) * probabilities - 1) / (len(names) - 1)
         texts = [row.text for row in rows]
         return cls(tokenizer.encode(texts), labels, certain.clamp_min(0), tokenizer)
 
     def batch(self, step: int, steps: int) -> tuple[Batch, Tensor, Tensor]:
-        """Texts, labels and weights of a step; an epoch sees each text once.
+        """Return texts, labels and weights of a step; an epoch sees each text once.
 
         Args:
             step: number of the step, from 0.

@@ -24,21 +24,21 @@ POINTS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masking:
+class MaskingSettings:
     """The settings of masks of attention while training.
 
     Attributes:
-        kind: kind of masks. adversarial: learnt, as the method does; or what it is compared with
-            (Table 3): bernoulli, scheduled (Bernoulli with a schedule), magnitude; or none: plain
-            training.
-        tau: weight of the penalty for what the adversary masks; the lower, the more it masks.
+        kind: kind of masks. adversarial: learnt, the method itself; its baselines (Table 3):
+            bernoulli, scheduled (Bernoulli with a schedule), magnitude; none: plain training.
+        tau: weight of the penalty for masked units; the lower, the more the adversary masks.
         penalty: form of the penalty. released: tau^2 times the number of units that are kept, in
-            all layers, as strong beside the divergence as in the released code: the paper's tau are
-            for this form; mean: tau times the share that is kept; sum: tau times the number.
-        temperature: temperature of the sigmoid whose derivative stands in for that of the masks.
-        noise: draw the masks (logistic noise); else mask what has a negative score.
+            all layers, with the weight relative to the divergence of the released code: the paper's
+            tau are for this form; mean: tau times the share that is kept; sum: tau times the
+            number.
+        temperature: temperature of the sigmoid whose derivative replaces that of the masks.
+        noise: draw the masks (logistic noise); else mask units with a negative score.
         per_head: make a mask for each attention head, not one for all.
-        initial_keep: share of the units that are kept before anything is learnt.
+        initial_keep: share of the units that are kept before the adversary is trained.
         reversal: coefficient of the gradient reversal, or the value that it rises to.
         reversal_schedule: course of that coefficient: constant, or rising from 0 (Ganin and
             Lempitsky, 2015).
@@ -60,7 +60,7 @@ class Masking:
     schedule: list[float] | None = None
 
     def __post_init__(self) -> None:
-        """Checks the settings; a message names the one that is wrong."""
+        """Check the settings; an error names the setting."""
         for field in fields(self):
             if get_origin(field.type) is Literal:
                 check_choice(
@@ -69,7 +69,7 @@ class Masking:
         check_range({"masking.tau": self.tau, "masking.reversal": self.reversal}, least=0)
         check_range({"masking.temperature": self.temperature}, above=0)
         check_range({"masking.initial_keep": self.initial_keep}, above=0, below=1)
-        points = {f"masking.schedule[{i}]": one for i, one in enumerate(self.schedule or ())}
+        points = {f"masking.schedule[{i}]": share for i, share in enumerate(self.schedule or ())}
         check_range({"masking.share": self.share, **points}, least=0, below=1)
         if self.schedule is not None and len(self.schedule) < 2:
             msg = f"got masking.schedule={self.schedule}, expected at least two shares"
@@ -83,7 +83,7 @@ class Masking:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         names = ["share"] if self.kind not in ("bernoulli", "magnitude") else []
         if self.kind != "adversarial":
             names += ["tau", "penalty", "temperature", "noise", "per_head", "initial_keep"]
@@ -92,7 +92,7 @@ class Masking:
 
     @property
     def lasting(self) -> dict[str, str]:
-        """Returns the settings that need the length of the run, each with a value that does not."""
+        """Return the settings that need the length of the run, each with a value that does not."""
         if self.kind == "scheduled":
             return {"kind": "bernoulli"}
         rises = self.kind == "adversarial" and self.reversal_schedule == "rising"
@@ -100,28 +100,28 @@ class Masking:
 
     @property
     def divisor(self) -> float:
-        """The number by which the whole objective of the adversary is divided."""
+        """The number by which the adversary's objective is divided."""
         return SWITCH if self.penalty == "released" else 1.0
 
 
 class AttentionMasking(nn.Module):
     """Makes the masks of a pass over a batch, and the penalty of the adversary for them.
 
-    `adversarial` learns it; the other kinds are rules, see `RuleMasks`: `bernoulli` and `magnitude`
-    with one share, `scheduled` Bernoulli with a share for each part of the training; `none` masks
-    nothing.
+    `adversarial` learns the masks; the other kinds are rules, see `RuleMasks`: `bernoulli` and
+    `magnitude` with one share, `scheduled` Bernoulli with a share for each part of the training;
+    `none` masks nothing.
 
     Args:
-        settings: the kind, and all that belongs to it.
+        settings: of the masks.
     """
 
-    def __init__(self, settings: Masking) -> None:
+    def __init__(self, settings: MaskingSettings) -> None:
         super().__init__()
         self.settings = settings
         self.kind = settings.kind
 
     def build(self, attention: BiasedAttention, width: int, heads: int) -> None:
-        """Makes the adversary, if there is one, and the curve of masked shares.
+        """Make the adversary, if there is one, and the curve of masked shares.
 
         Args:
             attention: of the encoder.
@@ -146,18 +146,18 @@ class AttentionMasking(nn.Module):
 
     @property
     def masked_over_training(self) -> list[float]:
-        """The share of the units masked in each part of the training that is over."""
+        """The share of the masked units in each completed part of the training."""
         return [float(part / n) for part, n in self.curve.T if n > 0]
 
     def masks(
         self, real: Tensor, seeds: Tensor, *, progress: float = 1.0, draw: bool = True
     ) -> Masks | None:
-        """Returns the masks of one pass over a batch; None if this kind never masks.
+        """Return the masks of one pass over a batch; None if this kind never masks.
 
         Args:
             real: `[R, N]` bool, True at real tokens.
             seeds: `[R]` int64.
-            progress: share of the training that is over.
+            progress: completed share of the training.
             draw: False: without the adversary's noise.
         """
         if self.kind == "none":
@@ -171,52 +171,52 @@ class AttentionMasking(nn.Module):
         rule = "magnitude" if self.kind == "magnitude" else "bernoulli"
         share = self.settings.share
         if self.settings.schedule is not None:
-            share = interpolated(self.settings.schedule, progress)
+            share = interpolate(self.settings.schedule, progress)
         return RuleMasks(rule, share, real=real, seeds=seeds)
 
     def penalty(self, masks: Masks, units: Tensor | float = 1.0) -> Tensor:
-        """Returns tau * L_c, a scalar; the adversary, with reversed gradients, maximises it.
+        """Return tau * L_c, a scalar; the adversary, with reversed gradients, maximises it.
 
         `released`: tau^2 * the number of units that are kept, summed over layers, a mean over rows,
-        as the released code has it; divided by 10,000, because there the divergence reaches a unit
-        10,000 times as strongly as here (`SWITCH`), and by `units`, because there it is a sum over
-        a sample's units. So the adversary weighs both as it does there, with the same tau.
-
-        `mean`: tau * the share that is kept, a mean over rows and layers. `sum`: tau * the number,
-        as the paper prints it.
+        as in the released code, with its weight relative to the divergence. `mean`: tau * the share
+        that is kept, a mean over rows and layers. `sum`: tau * the number, as printed in the paper.
 
         Args:
             masks: of a pass.
-            units: of a sample, a mean: 1, or the number of its words if each has a divergence.
+            units: mean number of units of a sample: 1, or its words if each has a divergence.
         """
-        kept = torch.stack(masks.kept)
+        shares = torch.stack(masks.kept)  # [L, B]
         if self.settings.penalty == "mean":
-            return self.settings.tau * kept.mean()
-        number = (kept * masks.pairs).sum(dim=0).mean()
+            return self.settings.tau * shares.mean()
+        number = (shares * masks.pairs).sum(dim=0).mean()
         if self.settings.penalty == "sum":
             return self.settings.tau * number
+        # In the released code the gradient of the divergence at a unit is 10,000 times as large as
+        # here, and the divergence is a sum over the units of a sample.
         return self.settings.tau**2 * number / (SWITCH * units)
 
     @torch.no_grad()
     def note(self, share: Tensor, progress: float) -> None:
-        """Adds a step to the curve of masked shares.
+        """Add a step to the curve of masked shares.
 
         Args:
             share: of the units, in all layers.
-            progress: share of the training that was over.
+            progress: completed share of the training.
         """
+        # Progress 1 belongs to the last part.
         part = min(int(progress * POINTS), POINTS - 1)
         self.curve[0, part] += share
         self.curve[1, part] += 1
 
 
-def interpolated(points: Sequence[float], progress: float) -> float:
-    """The value at a share of the way between the first and the last of points at equal distances.
+def interpolate(points: Sequence[float], progress: float) -> float:
+    """Interpolate linearly between points at equal distances from 0 to 1.
 
     Args:
         points: at least two.
         progress: from 0 to 1.
     """
-    place = min(max(progress, 0.0), 1.0) * (len(points) - 1)
-    left = min(bisect_right(range(len(points)), place) - 1, len(points) - 2)
-    return points[left] + (place - left) * (points[left + 1] - points[left])
+    position = min(max(progress, 0.0), 1.0) * (len(points) - 1)
+    # At progress 1, `bisect_right` is past the last interval.
+    i = min(bisect_right(range(len(points)), position) - 1, len(points) - 2)
+    return points[i] + (position - i) * (points[i + 1] - points[i])

@@ -19,14 +19,14 @@ class AveragedWeights(nn.Module):
         super().__init__()
         self.names = [name for name, p in classifier.named_parameters() if p.requires_grad]
         weights = dict(classifier.named_parameters())
-        # Parameters, though never trained: DDP would send buffers around in every step.
+        # Parameters, though never trained: DDP would synchronise buffers in every step.
         self.weights = nn.ParameterList(
             nn.Parameter(weights[name].detach().clone(), requires_grad=False) for name in self.names
         )
 
     @torch.no_grad()
     def update(self, classifier: TaskModule, decay: float) -> None:
-        """One step: decay * average + (1 - decay) * weights."""
+        """Replace the average by decay * average + (1 - decay) * weights."""
         weights = dict(classifier.named_parameters())
         old: list[Tensor] = list(self.weights)
         new: list[Tensor] = [weights[name] for name in self.names]
@@ -34,7 +34,7 @@ class AveragedWeights(nn.Module):
 
     @torch.no_grad()
     def logits(self, classifier: TaskModule, batch: Batch) -> Tensor:
-        """Returns logits `[B, C]` of the classifier with the averaged weights."""
+        """Return logits `[B, C]` of the classifier with the averaged weights."""
         weights = dict(zip(self.names, self.weights, strict=True))
         answer: Tensor = functional_call(classifier, weights, (batch,))
         return answer

@@ -20,9 +20,9 @@ FULL_PRECISION = ("32-true", "64-true")
 class CertifiedClassifier(WordLevel):
     """A classifier whose network may be Lipschitz by construction, trained for a large radius.
 
-    Its metrics `radius` and `radius_correct` (0 where the prediction is wrong) are those of the
-    training formula in the training precision; the certificate itself is `certify`'s. A network
-    that is no `LipschitzClassifier` has neither.
+    Its metrics `radius` and `radius_correct` (0 where the prediction is wrong) use the formula and
+    the precision of the training; certificates are computed by `certify`. Networks other than
+    `LipschitzClassifier` have neither.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class CertifiedClassifier(WordLevel):
         optimisation: Optimisation = Optimisation(warmup=0.1, decay="linear"),
         **base: Any,
     ) -> None:
-        """Keeps the settings.
+        """Keep the settings.
 
         Args:
             objective: the loss, and the reward of a large certified radius.
@@ -75,6 +75,7 @@ class CertifiedClassifier(WordLevel):
     def no_certificate(self) -> str | None:
         if not self.certified:
             return super().no_certificate
+        # A subclass with its own pass has logits that the theorem does not cover.
         own = type(self)
         if own.classify is not TaskModule.classify or own.forward is not TaskModule.forward:
             return f"{own.__name__} has a classify() or forward() that no theorem is about"
@@ -85,10 +86,11 @@ class CertifiedClassifier(WordLevel):
         return self.no_certificate is None and isinstance(self.network, LipschitzClassifier)
 
     def predict_logits(self, batch: Batch) -> Tensor:
-        """Logits of the float64 pass, which certificates are valid for."""
+        """Return logits of the float64 pass, for which certificates are valid."""
         network = self.network
         if not self.predicts_in_float64 or not isinstance(network, LipschitzClassifier):
             return super().predict_logits(batch)
+        # Embeddings have the precision of the model; the network is computed in float64.
         x = self.embed(batch).to(torch.float64)
         logits: Tensor = in_float64(network)(x, batch.mask)
         return logits
@@ -116,12 +118,12 @@ class CertifiedClassifier(WordLevel):
         if not isinstance(self.network, LipschitzClassifier):
             return {}
         gamma = self.objective.current_gamma(self.progress())
-        shown = {"train/gamma": torch.tensor(gamma, device=self.device)}
+        metrics = {"train/gamma": torch.tensor(gamma, device=self.device)}
         scales = self.network.encoder.temperatures(batch.lengths)
         for layer, (alpha_1, alpha_2) in enumerate(scales, start=1):
-            shown[f"alpha_1/layer_{layer}"] = alpha_1
-            shown[f"alpha_2/layer_{layer}"] = alpha_2
-        return shown
+            metrics[f"alpha_1/layer_{layer}"] = alpha_1
+            metrics[f"alpha_2/layer_{layer}"] = alpha_2
+        return metrics
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         head = self.head_weight()

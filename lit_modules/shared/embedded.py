@@ -19,7 +19,7 @@ class EmbeddedClassifier(CertifiedClassifier):
     def __init__(
         self, *, heads: int = 8, width: int = 256, embedding_norm: float = 2.0, **base: Any
     ) -> None:
-        """Keeps the settings.
+        """Keep the settings.
 
         Args:
             heads: number of attention heads of a layer.
@@ -44,11 +44,11 @@ class EmbeddedClassifier(CertifiedClassifier):
 
     @property
     def no_relaxation(self) -> str | None:
-        """The setting without which words could be certified by relaxation; None if they can be."""
+        """The setting that prevents certificates by relaxation; None if they are available."""
         return "pairs of texts (single texts have one)" if self.pairs else None
 
     def text_certifier(self, threat: Threat) -> TextCertifier:
-        # Before a copy is made of what has no certificate.
+        # Checked before the model is copied.
         if threat.name in self.threats and (reason := self.no_relaxation) is not None:
             without = f"{reason}, without a certificate for {threat.name}"
             raise ValueError(self.no_certifier(threat, without))
@@ -56,8 +56,8 @@ class EmbeddedClassifier(CertifiedClassifier):
 
     def own_certifier(self, threat: Threat) -> TextCertifier:
         embedding, tokenizer = self.embedding, self.tokenizer
-        assert embedding is not None  # configure_model made it
-        assert isinstance(tokenizer, WordTokenizer)  # one of word embeddings has no other
+        assert embedding is not None  # set by `configure_model`
+        assert isinstance(tokenizer, WordTokenizer)  # set by `build_tokenizer`
         model = RelaxedModel(
             ReplacedWords(self.network), lambda ids: embedding(ids.to(self.device)), tokenizer
         )

@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoder:
+class EncoderSettings:
     """The encoder of `transformers` that a method trains: pretrained, or with random weights.
 
     Attributes:
         pretrained: folder or hub name of a pretrained encoder, such as runs/NAME/backbone, which
             pre-training writes; null begins with random weights.
-        architecture: architecture of an encoder with random weights, in place of pretrained:
+        architecture: architecture of an encoder with random weights, instead of pretrained:
             model_type (bert, roberta, albert, distilbert, deberta, ...) and settings of its
             configuration.
         tokenizer: folder or hub name of a tokenizer to use with random weights.
@@ -44,26 +44,26 @@ class Encoder:
     vocab_size: int = 8192
 
     def __post_init__(self) -> None:
-        """Checks the ranges."""
+        """Check the ranges."""
         check_range({"backbone.vocab_size": self.vocab_size}, least=1)
 
 
 class EncoderSource:
     """Makes the encoder of a method: from a checkpoint, a folder or the hub, or at random.
 
-    A method has one of these. It asks for a tokenizer, then for the encoder, and calls `save` and
-    `restore` for each checkpoint. After `restore` only the architecture in the checkpoint counts:
-    no folder is read and no model is fetched.
+    A method builds its tokenizer, then the encoder, and calls `save` and `restore` for each
+    checkpoint. After `restore`, only the architecture in the checkpoint is used: no folder is read
+    and no model is fetched.
 
     Args:
-        settings: settings that say which encoder.
+        settings: of the encoder.
 
     Raises:
-        ValueError: both an encoder and an architecture, or neither; or a tokenizer beside an
-            encoder, which has its own.
+        ValueError: both an encoder and an architecture, or neither; or a tokenizer in addition to a
+            pretrained encoder, which has its own.
     """
 
-    def __init__(self, settings: Encoder) -> None:
+    def __init__(self, settings: EncoderSettings) -> None:
         pretrained, architecture = settings.pretrained, settings.architecture
         tokenizer = settings.tokenizer
         if (pretrained is None) == (architecture is None) or (pretrained and tokenizer):
@@ -80,12 +80,12 @@ class EncoderSource:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         ready = "a backbone" if self.backbone else "a tokenizer" if self.tokenizer else None
         return {"backbone.vocab_size": ready} if ready else {}
 
     def build_tokenizer(self, texts: Iterable[Text], *, max_length: int) -> Tokenizer:
-        """Returns the tokenizer: pretrained, named in the settings, or learnt from the texts.
+        """Return the tokenizer: pretrained, named in the settings, or learnt from the texts.
 
         Args:
             texts: of the corpus; not read if there is a tokenizer already.
@@ -101,10 +101,10 @@ class EncoderSource:
         return train_word_piece(texts, self.vocab_size, max_length=max_length)
 
     def encoder(self, tokenizer: Tokenizer) -> "PreTrainedModel":
-        """The encoder alone. It has a pooler only if that is pretrained, see `pretrained`.
+        """Return the encoder, with its pooler only if that is pretrained, see `pretrained`.
 
         Args:
-            tokenizer: whose ids and positions it must have.
+            tokenizer: the encoder must have its ids and positions.
 
         Raises:
             ValueError: it cannot be loaded or built, or does not fit the tokenizer.
@@ -120,7 +120,7 @@ class EncoderSource:
         return self.restored is None and self.backbone is not None
 
     def masked_lm(self, tokenizer: Tokenizer) -> "PreTrainedModel":
-        """The encoder under a head that proposes words; see `encoder`."""
+        """Return the encoder with a head that predicts words; see `encoder`."""
         return self._make(tokenizer, build_masked_lm, _load_masked_lm)
 
     def _make(
@@ -132,10 +132,11 @@ class EncoderSource:
         if self.restored is not None:
             model = build(self.restored)
         elif self.backbone is not None:
-            # Loaded in evaluation mode, in which a fit would leave it: without dropout.
+            # It is loaded in evaluation mode, which a fit would not change: no dropout.
             model = load(self.backbone).train()
         else:
             check_settings(self.architecture)
+            # The settings may ask for a larger vocabulary than the tokenizer's.
             of_tokenizer = {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id}
             model = build({**of_tokenizer, **self.architecture})
         encoder = cast("PreTrainedModel", model.base_model)
@@ -143,7 +144,7 @@ class EncoderSource:
         return model
 
     def save(self, checkpoint: dict[str, Any], architecture: dict[str, Any]) -> None:
-        """Stores in a checkpoint what `restore` reads.
+        """Store the architecture in a checkpoint, for `restore`.
 
         Args:
             checkpoint: after `TextModule.on_save_checkpoint`, which stores the tokenizer.
@@ -152,8 +153,8 @@ class EncoderSource:
         checkpoint[CHECKPOINT_KEY]["backbone"] = architecture
 
     def restore(self, checkpoint: dict[str, Any]) -> None:
-        """Reads the architecture from a checkpoint; raises ValueError if it has none."""
-        # By its architecture alone: a checkpoint must not have a folder read, or a model fetched.
+        """Read the architecture from a checkpoint; raises ValueError if it has none."""
+        # A checkpoint must not be able to make the program read a folder or fetch a model.
         self.restored = checkpoint_content(checkpoint).get("backbone")
         if self.restored is None:
             msg = "got a checkpoint without the architecture of its encoder, expected one"

@@ -1,4 +1,4 @@
-"""Training of an encoder on running text, for methods that classify to begin with."""
+"""Training of an encoder on running text, from which classifiers begin."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +11,7 @@ from torch import Tensor
 from layers.architectures import architecture_of
 from layers.pretrained_encoders import save_model
 from layers.weight_names import unitary_weights
-from lit_modules.shared.encoder_source import Encoder, EncoderSource
+from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.settings import within
 from lit_modules.shared.text_module import TextModule
 from lit_modules.shared.unitary_projection import Unitary
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class EncoderTraining(TextModule):
-    """Trains an encoder of `transformers` under a head that guesses words.
+    """Trains an encoder of `transformers` with a head that guesses words.
 
-    At the end of a fit, the command line writes it with its tokenizer as a folder that
-    `transformers` and every method here load: runs/NAME/backbone.
+    At the end of a fit, the command line writes encoder and tokenizer to runs/NAME/backbone, which
+    `transformers` and every method here can load.
     """
 
     model: "PreTrainedModel"
@@ -34,15 +34,15 @@ class EncoderTraining(TextModule):
     def __init__(
         self,
         *,
-        backbone: Encoder = Encoder(),
+        backbone: EncoderSettings = EncoderSettings(),
         unitary: Unitary = Unitary(method="none"),
         **base: Any,
     ) -> None:
-        """Keeps the settings; layers are built once the vocabulary is known.
+        """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
-            backbone: encoder to go on with, or to begin.
-            unitary: weights that are kept unitary, and how.
+            backbone: encoder to continue, or to begin.
+            unitary: weights that are kept unitary, and the method.
             base: settings of `TextModule`.
         """
         super().__init__(**base)
@@ -65,20 +65,20 @@ class EncoderTraining(TextModule):
             raise ValueError(msg)
         super().attach_tokenizer(tokenizer)
         self.pieces = tokenizer
-        self.register_buffer(
-            "_special", torch.tensor(sorted(tokenizer.special_ids)), persistent=False
-        )
+        special = torch.tensor(sorted(tokenizer.special_ids))
+        # Not in checkpoints, which have the tokenizer.
+        self.register_buffer("_special", special, persistent=False)
 
     def configure_model(self) -> None:
         if hasattr(self, "model"):
             return
         self.model = self.source.masked_lm(self.require_tokenizer())
         if self.projection is not None:
-            # A wrong pattern is found now, before there is a run with it among its settings.
+            # A wrong pattern is an error now, before the run stores its settings.
             unitary_weights(self, self.unitary.weights)
 
     def configure_callbacks(self) -> list[pl.Callback]:
-        """Returns the projection: it is part of the method, not a callback to add."""
+        """Return the projection, which is part of the method."""
         return [] if self.projection is None else [self.projection]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

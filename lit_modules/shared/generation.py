@@ -1,4 +1,4 @@
-"""Text that a language model over characters writes."""
+"""Generates text with a language model over characters."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,9 +18,9 @@ class Generation:
     Attributes:
         prompt: beginning of each text.
         number: number of texts.
-        length: largest number of characters behind the prompt.
+        length: largest number of characters after the prompt.
         temperature: divides the logits; 0 takes the most probable character.
-        seed: of the random numbers; text i of a seed is the same however many texts there are.
+        seed: of the random numbers; text i of a seed does not depend on the number of texts.
     """
 
     prompt: str = ""
@@ -30,14 +30,14 @@ class Generation:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         names = ("number", "length")
         check_range({f"generation.{name}": getattr(self, name) for name in names}, least=1)
         check_range({"generation.temperature": self.temperature}, least=0)
         check_range({"generation.seed": self.seed}, least=0)
 
 
-class Written(NamedTuple):
+class GeneratedText(NamedTuple):
     """One generated text.
 
     Attributes:
@@ -57,24 +57,21 @@ def write(
     settings: Generation,
     *,
     cache: bool = True,
-) -> list[Written]:
+) -> list[GeneratedText]:
     """Continue the prompt, once for each number.
-
-    A character is drawn by inverting the distribution function at a number that depends on seed,
-    text and place alone.
 
     Args:
         network: in evaluation mode.
         tokenizer: of the network.
         numbers: which of the texts 0, 1, ... to write, at least one.
         settings: see `Generation`.
-        cache: keep keys and values of the tokens before; without, each character reads all of them
+        cache: store keys and values of previous tokens; without, each character reads all of them
             again. The texts are the same.
 
     Raises:
         ValueError: a prompt of unknown characters, or too long a text.
     """
-    prompt = [tokenizer.end_id, *tokenizer.known(settings.prompt)]
+    prompt = [tokenizer.end_id, *tokenizer.find_ids(settings.prompt)]
     if len(prompt) + settings.length > tokenizer.max_length - 1:
         msg = (
             f"got a prompt of {len(prompt) - 1} characters and generation.length="
@@ -87,34 +84,38 @@ def write(
     barred = torch.tensor([tokenizer.pad_id, tokenizer.unk_id], device=device)
     ended = torch.zeros(len(numbers), dtype=torch.bool, device=device)
     memory: Memory | None = None
-    for place in range(settings.length):
+    for position in range(settings.length):
         logits, memory = network.extend(ids if memory is None else ids[:, -1:], memory)
+        # A finished text repeats its end; `decode` leaves it out.
         memory = memory if cache else None
-        drawn = _drawn(logits[:, -1].index_fill(1, barred, -torch.inf), numbers, place, settings)
+        drawn = _draw(logits[:, -1].index_fill(1, barred, -torch.inf), numbers, position, settings)
         ids = torch.cat([ids, torch.where(ended, tokenizer.end_id, drawn).unsqueeze(1)], dim=1)
         ended |= drawn == tokenizer.end_id
         if bool(ended.all()):
             break
     return [
-        Written(tokenizer.decode(row), bool(end))
+        GeneratedText(tokenizer.decode(row), bool(end))
         for row, end in zip(ids.tolist(), ended.tolist(), strict=True)
     ]
 
 
-def _drawn(logits: Tensor, numbers: list[int], place: int, settings: Generation) -> Tensor:
-    """`[B]`: the id that each text goes on with."""
+def _draw(logits: Tensor, numbers: list[int], position: int, settings: Generation) -> Tensor:
+    """`[B]`: the next id of each text."""
     if settings.temperature == 0:
         return logits.argmax(dim=1)
+    # Inverts the distribution function at a number that depends only on seed, text and position.
     odds = torch.softmax(logits.double() / settings.temperature, dim=1).cumsum(dim=1)
-    hashes = hashed(np.array(numbers, dtype=np.uint64), settings.seed, place)
+    hashes = hashed(np.array(numbers, dtype=np.uint64), settings.seed, position)
     shares = torch.from_numpy((hashes >> np.uint64(11)).astype(np.float64) / 2**53).to(odds)
-    # The first id whose share of the sum reaches further.
+    # The first id whose cumulative probability is greater.
     return (odds <= shares.unsqueeze(1) * odds[:, -1:]).sum(dim=1)
 
 
-def records(numbers: list[int], texts: list[Written], settings: Generation) -> list[dict[str, Any]]:
-    """One JSON-able record for each text."""
+def to_records(
+    numbers: list[int], texts: list[GeneratedText], settings: Generation
+) -> list[dict[str, Any]]:
+    """Return one JSON-able record for each text."""
     return [
-        {"sample_id": number, "prompt": settings.prompt, "text": one.text, "ended": one.ended}
-        for number, one in zip(numbers, texts, strict=True)
+        {"sample_id": number, "prompt": settings.prompt, "text": text.text, "ended": text.ended}
+        for number, text in zip(numbers, texts, strict=True)
     ]

@@ -9,7 +9,7 @@ from layers.attention.masking.biased import BiasedAttention
 from layers.attention.masking.learnt_masks import Masks
 from layers.noise import row_seeds, sample_seeds
 from layers.shared_dropout import share_dropout
-from lit_modules.shared.attention_masking import AttentionMasking, Masking
+from lit_modules.shared.attention_masking import AttentionMasking, MaskingSettings
 from lit_modules.shared.settings import within
 from lit_modules.shared.text_module import TextModule
 from text import Batch, check_range
@@ -21,7 +21,7 @@ T = TypeVar("T")
 class MaskedAttention(TextModule):
     """Trains an encoder with masks of its attention and without.
 
-    Stands before the method that trains the encoder among the bases of a class.
+    In the bases of a class, it comes before the method that trains the encoder.
 
     Attributes:
         masking: masks of the attention, and the adversary that makes them.
@@ -33,23 +33,23 @@ class MaskedAttention(TextModule):
     def __init__(
         self,
         *,
-        masking: Masking = Masking(),
+        masking: MaskingSettings = MaskingSettings(),
         alpha: float = 1.0,
         symmetric: bool = False,
         adversary_lr_factor: float = 1.0,
         shared_dropout: bool = True,
         **base: Any,
     ) -> None:
-        """Keeps the settings.
+        """Keep the settings.
 
         Args:
             masking: masks of attention while training.
             alpha: weight of the divergence between the passes with and without masks.
-            symmetric: take KL(p || q) + KL(q || p) in place of KL(p || q), p without masks. The
-                squared difference of a regression is either.
+            symmetric: use KL(p || q) + KL(q || p) instead of KL(p || q), p without masks. No effect
+                for a regression, whose squared difference is symmetric.
             adversary_lr_factor: learning rate of the adversary, in units of the encoder's.
-            shared_dropout: drop the same in both passes, so that the divergence is what the masks
-                do; false: each pass draws anew, as in the released code.
+            shared_dropout: use the same dropout in both passes, so that they differ by the masks
+                only; false: independent dropout, as in the released code.
             base: settings of the method that trains the encoder.
         """
         super().__init__(**base)
@@ -74,7 +74,7 @@ class MaskedAttention(TextModule):
         """Let the attention of an encoder be masked, and make the adversary.
 
         Args:
-            network: whose dropout drops the same in both passes: the encoder and its head.
+            network: the encoder and its head, which share dropout between the two passes.
             encoder: of `transformers`.
 
         Raises:
@@ -92,12 +92,13 @@ class MaskedAttention(TextModule):
         adversary = {id(p) for p in learnt}
         own = [p for p in self.parameters() if p.requires_grad and id(p) not in adversary]
         groups: list[dict[str, Any]] = [{"params": own}, {"params": learnt}]
+        # Both are removed by `configure_optimizers`.
         groups[1] |= {"lr_factor": self.adversary_lr_factor}
         groups[1] |= {"divisor": self.masking.settings.divisor}
         return groups
 
     def twice(self, once: Callable[[], T], masks: Masks) -> tuple[T, T]:
-        """Returns the results of two passes: one without masks, one with them.
+        """Return the results of two passes: one without masks, one with them.
 
         Args:
             once: runs one pass.
@@ -108,6 +109,7 @@ class MaskedAttention(TextModule):
             clean = once()
             with self.attention.masked(masks):
                 return clean, once()
+        # The first pass records its dropout, the second one replays it.
         try:
             with tape.recording():
                 clean = once()
@@ -117,13 +119,12 @@ class MaskedAttention(TextModule):
             tape.clear()
 
     def masks(self, batch: Batch, *, draw: bool = True) -> Masks | None:
-        """Returns the masks of a pass over a batch; None if this kind never masks.
+        """Return the masks of a pass over a batch; None if this kind never masks.
 
         Args:
             batch: with or without labels.
             draw: False: without the adversary's noise.
         """
-        seed = run_seed()
-        seeds = sample_seeds(batch.sample_ids, seed=seed, epoch=self.current_epoch)
+        seeds = sample_seeds(batch.sample_ids, seed=run_seed(), epoch=self.current_epoch)
         seeds = row_seeds(seeds, batch.choices)
         return self.masking.masks(batch.mask, seeds, progress=self.progress(), draw=draw)

@@ -1,4 +1,4 @@
-"""Metrics that are means over all samples, whatever the batches and the number of processes."""
+"""Metrics that are means over all samples, independent of batches and number of processes."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,34 +11,31 @@ class SampleMeans(nn.Module):
     """Mean values of a split, by name; not stored in checkpoints.
 
     Args:
-        names: names of all means. Made here, not on first use: under DDP every process reduces
-            every mean, also without a batch.
+        names: names of all means; under DDP every process reduces every mean, also without a batch.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__()
-        # By default samples with a NaN would be left out of the mean, and hide in it.
+        # By default, torchmetrics would leave NaN values out of the mean and hide them.
         self.means = nn.ModuleDict({name: MeanMetric(nan_strategy="disable") for name in names})
 
     def update(self, values: Mapping[str, Tensor]) -> None:
-        """Add the values `[B]` of one batch, by name.
-
-        Without communication: a process with more batches would wait for ever.
-        """
+        """Add the values `[B]` of one batch, by name."""
+        # No communication: processes may have different numbers of batches.
         for name, value in values.items():
             self._mean(name).update(value)
 
     def take(self, names: Iterable[str]) -> dict[str, Tensor]:
-        """Returns the means over all processes, which all have to call it, and resets them."""
-        taken = {}
+        """Return the means over all processes, which all have to call it, and resets them."""
+        means = {}
         for name in names:
             mean = self._mean(name)
-            mean.update(torch.empty(0, device=mean.device))  # no batches are no error
-            taken[name] = mean.compute()
-            # A state made under inference mode could not be updated by a later run without it.
+            mean.update(torch.empty(0, device=mean.device))  # no warning for a mean without batches
+            means[name] = mean.compute()
+            # A state created in inference mode could not be updated outside of it later.
             with torch.inference_mode(False):
                 mean.reset()
-        return taken
+        return means
 
     def _mean(self, name: str) -> MeanMetric:
         mean = self.means[name]

@@ -16,7 +16,7 @@ class Optimisation:
 
     Attributes:
         optimizer: optimiser of all trainable parameters.
-        lr_scheduler: scheduler that is stepped once an epoch, in place of warmup and decay.
+        lr_scheduler: scheduler that is stepped once an epoch, instead of warmup and decay.
         warmup: share of all steps over which the learning rate rises from zero, or, above 1, their
             number.
         decay: shape of the decrease to zero after the warm-up.
@@ -28,7 +28,7 @@ class Optimisation:
     decay: Decay = "none"
 
     def __post_init__(self) -> None:
-        """Checks the settings, which torch would only do once the corpus has been read.
+        """Check the settings now; torch would check them only after the corpus has been read.
 
         Raises:
             ValueError: a setting that is out of its range, or that torch refuses.
@@ -49,12 +49,12 @@ class Optimisation:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         return dict.fromkeys(("warmup", "decay"), "lr_scheduler") if self.lr_scheduler else {}
 
     @property
     def lasting(self) -> dict[str, str]:
-        """Returns the settings that need the length of the run, each with a value that does not."""
+        """Return the settings that need the length of the run, each with a value that does not."""
         if self.lr_scheduler is not None:
             return {}
         share = {"warmup": "0"} if 0 < self.warmup <= 1 else {}
@@ -67,7 +67,7 @@ class OptimisationChanges:
 
     Attributes:
         optimizer: optimiser of all trainable parameters.
-        lr_scheduler: scheduler that is stepped once an epoch, in place of warmup and decay.
+        lr_scheduler: scheduler that is stepped once an epoch, instead of warmup and decay.
         warmup: share of all steps, or their number.
         decay: shape of the decrease to zero.
     """
@@ -78,21 +78,17 @@ class OptimisationChanges:
     decay: Decay | None = None
 
     def __post_init__(self) -> None:
-        """Checks the settings; see `Optimisation`."""
+        """Check the settings; see `Optimisation`."""
         self.applied(Optimisation())
 
     def applied(self, settings: Optimisation) -> Optimisation:
-        """Returns the settings of a classifier with these changes."""
+        """Return the settings of a classifier with these changes."""
         changes = {name: value for name, value in vars(self).items() if value is not None}
         return replace(settings, **changes)
 
 
 def undo_division(group: dict[str, Any], divisor: float) -> None:
-    """Lets a group of an optimiser take the steps of its objective before that was divided.
-
-    Adam's step is that of the undivided objective, but for eps, which is a number of the size of a
-    gradient: a gradient of 1e-7 with eps = 1e-8 moves a weight by 0.91 of the learning rate. Decay
-    that is added to the gradient is of its size as well.
+    """Change a group of an optimiser so that dividing its objective does not change its steps.
 
     Args:
         group: of an optimiser, before its first step.
@@ -100,9 +96,12 @@ def undo_division(group: dict[str, Any], divisor: float) -> None:
     """
     if divisor == 1:
         return
+    # Adam's step does not depend on the scale of the gradient, except for eps: a gradient of 1e-7
+    # with eps = 1e-8 moves a weight by 0.91 of the learning rate.
     if isinstance(group.get("eps"), float):
         group["eps"] /= divisor
     elif "dampening" in group:
         group["lr"] *= divisor  # SGD, whose step has the size of the gradient
+    # Decay that is added to the gradient must be divided like it.
     if not group.get("decoupled_weight_decay", False):
         group["weight_decay"] = group.get("weight_decay", 0.0) / divisor

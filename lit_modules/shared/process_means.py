@@ -1,4 +1,4 @@
-"""Means over the samples of all processes, where each process sees the mean over its own."""
+"""Means over the samples of all processes, from the mean of each process."""
 
 from collections.abc import Mapping
 
@@ -8,22 +8,20 @@ from torch import Tensor
 
 
 def batch_weight(trainer: pl.Trainer, batch_idx: int) -> float:
-    """Returns the weight of this process's batch mean in the mean over all processes.
-
-    DDP averages gradients over processes; where these have unequal shares of a batch, the average
-    is that of the samples only if each loss is weighted. The batch sampler knows the shares, so
-    that no communication is needed.
+    """Return the weight of this process's batch mean in the mean over all processes.
 
     Args:
         trainer: the trainer.
-        batch_idx: which batch of the epoch.
+        batch_idx: number of the batch in the epoch.
 
     Returns:
-        1 where all have as many samples, or for loaders with samplers of another kind; 0 for a
-        stand-in, which a process gets when there is no sample left for it.
+        1 for equal shares, and for other samplers; 0 for a process without samples in this batch,
+        which repeats one of another process.
     """
     if trainer.world_size == 1:
         return 1.0
+    # DDP averages gradients over processes. With unequal shares of a batch, this is the mean over
+    # the samples only if each loss is weighted. The sampler has the shares, without communication.
     loader = _loader(trainer)
     weight = getattr(getattr(loader, "sampler", None), "weight", None)
     return float(weight(batch_idx)) if callable(weight) else 1.0
@@ -38,7 +36,7 @@ def _loader(trainer: pl.Trainer) -> object:
 def global_means(
     trainer: pl.Trainer, means: Mapping[str, Tensor], weight: float
 ) -> dict[str, Tensor]:
-    """Returns means over the samples of all processes, which all have to call it (it waits).
+    """Return means over the samples of all processes, which all have to call it (it waits).
 
     Args:
         trainer: the trainer.
@@ -47,14 +45,14 @@ def global_means(
     """
     if trainer.world_size == 1:
         return dict(means)
-    # One message for all of them.
+    # One message for all values; the sampler's weights average to 1 over the processes.
     values = torch.stack([value.detach() for value in means.values()]) * weight
     reduced = trainer.strategy.reduce(values, reduce_op="mean")
     return dict(zip(means, torch.as_tensor(reduced).unbind(), strict=True))
 
 
 def process_sums(trainer: pl.Trainer, sums: Tensor) -> Tensor:
-    """Returns the sums over all processes, which all have to call it (it waits).
+    """Return the sums over all processes, which all have to call it (it waits).
 
     Args:
         trainer: the trainer.

@@ -25,10 +25,10 @@ class RadiusObjective:
     `hinge`: max(0, target_radius - signed radius), ours: nothing to gain beyond the target.
 
     Attributes:
-        loss: loss of the classes, beside the reward.
+        loss: loss of the classes, without the reward.
         gamma: final weight of the reward.
         gamma_schedule: course of the weight of the reward: `linear` lets it rise from 0 over the
-            whole run.
+            full run.
         margin: margin that is rewarded. `paper`: difference of logits / sqrt(2), which a larger
             head inflates for free; `pairwise`: the signed radius itself.
         margin_cap: largest reward of a sample, in units of the margin; None for no limit.
@@ -52,7 +52,7 @@ class RadiusObjective:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         reward = ("gamma_schedule", "margin", "margin_cap")
         if self.loss == "hinge":
             return dict.fromkeys(("gamma", *reward), "objective.loss=hinge")
@@ -61,12 +61,12 @@ class RadiusObjective:
 
     @property
     def lasting(self) -> dict[str, str]:
-        """Returns the settings that need the length of the run, each with a value that does not."""
+        """Return the settings that need the length of the run, each with a value that does not."""
         rises = self.loss == "cross_entropy" and self.gamma > 0 and self.gamma_schedule == "linear"
         return {"gamma_schedule": "constant"} if rises else {}
 
     def current_gamma(self, progress: float) -> float:
-        """The reward's weight after a share `progress` (0 ... 1) of the run; 0 with a hinge."""
+        """Return the reward's weight after a share `progress` (0 ... 1) of the run."""
         if self.loss == "hinge":
             return 0.0
         return self.gamma * (min(1.0, progress) if self.gamma_schedule == "linear" else 1.0)
@@ -83,7 +83,7 @@ class RadiusObjective:
             logits: `[B, C]`.
             labels: `[B]`.
             head: `[C, d]` weight of the head, on features of Lipschitz constant 1.
-            progress: share of the run that is done.
+            progress: completed share of the run.
         """
         if self.loss == "hinge":
             radius = signed_margins(logits, labels, head)
@@ -97,6 +97,7 @@ class RadiusObjective:
         else:
             margin = signed_margins(logits, labels, head)
         reward = functional.relu(margin)
+        # A sample with an unlimited reward could outweigh errors on others.
         if self.margin_cap is not None:
             reward = reward.clamp_max(self.margin_cap)
         return loss - gamma * reward

@@ -1,4 +1,4 @@
-"""Builds a module anew from what a checkpoint of it would hold, without a file."""
+"""Builds a module again from the content that its checkpoint would have, without a file."""
 
 import copy
 import json
@@ -12,19 +12,19 @@ Module = TypeVar("Module", bound=TextModule)
 
 
 def rebuild(module: Module) -> Module:
-    """Returns a module of the same class, settings, tokenizer and weights, in evaluation mode.
+    """Return a module of the same class, settings, tokenizer and weights, in evaluation mode.
 
     Args:
         module: with its layers.
 
     Raises:
-        ValueError: its settings give no such module.
+        ValueError: its settings do not lead to such a module.
     """
     try:
         return _rebuilt(module)
     except ValueError:
         raise
-    # Attributes that make no sense lead constructors to exceptions of any kind.
+    # Invalid attributes lead constructors to exceptions of any kind.
     except Exception as error:
         reason = " ".join(str(error).split())
         msg = (
@@ -38,12 +38,12 @@ def _rebuilt(module: Module) -> Module:
     checkpoint = {"state_dict": module.state_dict(), "hyper_parameters": module.own_settings()}
     module.on_save_checkpoint(checkpoint)
     content = copy.deepcopy(checkpoint[CHECKPOINT_KEY])
-    # A word of a class of its own, that only looks like a str, becomes one.
+    # JSON turns words of subclasses of str into plain strings.
     content["tokenizer"] = json.loads(json.dumps(content["tokenizer"]))
     checkpoint[CHECKPOINT_KEY] = content
-    with torch.random.fork_rng(devices=[]):  # layers draw weights that nobody reads
-        made = type(module).from_settings(copy.deepcopy(checkpoint["hyper_parameters"]))
-        made.restore_text(checkpoint)
-        made.configure_model()
-    made.load_state_dict(checkpoint["state_dict"])
-    return made.to(module.device).eval()
+    with torch.random.fork_rng(devices=[]):  # layers draw weights, which are then overwritten
+        copied = type(module).from_settings(copy.deepcopy(checkpoint["hyper_parameters"]))
+        copied.restore_text(checkpoint)
+        copied.configure_model()
+    copied.load_state_dict(checkpoint["state_dict"])
+    return copied.to(module.device).eval()

@@ -8,15 +8,12 @@ Decay = Literal["none", "linear", "cosine", "inverse_sqrt"]
 
 
 def learning_rate_factor(total: int, *, warmup: float, decay: Decay) -> Callable[[int], float]:
-    """The factor of the learning rate as a function of the optimiser steps done; for `LambdaLR`.
-
-    A function and not an object: a scheduler's state would keep an object's settings, and a run
-    that is made longer would go on with the old length.
+    """Return the factor of the learning rate as a function of completed steps, for `LambdaLR`.
 
     Args:
-        total: optimiser steps of the whole run; 0 for a run without end, whose factor stays at 1.
+        total: optimiser steps of the full run; 0 for a run without end, whose factor stays at 1.
         warmup: steps over which the factor rises from almost 0 to 1: their share of all, 0 ... 1,
-            or, above 1, their number. A run of fewer steps ends on the way up.
+            or, above 1, their number. A run of fewer steps ends during the warm-up.
         decay: shape of the decrease to 0 over the rest. inverse_sqrt: of Vaswani et al., 2017, with
             w steps of warm-up min(t / w, sqrt(w / t)) at step t = 1, 2, ..., without an end.
 
@@ -32,6 +29,8 @@ def learning_rate_factor(total: int, *, warmup: float, decay: Decay) -> Callable
 
     rise = warmup if warmup > 1 else warmup * total
 
+    # A function, not an object: a scheduler's state would store an object's settings, and a run
+    # that is extended would keep its old length.
     def factor(step: int) -> float:
         if decay == "inverse_sqrt":
             peak = max(rise, 1.0)
@@ -42,9 +41,9 @@ def learning_rate_factor(total: int, *, warmup: float, decay: Decay) -> Callable
         done = min(1.0, step / total)
         if done < share:
             return (step + 1) / (rise + 1)
-        left = (1 - done) / (1 - share) if share < 1 else 1.0
+        remaining = (1 - done) / (1 - share) if share < 1 else 1.0
         if decay == "linear":
-            return left
-        return 0.5 * (1 - math.cos(math.pi * left)) if decay == "cosine" else 1.0
+            return remaining
+        return 0.5 * (1 - math.cos(math.pi * remaining)) if decay == "cosine" else 1.0
 
     return factor

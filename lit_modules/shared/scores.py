@@ -1,4 +1,4 @@
-"""Metrics of a whole split that are no means over samples: F1, rank correlation, entity F1."""
+"""Metrics of a split other than means over samples: F1, rank correlation, entity F1."""
 
 import logging
 import warnings
@@ -16,10 +16,10 @@ log = logging.getLogger(__name__)
 
 
 class EntityF1(Metric):
-    """F1 of entities, which are right if both their ends and their type are (CoNLL 2003).
+    """F1 of entities, which are right if their type, begin and end are right (CoNLL 2003).
 
-    An entity begins with `B-TYPE`, or with an `I-TYPE` that goes on with none of its type, as the
-    task's own script counts (Tjong Kim Sang and De Meulder, 2003).
+    An entity begins with `B-TYPE`, or with an `I-TYPE` that does not continue one of its type, as
+    in the official script (Tjong Kim Sang and De Meulder, 2003).
 
     Args:
         tags: name of each tag: `O`, `B-TYPE`, `I-TYPE`.
@@ -29,13 +29,13 @@ class EntityF1(Metric):
     higher_is_better = True
 
     right: Tensor
-    found: Tensor
-    there: Tensor
+    predicted: Tensor
+    labelled: Tensor
 
     def __init__(self, tags: Sequence[str]) -> None:
         super().__init__()
         self.tags = list(tags)
-        for name in ("right", "found", "there"):
+        for name in ("right", "predicted", "labelled"):
             self.add_state(name, torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
     def update(self, predictions: Tensor, labels: Tensor) -> None:
@@ -43,34 +43,34 @@ class EntityF1(Metric):
 
         Args:
             predictions: `[B, N]` tags.
-            labels: `[B, N]` tags, `IGNORED` where there is none.
+            labels: `[B, N]` tags, `IGNORED` for tokens without a tag.
         """
-        for predicted, label in zip(predictions.tolist(), labels.tolist(), strict=True):
-            words = [(p, t) for p, t in zip(predicted, label, strict=True) if t != IGNORED]
-            found = entities([self.tags[p] for p, _ in words])
-            there = entities([self.tags[t] for _, t in words])
-            self.right += len(found & there)
-            self.found += len(found)
-            self.there += len(there)
+        for prediction, label in zip(predictions.tolist(), labels.tolist(), strict=True):
+            words = [(p, t) for p, t in zip(prediction, label, strict=True) if t != IGNORED]
+            predicted = entities([self.tags[p] for p, _ in words])
+            labelled = entities([self.tags[t] for _, t in words])
+            self.right += len(predicted & labelled)
+            self.predicted += len(predicted)
+            self.labelled += len(labelled)
 
     def compute(self) -> Tensor:
-        """2 right / (found + there); 0 where nothing is there and nothing was found."""
-        return 2 * self.right.float() / (self.found + self.there).clamp_min(1)
+        """Return 2 right / (predicted + labelled); 0 without entities."""
+        return 2 * self.right.float() / (self.predicted + self.labelled).clamp_min(1)
 
 
 def entities(tags: Iterable[str]) -> set[tuple[str, int, int]]:
-    """Returns type, first word and end (exclusive) of each entity of a sentence."""
-    found: set[tuple[str, int, int]] = set()
+    """Return type, first word and end (exclusive) of each entity of a sentence."""
+    result: set[tuple[str, int, int]] = set()
     kind, start, end = "", 0, -1
-    for end, tag in enumerate([*tags, "O"]):
+    for end, tag in enumerate([*tags, "O"]):  # a last O ends an open entity
         mark, _, of = tag.partition("-")
-        goes_on = mark == "I" and of == kind
-        if kind and not goes_on:
-            found.add((kind, start, end))
+        continues = mark == "I" and of == kind
+        if kind and not continues:
+            result.add((kind, start, end))
             kind = ""
-        if mark in ("B", "I") and not goes_on:
+        if mark in ("B", "I") and not continues:
             kind, start = of, end
-    return found
+    return result
 
 
 class ClassF1(BinaryF1Score):
@@ -94,17 +94,17 @@ class ClassF1(BinaryF1Score):
         super().update((predictions == self.index).long(), (labels == self.index).long())
 
 
-class Scores(nn.Module):
+class SplitScores(nn.Module):
     """The scores of a task, over all samples and processes; not stored in checkpoints.
 
     Args:
-        task: whose scores.
+        task: selects the scores.
         class_names: class names of the task.
-        positive: index of the class that `f1` is of, in a classification; if None, the second of
-            two classes, and of more classes none.
+        positive: index of the class of `f1`, in a classification; if None, the second of two
+            classes; with more classes, no `f1`.
 
     Attributes:
-        positive: the same, with the default filled in; None where `f1` is of no class.
+        positive: the class of `f1`, or None.
     """
 
     def __init__(
@@ -131,32 +131,31 @@ class Scores(nn.Module):
         self.scores = nn.ModuleDict(scores)
 
     def update(self, predictions: Tensor, labels: Tensor) -> None:
-        """Adds the samples of a batch, without communication between processes."""
+        """Add the samples of a batch, without communication between processes."""
+        # Correlations are differences of large sums.
         if predictions.is_floating_point():
             predictions, labels = predictions.double(), labels.double()
-        for score in self._metrics():
+        for score in self.scores.values():
+            assert isinstance(score, Metric)  # see `__init__`
             score.update(predictions, labels)
 
     def take(self) -> dict[str, Tensor]:
-        """Returns the scores over all processes, which all have to call it, and resets them."""
-        taken = {}
+        """Return the scores over all processes, which all have to call it, and resets them."""
+        values = {}
         for name, score in self.scores.items():
-            assert isinstance(score, Metric)  # __init__
+            assert isinstance(score, Metric)  # see `__init__`
             with warnings.catch_warnings():
-                # A process need not have had a batch of its own.
+                # A process may have had no batch.
                 warnings.filterwarnings("ignore", "The ``compute`` method of metric")
                 warnings.filterwarnings("ignore", "The variance of predictions or target")
-                taken[name] = score.compute().float()
-            if taken[name].isnan():
+                values[name] = score.compute().float()
+            if values[name].isnan():
                 log.warning(
                     "%s is not a number: got predictions or targets that are (nearly) all the "
                     "same, expected some that differ",
                     name,
                 )
-            # A state made under inference mode could not be updated by a later run without it.
+            # A state created in inference mode could not be updated outside of it later.
             with torch.inference_mode(False):
                 score.reset()
-        return taken
-
-    def _metrics(self) -> list[Metric]:
-        return [score for score in self.scores.values() if isinstance(score, Metric)]
+        return values

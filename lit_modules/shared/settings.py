@@ -1,4 +1,4 @@
-"""Settings as frozen dataclasses, and the plain values of them that checkpoints hold."""
+"""Converts settings, frozen dataclasses, to the plain values of checkpoints and back."""
 
 import inspect
 import types
@@ -10,45 +10,47 @@ from typing import Any
 from layers.attention.own_attention import no_imports
 
 CODE = ("optimizer", "lr_scheduler")
-"""Settings that are code and so are not stored in checkpoints."""
+"""Settings that are code, which checkpoints do not store."""
 
 
 def parameters(cls: type) -> dict[str, inspect.Parameter]:
-    """Returns the settings of a class by name, those that `**base` hands to its bases included."""
-    found: dict[str, inspect.Parameter] = {}
-    for one in cls.__mro__:
-        if (constructor := vars(one).get("__init__")) is None:
+    """Return the settings of a class by name, including those that `**base` passes to its bases."""
+    settings: dict[str, inspect.Parameter] = {}
+    for base in cls.__mro__:
+        if (constructor := vars(base).get("__init__")) is None:
             continue
         own = list(inspect.signature(constructor).parameters.values())[1:]
         for parameter in own:
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-                found.setdefault(parameter.name, parameter)
+                settings.setdefault(parameter.name, parameter)
+        # Without `**base`, no setting reaches the bases.
         if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in own):
             break
-    return found
+    return settings
 
 
 def names(cls: type) -> Iterator[str]:
-    """Yields the names of a class's settings; those of a group stand behind its name and a dot."""
+    """Yield the names of a class's settings; those of a group as `group.name`."""
     for name, annotation in _types(cls).items():
         yield name
-        yield from (f"{name}.{one}" for group in _dataclasses(annotation) for one in names(group))
+        for group in _dataclasses(annotation):
+            yield from (f"{name}.{inner}" for inner in names(group))
 
 
 def plain(value: Any) -> Any:
-    """Returns settings as scalars, lists and dictionaries, without those that are code."""
+    """Return settings as scalars, lists and dictionaries, without those that are code."""
     if is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items() if name not in CODE}
-    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: plain(part) for name, part in value.items() if name not in CODE}
+    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def rebuilt(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a class from what `plain` made of them, without importing anything.
+    """Return the arguments of a class from their `plain` values, without importing anything.
 
     Args:
-        cls: whose constructor, or whose fields, say which of them are dataclasses.
+        cls: annotations of its constructor or fields determine the dataclasses.
         settings: plain values.
 
     Raises:
@@ -59,34 +61,35 @@ def rebuilt(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {name: _typed(types_of.get(name), value) for name, value in settings.items()}
 
 
-def named(one: object, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the plain values from which an object can be built again."""
-    return {"name": type(one).__name__, "settings": dict(settings)}
+def named(instance: object, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain values from which an object can be built again."""
+    return {"name": type(instance).__name__, "settings": dict(settings)}
 
 
 def within(group: str, names: Mapping[str, str]) -> dict[str, str]:
-    """Returns the same with the group's name before the names of its settings."""
+    """Return a copy with the group's name before the names of its settings."""
     return {f"{group}.{name}": reason for name, reason in names.items()}
 
 
 def _typed(annotation: Any, value: Any) -> Any:
-    """Returns a value, or the dataclass that the annotation asks for in place of a mapping."""
+    """Return a value; a mapping as the dataclass of the annotation, if it has one."""
+    # A union has at most one dataclass; the other member is None.
     group = next(iter(_dataclasses(annotation)), None)
-    return (
-        value if group is None or not isinstance(value, Mapping) else group(**rebuilt(group, value))
-    )
+    if group is None or not isinstance(value, Mapping):
+        return value
+    return group(**rebuilt(group, value))
 
 
 def _types(cls: type) -> dict[str, Any]:
-    """Returns the types of a class's settings by name."""
+    """Return the types of a class's settings by name."""
     if is_dataclass(cls):
         return typing.get_type_hints(cls)
-    return {name: one.annotation for name, one in parameters(cls).items()}
+    return {name: parameter.annotation for name, parameter in parameters(cls).items()}
 
 
 def _dataclasses(annotation: Any) -> list[type]:
-    """Returns the dataclasses that an annotation allows."""
+    """Return the dataclasses that an annotation allows."""
     either = (
         typing.get_args(annotation) if isinstance(annotation, types.UnionType) else [annotation]
     )
-    return [one for one in either if isinstance(one, type) and is_dataclass(one)]
+    return [kind for kind in either if isinstance(kind, type) and is_dataclass(kind)]

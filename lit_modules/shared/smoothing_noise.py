@@ -1,4 +1,4 @@
-"""The noise of a smoothed classifier in training: each text becomes a random one around it."""
+"""The noise of a smoothed classifier in training: each text is replaced by a random one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +19,10 @@ class SmoothingNoise:
     """The random texts that a model is trained on: those of `certify --smooth`.
 
     Attributes:
-        noise: none: texts as they are; mask: RanMASK; delete: CERT-ED; substitute: SAFER.
+        noise: none: clean texts; mask: RanMASK; delete: CERT-ED; substitute: SAFER.
         rate: share of the words that are masked, or probability of a word to be deleted.
-        mask: word in the place of a masked one; if the training texts do not have it, a masked word
-            is an unknown one.
-        lists: JSON file with a list of words for each word, of noise=substitute.
+        mask: word that replaces masked words; an unknown word if the training texts do not have it.
+        lists: JSON file with a list of words for each word, for noise=substitute.
         hops: steps of a neighbourhood in the lists.
     """
 
@@ -34,13 +33,13 @@ class SmoothingNoise:
     hops: int = Smoothing.hops
 
     def __post_init__(self) -> None:
-        """Checks the settings.
+        """Check the settings.
 
         Raises:
-            ValueError: a setting out of its range, or lists too many or too few.
+            ValueError: a setting out of its range, or lists that are missing or not needed.
         """
         check_choice("smoothing.noise", self.noise, get_args(TrainedNoise))
-        Smoothing(rate=self.rate, hops=self.hops)  # which checks them
+        Smoothing(rate=self.rate, hops=self.hops)  # checks these two
         if (self.lists is not None) != (self.noise == "substitute"):
             msg = (
                 f"got smoothing.noise={self.noise} and lists={self.lists}, expected a file of "
@@ -50,7 +49,7 @@ class SmoothingNoise:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         names = {
             "none": ("rate", "mask", "hops"),
             "mask": ("hops",),
@@ -60,14 +59,14 @@ class SmoothingNoise:
         return dict.fromkeys(names, f"smoothing.noise={self.noise}")
 
     def texts(self, tokenizer: WordTokenizer) -> RandomTexts | None:
-        """Returns the distribution that is certified; None without noise.
+        """Return the distribution that is certified; None without noise.
 
         Args:
             tokenizer: splits texts into words.
 
         Raises:
-            ValueError: broken lists, lists for texts, words that no certificate is about, or a mask
-                that is no word.
+            ValueError: broken lists, lists for texts, words without a certificate, or a mask that
+                is not a word.
             OSError: the lists cannot be read.
         """
         if self.noise == "none":
@@ -87,38 +86,34 @@ class SmoothingNoise:
 def random_batch(
     batch: Batch, texts: RandomTexts, tokenizer: WordTokenizer, *, seed: int, epoch: int
 ) -> Batch:
-    """Draws a random text for each text of a batch.
+    """Draw a random text for each text of a batch.
 
-    The draw is a function of seed, epoch and sample: it needs no state in a checkpoint, and is the
-    same however samples are spread over batches and processes. Of a text that was cut, words behind
-    the cut are not seen; a word without an id of its own has no list.
+    Truncated words are not part of the text; an unknown word has no list.
 
     Args:
         batch: of single texts.
         texts: the distribution.
-        tokenizer: made the ids.
+        tokenizer: of the ids.
         seed: of the run.
         epoch: of the run.
     """
+    # A function of seed, epoch and sample: it needs no state in a checkpoint, and does not depend
+    # on batches and processes.
     drawn = [
-        _drawn(ids[:length], texts, tokenizer, Random(f"{seed} {epoch} {sample}"))
+        _draw(ids[:length], texts, tokenizer, Random(f"{seed} {epoch} {sample}"))
         for ids, length, sample in zip(
-            batch.input_ids.tolist(),
-            batch.lengths.tolist(),
-            batch.sample_ids.tolist(),
-            strict=True,
+            batch.input_ids.tolist(), batch.lengths.tolist(), batch.sample_ids.tolist(), strict=True
         )
     ]
-    made = collate(drawn, pad_id=tokenizer.pad_id)
-    made = made.to(batch.input_ids.device)
-    return replace(made, sample_ids=batch.sample_ids, labels=batch.labels)
+    noisy = collate(drawn, pad_id=tokenizer.pad_id).to(batch.input_ids.device)
+    return replace(noisy, sample_ids=batch.sample_ids, labels=batch.labels)
 
 
-def _drawn(
+def _draw(
     ids: Sequence[int], texts: RandomTexts, tokenizer: WordTokenizer, random: Random
 ) -> Encoding:
     vocabulary = tokenizer.vocabulary
-    words = [vocabulary.lookup_token(one) for one in ids]
-    # A text without a word is the unknown word, as the tokenizer has it.
-    found = vocabulary(texts.draw(words, random)) or [tokenizer.unk_id]
-    return Encoding(found, [0] * len(found))
+    words = [vocabulary.lookup_token(index) for index in ids]
+    # Like the tokenizer: a text without words becomes the unknown word.
+    drawn = vocabulary(texts.draw(words, random)) or [tokenizer.unk_id]
+    return Encoding(drawn, [0] * len(drawn))

@@ -14,14 +14,9 @@ from certify.threats import TextCertifier, Threat, ThreatName
 from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.process_means import batch_weight
 from lit_modules.shared.rebuilt import rebuild
-from lit_modules.shared.scores import Scores
+from lit_modules.shared.scores import SplitScores
 from lit_modules.shared.tasks import TASKS, Task
-from lit_modules.shared.text_module import (
-    CHECKPOINT_KEY,
-    METHODS,
-    TextModule,
-    checkpoint_content,
-)
+from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, TextModule, checkpoint_content
 from text import (
     Batch,
     Encoding,
@@ -37,17 +32,16 @@ from text import (
 )
 
 READ = ("tokenizer", "class_names", "pairs")
-"""Attributes that are read between a text and its logits, next to the layers."""
+"""Attributes, other than layers, that determine the logits of a text."""
 _FIGURES = ("val_means", "test_means", "val_scores", "test_scores")
 
 
 class TaskModule(TextModule):
     """A text classifier: `embed` a batch, `classify` the embedded tokens.
 
-    Perturbations and certificates live between the two. A module knows neither its vocabulary nor
-    its classes until `attach` is called with those of a corpus, or `restore_text` with those of a
-    checkpoint; `configure_model` then builds the layers. The checkpoint carries both, so it alone
-    is enough to predict.
+    Perturbations and certificates apply between the two. A module gets its vocabulary and classes
+    from a corpus (`attach`) or a checkpoint (`restore_text`); `configure_model` then builds the
+    layers. Predictions need the checkpoint only.
     """
 
     network: nn.Module
@@ -56,16 +50,12 @@ class TaskModule(TextModule):
     tasks: Sequence[TaskName] = ("classification",)
     """Tasks that the method can be trained for."""
     threats: Sequence[ThreatName] = ()
-    """Threats that `text_certifier` has certificates for, with some settings at least."""
-    metric_names: tuple[str, ...]
-    """Keys that `evaluate` returns and whose means are logged; set by `attach`."""
-    val_means: SampleMeans
-    test_means: SampleMeans
-    val_scores: Scores
-    test_scores: Scores
+    """Threats for which `text_certifier` has certificates, at least with some settings."""
+    val_scores: SplitScores
+    test_scores: SplitScores
 
     def __init__(self, **base: Any) -> None:
-        """Keeps the settings.
+        """Keep the settings.
 
         Args:
             base: settings of `TextModule`.
@@ -75,7 +65,7 @@ class TaskModule(TextModule):
         self.pairs = False
         self.task: Task = TASKS["classification"]
         self.test_attack: PGD | None = None
-        """Run by every test step if set; not a setting of the model."""
+        """An attack that every test step runs; not a setting of the model."""
 
     # Texts and classes
 
@@ -88,22 +78,23 @@ class TaskModule(TextModule):
         task: TaskName = "classification",
         synonyms: Sequence[Sequence[str]] = (),
     ) -> None:
-        """Sets the tokenizer, the task and its classes, once, before `configure_model`.
+        """Set the tokenizer, the task and its classes, once, before `configure_model`.
 
         Args:
             tokenizer: turns texts into ids.
-            class_names: name of each class, in label order, at least two; the tags of a tagging,
-                the choices of a multiple choice; none of a regression.
+            class_names: name of each class, in label order, at least two; in tagging the tags, in
+                multiple choice the choices; empty for a regression.
             pairs: whether inputs are pairs of texts.
-            task: the kind of answer, see `shared.tasks`.
-            synonyms: other names of the classes, in the same order: a model that knows them by
-                these keeps its own names.
+            task: kind of prediction, see `shared.tasks`.
+            synonyms: other names of the classes, in the same order; a model that has these keeps
+                its own names.
 
         Raises:
-            ValueError: fewer than two classes, a task that the method cannot do, or another
-                vocabulary, task or other classes than those attached before.
+            ValueError: fewer than two classes, an unsupported task, or another vocabulary, task or
+                other classes than before.
         """
         names = list(class_names)
+        # A model keeps its own names for the same classes.
         if self.class_names is not None and any(
             same_classes(self.class_names, other) for other in (names, *synonyms)
         ):
@@ -115,44 +106,44 @@ class TaskModule(TextModule):
             )
             raise ValueError(msg)
         TASKS[task].check(names)
-        known = None if self.class_names is None else (self.task.name, self.class_names, self.pairs)
-        if known is not None and known != (task, names, pairs):
+        own = None if self.class_names is None else (self.task.name, self.class_names, self.pairs)
+        if own is not None and own != (task, names, pairs):
             advice = "use a corpus of the same task"
-            if names and (task, len(names), pairs) == (known[0], len(known[1]), known[2]):
+            if names and (task, len(names), pairs) == (own[0], len(own[1]), own[2]):
                 advice += (
                     ", or name the classes of files of your own as the model does: --data.classes "
-                    f"'[{', '.join(known[1])}]'"
+                    f"'[{', '.join(own[1])}]'"
                 )
             msg = (
                 f"got a corpus with classes {names} (pairs: {pairs}) for {task}, expected the "
-                f"model's {known[1]} (pairs: {known[2]}) for {known[0]}: {advice}"
+                f"model's {own[1]} (pairs: {own[2]}) for {own[0]}: {advice}"
             )
             raise ValueError(msg)
         self.attach_tokenizer(tokenizer)
-        if known is None:
+        if own is None:
             self.class_names, self.pairs, self.task = names, pairs, TASKS[task]
-            own = ("objective",) if self.own_objective else ()
-            self.metric_names = (*self.task.means, *own, *self.extra_metrics)
+            objective = ("objective",) if self.own_objective else ()
+            self.metric_names = (*self.task.means, *objective, *self.extra_metrics)
             means = (*self.metric_names, "pgd_accuracy")
             self.val_means, self.test_means = SampleMeans(means), SampleMeans(means)
             self.set_positive(None)
 
     @property
     def positive(self) -> str | None:
-        """Name of the class that the metric `f1` is of; None where it is of no class."""
+        """Name of the class of the metric `f1`; None without this metric."""
         _, names = self.require_text()
         index = self.test_scores.positive
         return None if index is None else names[index]
 
     def set_positive(self, index: int | None) -> None:
-        """Sets the class that the metric `f1` is of.
+        """Set the class of the metric `f1`.
 
         Args:
             index: of the class; None for the second of two classes.
         """
         _, names = self.require_text()
-        self.val_scores = Scores(self.task.name, names, index)
-        self.test_scores = Scores(self.task.name, names, index)
+        self.val_scores = SplitScores(self.task.name, names, index)
+        self.test_scores = SplitScores(self.task.name, names, index)
 
     @property
     def headline(self) -> str:  # type: ignore[override] # is never set here
@@ -174,7 +165,7 @@ class TaskModule(TextModule):
         )
 
     def require_text(self) -> tuple[Tokenizer, list[str]]:
-        """The tokenizer and the class names; raises RuntimeError if there are none yet."""
+        """Return the tokenizer and the class names; raise RuntimeError before they are attached."""
         if self.tokenizer is None or self.class_names is None:
             msg = (
                 "got a model without vocabulary and classes, expected attach(tokenizer, "
@@ -194,30 +185,30 @@ class TaskModule(TextModule):
 
     @property
     def plain(self) -> "TaskModule":
-        """The classifier itself, without what trains it."""
+        """The classifier itself, without a module around it that trains it."""
         return self
 
     # The classifier contract
 
     def embed(self, batch: Batch) -> Tensor:
-        """`[R, N, d]`: the space in which perturbations and certificates live.
+        """`[R, N, d]`: the space of perturbations and certificates.
 
-        R is B, but for multiple choice, where each sample has a row for each choice.
+        R is B, except in multiple choice, where each sample has a row for each choice.
         """
-        # Part of the contract that only a method can fill in; the base class is never built.
+        # Not an abstract method: text methods without embeddings need not define it.
         msg = f"got {type(self).__name__} without embed(), expected every method to define it"
         raise NotImplementedError(msg)
 
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[R, N, d]` embedded tokens and mask `[R, N]` to logits.
 
-        They are `[B, C]`; of a regression `[B, 1]`, of a tagging `[B, N, C]`.
+        They are `[B, C]`; for a regression `[B, 1]`, for tagging `[B, N, C]`.
         """
         logits: Tensor = self.network(x, mask)
         return logits
 
     def predict_logits(self, batch: Batch) -> Tensor:
-        """Logits of the predictions that are given out: those of `forward` unless overridden."""
+        """Return logits for predictions: those of `forward` unless overridden."""
         logits: Tensor = self(batch)
         return logits
 
@@ -230,9 +221,9 @@ class TaskModule(TextModule):
         )
 
     def text_certifier(self, threat: Threat) -> TextCertifier:
-        """Returns what certifies raw texts of this model against a threat, see `certify.threats`.
+        """Return a certifier of raw texts against a threat, see `certify.threats`.
 
-        It certifies the model as it is now; a later change of the model is not noticed.
+        It certifies the present weights; later changes of the model have no effect on it.
 
         Args:
             threat: the sets of texts.
@@ -245,7 +236,7 @@ class TaskModule(TextModule):
         return self.exact_copy().own_certifier(threat)
 
     def own_certifier(self, threat: Threat) -> TextCertifier:
-        """Returns the certifier of a model that `exact_copy` made.
+        """Return the certifier of a model that `exact_copy` made.
 
         Args:
             threat: one of `threats`.
@@ -256,50 +247,47 @@ class TaskModule(TextModule):
         raise ValueError(self.no_certifier(threat))
 
     def exact_copy(self) -> "TaskModule":
-        """Returns a copy in evaluation mode that reads and classifies as its class does.
-
-        It is built anew from settings, the state of the tokenizer and weights, and compared with
-        this model, see `certify.raw_text`. So a certificate of the copy is one of this model.
+        """Return a copy in evaluation mode with exactly the code of its class.
 
         Raises:
-            ValueError: other code or other values than those of the model's class.
+            ValueError: the model has other code or other values than its class.
         """
+        # The copy is built from settings, tokenizer state and weights, and compared with this
+        # model, see `certify.raw_text`. So a certificate of the copy is one of this model.
         check_code(self, [*READ, *self._layers()])
-        made = rebuild(self)
+        copied = rebuild(self)
         with evaluating(self):
-            check_copy(self, made, [*READ, *made._layers()])
-        return made.requires_grad_(requires_grad=False)
+            check_copy(self, copied, [*READ, *copied._layers()])
+        return copied.requires_grad_(requires_grad=False)
 
     @property
     def predicts_in_float64(self) -> bool:
-        """True if predictions are those of a pass in float64, which its certificates are about."""
+        """True if predictions come from a pass in float64, to which its certificates apply."""
         return False
 
     def exact_answer(self) -> Callable[[list[str]], Tensor]:
-        """Returns a function from n texts to logits `[n, C]` of an exact copy, in float64.
-
-        Each text is classified alone: its logits do not depend on others, as those of a batch do.
-        """
-        made = self.exact_copy()
-        if not made.predicts_in_float64:
-            made = made.to(torch.float64)
+        """Return a function from n texts to logits `[n, C]` of an exact copy, in float64."""
+        copied = self.exact_copy()
+        if not copied.predicts_in_float64:
+            copied = copied.to(torch.float64)
 
         def answer(texts: list[str]) -> Tensor:
+            # Each text alone: in a batch, rounding would depend on the other texts.
             with cuts_unsaid():
-                return made.predict_texts(texts, batch_size=1).to(torch.float64)
+                return copied.predict_texts(texts, batch_size=1).to(torch.float64)
 
         return answer
 
     def _layers(self) -> list[str]:
-        """Names of the modules that compute logits, and not figures."""
+        """Return names of the modules that compute logits, without metrics."""
         return [name for name in self._modules if name not in _FIGURES]
 
     def no_certifier(self, threat: Threat, reason: str | None = None) -> str:
-        """Returns the message for a threat that this model has no certificate for.
+        """Return the message for a threat for which this model has no certificate.
 
         Args:
             threat: the threat.
-            reason: the reason, where other settings of the same method have one.
+            reason: the reason, if the same method has a certificate with other settings.
         """
         able = [
             name
@@ -312,15 +300,15 @@ class TaskModule(TextModule):
             f"{', '.join(sorted(able)) or 'none so far'}"
         )
 
-    def _encoded(self, texts: Texts) -> list[Encoding]:
-        """Encodes texts of a caller, and logs how many are cut."""
+    def _encode(self, texts: Texts) -> list[Encoding]:
+        """Encode texts of a caller, and log the number of truncated texts."""
         tokenizer, _ = self.require_text()
         encodings = tokenizer.encode(given_texts(texts, pairs=self.pairs))
         say_cut(encodings, tokenizer.max_length)
         return encodings
 
     def encode_texts(self, texts: Texts) -> Batch:
-        """One padded batch, on the model's device, of a raw text or a list of them.
+        """Return one padded batch, on the model's device, of a raw text or a list of them.
 
         Args:
             texts: see `predict_texts`.
@@ -329,17 +317,17 @@ class TaskModule(TextModule):
             ValueError: input of another type, or no texts.
         """
         tokenizer, _ = self.require_text()
-        encodings = self._encoded(texts)
+        encodings = self._encode(texts)
         return collate(encodings, pad_id=tokenizer.pad_id, pairs=self.pairs).to(self.device)
 
     @torch.no_grad()
     def predict_texts(self, texts: Texts, *, batch_size: int = 256) -> Tensor:
-        """Logits `[n, C]` of n raw texts, in evaluation mode.
+        """Return logits `[n, C]` of n raw texts, in evaluation mode.
 
         Args:
             texts: one text, or a list of texts; a text is a string, or, for a model of pairs, a
-                tuple of two strings. A warning says how many were longer than the model reads.
-            batch_size: texts per forward pass; texts of like length go together.
+                tuple of two strings. A warning has the number of truncated texts.
+            batch_size: texts per forward pass; texts of similar length are grouped.
 
         Raises:
             ValueError: input of another type, or a model for tagging or multiple choice.
@@ -351,7 +339,7 @@ class TaskModule(TextModule):
                 "`predict` answers to a corpus"
             )
             raise ValueError(msg)
-        encodings = self._encoded(texts)
+        encodings = self._encode(texts)
         if not encodings:
             return torch.empty(0, self.task.outputs(class_names), device=self.device)
         lengths = [len(encoding.input_ids) for encoding in encodings]
@@ -366,6 +354,7 @@ class TaskModule(TextModule):
                 parts.append(self.predict_logits(batch.to(self.device)))
         finally:
             self.train(training)
+        # Back from the order of lengths to the order of the texts.
         logits = torch.cat(parts)
         order = torch.tensor([i for rows in batches for i in rows], device=logits.device)
         return logits[order.argsort()]
@@ -373,15 +362,15 @@ class TaskModule(TextModule):
     # Steps
 
     def forward(self, batch: Batch) -> Tensor:
-        """Logits of a batch, see `classify`."""
+        """Return logits of a batch, see `classify`."""
         return self.classify(self.embed(batch), batch.mask)
 
     @property
     def own_objective(self) -> bool:
         """True if training minimises another objective than the task's loss.
 
-        `val/loss` and `test/loss` are the task's for every method: they can be compared. If this is
-        true, `val/objective` and `test/objective` have the training objective.
+        `val/loss` and `test/loss` are comparable: they are the task's loss for every method. With
+        True, `val/objective` and `test/objective` have the training objective.
         """
         return False
 
@@ -395,32 +384,30 @@ class TaskModule(TextModule):
         return self.task.losses(logits, labels)
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The training objective, a mean over the batch."""
+        """Return the training objective, a mean over the batch."""
         return self.task.mean(self.losses(logits, labels), labels)
 
     def step_weight(self, batch: Batch, batch_idx: int) -> float:
-        """Returns the weight of this process's batch mean in the mean over all processes.
-
-        See `batch_weight`. A mean over words is weighted by their number.
-        """
+        """Return the weight of this process's batch mean, see `batch_weight`."""
         weight = batch_weight(self.trainer, batch_idx)
         if not self.task.by_word or self.trainer.world_size == 1:
             return weight
+        # A mean over words is weighted by their number.
         units = float(weight > 0) * self.task.units(labels_of(batch)).sum()
-        # Reduced in its place: of a copy.
+        # `reduce` works in place: pass a copy.
         total = torch.as_tensor(self.trainer.strategy.reduce(units.clone(), reduce_op="sum"))
         return float(self.trainer.world_size * units / total.clamp_min(1))
 
     def training_values(self, batch: Batch) -> dict[str, Tensor]:
-        """Scalars that a method logs while training, by their whole names; none unless overridden.
+        """Return scalars that a method logs during training, by their full names.
 
-        Asked for only where they are written.
+        Called only at steps whose metrics are written.
         """
         del batch
         return {}
 
     def trained_on(self, batch: Batch) -> Batch:
-        """Returns what a training step sees of a batch: the batch itself unless overridden."""
+        """Return the batch that a training step uses: the same unless overridden."""
         return batch
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -428,15 +415,15 @@ class TaskModule(TextModule):
         logits, labels = self(batch), labels_of(batch)
         loss = self.loss(logits, labels)
         weight = self.step_weight(batch, batch_idx)
-        shown = {"train/loss": loss.detach()}
+        metrics = {"train/loss": loss.detach()}
         if self.logs_this_step():
-            shown |= self.answers(logits, labels)
-            shown |= self.training_values(batch)
-        self.log_step(shown, weight, size=len(batch))
+            metrics |= self.answers(logits, labels)
+            metrics |= self.training_values(batch)
+        self.log_step(metrics, weight, size=len(batch))
         return weight * loss
 
     def answers(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Returns the training metrics of the answers, by their logged names."""
+        """Return the training metrics of predictions, by their logged names."""
         logits = logits.detach()
         values = self.task.values(logits, labels) | self.extra_values(logits, labels)
         return {f"train/{name}": v.mean() for name, v in values.items() if name != "loss"}
@@ -454,24 +441,24 @@ class TaskModule(TextModule):
         return attacked
 
     def attack(self, attack: PGD, batch: Batch) -> dict[str, Tensor]:
-        """Runs the PGD attack on a batch.
+        """Run the PGD attack on a batch.
 
         Returns:
-            `[B]` each: `sample_ids`, `labels`, `prediction`, `pgd_prediction` (at the point that
-            the attack found) and `survived`: the prediction is right, and the attack finds no way
-            to change it.
+            `[B]` each: `sample_ids`, `labels`, `prediction`, `pgd_prediction` (at the perturbed
+            point) and `survived`: the prediction is right, and the attack did not change it.
         """
+        # The attack perturbs embeddings, not tokens.
         x, labels = self.embed(batch).detach(), labels_of(batch)
         prediction = self.classify(x, batch.mask).argmax(dim=1)
         with self.frozen():
-            found, flipped = attack(
+            perturbed, flipped = attack(
                 self.classify, x, batch.mask, labels, seeds=batch.sample_ids.tolist()
             )
         return {
             "sample_ids": batch.sample_ids,
             "labels": labels,
             "prediction": prediction,
-            "pgd_prediction": self.classify(found, batch.mask).argmax(dim=1),
+            "pgd_prediction": self.classify(perturbed, batch.mask).argmax(dim=1),
             "survived": (prediction == labels) & ~flipped,
         }
 
@@ -479,7 +466,7 @@ class TaskModule(TextModule):
         """`[B, N, d]` after each layer, the first layer first.
 
         Raises:
-            ValueError: the method has no layers to show.
+            ValueError: the method has no layers with activations.
         """
         del batch
         msg = (
@@ -499,26 +486,26 @@ class TaskModule(TextModule):
     # Evaluation
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
-        """Values of each sample (or word), whose means over a split become its metrics."""
+        """Return values of each sample (or word), whose means over a split become its metrics."""
         return self._evaluated(batch)[0]
 
     def _evaluated(self, batch: Batch) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
-        """The values; and the predictions with their labels, for figures that are no means."""
+        """Return the values, and the predictions with their labels, for `SplitScores`."""
         logits, labels = self(batch), labels_of(batch)
-        values, answered = self.task.judged(logits, labels, batch.cut_tags)
+        values, answered = self.task.metric_inputs(logits, labels, batch.cut_tags)
         values |= self.extra_values(logits, labels)
         if self.own_objective:
             values["objective"] = self.losses(logits, labels)
         return values, answered
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Values `[B]` for the extra metrics; none unless overridden."""
+        """Return values `[B]` for the extra metrics; none unless overridden."""
         del logits, labels
         return {}
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Gradients for inputs only: saves what parameters' gradients would keep in memory."""
+        """Switch gradients of parameters off, which saves memory; inputs may have gradients."""
         trainable = [p for p in self.parameters() if p.requires_grad]
         try:
             for parameter in trainable:
@@ -538,7 +525,7 @@ class TaskModule(TextModule):
 
 
 def labels_of(batch: Batch) -> Tensor:
-    """The labels of a batch; raises ValueError if it has none."""
+    """Return the labels of a batch; raise ValueError if it has none."""
     if batch.labels is None:
         msg = "got a batch without labels, expected labelled data; `predict` needs none"
         raise ValueError(msg)

@@ -1,7 +1,7 @@
 """The tasks: classification, regression, tagging and multiple choice.
 
 A task defines the loss, the divergence of two predictions and the metrics. All values belong to
-samples, so that no mean depends on how samples are spread over batches and processes.
+samples, so that no mean depends on batches and processes.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Task:
 
     Attributes:
         name: name of the task.
-        headline: the metric that chooses the best weights by default.
+        headline: the metric that selects the best weights by default.
         means: names of `values`.
         by_word: True if each word of a sample is a unit.
     """
@@ -36,7 +36,7 @@ class Task:
             raise ValueError(msg)
 
     def outputs(self, class_names: Sequence[str]) -> int:
-        """Returns the number of outputs of a network for each text, pair or token."""
+        """Return the number of outputs of a network for each text, pair or token."""
         return len(class_names)
 
     def units(self, labels: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ class Task:
         return functional.cross_entropy(logits, labels, reduction="none")
 
     def mean(self, values: Tensor, labels: Tensor) -> Tensor:
-        """The mean over all units of a batch, a scalar, of `[B]` sums over the units of samples."""
+        """Return the mean over all units of a batch, from `[B]` sums over the units of samples."""
         return values.sum() / self.units(labels).sum().clamp_min(1)
 
     def divergences(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class Task:
         Args:
             first: logits, of p.
             second: logits, of q.
-            labels: of the batch; they say which tokens count.
+            labels: of the batch; in tagging, tokens without a tag do not count.
         """
         del labels
         return divergence(first, second)
@@ -67,38 +67,38 @@ class Task:
     def divergence(
         self, first: Tensor, second: Tensor, labels: Tensor, *, symmetric: bool = False
     ) -> Tensor:
-        """The mean over all units of a batch, a scalar; symmetric: KL(p || q) + KL(q || p)."""
+        """Return the mean divergence of a batch's units; symmetric: KL(p || q) + KL(q || p)."""
         values = self.divergences(first, second, labels)
         if symmetric:
             values = values + self.divergences(second, first, labels)
         return self.mean(values, labels)
 
     def prediction(self, logits: Tensor) -> Tensor:
-        """Returns the predictions: classes, numbers or tags."""
+        """Return the predictions: classes, numbers or tags."""
         return logits.argmax(dim=-1)
 
     def values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Values of samples or their units, whose means over a split become its metrics."""
+        """Return values of samples or their units, whose means over a split become its metrics."""
         return {
             "loss": self.losses(logits, labels),
             "accuracy": (self.prediction(logits) == labels).float(),
         }
 
-    def judged(
+    def metric_inputs(
         self, logits: Tensor, labels: Tensor, cut_tags: Tensor | None = None
     ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
-        """Returns the inputs of the metrics: `values`; predictions and labels, for `Scores`.
+        """Return the inputs of the metrics: `values`; predictions and labels, for `SplitScores`.
 
         Args:
             logits: of a batch.
             labels: of the batch.
-            cut_tags: of the words of the batch that were cut off, see `Batch`.
+            cut_tags: tags of truncated words, see `Batch`.
         """
         del cut_tags
         return self.values(logits, labels), (self.prediction(logits), labels)
 
     def right(self, logits: Tensor, labels: Tensor) -> Tensor | None:
-        """`[B]` bool: True if a sample is answered correctly; None for a regression."""
+        """`[B]` bool: True if the prediction of a sample is correct; None for a regression."""
         return self.prediction(logits) == labels
 
 
@@ -133,7 +133,7 @@ class Regression(Task):
     def divergence(
         self, first: Tensor, second: Tensor, labels: Tensor, *, symmetric: bool = False
     ) -> Tensor:
-        # It is symmetric as it stands.
+        # The squared difference is symmetric.
         return super().divergence(first, second, labels)
 
     def prediction(self, logits: Tensor) -> Tensor:
@@ -157,6 +157,7 @@ class Tagging(Task):
         return (labels != IGNORED).sum(dim=1).float()
 
     def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        # Cross-entropy expects the classes in the second dimension: [B, C, N].
         each = functional.cross_entropy(
             logits.transpose(1, 2), labels, reduction="none", ignore_index=IGNORED
         )
@@ -173,18 +174,15 @@ class Tagging(Task):
             "accuracy": (logits.argmax(dim=-1) == labels).float(),
         }
 
-    def judged(
+    def metric_inputs(
         self, logits: Tensor, labels: Tensor, cut_tags: Tensor | None = None
     ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
-        """Counts words that were cut off as not answered; see `Task`.
-
-        No tag of theirs is right, and none of their entities is found. Their loss is not known.
-        """
-        values, (prediction, tags) = super().judged(logits, labels)
+        """Count truncated words as errors; see `Task`. They have no loss."""
+        values, (prediction, tags) = super().metric_inputs(logits, labels)
         if cut_tags is not None:
             missed = values["accuracy"].new_zeros(int((cut_tags != IGNORED).sum()))
             values["accuracy"] = torch.cat([values["accuracy"], missed])
-            # Class 0 is O, outside of all entities.
+            # Predict O (class 0) for truncated words: their entities are missed.
             prediction = torch.cat([prediction, torch.zeros_like(cut_tags)], dim=1)
             tags = torch.cat([tags, cut_tags], dim=1)
         return values, (prediction, tags)

@@ -15,10 +15,10 @@ from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.optimisation import Optimisation, undo_division
 from lit_modules.shared.process_means import batch_weight, global_means
 from lit_modules.shared.schedule import learning_rate_factor
-from lit_modules.shared.scores import Scores
+from lit_modules.shared.scores import SplitScores
 from lit_modules.shared.settings import CODE, parameters, plain, rebuilt, within
 from lit_modules.shared.weight_decay import exempt_vectors
-from text import Text, Tokenizer, check_range, tokenizer_from_state
+from text import Batch, Text, Tokenizer, check_range, tokenizer_from_state
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +39,20 @@ class TextModule(pl.LightningModule):
     """
 
     nested: Sequence[str] = ()
-    """Arguments, such as modules, that `save_hyperparameters` leaves to the method."""
+    """Arguments, such as modules, that `save_hyperparameters` ignores."""
     headline: str = "accuracy"
-    """Validation metric by which the command line chooses the best weights."""
+    """Validation metric with which the command line selects the best weights."""
     lower_is_better: bool = False
     """True if the least value of `headline` is the best one."""
     default_epochs: int = 20
-    """Epochs of a fit from the command line without a limit of its own."""
+    """Epochs of a fit from the command line without a limit."""
+    metric_names: Sequence[str] = ()
+    """Keys of `evaluate` whose means are logged."""
+    val_means: SampleMeans
+    test_means: SampleMeans
 
     def __init_subclass__(cls, *, method: bool = False, **settings: Any) -> None:
-        """Registers a method under its name.
+        """Register a method under its name.
 
         Args:
             method: True for a method, False for a base class of methods.
@@ -61,7 +65,7 @@ class TextModule(pl.LightningModule):
     def __init__(
         self, *, max_length: int = 128, optimisation: Optimisation = Optimisation()
     ) -> None:
-        """Keeps the settings; layers are built once the vocabulary is known.
+        """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
             max_length: longest text in tokens; longer ones are cut, and counted.
@@ -71,53 +75,53 @@ class TextModule(pl.LightningModule):
         check_range({"max_length": max_length}, least=1)
         self.tokenizer: Tokenizer | None = None
         self.max_length, self.optimisation = max_length, optimisation
-        # Lightning collects the arguments of all constructors that are being run.
+        # Lightning collects the arguments of all constructors on the call stack.
         self.save_hyperparameters(ignore=self.nested)
-        # A class without `**base` has no settings of its bases; other entries are notes of the
+        # A class without `**base` has none of its bases' settings; other entries are notes of the
         # command line.
         own, noted = parameters(type(self)), set(self.hparams) - set(parameters(TextModule))
         self._set_settings({k: v for k, v in self.hparams.items() if k in own or k in noted})
 
     def _set_settings(self, settings: Mapping[str, Any]) -> None:
-        """Keeps the settings that checkpoints hold, as plain values."""
+        """Keep the settings that checkpoints hold, as plain values."""
         settings = {name: plain(value) for name, value in settings.items() if name not in CODE}
         self.hparams.clear()
         self.hparams.update(settings)
 
     def own_settings(self) -> dict[str, Any]:
-        """Returns the settings from which `from_settings` builds it again."""
-        found = dict(self.hparams)
-        # Built by the command line inside another module, it has the notes of that one's arguments.
-        outer = found.get("classifier")
+        """Return the settings from which `from_settings` builds it again."""
+        settings = dict(self.hparams)
+        # If the command line has built it inside another module, it has that one's arguments.
+        outer = settings.get("classifier")
         if isinstance(outer, Mapping) and "class_path" in outer:
-            given = {**outer.get("init_args", {}), **outer.get("dict_kwargs", {})}
-            self._set_settings({n: v for n, v in given.items() if n in parameters(type(self))})
-            found = dict(self.hparams)
-        return {name: value for name, value in found.items() if not name.startswith("_")}
+            inner = {**outer.get("init_args", {}), **outer.get("dict_kwargs", {})}
+            self._set_settings({n: v for n, v in inner.items() if n in parameters(type(self))})
+            settings = dict(self.hparams)
+        return {name: value for name, value in settings.items() if not name.startswith("_")}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Builds a module from the settings that a checkpoint holds."""
+        """Build a module from the settings that a checkpoint holds."""
         return cls(**rebuilt(cls, settings))
 
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         return within("optimisation", self.optimisation.unused)
 
     def lasting(self) -> dict[str, str]:
-        """Returns the settings that need the length of the run, each with a value that does not."""
+        """Return the settings that need the length of the run, each with a value that does not."""
         return within("optimisation", self.optimisation.lasting)
 
     # Text
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        """The tokenizer that this method wants for a corpus."""
-        # Part of the contract that only a method can fill in; the base class is never built.
+        """Return the tokenizer of this method for a corpus."""
+        # Every method implements it; Lightning's modules cannot be abstract classes.
         msg = f"got {type(self).__name__} without build_tokenizer(), expected it of every method"
         raise NotImplementedError(msg)
 
     def attach_tokenizer(self, tokenizer: Tokenizer) -> None:
-        """Sets the tokenizer, once, before `configure_model`.
+        """Set the tokenizer, once, before `configure_model`.
 
         Raises:
             ValueError: another vocabulary than the one attached before.
@@ -132,7 +136,7 @@ class TextModule(pl.LightningModule):
             raise ValueError(msg)
 
     def require_tokenizer(self) -> Tokenizer:
-        """The tokenizer; raises RuntimeError if there is none yet."""
+        """Return the tokenizer; raise RuntimeError before it is attached."""
         if self.tokenizer is None:
             msg = (
                 "got a model without vocabulary, expected it to be joined to a corpus or restored "
@@ -142,11 +146,11 @@ class TextModule(pl.LightningModule):
         return self.tokenizer
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
-        """Attaches the tokenizer and classes of a checkpoint (as `read_checkpoint` returns it).
+        """Attach the tokenizer and classes of a checkpoint (as `read_checkpoint` returns it).
 
         Raises:
-            ValueError: it has none, or others than the model already has.
-            ResourceError: the tokenizer needs WordNet or a tagger, which is not there.
+            ValueError: it has none, or they differ from those of the model.
+            ResourceError: the tokenizer needs WordNet or a tagger, which is missing.
         """
         state = checkpoint_content(checkpoint)["tokenizer"]
         self.attach_tokenizer(tokenizer_from_state(state, find_lemmas_again))
@@ -166,68 +170,64 @@ class TextModule(pl.LightningModule):
     # Training
 
     def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
-        """Returns the trainable parameters, or groups of them, for the optimiser.
+        """Return the trainable parameters, or groups of them, for the optimiser.
 
-        A group's `lr_factor` multiplies its learning rate, and its `divisor` is the number that its
-        objective was divided by, see `undo_division`. `exempt_vectors` decides which decay.
+        A group's `lr_factor` multiplies its learning rate, and its `divisor` is that of its
+        objective, see `undo_division`. `exempt_vectors` selects the parameters that decay.
         """
         return [p for p in self.parameters() if p.requires_grad]
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        given = self.optimisation
+        settings = self.optimisation
         self.refuse_endless()
-        optimizer = given.optimizer(self.parameter_groups())
+        optimizer = settings.optimizer(self.parameter_groups())
         for group in optimizer.param_groups:
             group["lr"] = group["lr"] * group.pop("lr_factor", 1.0)
             undo_division(group, group.pop("divisor", 1.0))
         exempt_vectors(optimizer)
-        if given.lr_scheduler is not None:
-            scheduler = given.lr_scheduler(optimizer)
+        if settings.lr_scheduler is not None:
+            scheduler = settings.lr_scheduler(optimizer)
             if isinstance(scheduler, ReduceLROnPlateau):
-                # LightningCLI's own class names what it watches; torch's does not.
+                # LightningCLI's own class has a `monitor`; torch's has none.
                 monitor = getattr(scheduler, "monitor", "val/loss")
                 return {
                     "optimizer": optimizer,
                     "lr_scheduler": {"scheduler": scheduler, "monitor": monitor},
                 }
             return [optimizer], [scheduler]
-        if given.warmup == 0 and given.decay == "none":
+        if settings.warmup == 0 and settings.decay == "none":
             return optimizer
+        # 0: a run without end, for which `refuse_endless` allows no schedule that needs one.
         total = self.total_steps()
-        if 0 < total < given.warmup:
+        if 0 < total < settings.warmup:
             log.warning(
                 "got a warm-up of %d steps in a run of %d, so that the learning rate never reaches "
                 "its value; give a share of the steps, such as --model.optimisation.warmup 0.1",
-                given.warmup,
+                settings.warmup,
                 total,
             )
-        factor = learning_rate_factor(total, warmup=given.warmup, decay=given.decay)
+        factor = learning_rate_factor(total, warmup=settings.warmup, decay=settings.decay)
         schedule = LambdaLR(optimizer, factor)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
-        }
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def total_steps(self) -> int:
-        """Optimiser steps of the whole run, 0 where the run has no end."""
+        """Return the optimiser steps of the full run, 0 for a run without end."""
         steps = self.trainer.estimated_stepping_batches
         return int(steps) if steps != float("inf") else 0
 
     def progress(self) -> float:
-        """Share of the run's optimiser steps that are done; 1 outside a fit.
-
-        In a run without an end it is 1, too. `refuse_endless` has seen that nothing depends on it.
-        """
+        """Return the share of completed optimiser steps; 1 outside a fit."""
         if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:
             return 1.0
         total = self.total_steps()
+        # Also 1 in a run without end: `refuse_endless` makes sure that no setting depends on it.
         return min(1.0, self.trainer.global_step / total) if total else 1.0
 
     def refuse_endless(self) -> None:
-        """Refuses settings that need the length of the run, in a run without an end.
+        """Refuse settings that need the length of the run, in a run without an end.
 
         Raises:
-            ValueError: there are such settings; the message names each, and what may replace it.
+            ValueError: such settings; the message has each name and a value that is allowed.
         """
         values = self.lasting() if self._trainer is not None else {}
         if values and self.trainer.max_epochs == -1 and self.trainer.max_steps == -1:
@@ -240,40 +240,62 @@ class TextModule(pl.LightningModule):
             raise ValueError(msg)
 
     def logs_this_step(self) -> bool:
-        """True if the trainer writes metrics at this step; else they need not be computed."""
-        # 0 turns logging off.
-        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
-        return every > 0 and (self.trainer.global_step + 1) % every == 0
+        """Return True if the trainer writes metrics at this step."""
+        interval: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
+        return interval > 0 and (self.trainer.global_step + 1) % interval == 0  # 0: no logging
 
-    def log_step(self, shown: dict[str, Tensor], weight: float, *, size: int) -> None:
+    def log_step(self, metrics: dict[str, Tensor], weight: float, *, size: int) -> None:
         """Log training metrics of a step: means over all processes where they are written.
 
-        At other steps the values are this process's own: communication would slow training down.
-
         Args:
-            shown: by name, means over this process's samples.
+            metrics: by name, means over this process's samples.
             weight: of this process's means in those over all, see `batch_weight`.
             size: samples in the batch.
         """
+        # At other steps, this process's values suffice: communication would slow training down.
         if self.logs_this_step():
-            shown = global_means(self.trainer, shown, weight)
-        for name, value in shown.items():
+            metrics = global_means(self.trainer, metrics, weight)
+        for name, value in metrics.items():
             self.log(name, value, batch_size=size, prog_bar=name == "train/loss")
+
+    # Evaluation
+
+    def evaluate(self, batch: Batch) -> dict[str, Tensor]:
+        """Return values of each sample (or word), whose means over a split become its metrics."""
+        # Every method implements it; Lightning's modules cannot be abstract classes.
+        raise NotImplementedError
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        self.accumulate(self.val_means, self.evaluate(batch), batch_idx)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor] | None:
+        self.accumulate(self.test_means, self.evaluate(batch), batch_idx)
+        return None
+
+    def on_validation_epoch_end(self) -> None:
+        self.log_evaluation("val", self.val_means)
+
+    def on_test_epoch_end(self) -> None:
+        self.log_evaluation("test", self.test_means)
+
+    def log_evaluation(self, stage: str, means: SampleMeans) -> None:
+        """Log the metrics of a split from its means."""
+        self.log_means(stage, means.take(self.metric_names))
 
     def accumulate(
         self,
         means: SampleMeans,
         values: dict[str, Tensor],
         batch_idx: int,
-        scores: Scores | None = None,
+        scores: SplitScores | None = None,
         answered: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        """Adds the results of an evaluation batch, unless the batch is a stand-in.
+        """Add the results of an evaluation batch, unless it repeats one of another process.
 
         Args:
             means: of the split.
             values: of samples or words.
-            batch_idx: which batch.
+            batch_idx: number of the batch.
             scores: of the split.
             answered: predictions and labels, for `scores`.
         """
@@ -289,7 +311,7 @@ class TextModule(pl.LightningModule):
 
 
 def checkpoint_content(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """Returns this project's part of a checkpoint; raises ValueError if there is none."""
+    """Return this project's part of a checkpoint; raise ValueError if it is missing."""
     content: dict[str, Any] | None = checkpoint.get(CHECKPOINT_KEY)
     if content is None:
         msg = "got a checkpoint without vocabulary and classes, expected one of this project"

@@ -16,8 +16,8 @@ class TokenMasking:
 
     Attributes:
         kind: time of the choice. dynamic: other tokens in each epoch; fixed: the same in all.
-        share: share of the tokens to guess; of these 80 % are hidden behind the mask, 10 % behind a
-            random token, and 10 % are shown.
+        share: share of the tokens to guess; of these 80 % are replaced by the mask, 10 % by a
+            random token, and 10 % are not changed.
         seed: seed of the choice of tokens.
     """
 
@@ -26,17 +26,17 @@ class TokenMasking:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         check_range({"token_masking.share": self.share}, above=0, below=1)
         check_choice("token_masking.kind", self.kind, ("dynamic", "fixed"))
         check_range({"token_masking.seed": self.seed}, least=0)
 
 
-class Masked(NamedTuple):
+class MaskedTokens(NamedTuple):
     """A batch with masks.
 
     Attributes:
-        input_ids: `[B, N]`, what the model sees.
+        input_ids: `[B, N]`, the input of the model.
         chosen: `[B, N]` bool, the tokens to guess.
     """
 
@@ -54,12 +54,8 @@ def mask_tokens(
     share: float = 0.15,
     seed: int = 0,
     epoch: int = 0,
-) -> Masked:
+) -> MaskedTokens:
     """Choose tokens to guess, and hide them (Devlin et al. 2019, section 3.1).
-
-    Of the chosen ones 80 % become the mask, 10 % a random token, and 10 % stay. The choice is a
-    pure function of seed, epoch, sample and position: it needs no state in a checkpoint, and is the
-    same however samples are spread over batches and processes.
 
     Args:
         input_ids: `[B, N]` int64.
@@ -67,10 +63,12 @@ def mask_tokens(
         sample_ids: `[B]` int64.
         mask_id: the token that hides.
         vocab_size: random tokens are below it.
-        share: how many of the candidates are chosen.
+        share: share of the candidates that are chosen.
         seed: of the choice.
         epoch: of the choice.
     """
+    # A function of seed, epoch, sample and position: it needs no state in a checkpoint, and does
+    # not depend on batches and processes.
     positions = torch.arange(input_ids.shape[1], device=input_ids.device)
     key = _mix(
         _mix(torch.full_like(sample_ids, seed), sample_ids), torch.full_like(sample_ids, epoch)
@@ -80,9 +78,10 @@ def mask_tokens(
     chosen = candidates & ((drawn & 0xFFFF) < round(share * 0x10000))
     action = (drawn >> 16) & 0xFFFF
     random_ids = ((drawn >> 32) & 0x7FFFFFFF) % vocab_size
+    # 80 % become the mask, 10 % a random token, and 10 % are not changed.
     hidden = input_ids.masked_fill(action < round(0.8 * 0x10000), mask_id)
     hidden = torch.where(action >= round(0.9 * 0x10000), random_ids, hidden)
-    return Masked(torch.where(chosen, hidden, input_ids), chosen)
+    return MaskedTokens(torch.where(chosen, hidden, input_ids), chosen)
 
 
 def _mix(state: Tensor, word: Tensor) -> Tensor:

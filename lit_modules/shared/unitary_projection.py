@@ -16,8 +16,8 @@ from layers.unitary import METHODS, UnitaryMethod, project_, unitary_residual
 from layers.weight_names import check_projectable, unitary_weights
 from text import check_choice, check_range
 
+# Largest entry of |WᵀW - I| for which initial weights count as unitary.
 _UNITARY = 1e-3
-"""Largest entry of |WᵀW - I| for which initial weights count as unitary."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +29,10 @@ class Unitary:
             projected.
         weights: regular expressions of names of weights; null: query, key, value and attention
             output of every layer.
-        every_n_steps: project after so many steps only; also before each validation and at the end
-            of each epoch, so that what is measured and kept as best is unitary.
-        gradual_steps: close the distance to unitary weights in equal parts over so many steps, in
-            place of at once before the first; 0: at once (ours).
+        every_n_steps: project after every n-th step; also before each validation and at the end of
+            each epoch, so that all evaluated and stored weights are unitary.
+        gradual_steps: number of steps over which the distance to unitary weights is closed in equal
+            parts; 0: project at once before the first step (ours).
     """
 
     method: Literal["none", "qr", "polar"] = "qr"
@@ -41,7 +41,7 @@ class Unitary:
     gradual_steps: int = 0
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         check_choice("unitary.method", self.method, ("none", *METHODS))
         check_range({"unitary.every_n_steps": self.every_n_steps}, least=1)
         check_range({"unitary.gradual_steps": self.gradual_steps}, least=0)
@@ -54,12 +54,12 @@ class Unitary:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         names = ("weights", "every_n_steps", "gradual_steps") if self.method == "none" else ()
         return dict.fromkeys(names, "unitary.method=none")
 
     def projection(self) -> "UnitaryProjection | None":
-        """Returns the callback that projects; None with method none."""
+        """Return the callback that projects; None for the method none."""
         return None if self.method == "none" else UnitaryProjection(self)
 
 
@@ -68,19 +68,19 @@ class UnitaryProjection(pl.Callback):
 
     Chang and Wang, "Unitary Multi-Margin BERT for Robust Natural Language Processing", section 4.3.
     The weights change in place after the step, so that the optimiser, the checkpoints (which
-    Lightning writes after all other callbacks) and the next forward pass see unitary ones. Moments
-    of the optimiser are left as they are.
+    Lightning writes after all other callbacks) and the next forward pass use unitary ones. Moments
+    of the optimiser are not changed.
 
-    Logged where the trainer logs: `unitary/drift`, how far the step has led away from the unitary
-    matrices (‖W - Q‖_F / √d, mean over matrices), and `unitary/residual`, the largest entry of
-    |QᵀQ - I| after it.
+    Logs at the steps of the trainer's metrics: `unitary/drift`, the distance of the weights after
+    the step from the unitary matrices (‖W - Q‖_F / √d, mean over matrices), and `unitary/residual`,
+    the largest entry of |QᵀQ - I| after the projection.
     """
 
     def __init__(self, settings: Unitary = Unitary(), *, log: bool = True) -> None:
-        """Keeps the settings.
+        """Keep the settings.
 
         Args:
-            settings: which weights, and how.
+            settings: of the projection.
             log: whether to log.
 
         Raises:
@@ -104,12 +104,12 @@ class UnitaryProjection(pl.Callback):
 
     @override
     def state_dict(self) -> dict[str, Any]:
-        """Returns the progress: the fit has begun, a projection is due."""
+        """Return the progress: the fit has begun, a projection is due."""
         return {"begun": self._begun, "due": self._due}
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores the progress of the fit."""
+        """Restore the progress of the fit."""
         self._begun, self._due = bool(state_dict["begun"]), bool(state_dict["due"])
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -136,14 +136,15 @@ class UnitaryProjection(pl.Callback):
                 raise ValueError(msg)
         self.weights = unitary_weights(pl_module, self.patterns)
         check_projectable(list(self.weights.values()))
+        # A resumed run has projected weights; a gradual one projects them step by step.
         if self._begun or self.settings.gradual_steps:
             return
-        # Measured, so that weights which are unitary up to rounding stay what they are.
+        # Weights that are unitary up to rounding are not changed.
         if not float(unitary_residual(list(self.weights.values())).max()) <= _UNITARY:
             project_(list(self.weights.values()), self.method)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Starts the step count, and finds the weights on the device of the fit."""
+        """Start the step count, and find the weights on the device of the fit."""
         self.weights = unitary_weights(pl_module, self.patterns)
         self._begun, self._step = True, trainer.global_step
 
@@ -163,8 +164,9 @@ class UnitaryProjection(pl.Callback):
         self._step, self._due = step, True
         if step % self.settings.every_n_steps:
             return
-        every: int = trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
-        if self.log and every > 0 and step % every == 0:
+        interval: int = trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
+        # The drift needs a copy of all weights: only at steps that are logged.
+        if self.log and interval > 0 and step % interval == 0:
             before = [weight.detach().clone() for weight in self.weights.values()]
             self._project()
             self._report(pl_module, before)
@@ -172,16 +174,16 @@ class UnitaryProjection(pl.Callback):
             self._project()
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measure unitary weights."""
+        """Project, so that unitary weights are validated."""
         if trainer.state.fn == TrainerFn.FITTING:
             self._project()
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Keep unitary weights."""
+        """Project, so that unitary weights are stored."""
         self._project()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Resets the state for the next fit."""
+        """Reset the state for the next fit."""
         self._begun = False
 
     def on_exception(
@@ -193,9 +195,9 @@ class UnitaryProjection(pl.Callback):
     def _project(self) -> None:
         if not self._due:
             return
-        share, left = 1.0, self.settings.gradual_steps - self._step + 1
-        if left > 1:
-            share = 1 / left  # of what is left: equal parts of the whole
+        share, remaining = 1.0, self.settings.gradual_steps - self._step + 1
+        if remaining > 1:
+            share = 1 / remaining  # of the remaining distance: equal parts of the total
         project_(list(self.weights.values()), self.method, share=share)
         self._due = False
 

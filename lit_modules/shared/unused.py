@@ -1,4 +1,4 @@
-"""Says which settings have been given and have no effect."""
+"""Finds settings that were changed but have no effect."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,10 +9,10 @@ from lit_modules.shared.text_module import TextModule
 
 
 def unused_settings(module: TextModule) -> Iterator[str]:
-    """Settings that are other than by default, and have no effect beside the others.
+    """Yield settings that differ from their default, but have no effect with the other settings.
 
     Args:
-        module: built by the command line or by hand; of adversarial training, the classifier, too.
+        module: of adversarial training, its classifier is included.
 
     Yields:
         A sentence for each: `share=0.3 has no effect with masking=adversarial`.
@@ -24,16 +24,17 @@ def unused_settings(module: TextModule) -> Iterator[str]:
 
 
 def _of(module: TextModule, settings: Mapping[str, Any]) -> Iterator[str]:
-    defaults = {name: plain(one.default) for name, one in parameters(type(module)).items()}
+    defaults = {name: plain(p.default) for name, p in parameters(type(module)).items()}
     for name, reason in module.unused().items():
-        value, default = _found(settings, name), _found(defaults, name)
+        value, default = _look_up(settings, name), _look_up(defaults, name)
+        # A setting that has its default was probably not set by the user.
         if value != default:
             yield f"{name}={value} has no effect with {reason}"
 
 
-def _found(settings: Mapping[str, Any], name: str) -> Any:
-    """Returns a setting by its name, with dots between groups and names."""
-    found: Any = settings
+def _look_up(settings: Mapping[str, Any], name: str) -> Any:
+    """Return a setting by its name, with dots between groups and names."""
+    value: Any = settings
     for part in name.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

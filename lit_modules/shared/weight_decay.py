@@ -7,15 +7,13 @@ SPLIT_FROM = "split_from"
 
 
 def exempt_vectors(optimizer: Optimizer) -> None:
-    """Splits the groups of an optimiser, so that only parameters of two or more dimensions decay.
-
-    Decay keeps maps from growing. A bias, the weight of a norm, an offset or a temperature (one
-    number, or one for each feature or layer) has no such reason to be near 0. BERT's released code
-    exempts them (Devlin et al., 2019), and so does that of the papers here.
+    """Split the groups of an optimiser, so that only parameters of two or more dimensions decay.
 
     Args:
-        optimizer: new, before its first step. Groups without decay stay as they are.
+        optimizer: new, before its first step. Groups without decay are not changed.
     """
+    # Decay limits the size of maps. Biases, weights of norms, offsets and temperatures need not be
+    # near 0. BERT's released code exempts them, and so does the code of the papers here.
     split = [
         (number, group, [p for p in group["params"] if p.ndim < 2])
         for number, group in enumerate(optimizer.param_groups)

@@ -16,7 +16,7 @@ class WordLevel(TaskModule):
     """A method with a vocabulary of the words of its training split."""
 
     random_texts: RandomTexts | None = None
-    """The random texts around those of training; read when a fit begins."""
+    """Distribution of the random texts of training; set when a fit begins."""
 
     def __init__(
         self,
@@ -27,13 +27,13 @@ class WordLevel(TaskModule):
         smoothing: SmoothingNoise = SmoothingNoise(),
         **base: Any,
     ) -> None:
-        """Keeps the settings.
+        """Keep the settings.
 
         Args:
             min_count: words rarer than this in the training split become unknown.
             max_vocab_size: largest number of words, the most frequent ones.
             words: the words that a text is split into.
-            smoothing: the noise of a smoothed classifier, which training texts get.
+            smoothing: the noise of a smoothed classifier, applied to training texts.
             base: settings of `TaskModule`.
         """
         super().__init__(**base)
@@ -42,31 +42,32 @@ class WordLevel(TaskModule):
         self.smoothing = smoothing
 
     def unused(self) -> dict[str, str]:
-        found = super().unused() | within("words", self.words.unused)
-        return found | within("smoothing", self.smoothing.unused)
+        own = within("words", self.words.unused) | within("smoothing", self.smoothing.unused)
+        return super().unused() | own
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        """Builds the vocabulary of a corpus."""
+        """Build the vocabulary of a corpus."""
         return self.word_tokenizer(texts, self.min_count, self.max_vocab_size)
 
     def word_tokenizer(
         self, texts: Iterable[Text], min_count: int = 1, max_size: int | None = None
     ) -> WordTokenizer:
-        """Returns a tokenizer with the words of some texts, see `WordTokenizer.build`."""
+        """Return a tokenizer with the words of some texts, see `WordTokenizer.build`."""
         return WordTokenizer.build(
             texts,
             max_length=self.max_length,
             min_count=min_count,
             max_size=max_size,
             words=self.words,
+            # Only lemmas need WordNet.
             lemmatizer=None if self.words.lemmas == "none" else find_lemmas(self.words),
         )
 
     def on_fit_start(self) -> None:
-        """Reads the lists of the noise, which only training needs.
+        """Read the lists of the noise, which only training needs.
 
         Raises:
-            ValueError: noise for a model that reads other texts than single ones of known words.
+            ValueError: noise for pairs of texts, or for a pretrained tokenizer.
         """
         if self.smoothing.noise == "none":
             return
@@ -80,9 +81,9 @@ class WordLevel(TaskModule):
         self.random_texts = self.smoothing.texts(self.tokenizer)
 
     def trained_on(self, batch: Batch) -> Batch:
-        """Replaces the texts of a batch by random ones, where there is noise."""
+        """Replace the texts of a batch by random ones, if the settings have noise."""
         texts, tokenizer = self.random_texts, self.tokenizer
         if texts is None:
             return batch
-        assert isinstance(tokenizer, WordTokenizer)  # on_fit_start looked
+        assert isinstance(tokenizer, WordTokenizer)  # checked by `on_fit_start`
         return random_batch(batch, texts, tokenizer, seed=run_seed(), epoch=self.current_epoch)

@@ -21,25 +21,25 @@ Search = Literal["paths", "intervals"]
 
 @dataclass(frozen=True, kw_only=True)
 class WordRobustness:
-    """The threat that a model is trained for.
+    """The threat against which a model is trained.
 
     Attributes:
         against: none; synonyms: words are replaced by those of `lists`; characters: by known words
-            of which one character differs, and by an unknown one.
+            that differ in one character, and by an unknown word.
         lists: JSON file with a list of words for each word.
         k: number of words that are replaced in training; null for any number.
-        kappa: share of the loss of the worst text in the whole loss.
+        kappa: share of the loss of the worst text in the total loss.
         ramp: share of the steps in which kappa rises from 0.
-        margin: the loss of the worst text is max(0, margin - m) / margin for its margin m, which
-            does not ask for more than is needed, in place of the cross-entropy; null for that.
+        margin: use the loss max(0, margin - m) / margin for the margin m of the worst text, which
+            is 0 for a sufficient margin; null: cross-entropy.
         together: weight of the mean squared difference between the scores of a word and of its
             candidates, which draws them together (as EIBC does for embeddings).
         candidates: candidates of a word at most.
         splits: an edit of a character may split a word, join two neighbours, or insert a word of
             one letter, as in the certificate; false: it changes one word.
-        search: search for the worst text of a net over windows: paths, by the shortest path, as
-            in the certificate; intervals, by bounds on its hidden units, which cost less for long
-            windows and ask for more than is needed.
+        search: search for the worst text of a net over windows. paths: by the shortest path, as in
+            the certificate; intervals: by bounds on its hidden units, which are cheaper for long
+            windows but looser.
     """
 
     against: Against = "none"
@@ -54,10 +54,10 @@ class WordRobustness:
     search: Search = "paths"
 
     def __post_init__(self) -> None:
-        """Checks the settings.
+        """Check the settings.
 
         Raises:
-            ValueError: a setting out of its range, or lists too many or too few.
+            ValueError: a setting out of its range, or lists that are missing or not needed.
         """
         check_choice("robustness.against", self.against, ("none", "synonyms", "characters"))
         check_choice("robustness.search", self.search, get_args(Search))
@@ -79,7 +79,7 @@ class WordRobustness:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Returns the settings without effect, each with the setting that disables it."""
+        """Return the settings without effect, each with the setting that disables it."""
         if self.against != "none":
             return {"candidates": "robustness.against=synonyms"} if self.lists else {}
         names = ("k", "kappa", "ramp", "margin", "together", "candidates", "splits", "search")
@@ -87,43 +87,43 @@ class WordRobustness:
 
     @property
     def lasting(self) -> dict[str, str]:
-        """Returns the settings that need the length of the run, each with a value that does not."""
+        """Return the settings that need the length of the run, each with a value that does not."""
         ramps = self.against != "none" and self.kappa > 0 and self.ramp > 0
         return {"ramp": "0"} if ramps else {}
 
     def weight(self, progress: float) -> float:
-        """Returns kappa at a share of all steps."""
+        """Return kappa after a share of all steps."""
         return self.kappa if progress >= self.ramp else self.kappa * progress / self.ramp
 
     def threat(self, tokenizer: WordTokenizer) -> Synonyms:
-        """Returns the lists of words.
+        """Return the lists of words.
 
         Raises:
             ValueError: a broken file, or lists for texts.
             OSError: the file cannot be read.
         """
-        assert self.lists is not None  # for synonyms
-        found = Synonyms.read(Path(self.lists), words=tokenizer.splitter.settings)
-        if found.texts:
+        assert self.lists is not None  # checked for synonyms
+        threat = Synonyms.read(Path(self.lists), words=tokenizer.splitter.settings)
+        if threat.texts:
             msg = f"got {self.lists} with lists for texts, expected lists for words to train with"
             raise ValueError(msg)
-        return found
+        return threat
 
     def table(self, tokenizer: WordTokenizer) -> Tensor:
-        """`[V, S]` ids of the candidates of each word, itself first, and itself to fill up."""
+        """`[V, S]` ids of the candidates of each word: itself first, and as padding."""
         tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
         if self.against == "synonyms":
             threat = self.threat(tokenizer)
-            found = [tokenizer.vocabulary(threat.of_word(word)) for word in tokens[first:]]
+            candidates = [tokenizer.vocabulary(threat.of_word(word)) for word in tokens[first:]]
         else:
-            found = self._near(tokens[first:], first, tokenizer.unk_id)
-        size = max((len(row) for row in found), default=1)
-        whole = [[index] * size for index in range(first)]
-        whole += [[*row, *row[:1] * (size - len(row))] for row in found]
-        return torch.tensor(whole)
+            candidates = self._near(tokens[first:], first, tokenizer.unk_id)
+        size = max((len(row) for row in candidates), default=1)
+        table = [[index] * size for index in range(first)]
+        table += [[*row, *row[:1] * (size - len(row))] for row in candidates]
+        return torch.tensor(table)
 
     def _near(self, words: Sequence[str], first: int, unknown: int) -> list[list[int]]:
-        """The ids of the candidates of each word against characters; its own first."""
+        """Return the ids of the candidates of each word against characters; its own first."""
         near = near_words(words)
         return [
             [first + i, unknown, *(first + j for j in sorted(near[i]))][: self.candidates]
@@ -131,67 +131,69 @@ class WordRobustness:
         ]
 
     def edits(self, tokenizer: WordTokenizer) -> "WordEdits":
-        """Returns the edits of each known word, for training with `splits`."""
+        """Return the edits of each known word, for training with `splits`."""
         tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
         words = tokens[first:]
-        place = {word: first + index for index, word in enumerate(words)}
+        ids = {word: first + index for index, word in enumerate(words)}
         rows = [[(0, 0)] for _ in range(first)]
         for word, near in zip(words, self._near(words, first, 0), strict=True):
+            # A space is inserted before a character, or replaces it.
             halves = [(word[:at], word[end:]) for at in range(len(word)) for end in (at, at + 1)]
-            parts = ((place.get(left, 0), place.get(right, 0)) for left, right in halves)
-            rows.append(list(dict.fromkeys([*((one, 0) for one in near), *parts])))
+            parts = ((ids.get(head, 0), ids.get(tail, 0)) for head, tail in halves)
+            rows.append(list(dict.fromkeys([*((index, 0) for index in near), *parts])))
         size = max(map(len, rows))
         pairs = torch.tensor([[*row, *row[:1] * (size - len(row))] for row in rows])
-        letters = [index for word, index in place.items() if len(word) == 1]
+        letters = [index for word, index in ids.items() if len(word) == 1]
         return WordEdits(pairs, torch.tensor([0, *letters]))
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """`[B]` losses of the worst texts.
 
         Args:
-            logits: `[B, C]`: in column j minus the least lead of the label over class j, 0 in that
-                of the label.
+            logits: `[B, C]`: in column j minus the least margin of the label over class j, 0 in
+                that of the label.
             labels: `[B]`.
         """
         if self.margin is None:
             return functional.cross_entropy(logits, labels, reduction="none")
         own = functional.one_hot(labels, logits.shape[1]).bool()
-        lead = -logits.masked_fill(own, -torch.inf).amax(dim=1)
-        return (self.margin - lead).clamp_min(0.0) / self.margin
+        least = -logits.masked_fill(own, -torch.inf).amax(dim=1)
+        return (self.margin - least).clamp_min(0.0) / self.margin
 
 
 def rivals(labels: Tensor, classes: int) -> Tensor:
     """`[B, C - 1]`: the classes other than the labels `[B]`, in their order."""
-    others = torch.arange(classes - 1, device=labels.device).expand(len(labels), -1)
-    return others + (others >= labels.unsqueeze(1))
+    indices = torch.arange(classes - 1, device=labels.device).expand(len(labels), -1)
+    return indices + (indices >= labels.unsqueeze(1))
 
 
 def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int | None) -> Tensor:
-    """`[B, C - 1, N]` ids: for each rival of the label the text that brings it nearest.
+    """`[B, C - 1, N]` ids: for each rival of the label the text with the smallest margin.
 
     Args:
         scores: of the words.
         candidates: `[B, N, S]`, see `certify.words.worst_path`.
         labels: `[B]`.
-        k: number of words that are replaced at most; None for any number.
+        k: largest number of replaced words; None for any number.
     """
     classes = scores.classes
     with torch.no_grad():
         eye = torch.eye(classes, device=labels.device)
+        # [B * (C - 1), C]
         direction = (eye[labels].unsqueeze(1) - eye[rivals(labels, classes)]).flatten(0, 1)
         rows = candidates.repeat_interleave(classes - 1, dim=0)
         find = worst_words if scores.width == 1 else worst_path
         chosen = find(scores, rows, direction, k).path[:, -1]
-        found = rows.gather(2, chosen.unsqueeze(2)).squeeze(2)
-    return found.view(len(labels), classes - 1, -1)
+        texts = rows.gather(2, chosen.unsqueeze(2)).squeeze(2)
+    return texts.view(len(labels), classes - 1, -1)
 
 
 class WordEdits(NamedTuple):
-    """The words that an edit of a character can make of known ones.
+    """The possible results of an edit of a character for each known word.
 
     Attributes:
         pairs: `[V, S, 2]` ids: a word becomes one or two others; 0 is an unknown word, or none. The
-            word itself is first, and fills up.
+            word itself is first, and is the padding.
         letters: `[L]` ids of words of one letter, and 0.
     """
 
@@ -199,20 +201,16 @@ class WordEdits(NamedTuple):
     letters: Tensor
 
     def to(self, device: torch.device) -> "WordEdits":
-        """On another device."""
+        """Return a copy on another device."""
         return WordEdits(self.pairs.to(device), self.letters.to(device))
 
     @torch.no_grad()
     def worst(self, scores: NgramScores, ids: Tensor, labels: Tensor, k: int | None) -> Tensor:
-        """`[B, C - 1, M]` ids, 0 for none: for each rival the words of a text that nears it.
-
-        Each edit is the one that takes most from the lead of the label, of words that none before
-        has touched. So the text is the worst for one edit, where all neighbours can be joined, and
-        joined words are unknown; for more edits it may not be.
+        """`[B, C - 1, M]` ids, 0 for none: for each rival the words of a text with a small margin.
 
         Args:
-            scores: of words alone.
-            ids: `[B, N]`, 0 behind a text.
+            scores: of words only, without n-grams.
+            ids: `[B, N]`, padded with 0.
             labels: `[B]`.
             k: number of edits; None for one in each word.
         """
@@ -220,10 +218,10 @@ class WordEdits(NamedTuple):
         eye = torch.eye(scores.classes, device=labels.device, dtype=table.dtype)
         direction = eye[labels].unsqueeze(1) - eye[rivals(labels, scores.classes)]
         pairs = self.pairs[ids]
-        # `[B, N, S, J]`, and `[B, J, N]` what is lost by the worst edit of a word.
-        leads = table[pairs].sum(dim=3) @ direction.transpose(1, 2).unsqueeze(1)
-        least, chosen = leads.min(dim=2)
-        own = leads[:, :, 0].transpose(1, 2)
+        # Margins [B, N, S, J] of a word's results; [B, J, N]: the loss by the worst edit of a word.
+        margins = table[pairs].sum(dim=3) @ direction.transpose(1, 2).unsqueeze(1)
+        least, chosen = margins.min(dim=2)
+        own = margins[:, :, 0].transpose(1, 2)
         lost, chosen = own - least.transpose(1, 2), chosen.transpose(1, 2)
         length = ids.shape[1]
         rows = pairs.unsqueeze(1).expand(-1, count, -1, -1, -1)
@@ -232,31 +230,35 @@ class WordEdits(NamedTuple):
             return edited.flatten(2)
         added, letter = (direction @ table[self.letters].T).min(dim=2)
         inserted = ids.new_zeros(*added.shape, k)
-        kept = ids[:, None, :, None].expand(-1, count, -1, 1)
-        words = torch.cat([kept, torch.zeros_like(kept)], dim=3)
-        free, place = (
-            torch.ones_like(lost, dtype=torch.bool),
-            torch.arange(length, device=ids.device),
-        )
+        unedited = ids[:, None, :, None].expand(-1, count, -1, 1)
+        words = torch.cat([unedited, torch.zeros_like(unedited)], dim=3)
+        free = torch.ones_like(lost, dtype=torch.bool)
+        position = torch.arange(length, device=ids.device)
+        # Greedy: each edit lowers the margin most, among words without an earlier edit. For one
+        # edit the text is the worst, if all neighbours can be joined and joined words are unknown;
+        # for more edits it may not be.
         for step in range(k):
+            # Candidates, in this order: edit word 0 ... N-1, join words i and i+1, insert a letter.
             alone = lost * free
             both = free[..., :-1] & free[..., 1:]
             joined = (own[..., :-1] + own[..., 1:]) * both
             gains = torch.cat([alone, joined, -added.unsqueeze(2)], dim=2)
             most, which = gains.max(dim=2, keepdim=True)
-            which = which.masked_fill(most <= 0, 2 * length)
-            one = place == which
-            two = (place + length == which) | (place + length - 1 == which) & (which >= length)
-            two &= which < 2 * length - 1
-            words = torch.where(one.unsqueeze(3), edited, words)
-            words = words.masked_fill(two.unsqueeze(3), 0)
-            free = free & ~one & ~two
+            which = which.masked_fill(most <= 0, 2 * length)  # no edit lowers the margin
+            single = position == which
+            pair = (position + length == which) | (
+                (position + length - 1 == which) & (which >= length)
+            )
+            pair &= which < 2 * length - 1
+            words = torch.where(single.unsqueeze(3), edited, words)
+            words = words.masked_fill(pair.unsqueeze(3), 0)
+            free = free & ~single & ~pair
             inserted[..., step] = self.letters[letter] * (which == 2 * length - 1).squeeze(2)
         return torch.cat([words.flatten(2), inserted], dim=2)
 
 
 def least_leads(scores: NgramScores, candidates: Tensor, labels: Tensor) -> Tensor:
-    """`[B, N, C - 1]`: below the leads of the labels at each position, by intervals of a net.
+    """`[B, N, C - 1]`: lower bounds on the margins of the labels at each position.
 
     Args:
         scores: of the words, with a net over windows.
@@ -266,16 +268,16 @@ def least_leads(scores: NgramScores, candidates: Tensor, labels: Tensor) -> Tens
     assert scores.net is not None  # the settings are checked
     eye = torch.eye(scores.classes, device=labels.device)
     direction = eye[labels].unsqueeze(1) - eye[rivals(labels, scores.classes)]
-    # `[B, N, S, J]`
     words = functional.embedding(candidates, scores.word_table())
-    words = words @ direction.transpose(1, 2).unsqueeze(1)
+    words = words @ direction.transpose(1, 2).unsqueeze(1)  # [B, N, S, C - 1]
     return words.amin(dim=2) + scores.net.least(scores.net_tables(), candidates, direction)
 
 
 def near_words(words: Sequence[str]) -> list[set[int]]:
-    """Finds for each word the others of which one character differs, is missing or is added."""
-    place = {word: index for index, word in enumerate(words)}
+    """Find, for each word, the words at an edit distance of one character."""
+    indices = {word: index for index, word in enumerate(words)}
     near: list[set[int]] = [set() for _ in words]
+    # Words that are equal after deleting the same position differ in that character only.
     holes: dict[tuple[str, int], list[int]] = {}
     for index, word in enumerate(words):
         if not set(word) <= set(LETTERS):
@@ -283,7 +285,7 @@ def near_words(words: Sequence[str]) -> list[set[int]]:
         for at in range(len(word)):
             rest = word[:at] + word[at + 1 :]
             holes.setdefault((rest, at), []).append(index)
-            if (other := place.get(rest)) is not None:
+            if (other := indices.get(rest)) is not None:
                 near[index].add(other)
                 near[other].add(index)
     for same in holes.values():

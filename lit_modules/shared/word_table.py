@@ -1,4 +1,4 @@
-"""A file of word vectors as the vocabulary of a model, and as the begin of its embedding."""
+"""A file of word vectors as the vocabulary of a model and its initial embedding."""
 
 import logging
 
@@ -10,16 +10,16 @@ from text import Tokenizer, Vocabulary, WordTokenizer
 
 log = logging.getLogger(__name__)
 
+# Vectors that are copied at once.
 _ROWS = 1 << 16
-"""Vectors that are copied at once."""
 
 
 class WordTable:
     """The words and vectors of a file, read when they are first needed.
 
     All words of the file are in the vocabulary, not only those of the training texts: an attack
-    puts in words that no training text has, and they have vectors, too (thesis, section 4.3.2). A
-    word that the file lacks is unknown.
+    inserts words that no training text has, and they have vectors as well (thesis, section 4.3.2).
+    A word that is not in the file is unknown.
 
     Args:
         path: the file, see `read_vectors`.
@@ -31,76 +31,71 @@ class WordTable:
         self._content: VectorFile | None = None
 
     def content(self) -> VectorFile:
-        """Reads the file.
+        """Read the file.
 
         Raises:
             ValueError: it cannot be read, is broken, or has vectors of another width.
         """
         if self._content is None:
-            found = read_vectors(self.path, cache=cache_folder())
-            if found.matrix.shape[1] != self.width:
+            vectors = read_vectors(self.path, cache=cache_folder())
+            if vectors.matrix.shape[1] != self.width:
                 msg = (
-                    f"got vectors of {found.matrix.shape[1]} numbers in {self.path} and "
+                    f"got vectors of {vectors.matrix.shape[1]} numbers in {self.path} and "
                     f"width={self.width}, expected the same; give --model.width "
-                    f"{found.matrix.shape[1]}, or another file"
+                    f"{vectors.matrix.shape[1]}, or another file"
                 )
                 raise ValueError(msg)
-            if found.repeated:
+            if vectors.repeated:
                 log.warning(
                     "%d lines of %s repeat a word: its first vector counts",
-                    found.repeated,
+                    vectors.repeated,
                     self.path,
                 )
-            self._content = found
+            self._content = vectors
         return self._content
 
-    def tokenizer(self, seen: WordTokenizer, max_size: int | None = None) -> WordTokenizer:
-        """Returns the tokenizer with the words of the file.
-
-        First come those of the training texts, by falling count, then the others in the order of
-        the file, which in most files is that of their frequency.
+    def tokenizer(self, corpus: WordTokenizer, max_size: int | None = None) -> WordTokenizer:
+        """Return the tokenizer with the words of the file.
 
         Args:
-            seen: with the words of the training texts.
+            corpus: with the words of the training texts.
             max_size: ids at most; None for no limit.
 
         Raises:
             ValueError: see `content`; or no word of the texts is in the file.
         """
-        before = seen.vocabulary
+        before = corpus.vocabulary
         specials, words = before.specials, before.get_itos()[len(before.specials) :]
-        known = set(self.content().words).difference(specials)
-        found = [word for word in words if word in known]
-        if not found:
+        available = set(self.content().words).difference(specials)
+        common = [word for word in words if word in available]
+        if not common:
             msg = (
                 f"got {self.path} without any of the {len(words)} words of the training texts "
                 f"({', '.join(words[:5])} ...), expected vectors of words in lower case"
             )
             raise ValueError(msg)
-        share = sum(map(before.count, found)) / sum(map(before.count, words))
+        share = sum(map(before.count, common)) / sum(map(before.count, words))
         log.info(
             "%d of %d words of the training texts are in %s, %.1f%% of all their occurrences",
-            *(len(found), len(words), self.path, 100 * share),
+            *(len(common), len(words), self.path, 100 * share),
         )
-        others = known.difference(found)
-        tokens = [*specials, *found, *(word for word in self.content().words if word in others)]
+        # First the words of the training texts, by falling count, then the others in the order of
+        # the file, which usually is that of their frequency.
+        rest = available.difference(common)
+        tokens = [*specials, *common, *(word for word in self.content().words if word in rest)]
         tokens = tokens[:max_size]
         counts = list(map(before.count, tokens))
         state = {"specials": specials, "unk": before.unk, "tokens": tokens, "counts": counts}
         return WordTokenizer(
             Vocabulary.from_state(state),
-            seen.max_length,
-            words=seen.splitter.settings,
-            lemmatizer=seen.splitter.lemmatizer,
+            corpus.max_length,
+            words=corpus.splitter.settings,
+            lemmatizer=corpus.splitter.lemmatizer,
         )
 
     @torch.no_grad()
     def fill(self, weight: Tensor, tokenizer: Tokenizer, *, frozen: bool) -> None:
-        """Puts the vectors into the table of an embedding.
-
-        The file lacks `<pad>`, `<sep>` and mostly `<unk>`. If they are to stay as they are they get
-        zeros, as unknown words in torchtext, whose vectors the thesis takes; else they keep what
-        they have.
+        """Put the vectors into the table of an embedding.
 
         Args:
             weight: `[V, d]`.
@@ -114,11 +109,13 @@ class WordTable:
             msg = f"got {type(tokenizer).__name__} with {self.path}, expected a WordTokenizer"
             raise ValueError(msg)
         content = self.content()
-        place = {word: row for row, word in enumerate(content.words)}
+        row_of = {word: row for row, word in enumerate(content.words)}
         tokens = tokenizer.vocabulary.get_itos()
+        # The file has no `<pad>`, `<sep>` and usually no `<unk>`. In a frozen table they get zeros,
+        # like unknown words in torchtext, whose vectors the thesis uses.
         if frozen:
             weight.zero_()
-        pairs = [(index, place[token]) for index, token in enumerate(tokens) if token in place]
+        pairs = [(index, row_of[token]) for index, token in enumerate(tokens) if token in row_of]
         for start in range(0, len(pairs), _ROWS):
             indices, rows = zip(*pairs[start : start + _ROWS], strict=True)
             vectors = torch.from_numpy(content.matrix[list(rows)])

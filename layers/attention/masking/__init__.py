@@ -1,1 +1,1 @@
-"""Masks of attention units: learnt, drawn or given, and where they enter."""
+"""Masks of attention units, learnt or drawn, and attention that applies them."""

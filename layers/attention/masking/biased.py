@@ -1,4 +1,4 @@
-"""Puts masks into the attention of encoders of `transformers` without changing their code."""
+"""Applies masks in the attention of encoders of `transformers` without changing their code."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -32,11 +32,11 @@ BIASABLE = (
     "deberta-v2",
 )
 """The kinds of encoders (`model_type`) whose attention can be biased."""
+# Kinds that ignore the registry: a hook on the dropout of their attention weights masks them.
 _OWN_SOFTMAX = ("deberta", "deberta-v2")
-"""Kinds that do not ask the registry; the dropout of their attention weights is where we enter."""
 _LAYER = re.compile(r"SelfAttention$|^AlbertAttention$")
+# Maps of a layer before its masks. Those of DeBERTa v1 are not here: it changes them in place.
 _BEFORE = re.compile(r"query|key|value|[qkv]_lin|(pos_)?(query|key|value)_proj")
-"""Maps of a layer that come before its masks. What DeBERTa v1 has there, it changes in place."""
 
 
 def _attentions(encoder: "PreTrainedModel") -> list[nn.Module]:
@@ -66,12 +66,12 @@ def _attentions(encoder: "PreTrainedModel") -> list[nn.Module]:
 
 
 class BiasedAttention:
-    """The self-attention of an encoder, whose units can be masked and whose maps can be looked at.
+    """The self-attention of an encoder, with units that can be masked and maps that can be read.
 
-    Without either, and outside recordings of dropout, the encoder computes what it always does.
+    Outside of `masked`, `watched` and recordings of dropout, the encoder's outputs are unchanged.
 
     Args:
-        encoder: encoder of one of the kinds in `BIASABLE`. Its dropout layers become ones that ask
+        encoder: encoder of one of the kinds in `BIASABLE`. Its dropout layers become ones that use
             the tape, and its attention function becomes ours.
 
     Raises:
@@ -86,37 +86,40 @@ class BiasedAttention:
         self._masks: Masks | None = None
         self._maps: list[Tensor] | None = None
         self._hidden: Tensor | None = None
-        self._calls = 0
+        # ALBERT has one module for several layers: there, `_enter` counts the layers of a pass.
+        unshared = len(modules) == self.layers
+        self._numbers = dict(zip(modules, range(self.layers), strict=True)) if unshared else {}
+        self._layer = -1
         share_dropout(encoder, self.tape)
-        if len(modules) == self.layers > 0:  # what the first layer is given, no mask has touched
+        if unshared:  # no mask has changed the input of the first layer
             for name, part in list(modules[0].named_children()):
                 if type(part) is nn.Linear and _BEFORE.fullmatch(name):
                     setattr(modules[0], name, SharedLinear(part, self.tape))
         if encoder.config.model_type in _OWN_SOFTMAX:
             for module in modules:
-                module.dropout.register_forward_pre_hook(self._reweighted)  # type: ignore[union-attr] # theirs
+                module.dropout.register_forward_pre_hook(self._reweight)  # type: ignore[union-attr] # a module
         else:
             _register()
             encoder.set_attn_implementation(IMPLEMENTATION)
         for part in encoder.modules():
-            if hasattr(part, "get_input_embeddings"):  # an encoder, or one under a head
+            if hasattr(part, "get_input_embeddings"):  # an encoder, or a model with a head
                 part.register_forward_pre_hook(self._begin)
         for module in modules:
             module.register_forward_pre_hook(self._enter, with_kwargs=True)
             setattr(module, ENTRY, self)
 
-    # For users
+    # Interface
 
     @contextmanager
     def masked(self, masks: Masks) -> Iterator[None]:
-        """Mask what these say, in each pass over the encoder."""
+        """Apply these masks in each pass over the encoder."""
         with self._passing():
             self._masks = masks
             yield
 
     @contextmanager
     def watched(self) -> Iterator[list[Tensor]]:
-        """A list that is filled with the attention weights `[B, H, N, N]` of each layer."""
+        """Collect the attention weights `[B, H, N, N]` of each layer in a list."""
         maps: list[Tensor] = []
         with self._passing():
             self._maps = maps
@@ -130,16 +133,16 @@ class BiasedAttention:
         finally:
             (self._masks, self._maps), self._hidden = before, None
 
-    # In the encoder
+    # Hooks in the encoder
 
     @property
     def _active(self) -> bool:
         return self._masks is not None or self._maps is not None or self.tape.mode != "off"
 
     def _begin(self, encoder: nn.Module, args: tuple[Any, ...]) -> None:
-        """Before each pass."""
+        """Begin a pass."""
         del args
-        self._calls = 0
+        self._layer = -1
         if not self._active or not encoder.training:
             return
         if any(getattr(part, "gradient_checkpointing", False) for part in encoder.modules()):
@@ -150,18 +153,17 @@ class BiasedAttention:
             raise ValueError(msg)
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        del module
+        """Enter a layer."""
+        self._layer = self._numbers.get(module, self._layer + 1)
         if self._masks is not None:
             self._hidden = args[0] if args else kwargs["hidden_states"]
 
     def keep(self, probabilities: Callable[[], Tensor]) -> Tensor | None:
-        """The mask of the layer that asks; see `Masks`."""
+        """Return the mask of the present layer; see `Masks`."""
         if self._masks is None:
             return None
-        assert self._hidden is not None  # _enter
-        # Counted, not read off the module: one may be there for all layers, as ALBERT's.
-        layer, self._calls = self._calls, self._calls + 1
-        keep = self._masks(layer, self._hidden, probabilities)
+        assert self._hidden is not None  # set by `_enter`
+        keep = self._masks(self._layer, self._hidden, probabilities)
         self._hidden = None
         return keep
 
@@ -186,7 +188,7 @@ class BiasedAttention:
         if self._maps is not None:
             self._maps.append(weights(keep))
             if keep is None and self.tape.mode == "off":
-                return None  # who only looks changes nothing, not even the last bit
+                return None  # reading maps changes no output, not even in the last bit
         factors = None
         if dropout > 0:
             like = query.new_empty((1,)).expand(*query.shape[:-1], key.shape[-2])
@@ -195,8 +197,8 @@ class BiasedAttention:
             query, key, value, bias=bias, scaling=scaling, keep=keep, dropout=factors
         )
 
-    def _reweighted(self, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
-        """Before the dropout of attention weights that are known already."""
+    def _reweight(self, module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+        """Mask attention weights after their softmax and before their dropout."""
         del module
         (weights,) = args
         keep = self.keep(weights.detach)
@@ -208,7 +210,7 @@ class BiasedAttention:
 
 
 def _register() -> None:
-    """Make our attention known to the library, and the mask function that goes with it."""
+    """Register our attention in the library, and its mask function."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
@@ -225,10 +227,10 @@ def _attention(  # noqa: PLR0917 (the interface of the library)
     attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
-    **others: Any,  # of the library's interface
+    **options: Any,  # required by the library's interface
 ) -> tuple[Tensor, None]:
-    """The function that the library calls in each layer."""
-    del others
+    """Attend in one layer; the library calls this function."""
+    del options
     entry: BiasedAttention | None = getattr(module, ENTRY, None)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     out = None

@@ -28,9 +28,10 @@ class AttentionAdversary(nn.Module):
         width: width of the hidden states.
         layers: number of layers.
         heads: masks per layer; 1 is shared by all attention heads.
-        temperature: temperature of the sigmoid whose derivative stands in for that of the step.
+        temperature: of the sigmoid, whose derivative replaces that of the step.
         noise: draw the choice; without, a unit is kept if its score is positive.
-        initial_keep: share of the units that are kept before anything is learnt.
+        initial_keep: share of the units that are kept before the adversary is trained; methods set
+            its default, so that there is only one.
         std: standard deviation of the first weights.
     """
 
@@ -40,9 +41,9 @@ class AttentionAdversary(nn.Module):
         layers: int,
         *,
         heads: int = 1,
+        initial_keep: float,
         temperature: float = 1.0,
         noise: bool = True,
-        initial_keep: float = 0.9,
         std: float = 0.02,
     ) -> None:
         super().__init__()
@@ -57,6 +58,7 @@ class AttentionAdversary(nn.Module):
         self.key = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(layers))
         for linear in (*self.query, *self.key):
             nn.init.normal_(linear.weight, std=std)
+        # The log-odds of a unit whose query and key are orthogonal.
         offset = math.log(initial_keep / (1 - initial_keep))
         self.offset = nn.Parameter(torch.full((layers,), offset))
 
@@ -73,7 +75,7 @@ class AttentionAdversary(nn.Module):
     def masks(
         self, real: Tensor, seeds: Tensor, *, coefficient: float = 1.0, draw: bool = True
     ) -> "AdversarialMasks":
-        """For one pass over a batch.
+        """Return the masks of one pass over a batch.
 
         Args:
             real: `[B, N]` bool, True at real tokens.
@@ -101,7 +103,7 @@ class AdversarialMasks(Masks):
         self.coefficient, self.draw = coefficient, draw and adversary.noise
 
     def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
-        """The adversary's choice; its gradients are reversed, and end there."""
+        """Return the adversary's choice, with reversed gradients and none for the hidden states."""
         del probabilities
         adversary = self.adversary
         odds = adversary.scores(layer, hidden.detach())
@@ -110,7 +112,7 @@ class AdversarialMasks(Masks):
             odds = odds + logistic_pairs(self.seeds, length, heads=adversary.heads, draw=layer)
         soft = (odds / adversary.temperature).sigmoid()
         hard = straight(odds.detach(), self.real).to(soft.dtype)
-        # The numbers of the step, the derivative of the sigmoid: exactly 0 and 1.
+        # Straight-through: values of the step, exactly 0 and 1, with the gradient of the sigmoid.
         keep = _Straight.apply(hard, soft)  # type: ignore[no-untyped-call] # of torch
         return reverse_gradient(keep, self.coefficient)
 
@@ -120,12 +122,12 @@ class _Straight(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: object, hard: Tensor, soft: Tensor) -> Tensor:
-        """The first argument."""
+        """Return the first argument."""
         del ctx, soft
         return hard.view_as(hard)
 
     @staticmethod
     def backward(ctx: object, *outputs: Tensor) -> tuple[None, Tensor]:
-        """The gradient, for the second argument."""
+        """Return the gradient, for the second argument."""
         del ctx
         return None, outputs[0]

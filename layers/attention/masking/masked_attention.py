@@ -1,12 +1,12 @@
-"""Attention in which single units are masked, with a gradient for what is masked and what not."""
+"""Attention with a mask for each unit, and a gradient for masked and unmasked units."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
+# Scores that are processed at a time: 4 MiB in single precision.
 _CHUNK = 1 << 20
-"""Scores that are worked on at a time: 4 MiB in single precision."""
 
 
 def masked_attention(
@@ -22,10 +22,10 @@ def masked_attention(
     """Softmax attention over the units that are kept.
 
     For a unit that is kept, the gradient for `keep` is that of its attention weight p:
-    p (g v_j - g o_i), with o_i the output and g its gradient. For one that is masked it is
-    p+ (g v_j - g o_i), with p+ the weight that it would have if it alone were kept as well; so it
-    is what the output would change by, to first order in o and exactly in p. (An additive bias of
-    minus infinity has the gradient 0 there, and could never be taken back.)
+    p (g v_j - g o_i), with o_i the output and g its gradient. For a masked unit it is
+    p+ (g v_j - g o_i), with p+ its weight if only this unit were unmasked: the change of the
+    output, to first order in o and exactly in p. (An additive bias of minus infinity has the
+    gradient 0 there, so that training could never unmask the unit.)
 
     Args:
         query: `[B, H, N, d]`.
@@ -49,12 +49,7 @@ def masked_attention(
 
 @torch.no_grad()
 def attention_weights(
-    query: Tensor,
-    key: Tensor,
-    *,
-    bias: Tensor | None,
-    scaling: float,
-    keep: Tensor | None = None,
+    query: Tensor, key: Tensor, *, bias: Tensor | None, scaling: float, keep: Tensor | None = None
 ) -> Tensor:
     """`[B, H, N, N]` weights before dropout, in at least float32 and without a gradient."""
     return _biased(_scores(query, key, scaling), bias, keep).softmax(dim=-1)
@@ -66,24 +61,22 @@ def _scores(query: Tensor, key: Tensor, scaling: float) -> Tensor:
 
 
 def _biased(scores: Tensor, bias: Tensor | None, keep: Tensor | None = None) -> Tensor:
-    """Scores with the lowest number at padding and at what is masked, in the same memory.
-
-    It is added, in an array that is small where the heads share it: comparing and filling in the
-    scores themselves takes as long as a product of matrices.
-    """
+    """Add the lowest number to the scores of padding and of masked units, in place."""
+    # The array that is added is small where heads share it. Comparing and filling the scores
+    # themselves would take as long as a product of matrices.
     if bias is not None and bias.dtype == torch.bool:
         bias = _lowest(~bias, scores.dtype)
     if bias is not None:
         scores.add_(bias)
     if keep is not None:
         scores.add_(_lowest(keep == 0, scores.dtype))
-    # Two that meet, as what is masked and padding, are minus infinity: its weight is 0 as well.
+    # Where both are added, the sum overflows to minus infinity: the weight is 0 as well.
     return scores
 
 
-def _lowest(places: Tensor, dtype: torch.dtype) -> Tensor:
-    """The lowest number at some places, and 0 elsewhere."""
-    return torch.zeros_like(places, dtype=dtype).masked_fill_(places, torch.finfo(dtype).min)
+def _lowest(positions: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the lowest number where True, and 0 elsewhere."""
+    return torch.zeros_like(positions, dtype=dtype).masked_fill_(positions, torch.finfo(dtype).min)
 
 
 def _log_sums(scores: Tensor, weights: Tensor) -> Tensor:
@@ -92,14 +85,14 @@ def _log_sums(scores: Tensor, weights: Tensor) -> Tensor:
 
 
 def _chunks(weights: Tensor) -> list[slice]:
-    """Parts of a batch: on a CPU, what is done to the scores of one stays in its cache."""
+    """Return parts of a batch whose scores fit into the cache of a CPU."""
     batch, size = len(weights), weights[:1].numel()
     step = max(1, _CHUNK // max(1, size)) if weights.device.type == "cpu" else max(1, batch)
     return [slice(first, first + step) for first in range(0, batch, step)]
 
 
 class _MaskedAttention(torch.autograd.Function):
-    """One pass over the scores each way; of their size, the weights alone stay in memory."""
+    """One pass over the scores each way; only one array of their size, the weights, is saved."""
 
     @staticmethod
     def forward(  # noqa: PLR0917 (torch passes them by position)
@@ -112,7 +105,7 @@ class _MaskedAttention(torch.autograd.Function):
         dropout: Tensor | None,
         scaling: float,
     ) -> Tensor:
-        """The output."""
+        """Return the output."""
         batch, heads, length = query.shape[:3]
         dtype = torch.promote_types(query.dtype, torch.float32)
         weights = query.new_empty((batch, heads, length, key.shape[2]), dtype=dtype)
@@ -125,14 +118,15 @@ class _MaskedAttention(torch.autograd.Function):
             padding = None if bias is None else bias[part]
             chosen = None if keep is None else keep[part]
             if chosen is None or not learnt:
-                # Not exp(): of what is masked it takes, on a CPU, 30 times as long as softmax does.
+                # Not exp(): on a CPU it takes 30 times as long for masked units as softmax does.
                 used = torch.softmax(_biased(scores, padding, chosen), dim=-1, out=weights[part])
                 dropped = used if dropout is None else used * dropout[part]
             else:
                 scores = _biased(scores, padding)
-                # Not in place: the scores of what is masked are needed once more.
+                # Not in place: the scores of masked units are needed once more.
                 both = scores + _lowest(chosen == 0, scores.dtype)
                 used = both.softmax(dim=-1)
+                # p+ of a masked unit is e^s / (e^s + sum of the kept) = sigmoid(s - log sum).
                 alone = scores.sub_(_log_sums(both, used)).sigmoid_().mul_(1 - chosen)
                 torch.add(alone, used, out=weights[part])
                 dropped = used if dropout is None else used.mul_(dropout[part])
@@ -144,20 +138,20 @@ class _MaskedAttention(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *outputs: Tensor) -> Any:
-        """The gradients of queries, keys, values and what is kept."""
+        """Return the gradients of queries, keys, values and masks."""
         query, key, value, keep, dropout, weights, out = ctx.saved_tensors
-        of_query, of_key, of_value = (torch.empty_like(one) for one in (query, key, value))
+        of_query, of_key, of_value = (torch.empty_like(part) for part in (query, key, value))
         of_keep = None if keep is None else torch.empty_like(keep)
         for part in _chunks(weights):
             gradient, used = outputs[0][part], weights[part]
-            # What has been left out in the forward pass once more: that is less than to keep it.
+            # Masked and dropped once more: that costs less than saving the product.
             dropped = used if keep is None else used * keep[part]
             dropped = dropped if dropout is None else dropped * dropout[part]
             of_value[part] = dropped.to(value.dtype).transpose(-1, -2) @ gradient
             change = (gradient @ value[part].transpose(-1, -2)).to(used.dtype)
             if dropout is not None:
                 change.mul_(dropout[part])
-            # A row's weights times its changes is its output times the gradient of that.
+            # Softmax backward: sum_j p_j (g v_j) = g o_i.
             change.sub_((gradient.to(used.dtype) * out[part]).sum(dim=-1, keepdim=True))
             change.mul_(used)
             if keep is not None and of_keep is not None:

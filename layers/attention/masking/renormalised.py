@@ -1,4 +1,4 @@
-"""Masking single units in attention weights that are known already."""
+"""Masks units in attention weights after the softmax."""
 
 import math
 from typing import Any
@@ -8,10 +8,9 @@ from torch import Tensor
 
 
 def renormalised(probabilities: Tensor, keep: Tensor) -> Tensor:
-    """Attention weights of the units kept, from those of all; gradients as in `masked_attention`.
+    """Return the attention weights of kept units from those of all units.
 
-    For encoders whose scores cannot be reached. Where all that is left of a row has vanished beside
-    what is masked, the units kept share it equally.
+    For encoders whose scores are not accessible; gradients as in `masked_attention`.
 
     Args:
         probabilities: `[B, H, N, N]`, after the softmax and before dropout.
@@ -32,10 +31,11 @@ class _Renormalised(torch.autograd.Function):
         weights = probabilities * keep
         total = weights.sum(dim=-1, keepdim=True)
         lost = total < torch.finfo(total.dtype).tiny
-        # A row that loses nothing stays as it is, to the last bit.
-        whole = (weights == probabilities).all(dim=-1, keepdim=True)
-        total = total.masked_fill_(lost | whole, 1.0)
+        # A row without masked units must not change in the last bit, so it is not divided.
+        unmasked = (weights == probabilities).all(dim=-1, keepdim=True)
+        total = total.masked_fill_(lost | unmasked, 1.0)
         weights.div_(total)
+        # Where the weights of all kept units of a row underflow, these units get equal weights.
         if lost.any():
             equal = (keep / keep.sum(dim=-1, keepdim=True)).to(weights.dtype)
             weights = torch.where(lost, equal, weights)
@@ -51,9 +51,9 @@ class _Renormalised(torch.autograd.Function):
         change = change - (change * weights).sum(dim=-1, keepdim=True)
         of_keep = None
         if ctx.needs_input_grad[1]:
-            # Beside what has vanished, a unit alone would take the whole row.
-            others = total.masked_fill(lost, 0.0)
-            rest = (others + probabilities).clamp_min_(torch.finfo(total.dtype).tiny)
+            # In a lost row, a single masked unit would get all of the weight if it were unmasked.
+            rest = total.masked_fill(lost, 0.0) + probabilities
+            rest.clamp_min_(torch.finfo(total.dtype).tiny)
             alone = (probabilities / rest).mul_(1 - keep).add_(weights)
             of_keep = alone.mul_(change).to(keep.dtype)
             if keep.shape[1] == 1:

@@ -1,4 +1,4 @@
-"""Masks by fixed rules, to compare with those of an adversary.
+"""Masks by fixed rules, a baseline for those of an adversary.
 
 Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023: section "VS. Naive
 Masking".
@@ -20,8 +20,8 @@ class RuleMasks(Masks):
     """Masks by a fixed rule (Table 3 of the paper).
 
     Args:
-        rule: `bernoulli` masks each unit with the same probability; `magnitude` the share of the
-            units of each sample that have the greatest attention weights, a mean over the heads.
+        rule: `bernoulli` masks each unit with the same probability; `magnitude` masks the units of
+            each sample with the greatest attention weights, averaged over the heads.
         share: share that is masked, from 0 to below 1, by layer or for all of them.
         real: `[B, N]` bool, True at real tokens.
         seeds: `[B]` int64, of the choice.
@@ -48,11 +48,11 @@ class RuleMasks(Masks):
                 length = hidden.shape[1]
                 odds = logistic_pairs(self.seeds, length, draw=layer)
                 # The most probable unit of a row is kept whatever was drawn.
-                kept = straight(odds.add_(_log_odds(1 - share)), self.real)
+                keep = straight(odds.add_(_log_odds(1 - share)), self.real)
             else:
                 weights = probabilities().mean(dim=1, keepdim=True).float()
-                kept = straight(_smallest(weights, self.valid, self.pairs, share), self.real)
-        return kept.float()
+                keep = straight(_smallest(weights, self.valid, self.pairs, share), self.real)
+        return keep.float()
 
 
 def _log_odds(share: float) -> float:
@@ -60,13 +60,13 @@ def _log_odds(share: float) -> float:
 
 
 def _smallest(weights: Tensor, valid: Tensor, pairs: Tensor, share: float) -> Tensor:
-    """Odds `[B, 1, N, N]` that are positive for all but this share of the largest weights."""
+    """Return odds `[B, 1, N, N]`, positive for all but this share of the largest weights."""
     flat = weights.masked_fill(~valid.unsqueeze(1), -1.0).flatten(1)
     count = (share * pairs).round().long()
     order = flat.argsort(dim=1, descending=True, stable=True)
     rank = torch.empty_like(order).scatter_(
         1, order, torch.arange(order.shape[1], device=order.device).expand_as(order)
     )
-    # Within a row that would be masked whole, the smallest weight stays: it has the greatest odds.
+    # In a row without positive odds, `straight` keeps the greatest: that of the smallest weight.
     odds = torch.where(rank < count.unsqueeze(1), -1 - flat, 2 - flat)
     return odds.view_as(weights)

@@ -80,7 +80,7 @@ def alternating() -> LevenshteinCNN:
 def test_an_insertion_exceeds_the_constant_of_the_paper() -> None:
     """By hand: 10 characters, all sizes 1, and one insertion moves the sum by 3/2."""
     model, words = alternating(), CharacterTokenizer.build(["ab"], max_length=64)
-    assert words.known("ab") == [3, 4]
+    assert words.find_ids("ab") == [3, 4]
     assert model.spread() == 1
     before, after = "ababaababa", "abababababa"
     encoded = [torch.tensor([one.input_ids]) for one in words.encode([before, after])]

@@ -24,7 +24,7 @@ def write(folder: Path, lines: int = 120) -> None:
 
 def corpus(folder: Path, **settings: Any) -> RunningText:
     """The corpus of the files, set up, with a tokenizer; packed beside them."""
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "files": ["*.txt"],
         "data_dir": str(folder),
         "cache_dir": str(folder / "packed"),
@@ -34,7 +34,7 @@ def corpus(folder: Path, **settings: Any) -> RunningText:
         "seed": 0,
         **settings,
     }
-    module = RunningText(**given)
+    module = RunningText(**options)
     module.setup("fit")
     module.tokenizer = TOKENIZER
     return module
@@ -56,7 +56,7 @@ def content(loader: DataLoader[Batch] | list[DataLoader[Batch]]) -> dict[int, li
     """The tokens of each block."""
     assert isinstance(loader, DataLoader)
     return {
-        int(place): ids[mask].tolist()
+        int(number): ids[mask].tolist()
         for batch in loader
-        for place, ids, mask in zip(batch.sample_ids, batch.input_ids, batch.mask, strict=True)
+        for number, ids, mask in zip(batch.sample_ids, batch.input_ids, batch.mask, strict=True)
     }

@@ -57,9 +57,9 @@ def test_layout_on_disk(
 def test_command_lines_list_corpora_and_no_base_class_but_their_own() -> None:
     parser = ArgumentParser()
     parser.add_subclass_arguments(Corpus, "data")
-    shown = "".join(parser.format_help().split()).partition("knownsubclasses:")[2].rstrip(")")
-    found = {name.rpartition(".")[2] for name in shown.split(",") if name[:11] == "datamodules"}
-    assert found == {*datamodules.CORPORA, "Corpus"}
+    listed = "".join(parser.format_help().split()).partition("knownsubclasses:")[2].rstrip(")")
+    names = {name.rpartition(".")[2] for name in listed.split(",") if name[:11] == "datamodules"}
+    assert names == {*datamodules.CORPORA, "Corpus"}
 
 
 @pytest.mark.parametrize("name", sorted(datamodules.CORPORA))
@@ -68,23 +68,23 @@ def test_help_tells_files_and_columns(name: str) -> None:
     parser = ArgumentParser()
     parser.add_class_arguments(kind, "data")
     # Without the places where lines were broken.
-    shown = "".join(parser.format_help().split())
-    assert "--data.data_dir" in shown
+    help_text = "".join(parser.format_help().split())
+    assert "--data.data_dir" in help_text
     if not issubclass(kind, TextDataModule) or issubclass(kind, UserFiles | datamodules.Reviews):
         return
-    assert f"folderDIRwith`{kind.corpus}/" in shown
+    assert f"folderDIRwith`{kind.corpus}/" in help_text
     endings = "|".join(ending[1:] for ending in kind.endings)
-    assert (f".<{endings}>[.gz]`" if "|" in endings else f".{endings}[.gz]`") in shown
+    assert (f".<{endings}>[.gz]`" if "|" in endings else f".{endings}[.gz]`") in help_text
     if kind.task in ("classification", "regression"):
         for column in (*kind.text_columns, kind.label_column):
-            assert f"`{column}`" in shown
+            assert f"`{column}`" in help_text
     if kind.task == "classification" and kind.label_column == "label":
-        assert f"`label`({','.join(kind().class_names)})".replace(" ", "") in shown
+        assert f"`label`({','.join(kind().class_names)})".replace(" ", "") in help_text
     hub = ",".join(part for part in (kind.hub_id, kind.hub_config) if part)
-    assert (f"comefromthehub({hub})" if hub else "notonthehub") in shown
-    tested = "Without`test`,`validation`istestedon" in shown
+    assert (f"comefromthehub({hub})" if hub else "notonthehub") in help_text
+    tested = "Without`test`,`validation`istestedon" in help_text
     assert tested == (kind.hub_splits["test"] == "validation")
-    assert ("Without`validation`,one" in shown) == (kind.holdout > 0)
+    assert ("Without`validation`,one" in help_text) == (kind.holdout > 0)
 
 
 @pytest.mark.parametrize("name", sorted(datamodules.CORPORA))
@@ -102,14 +102,14 @@ def test_settings_are_declared_once_and_explained(name: str) -> None:
         for parameter in parameters:
             assert parameter.annotation is not parameter.empty
             if parameter.name != "base":
-                said = (parameter.default, texts[parameter.name])
+                declaration = (parameter.default, texts[parameter.name])
                 # Declared again only where another default, or another meaning, is said.
-                assert declared.get(parameter.name) != said
-                declared[parameter.name] = said
+                assert declared.get(parameter.name) != declaration
+                declared[parameter.name] = declaration
     parser = ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(kind, "data")
-    shown = {action.dest: action.help for action in parser._actions}
-    assert all(shown.get(f"data.{setting}") for setting in declared)
+    help_of = {action.dest: action.help for action in parser._actions}
+    assert all(help_of.get(f"data.{setting}") for setting in declared)
     with pytest.raises(ArgumentError, match="nonsense"):
         parser.parse_args(["--data.nonsense", "1"])
     with pytest.raises(TypeError, match="nonsense"):
@@ -227,10 +227,10 @@ def test_a_label_is_a_name_or_an_index(tmp_path: Path, label: str) -> None:
 def test_real_files(data_dir: Path, name: str, stage: str, sizes: dict[Split, int]) -> None:
     module: TextDataModule = getattr(datamodules, name)(data_dir=str(data_dir))
     module.setup(stage)
-    found = {split: len(examples) for split, examples in module._examples.items()}
-    assert {split: found[split] for split in sizes} == sizes
+    counts = {split: len(examples) for split, examples in module._examples.items()}
+    assert {split: counts[split] for split in sizes} == sizes
     # To compare it with what is trained on.
-    assert found.keys() - sizes.keys() <= ({"test"} if stage == "fit" else set())
+    assert counts.keys() - sizes.keys() <= ({"test"} if stage == "fit" else set())
     for examples in module._examples.values():
         assert set(Counter(e.label for e in examples)) == set(range(module.num_classes))
 

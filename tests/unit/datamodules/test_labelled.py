@@ -77,7 +77,7 @@ def test_labels(value: Any, index: int | None) -> None:
 def test_labels_by_other_names_of_the_classes() -> None:
     index = ClassLabels(PAWSQQP.classes, PAWSQQP.synonyms)
     labels = ["paraphrase", "duplicate", "equivalent", "different", "not_equivalent"]
-    assert [index(one) for one in labels] == [1, 1, 1, 0, 0]
+    assert [index(label) for label in labels] == [1, 1, 1, 0, 0]
     assert all(kind.classes in kind.synonyms for kind in (QQP, PAWSQQP, MRPC))
     with pytest.raises(ValueError, match=r"unknown label 'duplicate'"):
         ClassLabels(["negative", "positive"])("duplicate")
@@ -244,18 +244,18 @@ def test_limit_train_draws_with_the_seed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_upsampling_repeats_training_texts_of_a_class() -> None:
-    plain, whole = ready(), ready(upsample={"negative": 3, "positive": 1})
+    plain, upsampled = ready(), ready(upsample={"negative": 3, "positive": 1})
     rows = plain.examples("train")
-    assert whole.examples("train")[: len(rows)] == rows
-    copies = whole.examples("train")[len(rows) :]
+    assert upsampled.examples("train")[: len(rows)] == rows
+    copies = upsampled.examples("train")[len(rows) :]
     negative = [text for text, label, _ in rows if label == 0]
     assert [text for text, _, _ in copies] == negative * 2
     assert all(label == 0 for _, label, _ in copies)
     # Ids of their own, so that every copy is a sample of every epoch.
-    assert sorted(ids(whole.train_dataloader())) == list(range(len(rows) + len(copies)))
-    assert list(whole.train_texts()) == list(plain.train_texts())
+    assert sorted(ids(upsampled.train_dataloader())) == list(range(len(rows) + len(copies)))
+    assert list(upsampled.train_texts()) == list(plain.train_texts())
     for split in ("validation", "test"):
-        assert whole.examples(split) == plain.examples(split)
+        assert upsampled.examples(split) == plain.examples(split)
 
 
 def test_two_processes_share_the_copies_and_a_resume_goes_on_among_them() -> None:
@@ -330,7 +330,7 @@ def test_encoding_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     module = ready()
     assert module.tokenizer is not None
     examples = module.examples("validation")
-    whole = EncodedTexts(examples, module.tokenizer, pairs=False)
+    at_once = EncodedTexts(examples, module.tokenizer, pairs=False)
     monkeypatch.setattr(EncodedTexts, "_CHUNK", 7)
     parts = EncodedTexts(examples, module.tokenizer, pairs=False)
-    assert torch.equal(whole[range(500)].input_ids, parts[range(500)].input_ids)
+    assert torch.equal(at_once[range(500)].input_ids, parts[range(500)].input_ids)

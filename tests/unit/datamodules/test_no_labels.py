@@ -27,7 +27,7 @@ def written(folder: Path, ending: str, column: str = "text") -> str:
 def test_predicted_but_not_tested(tmp_path: Path, ending: str) -> None:
     corpus = TextFiles(test=written(tmp_path, ending), classes=["no", "yes"])
     corpus.setup("predict")
-    assert [(one.text, one.label) for one in corpus.examples("test")] == [
+    assert [(example.text, example.label) for example in corpus.examples("test")] == [
         (text, None) for text in TEXTS
     ]
     with pytest.raises(DataError, match=r"\['text'\], expected \['label'\] among them"):

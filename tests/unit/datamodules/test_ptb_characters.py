@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from datamodules import DataError, PTBCharacters
-from datamodules.ptb_characters import joined
+from datamodules.ptb_characters import join_characters
 from tests.unit.datamodules.characters import sentences, spaced, write
 from text import CharacterTokenizer
 
@@ -49,10 +49,10 @@ def test_both_forms_of_a_file_are_the_same_text(tmp_path: Path, plain: bool) -> 
 
 
 def test_what_a_line_is() -> None:
-    assert joined(["t h e _ c a t", "a", "n . v ."]) == ["the cat", "a", "n.v."]
-    assert joined(["t h e _ c a t", "ab"]) == ["t h e _ c a t", "ab"]
+    assert join_characters(["t h e _ c a t", "a", "n . v ."]) == ["the cat", "a", "n.v."]
+    assert join_characters(["t h e _ c a t", "ab"]) == ["t h e _ c a t", "ab"]
     # The unknown word of the treebank is five characters.
-    assert joined([spaced("<unk> N")]) == ["<unk> N"]
+    assert join_characters([spaced("<unk> N")]) == ["<unk> N"]
 
 
 def test_files_may_be_packed_and_have_a_name_of_their_own(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_longer_sentences_are_left_out_and_counted(
     gone = sum(length > longest for length in lengths)
     with caplog.at_level(logging.INFO):
         module = corpus(tmp_path, longest=longest)
-    said = f"{gone} of 70 train sentences have more than {longest} characters, and are left out"
-    assert said in caplog.text
+    message = f"{gone} of 70 train sentences have more than {longest} characters, and are left out"
+    assert message in caplog.text
     texts = [str(example.text) for example in module.examples("train")]
     assert len(texts) == 70 - gone
     assert max(map(len, texts)) == longest
@@ -96,20 +96,20 @@ def test_two_processes_share_the_batches_of_one(tmp_path: Path) -> None:
     write(tmp_path / "ptb_characters")
     alone = place(corpus(tmp_path), 0, 1).train_dataloader()
     shares = [place(corpus(tmp_path, batch_size=4), rank, 2).train_dataloader() for rank in (0, 1)]
-    for whole, *parts in zip(alone, *shares, strict=True):
+    for full, *parts in zip(alone, *shares, strict=True):
         numbers = [number for part in parts for number in part.sample_ids.tolist()]
-        assert sorted(whole.sample_ids.tolist()) == sorted(numbers)
+        assert sorted(full.sample_ids.tolist()) == sorted(numbers)
 
 
 def test_a_resumed_run_goes_on_with_the_next_batch(tmp_path: Path) -> None:
     write(tmp_path / "ptb_characters")
     module = place(corpus(tmp_path), 0, 1)
-    whole = [batch.sample_ids.tolist() for batch in module.train_dataloader()]
+    batches = [batch.sample_ids.tolist() for batch in module.train_dataloader()]
     order = module._order()
     assert "train rows" in order
     again = place(corpus(tmp_path), 0, 1)
     again.load_state_dict({"epoch": 0, "consumed": 3, **order})
-    assert [batch.sample_ids.tolist() for batch in again.train_dataloader()] == whole[3:]
+    assert [batch.sample_ids.tolist() for batch in again.train_dataloader()] == batches[3:]
     path = tmp_path / "ptb_characters" / "train.txt"
     path.write_text(path.read_text().replace("hare", "hound"))
     other = place(corpus(tmp_path), 0, 1)

@@ -63,8 +63,8 @@ def test_the_seed_and_the_epoch_make_the_order(folder: Path, streaming: bool) ->
 
     orders = [order(0), order(1), order(0, 1)]
     assert order(0) == orders[0]
-    assert len({str(one) for one in orders}) == 3
-    assert len({str(sorted(chain(*one))) for one in orders}) == 1
+    assert len({str(batches) for batches in orders}) == 3
+    assert len({str(sorted(chain(*batches))) for batches in orders}) == 1
     loader = corpus(folder, streaming=streaming).train_dataloader()
     assert [seen(loader), seen(loader)] == [orders[0], orders[0]]
     loader.sampler.set_epoch(1)  # type: ignore[attr-defined] # as Lightning does
@@ -122,8 +122,8 @@ def test_streamed_from_a_thread_the_same(folder: Path) -> None:
 
 
 def test_workers_read_the_blocks_on_disk(folder: Path) -> None:
-    one, other = (corpus(folder, num_workers=n) for n in (0, 2))
-    assert seen(one.train_dataloader()) == seen(other.train_dataloader())
+    single, other = (corpus(folder, num_workers=n) for n in (0, 2))
+    assert seen(single.train_dataloader()) == seen(other.train_dataloader())
 
 
 def test_a_small_buffer_shuffles_less(folder: Path) -> None:
@@ -236,8 +236,8 @@ def test_files_or_the_hub() -> None:
 
 
 def test_one_pattern_need_not_be_a_list(folder: Path) -> None:
-    one, listed = (corpus(folder, files=files) for files in ("*.txt", ["*.txt"]))
-    assert list(one.train_texts()) == list(listed.train_texts())
+    bare, listed = (corpus(folder, files=files) for files in ("*.txt", ["*.txt"]))
+    assert list(bare.train_texts()) == list(listed.train_texts())
 
 
 def test_set_up_first(folder: Path) -> None:

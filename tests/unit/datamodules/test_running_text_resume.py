@@ -77,10 +77,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=[False, True])
-def whole(
+def uninterrupted(
     request: pytest.FixtureRequest, data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Seen, bool]:
-    folder = tmp_path_factory.mktemp("whole")
+    folder = tmp_path_factory.mktemp("uninterrupted")
     module = run(folder, data, streaming=request.param, shuffle_buffer=30)
     assert len(module.seen) == 3 * BATCHES
     epochs = [sorted(i for e, ids in module.seen if e == epoch for i in ids) for epoch in range(3)]
@@ -97,21 +97,21 @@ def whole(
 def test_resumed_is_uninterrupted(
     tmp_path: Path,
     data: Path,
-    whole: tuple[Path, Seen, bool],
+    uninterrupted: tuple[Path, Seen, bool],
     checkpoint: str,
     done: int,
     num_workers: int,
 ) -> None:
-    folder, seen, streaming = whole
+    folder, batches, streaming = uninterrupted
     ours = {"streaming": streaming, "shuffle_buffer": 30, "num_workers": num_workers}
     module = run(tmp_path, data, str(folder / f"{checkpoint}.ckpt"), **ours)
-    assert module.seen == seen[done:]
+    assert module.seen == batches[done:]
 
 
 def test_other_batches_are_refused(
-    tmp_path: Path, data: Path, whole: tuple[Path, Seen, bool]
+    tmp_path: Path, data: Path, uninterrupted: tuple[Path, Seen, bool]
 ) -> None:
-    folder, _, streaming = whole
+    folder, _, streaming = uninterrupted
     checkpoint = str(folder / "step=4.ckpt")
     ours: dict[str, Any] = {"streaming": streaming, "shuffle_buffer": 30}
     changes: list[tuple[dict[str, Any], str]] = [

@@ -250,8 +250,11 @@ DIALOGUE = ["M: who walked to town?", "W: she was there."]
 
 
 def test_questions_about_dialogues(tmp_path: Path, tokenizer: PretrainedTokenizer) -> None:
-    asked = [question("who?", "she", "M", "W", answer="M"), question("where?", "town", "old", "on")]
-    dream(tmp_path, "test", [DIALOGUE, asked, "1-1"], [["W: no."], [asked[0]], "1-2"])
+    questions = [
+        question("who?", "she", "M", "W", answer="M"),
+        question("where?", "town", "old", "on"),
+    ]
+    dream(tmp_path, "test", [DIALOGUE, questions, "1-1"], [["W: no."], [questions[0]], "1-2"])
     module = DREAM(data_dir=str(tmp_path), eval_batch_size=2)
     module.setup("test")
     module.tokenizer = tokenizer
@@ -266,20 +269,20 @@ def test_questions_about_dialogues(tmp_path: Path, tokenizer: PretrainedTokenize
     # The longest row is what padding goes by.
     assert encoded.lengths.tolist() == [max(len(r.input_ids) for r in three) for three in rows]
     assert encoded.truncated == 2
-    seen = []
+    labels = []
     for batch in module.test_dataloader():
         assert batch.choices == 3
         assert batch.input_ids.shape[0] == 3 * len(batch)
         assert batch.labels is not None
         assert batch.segment_ids is not None
         for i, sample in enumerate(batch.sample_ids.tolist()):
-            seen.append((sample, batch.labels[i].item()))
+            labels.append((sample, batch.labels[i].item()))
             for k in range(3):
                 row = 3 * i + k
-                kept = batch.mask[row]
-                assert batch.input_ids[row, kept].tolist() == rows[sample][k].input_ids
-                assert batch.segment_ids[row, kept].tolist() == rows[sample][k].segment_ids
-    assert sorted(seen) == [(0, 1), (1, 0), (2, 1)]
+                real = batch.mask[row]
+                assert batch.input_ids[row, real].tolist() == rows[sample][k].input_ids
+                assert batch.segment_ids[row, real].tolist() == rows[sample][k].segment_ids
+    assert sorted(labels) == [(0, 1), (1, 0), (2, 1)]
 
 
 GOOD = [DIALOGUE, [question("who?", "she", "M", "W")], "1-1"]

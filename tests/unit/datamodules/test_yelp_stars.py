@@ -46,26 +46,26 @@ def test_up_to_three_stars_are_negative(tmp_path: Path) -> None:
 
 def test_splits_are_disjoint_exhaustive_and_repeated(tmp_path: Path) -> None:
     write(tmp_path, NUMBERED)
-    found = texts(corpus(tmp_path))
-    assert {split: len(found[split]) for split in SPLITS} == {
+    splits = texts(corpus(tmp_path))
+    assert {split: len(splits[split]) for split in SPLITS} == {
         "train": 160, "validation": 20, "test": 20,
     }  # fmt: skip
-    together = [text for split in SPLITS for text in found[split]]
+    together = [text for split in SPLITS for text in splits[split]]
     assert sorted(map(str, together)) == sorted(row.split("\t")[0] for row in NUMBERED)
-    assert texts(corpus(tmp_path, seed=3)) == found  # that of the run
-    assert texts(corpus(tmp_path, split_seed=1)) != found
+    assert texts(corpus(tmp_path, seed=3)) == splits  # that of the run
+    assert texts(corpus(tmp_path, split_seed=1)) != splits
     # One stage alone has the same rows, and so has a prediction.
     alone = YelpStars(data_dir=str(tmp_path))
     alone.setup("predict")
-    assert [example.text for example in alone.examples("test")] == found["test"]
+    assert [example.text for example in alone.examples("test")] == splits["test"]
     assert [example.sample_id for example in alone.examples("test")] == list(range(20))
 
 
 def test_a_draw_of_reviews_by_the_seed(tmp_path: Path) -> None:
     write(tmp_path, NUMBERED)
-    found = texts(corpus(tmp_path, reviews=50, shares=(0.5, 0.3, 0.2)))
-    assert [len(found[split]) for split in SPLITS] == [25, 15, 10]
-    assert len({text for split in SPLITS for text in found[split]}) == 50
+    splits = texts(corpus(tmp_path, reviews=50, shares=(0.5, 0.3, 0.2)))
+    assert [len(splits[split]) for split in SPLITS] == [25, 15, 10]
+    assert len({text for split in SPLITS for text in splits[split]}) == 50
 
 
 def test_files_of_the_polarity_corpus_stand_in(tmp_path: Path) -> None:
@@ -111,10 +111,10 @@ def test_a_row_without_stars_is_no_row_at_any_stage(tmp_path: Path) -> None:
     write(tmp_path, [*NUMBERED, "bare\t"])
     with pytest.raises(DataError, match="got 1 bad row"):
         corpus(tmp_path)
-    found = texts(corpus(tmp_path, on_bad_row="skip"))
+    splits = texts(corpus(tmp_path, on_bad_row="skip"))
     (tmp_path / "yelp_stars" / "reviews.tsv").unlink()
     write(tmp_path, NUMBERED)
-    assert texts(corpus(tmp_path)) == found
+    assert texts(corpus(tmp_path)) == splits
 
 
 def test_a_missing_column_and_a_missing_file(tmp_path: Path) -> None:

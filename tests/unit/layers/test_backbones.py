@@ -62,8 +62,8 @@ def test_nothing_changes_by_the_cut(kind: str) -> None:
     )
     states = model.hidden_states(x, MASK)
     assert len(states) == 2
-    for found, wanted in zip(states, expected.hidden_states[1:], strict=True):
-        torch.testing.assert_close(found[MASK], wanted[MASK], rtol=0, atol=1e-5)
+    for actual, target in zip(states, expected.hidden_states[1:], strict=True):
+        torch.testing.assert_close(actual[MASK], target[MASK], rtol=0, atol=1e-5)
 
 
 @every
@@ -153,8 +153,8 @@ def test_names_of_classes_are_no_part_of_it() -> None:
     """They come by number, and checkpoints hold texts as keys only."""
     config = BertConfig(**{**_sizes(), "num_labels": 3})
     assert "id2label" in config.to_diff_dict()
-    found = architecture_of(BertForSequenceClassification(config).base_model)  # type: ignore[arg-type]
-    assert {"id2label", "label2id", "problem_type"}.isdisjoint(found)
+    architecture = architecture_of(BertForSequenceClassification(config).base_model)  # type: ignore[arg-type]
+    assert {"id2label", "label2id", "problem_type"}.isdisjoint(architecture)
 
 
 def _sizes() -> dict[str, Any]:

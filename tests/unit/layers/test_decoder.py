@@ -25,15 +25,15 @@ V, D, H, N = 11, 16, 4, 9
 
 def network(kind: Kind, *, dropout: float = 0.0, scale: float = 2.0) -> NextToken:
     torch.manual_seed(0)
-    made: NextToken
+    module: NextToken
     if kind == "lstm":
-        made = LSTMNetwork(V, width=D, depth=2, dropout=dropout)
+        module = LSTMNetwork(V, width=D, depth=2, dropout=dropout)
     else:
-        made = Decoder(
+        module = Decoder(
             V, kind=kind, width=D, heads=H, depth=2, hidden=24, dropout=dropout, length=N
         )
-    initialise_(made, scale=scale)
-    return made.double().eval()
+    initialise_(module, scale=scale)
+    return module.double().eval()
 
 
 def tokens(*shape: int) -> torch.Tensor:
@@ -43,23 +43,23 @@ def tokens(*shape: int) -> torch.Tensor:
 @every
 def test_no_logit_depends_on_a_later_token(kind: Kind) -> None:
     model, ids = network(kind), tokens(2, N)
-    whole = model(ids)
-    assert whole.shape == (2, N, V)
+    full = model(ids)
+    assert full.shape == (2, N, V)
     for cut in range(1, N):
         changed = ids.clone()
         changed[:, cut:] = (changed[:, cut:] + 1) % V
-        torch.testing.assert_close(model(changed)[:, :cut], whole[:, :cut])
-        assert not torch.allclose(model(changed)[:, cut], whole[:, cut])
-        torch.testing.assert_close(model(ids[:, :cut]), whole[:, :cut])
+        torch.testing.assert_close(model(changed)[:, :cut], full[:, :cut])
+        assert not torch.allclose(model(changed)[:, cut], full[:, cut])
+        torch.testing.assert_close(model(ids[:, :cut]), full[:, :cut])
 
 
 @every
 def test_each_token_before_counts(kind: Kind) -> None:
     model, ids = network(kind), tokens(1, N)
     last = model(ids)[0, -1]
-    for place in range(N):
+    for position in range(N):
         changed = ids.clone()
-        changed[0, place] = (changed[0, place] + 1) % V
+        changed[0, position] = (changed[0, position] + 1) % V
         assert not torch.allclose(model(changed)[0, -1], last, rtol=1e-9, atol=1e-9)
 
 
@@ -67,11 +67,11 @@ def test_each_token_before_counts(kind: Kind) -> None:
 @pytest.mark.parametrize("pieces", [[1] * N, [4, 5], [3, 1, 3, 2]])
 def test_reading_on_from_a_memory_is_reading_all(kind: Kind, pieces: list[int]) -> None:
     model, ids = network(kind), tokens(3, N)
-    memory, found = None, []
+    memory, outputs = None, []
     for part in torch.split(ids, pieces, dim=1):
         logits, memory = model.extend(part, memory)
-        found.append(logits)
-    torch.testing.assert_close(torch.cat(found, dim=1), model(ids))
+        outputs.append(logits)
+    torch.testing.assert_close(torch.cat(outputs, dim=1), model(ids))
 
 
 @attentions
@@ -86,8 +86,8 @@ def test_attention_is_the_textbook_s(kind: Kind) -> None:
     else:
         scores = -(query.unsqueeze(3) - key.unsqueeze(2)).square().sum(-1) / math.sqrt(size)
     hidden = torch.ones(N, N, dtype=torch.bool).triu(1)
-    wanted = scores.masked_fill(hidden, -math.inf).softmax(dim=-1) @ value
-    torch.testing.assert_close(module.mix(query, key, value, None), wanted)
+    expected = scores.masked_fill(hidden, -math.inf).softmax(dim=-1) @ value
+    torch.testing.assert_close(module.mix(query, key, value, None), expected)
 
 
 def test_the_contractive_one_divides_by_its_bound_for_the_longest_text() -> None:
@@ -119,8 +119,8 @@ def test_weights_begin_as_the_paper_says(kind: Kind) -> None:
             weight = parameter.detach()
             if part.startswith("bias"):
                 gates = weight.chunk(4)
-                wanted = 1.0 if part.startswith("bias_ih") else 0.0
-                assert (gates[1] == wanted).all() if "lstm" in name else (weight == 0).all()
+                expected = 1.0 if part.startswith("bias_ih") else 0.0
+                assert (gates[1] == expected).all() if "lstm" in name else (weight == 0).all()
             elif "attention" in name and kind.startswith("l2"):
                 assert 0.9 * 0.25 / 4 < float(weight.abs().max()) <= 0.25 / 4
             else:
@@ -128,5 +128,5 @@ def test_weights_begin_as_the_paper_says(kind: Kind) -> None:
                 rows = D if heads or lstm else weight.shape[0]
                 limit = math.sqrt(6 / (rows + weight.shape[1]))
                 assert 0.8 * limit < float(weight.abs().max()) <= limit, name
-    found = {type(m) for m in model.modules() if isinstance(m, HeadedAttention)}
-    assert all(issubclass(one, L2Attention) == kind.startswith("l2") for one in found)
+    kinds = {type(m) for m in model.modules() if isinstance(m, HeadedAttention)}
+    assert all(issubclass(attention, L2Attention) == kind.startswith("l2") for attention in kinds)

@@ -59,11 +59,11 @@ def test_errors() -> None:
 
 def test_sinusoids_are_those_of_the_paper() -> None:
     waves = sinusoids(7, 6).double()
-    for place in range(7):
+    for position in range(7):
         for i in range(3):
-            angle = torch.tensor(place / 10_000 ** (2 * i / 6), dtype=torch.float64)
-            assert float(waves[place, 2 * i]) == pytest.approx(float(angle.sin()), abs=1e-6)
-            assert float(waves[place, 2 * i + 1]) == pytest.approx(float(angle.cos()), abs=1e-6)
+            angle = torch.tensor(position / 10_000 ** (2 * i / 6), dtype=torch.float64)
+            assert float(waves[position, 2 * i]) == pytest.approx(float(angle.sin()), abs=1e-6)
+            assert float(waves[position, 2 * i + 1]) == pytest.approx(float(angle.cos()), abs=1e-6)
     assert sinusoids(7, 5).shape == (7, 5)
 
 

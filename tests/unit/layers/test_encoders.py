@@ -33,15 +33,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def make(**options: Any) -> LipschitzClassifier:
     torch.manual_seed(0)
-    given = {"depth": 1, "heads": 4, "radius": 2.0, "initial_alpha_1": 1.0, **options}
+    settings = {"depth": 1, "heads": 4, "radius": 2.0, "initial_alpha_1": 1.0, **options}
     names = {field.name for field in fields(OLSALayers)}
-    layers = OLSALayers(**{name: given.pop(name) for name in names & given.keys()})
-    made = olsa_classifier(8, 3, layers=layers, **given)
+    layers = OLSALayers(**{name: settings.pop(name) for name in names & settings.keys()})
+    network = olsa_classifier(8, 3, layers=layers, **settings)
     with torch.no_grad():
-        for name, parameter in made.named_parameters():
+        for name, parameter in network.named_parameters():
             if "bias" in name:
                 parameter.normal_(std=0.1)
-    return made.double().eval()
+    return network.double().eval()
 
 
 def batch(lengths: list[int], seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -52,12 +52,12 @@ def batch(lengths: list[int], seed: int = 0, scale: float = 1.0) -> tuple[Tensor
 
 @torch.no_grad()
 def test_no_layer_is_the_bag_of_embeddings() -> None:
-    made = make(depth=0)
+    network = make(depth=0)
     x, mask = batch([5, 2, 1])
-    out = made(x, mask)
+    out = network(x, mask)
     for row, length in enumerate([5, 2, 1]):
-        kept = project_to_ball(x[row, :length], 2.0)
-        torch.testing.assert_close(out[row], made.head(kept.sum(dim=0) / length**0.5))
+        inside = project_to_ball(x[row, :length], 2.0)
+        torch.testing.assert_close(out[row], network.head(inside.sum(dim=0) / length**0.5))
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
@@ -74,13 +74,13 @@ def test_one_lipschitz(options: dict[str, Any], length: int, scale: float, seed:
 @torch.no_grad()
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
 def test_radii_handed_on_bound_the_tokens(options: dict[str, Any]) -> None:
-    made = make(**options)
+    network = make(**options)
     seen: list[tuple[Tensor, Tensor]] = []
-    for block in made.encoder.blocks:
+    for block in network.encoder.blocks:
         block.register_forward_hook(lambda _module, _inputs, out: seen.append(out))
     x, mask = batch([5, 3, 1], scale=2.0)
-    made(x, mask)
-    assert len(seen) == len(made.encoder.blocks)
+    network(x, mask)
+    assert len(seen) == len(network.encoder.blocks)
     for tokens, radius in seen:
         assert bool((tokens.norm(dim=-1).amax(dim=1) <= radius * (1 + 1e-9)).all())
         assert not bool(tokens[~mask].any())
@@ -91,9 +91,9 @@ def test_radii_handed_on_bound_the_tokens(options: dict[str, Any]) -> None:
 def test_logged_temperatures_are_those_used(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = make(**options)
+    network = make(**options)
     used: list[Tensor] = []
-    for block in made.encoder.blocks:
+    for block in network.encoder.blocks:
         assert isinstance(block, LipschitzBlock)
 
         def spy(*args: Tensor, original: Any = block.attention.alpha_2) -> Tensor:
@@ -103,9 +103,9 @@ def test_logged_temperatures_are_those_used(
 
         monkeypatch.setattr(block.attention, "alpha_2", spy)
     x, mask = batch([5, 3, 1])
-    made(x, mask)
+    network(x, mask)
     monkeypatch.undo()
-    logged = made.encoder.temperatures(mask.sum(dim=1))
+    logged = network.encoder.temperatures(mask.sum(dim=1))
     assert len(logged) == len(used)
     for (alpha_1, alpha_2), expected in zip(logged, used, strict=True):
         assert float(alpha_1) == pytest.approx(1.0)
@@ -132,11 +132,11 @@ def test_mean_only_norm() -> None:
 
 
 def test_dropout_is_for_training() -> None:
-    made = make(depth=1, dropout=0.5, feedforward=True)
+    network = make(depth=1, dropout=0.5, feedforward=True)
     x, mask = batch([5, 3])
-    assert torch.equal(made(x, mask), made(x, mask))
-    made.train()
-    assert not torch.equal(made(x, mask), made(x, mask))
+    assert torch.equal(network(x, mask), network(x, mask))
+    network.train()
+    assert not torch.equal(network(x, mask), network(x, mask))
 
 
 @torch.no_grad()

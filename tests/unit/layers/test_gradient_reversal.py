@@ -20,12 +20,12 @@ def test_gradient_is_that_of_the_function_that_it_pretends_to_be(coefficient: fl
     assert x.grad is not None
     # From here on, f(-c x) stands for what flows back; numerically, so as not to ask autograd.
     step = 1e-6
-    for place in [(0, 0), (1, 2), (2, 3)]:
+    for index in [(0, 0), (1, 2), (2, 3)]:
         moved = torch.zeros_like(x)
-        moved[place] = step
+        moved[index] = step
         up, down = ((x + sign * moved).detach().sin() * 3 for sign in (1, -1))
         slope = float((up.sum() - down.sum()) / (2 * step))
-        assert float(x.grad[place]) == pytest.approx(-coefficient * slope, abs=1e-8)
+        assert float(x.grad[index]) == pytest.approx(-coefficient * slope, abs=1e-8)
 
 
 def test_gradcheck_of_two_reversals() -> None:

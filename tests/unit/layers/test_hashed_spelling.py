@@ -9,16 +9,16 @@ WORDS = ["<pad>", "<unk>", "<sep>", "terrible", "terribly", "x", "soup"]
 
 
 def test_words_share_the_ngrams_they_have_in_common() -> None:
-    found = hashed_ngrams(WORDS, 10_000)
-    assert found.min() == 0
-    assert found.max() <= 10_000
-    rows = [set(row.tolist()) - {0} for row in found]
+    ngrams = hashed_ngrams(WORDS, 10_000)
+    assert ngrams.min() == 0
+    assert ngrams.max() <= 10_000
+    rows = [set(row.tolist()) - {0} for row in ngrams]
     # <te ter err rri rib ibl, <ter terr erri rrib ribl, <terr terri errib rribl
     assert len(rows[3] & rows[4]) == 6 + 5 + 4
     assert len(rows[3]) == 8 + 7 + 6
     assert len(rows[5]) == 1
     assert not rows[3] & rows[6]
-    assert torch.equal(found, hashed_ngrams(WORDS, 10_000))
+    assert torch.equal(ngrams, hashed_ngrams(WORDS, 10_000))
     assert hashed_ngrams(["soup"], 3).max() <= 3
 
 

@@ -13,7 +13,6 @@ from layers.invertible import (
     Inversion,
     InvertibleResidual,
     NotInvertedError,
-    contractive_network,
     invert,
     power_series,
 )
@@ -25,7 +24,13 @@ both = pytest.mark.parametrize("norm", NORMS)
 
 def network(norm: Norm = "inf", *, c: float = 0.9, width: int = 3) -> InvertibleResidual:
     torch.manual_seed(0)
-    branch = contractive_network(width, 8, 3, norm=norm)
+    branch = nn.Sequential(
+        ContractiveLinear(width, 8, norm=norm),
+        nn.Tanh(),
+        ContractiveLinear(8, 8, norm=norm),
+        nn.Tanh(),
+        ContractiveLinear(8, width, norm=norm),
+    )
     for parameter in branch.parameters():
         nn.init.normal_(parameter, std=2.0)
     return InvertibleResidual(branch, c=c).to(F64)
@@ -53,11 +58,11 @@ def test_the_inverse_gives_the_sample_back(norm: Norm, memory: int) -> None:
     g = network(norm)
     x = samples(6, 4, 3)
     with torch.no_grad():
-        found = g.inverse(g(x), settings=Inversion(tolerance=1e-12, memory=memory, norm=norm))
-    assert found.converged.all()
+        inverse = g.inverse(g(x), settings=Inversion(tolerance=1e-12, memory=memory, norm=norm))
+    assert inverse.converged.all()
     order = 2 if norm == "2" else math.inf
-    error = torch.linalg.vector_norm((found.x - x).flatten(1), order, dim=1)
-    assert (error <= found.residual / (1 - 0.9) + 1e-13).all()
+    error = torch.linalg.vector_norm((inverse.x - x).flatten(1), order, dim=1)
+    assert (error <= inverse.residual / (1 - 0.9) + 1e-13).all()
 
 
 def test_anderson_needs_fewer_evaluations() -> None:
@@ -80,12 +85,12 @@ def test_anderson_needs_fewer_evaluations() -> None:
 def test_converged_samples_cost_nothing_more() -> None:
     branch = Scaled()
     factors = torch.tensor([0.0, 0.1, 0.9])
-    found = invert(branch, torch.ones(3, 2, 2), factors, given=Inversion(tolerance=1e-5))
-    torch.testing.assert_close(found.x, (1 / (1 + factors)).reshape(3, 1, 1).expand(3, 2, 2))
-    assert sum(branch.seen) == int(found.evaluations.sum())
+    inverse = invert(branch, torch.ones(3, 2, 2), factors, settings=Inversion(tolerance=1e-5))
+    torch.testing.assert_close(inverse.x, (1 / (1 + factors)).reshape(3, 1, 1).expand(3, 2, 2))
+    assert sum(branch.seen) == int(inverse.evaluations.sum())
     assert branch.seen[0] == 3
     assert branch.seen[-1] == 1
-    assert found.evaluations[0] < found.evaluations[1] < found.evaluations[2]
+    assert inverse.evaluations[0] < inverse.evaluations[1] < inverse.evaluations[2]
 
 
 def test_each_sample_is_inverted_as_if_alone() -> None:
@@ -105,10 +110,10 @@ def test_a_map_that_is_not_inverted_says_so(memory: int) -> None:
     factors = torch.tensor([0.5, 3.0, math.nan])
     g = InvertibleResidual(Scaled(), c=0.9, lipschitz=math.inf)
     settings = Inversion(most=20, memory=memory)
-    found = g.inverse(torch.ones(3, 2, 2), factors, settings=settings, strict=False)
-    wanted = [True, memory > 0, False]  # of a linear map, the combination finds the inverse
-    assert found.converged.tolist() == wanted
-    assert not found.residual[2].isfinite()
+    inverse = g.inverse(torch.ones(3, 2, 2), factors, settings=settings, strict=False)
+    expected = [True, memory > 0, False]  # of a linear map, the combination finds the inverse
+    assert inverse.converged.tolist() == expected
+    assert not inverse.residual[2].isfinite()
     with pytest.raises(NotInvertedError, match=r"got a residual of inf .*for [12] of 3 samples"):
         g.inverse(torch.ones(3, 2, 2), factors, settings=settings)
 
@@ -141,45 +146,45 @@ def jacobian(g: InvertibleResidual, x: Tensor) -> Tensor:
 @both
 def test_the_series_averaged_over_all_signs_is_the_sum_of_traces(norm: Norm) -> None:
     g, x = network(norm), samples(2, 2, 3)
-    matrices = [jacobian(g, one) - torch.eye(6, dtype=F64) for one in x]
+    matrices = [jacobian(g, sample) - torch.eye(6, dtype=F64) for sample in x]
     signs = list(itertools.product((-1.0, 1.0), repeat=6))
     point = x.clone().requires_grad_()
     image = g.c * g.branch(point)
     factors = [1.0, 1.0, 2.0, 0.5]
     total = torch.zeros(2, dtype=F64)
-    for one in signs:
-        probe = torch.tensor(one, dtype=F64).reshape(1, 2, 3).expand(2, 2, 3)
+    for sign in signs:
+        probe = torch.tensor(sign, dtype=F64).reshape(1, 2, 3).expand(2, 2, 3)
         total += power_series(point, image, probe, factors) / len(signs)
-    for found, a in zip(total, matrices, strict=True):
+    for estimate, a in zip(total, matrices, strict=True):
         powers = [torch.linalg.matrix_power(a, k).trace() for k in range(1, 5)]
-        wanted = powers[0] - powers[1] / 2 + 2 * powers[2] / 3 - 0.5 * powers[3] / 4
-        torch.testing.assert_close(found, wanted)
+        expected = powers[0] - powers[1] / 2 + 2 * powers[2] / 3 - 0.5 * powers[3] / 4
+        torch.testing.assert_close(estimate, expected)
 
 
 @both
 def test_the_estimate_is_unbiased_and_knows_its_variance(norm: Norm) -> None:
     g, x = network(norm, c=0.8, width=2), samples(2, 2, 2)
-    exact = torch.stack([torch.linalg.slogdet(jacobian(g, one)).logabsdet for one in x])
+    exact = torch.stack([torch.linalg.slogdet(jacobian(g, sample)).logabsdet for sample in x])
     generator = torch.Generator().manual_seed(0)
-    found = g.log_determinant(x, draws=600, exact_terms=1, generator=generator)
-    assert found.bias == 0
-    error = found.variance.sqrt()
+    estimate = g.log_determinant(x, draws=600, exact_terms=1, generator=generator)
+    assert estimate.bias == 0
+    error = estimate.variance.sqrt()
     assert (error < 0.1).all()
-    assert ((found.value - exact).abs() < 4 * error).all()
+    assert ((estimate.value - exact).abs() < 4 * error).all()
     # The variance is that of the mean: means of fewer draws scatter as it says.
     means = [g.log_determinant(x, draws=16, exact_terms=1, generator=generator) for _ in range(30)]
-    scatter = torch.stack([one.value for one in means]).var(dim=0)
-    said = torch.stack([one.variance for one in means]).mean(dim=0)
-    assert ((scatter / said).log().abs() < 0.8).all()
+    scatter = torch.stack([mean.value for mean in means]).var(dim=0)
+    stated = torch.stack([mean.variance for mean in means]).mean(dim=0)
+    assert ((scatter / stated).log().abs() < 0.8).all()
 
 
 def test_the_cut_series_is_off_by_no_more_than_its_bias() -> None:
     g, x = network("2", c=0.8, width=2), samples(2, 2, 2)
-    exact = torch.stack([torch.linalg.slogdet(jacobian(g, one)).logabsdet for one in x])
+    exact = torch.stack([torch.linalg.slogdet(jacobian(g, sample)).logabsdet for sample in x])
     generator = torch.Generator().manual_seed(1)
-    found = g.log_determinant(x, draws=800, exact_terms=3, roulette=False, generator=generator)
-    assert found.bias == pytest.approx(4 * 0.8**4 / (4 * 0.2))
-    assert ((found.value - exact).abs() < found.bias + 4 * found.variance.sqrt()).all()
+    estimate = g.log_determinant(x, draws=800, exact_terms=3, roulette=False, generator=generator)
+    assert estimate.bias == pytest.approx(4 * 0.8**4 / (4 * 0.2))
+    assert ((estimate.value - exact).abs() < estimate.bias + 4 * estimate.variance.sqrt()).all()
     assert g.log_determinant(x).variance.isnan().all()
 
 

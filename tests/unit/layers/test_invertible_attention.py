@@ -42,8 +42,8 @@ def test_contractive_attention_is_inverted(norm: Norm, dtype: torch.dtype, scale
     attention = drawn(ContractiveL2Attention(D, 8, length=N, norm=norm), gain=3.0).to(dtype)
     g = InvertibleResidual(attention, c=0.9)
     with torch.no_grad():
-        found = g.inverse(g(x.to(dtype), mask), mask, settings=Inversion(tolerance=2e-6))
-    assert float((found.x - x).abs().max()) < 1e-5
+        inverse = g.inverse(g(x.to(dtype), mask), mask, settings=Inversion(tolerance=2e-6))
+    assert float((inverse.x - x).abs().max()) < 1e-5
 
 
 @pytest.mark.parametrize("memory", [0, 3])
@@ -56,14 +56,14 @@ def test_dot_product_attention_is_not(memory: int) -> None:
         with torch.no_grad():
             y = g(x, mask)
             if kind is TiedL2Attention:
-                found = g.inverse(y, mask, settings=settings)
-                assert float((found.x - x).abs().max()) < 1e-4
+                inverse = g.inverse(y, mask, settings=settings)
+                assert float((inverse.x - x).abs().max()) < 1e-4
                 continue
             with pytest.raises(NotInvertedError, match="for 4 of 4 samples"):
                 g.inverse(y, mask, settings=settings)
-            found = g.inverse(y, mask, settings=settings, strict=False)
-            assert float(found.residual.min()) > 1
-            assert float((found.x - x).abs().amax(dim=(1, 2)).min()) > 1
+            inverse = g.inverse(y, mask, settings=settings, strict=False)
+            assert float(inverse.residual.min()) > 1
+            assert float((inverse.x - x).abs().amax(dim=(1, 2)).min()) > 1
 
 
 def test_padding_is_no_part_of_the_inverse() -> None:
@@ -72,12 +72,12 @@ def test_padding_is_no_part_of_the_inverse() -> None:
     x = torch.randn(2, 5, 8, dtype=F64)
     mask = torch.arange(5) < torch.tensor([5, 3])[:, None]
     with torch.no_grad():
-        found = g.inverse(g(x, mask), mask, settings=Inversion(tolerance=1e-12))
+        inverse = g.inverse(g(x, mask), mask, settings=Inversion(tolerance=1e-12))
         alone = g.inverse(
             g(x[1:, :3], mask[1:, :3]), mask[1:, :3], settings=Inversion(tolerance=1e-12)
         )
-    torch.testing.assert_close(found.x, x, rtol=0, atol=1e-10)
-    torch.testing.assert_close(found.x[1:, :3], alone.x, rtol=0, atol=1e-10)
+    torch.testing.assert_close(inverse.x, x, rtol=0, atol=1e-10)
+    torch.testing.assert_close(inverse.x[1:, :3], alone.x, rtol=0, atol=1e-10)
 
 
 def test_the_log_determinant_of_attention_is_that_of_the_jacobian() -> None:
@@ -87,7 +87,7 @@ def test_the_log_determinant_of_attention_is_that_of_the_jacobian() -> None:
     jacobian: Tensor = torch.autograd.functional.jacobian(lambda x: g(x, mask), x)  # type: ignore[no-untyped-call] # torch's
     exact = torch.linalg.slogdet(jacobian.reshape(12, 12)).logabsdet
     generator = torch.Generator().manual_seed(0)
-    found = g.log_determinant(x, mask, draws=200, generator=generator)
-    error = found.variance.sqrt()
+    estimate = g.log_determinant(x, mask, draws=200, generator=generator)
+    error = estimate.variance.sqrt()
     assert (error < 0.2 * exact.abs()).all()
-    assert ((found.value - exact).abs() < 4 * error).all()
+    assert ((estimate.value - exact).abs() < 4 * error).all()

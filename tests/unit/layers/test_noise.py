@@ -13,9 +13,9 @@ def seeds(count: int, epoch: int = 0) -> torch.Tensor:
 
 
 def test_noise_does_not_depend_on_batch_or_padding() -> None:
-    whole = uniform(seeds(5), torch.zeros(5, 9, 4))
+    full = uniform(seeds(5), torch.zeros(5, 9, 4))
     for i in range(5):
-        assert torch.equal(uniform(seeds(5)[i : i + 1], torch.zeros(1, 6, 4))[0], whole[i, :6])
+        assert torch.equal(uniform(seeds(5)[i : i + 1], torch.zeros(1, 6, 4))[0], full[i, :6])
 
 
 def test_seeds_draws_and_epochs_differ() -> None:
@@ -52,9 +52,9 @@ def test_distribution(dtype: torch.dtype) -> None:
 
 def test_the_greatest_number_is_finite() -> None:
     """All 24 bits are set at this place: what rounds to 1 has an infinite quantile."""
-    given = sample_seeds(torch.tensor([97]), seed=0, epoch=0)
+    keys = sample_seeds(torch.tensor([97]), seed=0, epoch=0)
     x = torch.zeros(1, 128, 384)
-    bell, flat = normal(given, x), uniform(given, x)
+    bell, flat = normal(keys, x), uniform(keys, x)
     assert bell.argmax() == flat.argmax() == 125 * 384 + 85
     assert flat.max() == 1 - 2**-23
     assert torch.isfinite(bell).all()
@@ -70,18 +70,18 @@ def splitmix(x: int) -> int:
 
 def test_numbers_are_those_of_the_written_generator() -> None:
     golden = 0x9E3779B97F4A7C15
-    given = seeds(2)
-    before = given.clone()
-    flat = uniform(given, torch.zeros(2, 3, 4, dtype=torch.float64), draw=2)
-    pairs = logistic_pairs(given, 3, heads=2, draw=2).double().sigmoid()
-    assert torch.equal(given, before)
+    keys = seeds(2)
+    before = keys.clone()
+    flat = uniform(keys, torch.zeros(2, 3, 4, dtype=torch.float64), draw=2)
+    pairs = logistic_pairs(keys, 3, heads=2, draw=2).double().sigmoid()
+    assert torch.equal(keys, before)
     for b in range(2):
-        start = splitmix((int(given[b]) + golden * 3) % 2**64)
-        for place in range(12):
-            high = splitmix((start + golden * (place + 1)) % 2**64) >> 40
+        start = splitmix((int(keys[b]) + golden * 3) % 2**64)
+        for number in range(12):
+            high = splitmix((start + golden * (number + 1)) % 2**64) >> 40
             expected = 2 * ((high + 0.5) / 2**24) - 1
-            assert flat[b].flatten()[place].item() == pytest.approx(expected, abs=1e-7)
+            assert flat[b].flatten()[number].item() == pytest.approx(expected, abs=1e-7)
         for head, i, j in ((0, 0, 0), (0, 1, 2), (1, 2, 0), (1, 2, 2)):
-            place = (i << 16) + j + 1
-            high = splitmix((start + (head << 33) + golden * place) % 2**64) >> 40
+            number = (i << 16) + j + 1
+            high = splitmix((start + (head << 33) + golden * number) % 2**64) >> 40
             assert pairs[b, head, i, j].item() == pytest.approx((high + 0.5) / 2**24, abs=1e-6)

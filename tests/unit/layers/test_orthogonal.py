@@ -114,12 +114,11 @@ def test_cache_notices_an_optimizer_step(fused: bool) -> None:
     assert not torch.equal(before, after)
 
 
-def test_export_and_copies_keep_the_weights() -> None:
+def test_copies_keep_the_weights() -> None:
     torch.manual_seed(0)
     layer = OrthogonalLinear(8, 8, count=2).eval()
     x = torch.randn(5, 8)
     with torch.no_grad():
-        assert torch.equal(layer.to_linear()(x), layer(x))
         assert torch.equal(copy.deepcopy(layer)(x), layer(x))
         layer.fix(torch.ones(2, 8, 8))
         assert torch.equal(layer(x), torch.nn.functional.linear(x, torch.ones(16, 8)))

@@ -26,15 +26,15 @@ def all_real(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("depth", [1, 3])
 def test_it_is_the_lstm_of_torch_read_at_both_ends(depth: int) -> None:
     module, x = build(depth), tokens(6)
-    whole = nn.LSTM(WIDTH, HIDDEN, depth, batch_first=True, bidirectional=True).double()
-    whole.load_state_dict(
+    reference = nn.LSTM(WIDTH, HIDDEN, depth, batch_first=True, bidirectional=True).double()
+    reference.load_state_dict(
         {
             name.replace("_l0", f"_l{number}"): value
             for number, layer in enumerate(module.layers)
             for name, value in layer.state_dict().items()
         }
     )
-    out, _ = whole(x)
+    out, _ = reference(x)
     ends = torch.cat([out[:, -1, :HIDDEN], out[:, 0, HIDDEN:]], dim=-1)
     torch.testing.assert_close(module(x, all_real(x)), module.get_submodule("head")(ends))
     torch.testing.assert_close(module.hidden_states(x, all_real(x))[-1], out)

@@ -35,14 +35,14 @@ X = torch.linspace(-1, 1, 24).view(4, 6)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_recorded_pass_draws_what_dropout_draws(rate: float, dtype: torch.dtype) -> None:
     x = torch.randn(64, 65, generator=torch.Generator().manual_seed(1)).to(dtype)
-    for given in (x, x.T, x[:, ::2]):
+    for tensor in (x, x.T, x[:, ::2]):
         tape = DropoutTape()
         torch.manual_seed(5)
-        expected = nn.Dropout(rate)(given)
+        expected = nn.Dropout(rate)(tensor)
         after = torch.rand(1)
         torch.manual_seed(5)
         with tape.recording():
-            drawn = SharedDropout(rate, tape)(given)
+            drawn = SharedDropout(rate, tape)(tensor)
         assert torch.equal(drawn, expected)
         # And as many random numbers: what is drawn later is the same too.
         assert torch.equal(torch.rand(1), after)
@@ -155,26 +155,26 @@ def test_a_copy_has_a_tape_of_its_own() -> None:
 def test_a_shared_map_is_computed_once() -> None:
     torch.manual_seed(0)
     plain, tape = nn.Linear(3, 2), DropoutTape()
-    one = SharedLinear(plain, tape)
-    assert dict(one.named_parameters()).keys() == {"weight", "bias"}
-    assert one.weight is plain.weight
+    shared = SharedLinear(plain, tape)
+    assert dict(shared.named_parameters()).keys() == {"weight", "bias"}
+    assert shared.weight is plain.weight
     x = torch.randn(4, 5, 3)
-    assert torch.equal(one(x), plain(x))
+    assert torch.equal(shared(x), plain(x))
     with tape.recording():
-        first = one(x)
+        first = shared(x)
     with tape.replaying():
-        assert one(x) is first
+        assert shared(x) is first
         with pytest.raises(
             RuntimeError, match=r"got a layer of \(4, 5, 2\) where None was recorded"
         ):
-            one(x)
+            shared(x)
     with tape.replaying(), pytest.raises(RuntimeError, match="expected the same batch"):
-        one(x[:2])
+        shared(x[:2])
     # Both passes add to the gradient of the one computation.
     with tape.recording():
-        first = one(x)
+        first = shared(x)
     with tape.replaying():
-        second = one(x)
+        second = shared(x)
     (first.sum() + (second**2).sum()).backward()
     expected = torch.autograd.grad(plain(x).sum() + (plain(x) ** 2).sum(), plain.weight)
     assert plain.weight.grad is not None

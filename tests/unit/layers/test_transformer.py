@@ -52,5 +52,5 @@ def test_the_layers_are_those_of_torch(norm: Norm, activation: FeedForwardActiva
                 renamed = renamed.replace(before, after)
             theirs.get_parameter(name).data.copy_(ours[renamed])
         expected = theirs(expected, src_key_padding_mask=~mask)
-    found = model.hidden_states(x, mask)[-1]
-    torch.testing.assert_close(found[mask], expected[mask], rtol=1e-5, atol=1e-5)
+    states = model.hidden_states(x, mask)[-1]
+    torch.testing.assert_close(states[mask], expected[mask], rtol=1e-5, atol=1e-5)

@@ -179,7 +179,7 @@ def test_projecting_again_changes_nothing_but_rounding(method: UnitaryMethod) ->
 def test_each_matrix_by_itself(method: UnitaryMethod) -> None:
     stack = torch.cat([stepped(24), gaussian(24)])
     together, _ = unitary_factor(stack, method)
-    alone = torch.cat([unitary_factor(one[None], method)[0] for one in stack])
+    alone = torch.cat([unitary_factor(matrix[None], method)[0] for matrix in stack])
     assert entries(together - alone) < 1e-5
 
 

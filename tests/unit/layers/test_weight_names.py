@@ -47,19 +47,19 @@ def test_48_of_the_77_matrices_of_bert_base() -> None:
     with torch.device("meta"):
         model = BackboneClassifier(Backbone(BertModel(BertConfig())), num_classes=4)
     matrices = {name: p for name, p in model.named_parameters() if p.ndim == 2}
-    found = unitary_weights(model)
+    weights = unitary_weights(model)
     assert len(matrices) == 77
-    assert len(found) == 48
-    assert {tuple(weight.shape) for weight in found.values()} == {(768, 768)}
+    assert len(weights) == 48
+    assert {tuple(weight.shape) for weight in weights.values()} == {(768, 768)}
     # The last of the square ones is the classifier, which stays free.
     square = {name for name, p in matrices.items() if p.shape[0] == p.shape[1]}
-    assert square - found.keys() == {"classifier.weight"}
+    assert square - weights.keys() == {"classifier.weight"}
 
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_attention_weights_of_every_encoder(kind: str) -> None:
-    found = unitary_weights(encoder(kind))
-    ends = [name.split("attention.")[1].removesuffix(".weight") for name in found]
+    weights = unitary_weights(encoder(kind))
+    ends = [name.split("attention.")[1].removesuffix(".weight") for name in weights]
     layers = 1 if kind == "albert" else 2  # ALBERT's layers share theirs
     assert sorted(ends) == sorted(layers * PER_LAYER[kind])
 

@@ -45,8 +45,10 @@ def make(method: Callable[..., Made], **settings: Any) -> Made:
     whole group is that of its first setting.
     """
     assert isinstance(method, type)
-    defaults = {name: one.default for name, one in parameters(method).items()}
-    groups: dict[str, Any] = {name: one for name, one in defaults.items() if is_dataclass(one)}
+    defaults = {name: parameter.default for name, parameter in parameters(method).items()}
+    groups: dict[str, Any] = {
+        name: default for name, default in defaults.items() if is_dataclass(default)
+    }
     given: dict[str, Any] = {}
     changed: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():
@@ -54,7 +56,9 @@ def make(method: Callable[..., Made], **settings: Any) -> Made:
         if name in groups and not is_dataclass(value):
             group, inner = name, fields(groups[name])[0].name
         elif name not in defaults and not inner:
-            homes = [one for one in groups if any(f.name == name for f in fields(groups[one]))]
+            homes = [
+                group for group in groups if any(f.name == name for f in fields(groups[group]))
+            ]
             group, inner = (homes[0], name) if len(homes) == 1 else (name, "")
         if inner:
             changed.setdefault(group, {})[inner] = value

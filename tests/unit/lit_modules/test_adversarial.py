@@ -46,11 +46,11 @@ def fitted(module: TaskModule, *, epochs: int = 3) -> dict[str, torch.Tensor]:
 
 def wrapped(module: TaskModule, adversary: Adversary, **settings: Any) -> AdversarialTraining:
     """Around a copy of a classifier that has its weights."""
-    found = AdversarialTraining(classifier=copy.deepcopy(module), adversary=adversary, **settings)
+    around = AdversarialTraining(classifier=copy.deepcopy(module), adversary=adversary, **settings)
     tokenizer, class_names = module.require_text()
-    found.attach(tokenizer, class_names, pairs=module.pairs)
-    found.configure_model()
-    return found
+    around.attach(tokenizer, class_names, pairs=module.pairs)
+    around.configure_model()
+    return around
 
 
 def saved(module: TaskModule, path: Path) -> str:
@@ -68,8 +68,8 @@ def test_without_a_perturbation_it_is_plain_training() -> None:
     inside = fitted(wrapped(module, nothing))
     alone = fitted(module)
     assert inside.keys() == alone.keys()
-    for name, one in alone.items():
-        torch.testing.assert_close(inside[name], one, rtol=1e-5, atol=1e-6)
+    for name, weight in alone.items():
+        torch.testing.assert_close(inside[name], weight, rtol=1e-5, atol=1e-6)
 
 
 def test_it_answers_as_the_classifier_does() -> None:
@@ -87,10 +87,10 @@ def test_it_answers_as_the_classifier_does() -> None:
 def test_own_optimiser_and_schedule_take_the_place_of_the_classifiers() -> None:
     module = attached(plain())
     module.optimisation = Optimisation(warmup=0.5, decay="linear")
-    kept = wrapped(module, PGDAdversary())
-    assert kept.classifier.optimisation == module.optimisation
-    given = OptimisationChanges(optimizer=torch.optim.SGD, warmup=0.0, decay="none")
-    own = wrapped(module, PGDAdversary(), optimisation=given)
+    unchanged = wrapped(module, PGDAdversary())
+    assert unchanged.classifier.optimisation == module.optimisation
+    changes = OptimisationChanges(optimizer=torch.optim.SGD, warmup=0.0, decay="none")
+    own = wrapped(module, PGDAdversary(), optimisation=changes)
     assert own.classifier.optimisation == Optimisation(optimizer=torch.optim.SGD)
     optimizer = own.configure_optimizers()
     assert isinstance(optimizer, torch.optim.SGD)
@@ -102,28 +102,28 @@ def test_own_optimiser_and_schedule_take_the_place_of_the_classifiers() -> None:
 def test_checkpoints_are_read_without_anything_else(tmp_path: Path) -> None:
     module = wrapped(attached(METHODS["olsa"]), FreeLB(steps=2, norm="linf"))
     path = saved(module, tmp_path / "a.ckpt")
-    found = lit_modules.load(path)
-    assert isinstance(found, AdversarialTraining)
-    assert isinstance(found.plain, OLSA)
-    assert found.adversary.settings() == module.adversary.settings()
-    torch.testing.assert_close(found.predict_texts(SINGLE), module.predict_texts(SINGLE))
-    assert dict(found.hparams) == dict(module.hparams)
+    loaded = lit_modules.load(path)
+    assert isinstance(loaded, AdversarialTraining)
+    assert isinstance(loaded.plain, OLSA)
+    assert loaded.adversary.settings() == module.adversary.settings()
+    torch.testing.assert_close(loaded.predict_texts(SINGLE), module.predict_texts(SINGLE))
+    assert dict(loaded.hparams) == dict(module.hparams)
 
 
 def test_begins_with_a_checkpoint(tmp_path: Path) -> None:
     module = attached(plain(**SAME))
     path = saved(module, tmp_path / "a.ckpt")
     for classifier in (None, TextClassifier(width=16, heads=4, depth=2, dropout=0.4)):
-        found = AdversarialTraining(init_from=path, classifier=classifier, adversary=FreeLB())
-        tokenizer = found.build_tokenizer(["not asked"])
+        around = AdversarialTraining(init_from=path, classifier=classifier, adversary=FreeLB())
+        tokenizer = around.build_tokenizer(["not asked"])
         assert tokenizer.state() == module.require_tokenizer().state()
-        found.attach(tokenizer, ["class 0", "class 1", "class 2"])
-        found.configure_model()
-        torch.testing.assert_close(found.predict_texts(SINGLE), module.predict_texts(SINGLE))
-        assert found.hparams["classifier"]["name"] == "TextClassifier"
+        around.attach(tokenizer, ["class 0", "class 1", "class 2"])
+        around.configure_model()
+        torch.testing.assert_close(around.predict_texts(SINGLE), module.predict_texts(SINGLE))
+        assert around.hparams["classifier"]["name"] == "TextClassifier"
         # A checkpoint of the whole serves as well.
         again = AdversarialTraining(
-            init_from=saved(found, tmp_path / "b.ckpt"), adversary=PGDAdversary()
+            init_from=saved(around, tmp_path / "b.ckpt"), adversary=PGDAdversary()
         )
         assert isinstance(again.plain, TextClassifier)
         assert again.plain.dropout == (0.0 if classifier is None else 0.4)
@@ -192,9 +192,9 @@ def test_averaged_weights() -> None:
         for p in module.parameters():
             p.add_(1.0)
     average.update(module, 0.75)
-    for name, one in zip(average.names, average.weights, strict=True):
-        torch.testing.assert_close(one, before[name] + 0.25)
-        assert not one.requires_grad
+    for name, weight in zip(average.names, average.weights, strict=True):
+        torch.testing.assert_close(weight, before[name] + 0.25)
+        assert not weight.requires_grad
     moved = copy.deepcopy(module)
     with torch.no_grad():
         for name, p in moved.named_parameters():
@@ -224,9 +224,9 @@ def test_smart_averages_after_each_step_and_goes_on_with_the_average(tmp_path: P
     for one, expected in zip(module.average.weights, wanted, strict=True):
         torch.testing.assert_close(one, expected)
     run.save_checkpoint(tmp_path / "a.ckpt")
-    found = lit_modules.load(tmp_path / "a.ckpt")
-    assert isinstance(found, AdversarialTraining)
-    for one, expected in zip(found.average.weights, wanted, strict=True):
+    loaded = lit_modules.load(tmp_path / "a.ckpt")
+    assert isinstance(loaded, AdversarialTraining)
+    for one, expected in zip(loaded.average.weights, wanted, strict=True):
         torch.testing.assert_close(one, expected)
 
 
@@ -275,8 +275,8 @@ def test_certificates_in_words_are_those_of_the_classifier() -> None:
     module = attached(olsa(depth=1))
     around, texts = wrapped(module, PGDAdversary(epsilon=0.1)), ["a good film", "bad"]
     threat = Synonyms.of({"good": ["bad", "film"]})
-    found = around.text_certifier(threat)(texts, [1, None])
-    assert found == module.text_certifier(threat)(texts, [1, None])
+    certificates = around.text_certifier(threat)(texts, [1, None])
+    assert certificates == module.text_certifier(threat)(texts, [1, None])
     with pytest.raises(ValueError, match="got OLSA, a model without a certificate for characters"):
         around.text_certifier(Characters(k=1))
     around.register_forward_hook(lambda part, given, out: 2 * out)

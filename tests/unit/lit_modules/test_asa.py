@@ -32,10 +32,10 @@ def parts(module: ASA, batch: Batch, *, draw: bool = True) -> tuple[Passes, Tens
     """What is computed in a step: the passes, L_e, D and tau * L_c."""
     masks = module.masks(batch, draw=draw)
     assert masks is not None
-    found = module.passes(batch, masks)
+    passes = module.passes(batch, masks)
     labels = labels_of(batch)
-    moved = module.task.divergence(found.clean, found.biased, labels, symmetric=module.symmetric)
-    return found, module.loss(found.clean, labels), moved, module.masking.penalty(masks)
+    moved = module.task.divergence(passes.clean, passes.biased, labels, symmetric=module.symmetric)
+    return passes, module.loss(passes.clean, labels), moved, module.masking.penalty(masks)
 
 
 def gradients(module: ASA, scalar: Tensor) -> dict[str, Tensor]:
@@ -199,10 +199,14 @@ def test_the_penalty_counts_what_is_kept_of_pairs_of_real_tokens() -> None:
     counts = torch.stack(masks.kept) * real.square()
     assert torch.allclose(counts, counts.round(), atol=1e-3), "counts of units"
     number, share = counts.sum(dim=0).mean(), (counts / real.square()).mean()
-    for form, wanted in [("released", 0.25e-4 * number), ("sum", number / 2), ("mean", share / 2)]:
+    for form, expected in [
+        ("released", 0.25e-4 * number),
+        ("sum", number / 2),
+        ("mean", share / 2),
+    ]:
         assert form != "released" or module.masking.settings.penalty == form, "the default"
         module.masking.settings = replace(module.masking.settings, penalty=form)
-        torch.testing.assert_close(module.masking.penalty(masks), wanted)
+        torch.testing.assert_close(module.masking.penalty(masks), expected)
 
 
 @pytest.mark.parametrize("architecture", [None, DEBERTA], ids=["bert", "deberta"])
@@ -229,12 +233,12 @@ def test_padding_and_company_change_nothing(task: TaskName, masking: str) -> Non
     for i, row in enumerate(ROWS):
         alone = parts_of(module, batch_of(module, [row]))
         length = alone.biased.shape[1] if task == "tagging" else None
-        for many, one in ((together.clean, alone.clean), (together.biased, alone.biased)):
+        for many, single in ((together.clean, alone.clean), (together.biased, alone.biased)):
             expected = many[i, :length] if length else many[i]
-            assert torch.allclose(expected, one[0], atol=1e-5)
+            assert torch.allclose(expected, single[0], atol=1e-5)
         rows = batch_of(module, [row]).choices
-        kept = torch.stack(together.masks.kept)[:, i * rows : (i + 1) * rows]
-        assert torch.equal(kept, torch.stack(alone.masks.kept))
+        shares = torch.stack(together.masks.kept)[:, i * rows : (i + 1) * rows]
+        assert torch.equal(shares, torch.stack(alone.masks.kept))
 
 
 def parts_of(module: ASA, batch: Batch) -> Passes:
@@ -285,15 +289,15 @@ def test_what_is_logged() -> None:
     module = made(ASA)
     run = trainer(max_epochs=1, log_every_n_steps=1)
     run.fit(module.train(), loader(module, 7), loader(module, 7))
-    found = {k: float(v) for k, v in run.callback_metrics.items()}
-    assert 0 < found["train/masked"] < 0.4
-    layers = [found[f"train/masked/layer_{i}"] for i in (1, 2)]
-    assert found["train/masked"] == pytest.approx(sum(layers) / 2)
-    assert found["train/loss"] == pytest.approx(
-        found["train/task_loss"] + found["train/divergence"], rel=1e-5
+    metrics = {k: float(v) for k, v in run.callback_metrics.items()}
+    assert 0 < metrics["train/masked"] < 0.4
+    layers = [metrics[f"train/masked/layer_{i}"] for i in (1, 2)]
+    assert metrics["train/masked"] == pytest.approx(sum(layers) / 2)
+    assert metrics["train/loss"] == pytest.approx(
+        metrics["train/task_loss"] + metrics["train/divergence"], rel=1e-5
     )
-    assert {"val/loss", "val/accuracy", "train/accuracy"} <= found.keys()
-    assert module.masking.masked_over_training == [pytest.approx(found["train/masked"])]
+    assert {"val/loss", "val/accuracy", "train/accuracy"} <= metrics.keys()
+    assert module.masking.masked_over_training == [pytest.approx(metrics["train/masked"])]
 
 
 def test_the_learning_rate_of_the_adversary() -> None:

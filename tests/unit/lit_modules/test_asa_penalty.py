@@ -59,7 +59,7 @@ class Example:
         """Of the task; attend is given a layer, and its query, key and value."""
         x = self.x
         for layer in range(LAYERS):
-            maps = [(x @ one).unsqueeze(1) for one in self.maps[layer]]
+            maps = [(x @ weight).unsqueeze(1) for weight in self.maps[layer]]
             x = x + attend(layer, *maps).squeeze(1)
         x = x * self.real.unsqueeze(-1)
         if self.task == "tagging":
@@ -71,8 +71,8 @@ class Example:
         """From other logits, as `divergence` of modeling/utils.py."""
         other = torch.linspace(-1, 1, logits.numel(), dtype=torch.float64).view_as(logits)
         div_fct = nn.KLDivLoss(reduction="batchmean")
-        one = div_fct(other.log_softmax(dim=-1), logits.softmax(dim=-1))
-        both: Tensor = one + div_fct(logits.log_softmax(dim=-1), other.softmax(dim=-1))
+        divergence = div_fct(other.log_softmax(dim=-1), logits.softmax(dim=-1))
+        both: Tensor = divergence + div_fct(logits.log_softmax(dim=-1), other.softmax(dim=-1))
         return both / 2
 
     def released(self) -> tuple[Gradients, Gradients]:
@@ -93,10 +93,10 @@ class Example:
     def ours(self, units: int) -> tuple[Gradients, Gradients]:
         """Of D, a mean over units, and of the penalty, for the masks."""
         masks = self.leaves()
-        given = Given(self.real, masks)
+        fixed = Given(self.real, masks)
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            keep = given(layer, self.x, lambda: torch.zeros(()))
+            keep = fixed(layer, self.x, lambda: torch.zeros(()))
             bias = self.real[:, None, None, :]
             scaling = 1 / math.sqrt(WIDTH)
             return masked_attention(query, key, value, bias=bias, scaling=scaling, keep=keep)
@@ -106,7 +106,7 @@ class Example:
         labels = torch.zeros(len(self.x), dtype=torch.int64)
         if self.task == "tagging":
             labels = torch.zeros(self.x.shape[:2], dtype=torch.int64)
-        return gradients(moved, masks), gradients(module.penalty(given, labels), masks)
+        return gradients(moved, masks), gradients(module.penalty(fixed, labels), masks)
 
 
 def gradients(scalar: Tensor, leaves: list[Tensor]) -> Gradients:
@@ -125,8 +125,8 @@ def test_the_adversary_weighs_the_penalty_as_the_released_code_does(
     units = LENGTH if task == "tagging" else 1
     real = example.real
     pairs = (real.unsqueeze(-1) & real.unsqueeze(-2)).unsqueeze(1)
-    for theirs, found in zip(example.released(), example.ours(units), strict=True):
-        for kept, their, our in zip(example.kept, theirs, found, strict=True):
+    for theirs, ours in zip(example.released(), example.ours(units), strict=True):
+        for kept, their, our in zip(example.kept, theirs, ours, strict=True):
             counted = kept & pairs
             assert bool((their[counted] != 0).any())
             torch.testing.assert_close(
@@ -138,6 +138,8 @@ def test_a_masked_unit_costs_what_a_kept_one_does_and_padding_nothing() -> None:
     example = Example("classification", padded=True)
     pairs = (example.real.unsqueeze(-1) & example.real.unsqueeze(-2)).unsqueeze(1)
     _, penalties = example.ours(1)
-    for found in penalties:
-        assert torch.allclose(found[pairs], torch.tensor(TAU**2 / 1e4 / ROWS, dtype=torch.float64))
-        assert not found[~pairs].any()
+    for penalty in penalties:
+        assert torch.allclose(
+            penalty[pairs], torch.tensor(TAU**2 / 1e4 / ROWS, dtype=torch.float64)
+        )
+        assert not penalty[~pairs].any()

@@ -19,7 +19,7 @@ from layers import unitary_residual, unitary_weights
 from layers.attention.masking.masks import Masks
 from layers.divergence import divergence
 from lit_modules import ASAPretraining, FineTuning, MaskedLM, load_module
-from lit_modules.asa_pretraining import Reading
+from lit_modules.asa_pretraining import EncoderOutputs
 from lit_modules.masked_lm import Hidden
 from tests.unit.datamodules.running_text import TOKENIZER as LONG
 from tests.unit.datamodules.running_text import corpus, write
@@ -41,12 +41,14 @@ def made(method: type[MaskedLM] = ASAPretraining, kind: str = "bert", **settings
     torch.manual_seed(2)
     # ALBERT has none, unless it is told to.
     dropout = {"hidden_dropout_prob": 0.1} if kind == "albert" else {}
-    given = {
+    arguments = {
         "architecture": ARCHITECTURES[kind] | dropout,
         "optimizer": adamw,
         "token_masking.share": 0.4,
     }
-    module = make(method, **{**given, "max_length": 16, "warmup": 0.0, "decay": "none", **settings})
+    module = make(
+        method, **{**arguments, "max_length": 16, "warmup": 0.0, "decay": "none", **settings}
+    )
     module.attach_tokenizer(TOKENIZER)
     module.configure_model()
     return module
@@ -78,7 +80,7 @@ def fit(module: MaskedLM, data: RunningText, **settings: Any) -> pl.Trainer:
 
 def read(
     module: ASAPretraining, given: Batch, epoch: int = 1
-) -> tuple[Hidden, Reading, Reading, Masks]:
+) -> tuple[Hidden, EncoderOutputs, EncoderOutputs, Masks]:
     hidden, masks = module.hide(given, epoch=epoch), module.masks(given)
     assert masks is not None
     return hidden, *module.passes(hidden, masks), masks
@@ -131,34 +133,34 @@ def keep_all(module: ASAPretraining) -> ASAPretraining:
 
 @every
 def test_the_pass_without_masks_is_that_of_the_plain_model(kind: str) -> None:
-    module, given = made(kind=kind).eval(), batch()
-    hidden, clean, biased, masks = read(module, given)
+    module, examples = made(kind=kind).eval(), batch()
+    hidden, clean, biased, masks = read(module, examples)
     # Recorded, attention is computed by other code than without.
-    found = module(hidden.batch, hidden.chosen)
-    torch.testing.assert_close(clean.logits, found, rtol=0, atol=1e-6)
-    whole = module.model.base_model(
-        input_ids=hidden.batch.input_ids, attention_mask=given.mask.long()
+    logits = module(hidden.batch, hidden.chosen)
+    torch.testing.assert_close(clean.logits, logits, rtol=0, atol=1e-6)
+    outputs = module.model.base_model(
+        input_ids=hidden.batch.input_ids, attention_mask=examples.mask.long()
     )
-    torch.testing.assert_close(clean.first, whole.last_hidden_state[:, 0], rtol=0, atol=1e-5)
+    torch.testing.assert_close(clean.first, outputs.last_hidden_state[:, 0], rtol=0, atol=1e-5)
     assert not torch.equal(biased.first, clean.first)
     assert not torch.equal(biased.logits, clean.logits)
     assert len(masks.kept) == 2
     plain = made(MaskedLM, kind).eval()
     plain.load_state_dict({k: v for k, v in module.state_dict().items() if k.startswith("model")})
-    assert torch.equal(plain(hidden.batch, hidden.chosen), found)
+    assert torch.equal(plain(hidden.batch, hidden.chosen), logits)
 
 
 @every
 def test_padding_and_company_change_nothing(kind: str) -> None:
-    module, given = made(kind=kind, initial_keep=0.6).eval(), batch()
-    hidden, clean, biased, masks = read(module, given)
+    module, examples = made(kind=kind, initial_keep=0.6).eval(), batch()
+    hidden, clean, biased, masks = read(module, examples)
     rows = hidden.chosen.nonzero()[:, 0]
     for i in range(3):
-        length = int(given.mask[i].sum())
+        length = int(examples.mask[i].sum())
         one = Batch(
-            given.input_ids[i : i + 1, :length],
-            given.mask[i : i + 1, :length],
-            given.sample_ids[i : i + 1],
+            examples.input_ids[i : i + 1, :length],
+            examples.mask[i : i + 1, :length],
+            examples.sample_ids[i : i + 1],
         )
         _, *both, alone = read(module, one)
         for many, single in zip((clean, biased), both, strict=True):
@@ -210,13 +212,13 @@ def test_the_loss_is_that_of_equation_10(
         with torch.no_grad():
             hidden, clean, biased, masks = read(module, given)
         both = [(clean, biased), (biased, clean)][: 1 + symmetric]
-        kept = torch.stack(masks.kept).mean()
+        share = torch.stack(masks.kept).mean()
         numbers.append(float((torch.stack(masks.kept) * masks.pairs).sum(dim=0).mean()))
         terms = {
             "task_loss": functional.cross_entropy(clean.logits, hidden.words),
             "divergence_tokens": sum(apart(a.logits, b.logits).mean() for a, b in both),
             "divergence_first": sum(apart(a.first, b.first).mean() for a, b in both),
-            "masked": 1 - kept,
+            "masked": 1 - share,
         }
         wanted.append({name: float(torch.as_tensor(value)) for name, value in terms.items()})
         loss: Tensor = step(given, batch_idx)
@@ -271,9 +273,9 @@ def test_without_masks_it_is_masked_lm(text: RunningText) -> None:
     """The same random numbers, too; the encoder's code is the library's in both."""
     modules = made(MaskedLM), made(masking="none")
     runs = [fit(module, text, limit_train_batches=5) for module in modules]
-    one, other = (run.callback_metrics for run in runs)
-    assert one.keys() == other.keys()
-    torch.testing.assert_close(one["train/loss"], other["train/loss"])
+    first, other = (run.callback_metrics for run in runs)
+    assert first.keys() == other.keys()
+    torch.testing.assert_close(first["train/loss"], other["train/loss"])
     expected, got = (module.model.state_dict() for module in modules)
     assert modules[0].state_dict().keys() == modules[1].state_dict().keys()
     for name, weight in expected.items():
@@ -290,10 +292,10 @@ def test_who_sees_which_gradient(kind: str) -> None:
     assert gradients(module, terms["penalty"]).keys() == adversary
     assert not any(name.startswith("masking") for name in gradients(module, terms["guess"]))
     for name in ("tokens", "first"):
-        seen = gradients(module, terms[name])
-        assert {one for one in seen if one.startswith("masking")} == adversary
-        assert all(bool(seen[one].any()) for one in adversary)
-        assert any(one.startswith("model") and g.any() for one, g in seen.items())
+        nonzero = gradients(module, terms[name])
+        assert {one for one in nonzero if one.startswith("masking")} == adversary
+        assert all(bool(nonzero[one].any()) for one in adversary)
+        assert any(one.startswith("model") and g.any() for one, g in nonzero.items())
         module.masking.settings = replace(module.masking.settings, reversal=2.0)
         twice = gradients(module, parts(keep_dropout(module), batch())[name])
         module.masking.settings = replace(module.masking.settings, reversal=1.0)
@@ -346,10 +348,10 @@ def test_other_tokens_are_hidden_in_each_epoch(text: RunningText, token_masking:
     seen: list[dict[int, list[int]]] = [{}, {}]
     passes = module.passes
 
-    def watched(hidden: Hidden, masks: Masks) -> tuple[Reading, Reading]:
+    def watched(hidden: Hidden, masks: Masks) -> tuple[EncoderOutputs, EncoderOutputs]:
         rows = zip(hidden.batch.sample_ids.tolist(), hidden.batch.input_ids.tolist(), strict=True)
         seen[module.current_epoch].update(rows)
-        readings: tuple[Reading, Reading] = passes(hidden, masks)
+        readings: tuple[EncoderOutputs, EncoderOutputs] = passes(hidden, masks)
         return readings
 
     module.passes = watched
@@ -361,10 +363,10 @@ def test_other_tokens_are_hidden_in_each_epoch(text: RunningText, token_masking:
 def test_unitary_weights_are_those_of_the_encoder(text: RunningText) -> None:
     module = made(unitary="qr")
     fit(module, text, limit_train_batches=3)
-    found = unitary_weights(module)
-    assert len(found) == 8
-    assert all(name.startswith("model.bert.encoder") for name in found)
-    assert unitary_residual(list(found.values())).max() < 1e-5
+    weights = unitary_weights(module)
+    assert len(weights) == 8
+    assert all(name.startswith("model.bert.encoder") for name in weights)
+    assert unitary_residual(list(weights.values())).max() < 1e-5
     adversary = list(module.masking.adversary.query)
     assert unitary_residual([linear.weight for linear in adversary]).max() > 0.1
 
@@ -382,8 +384,8 @@ def test_the_learning_rate_of_the_adversary() -> None:
 
 def test_nothing_to_guess(tmp_path: Path) -> None:
     """A batch of unknown words has no guesses; an epoch of them is refused, as by MaskedLM."""
-    known = ["the hare ran on when a tortoise won"]
-    (tmp_path / "a.txt").write_text("\n".join(known * 12 + [UNKNOWN] * 60))
+    texts = ["the hare ran on when a tortoise won"]
+    (tmp_path / "a.txt").write_text("\n".join(texts * 12 + [UNKNOWN] * 60))
     data = corpus(tmp_path, batch_size=2, validation_share=0)
     data.tokenizer = TOKENIZER
     module = made()
@@ -411,10 +413,12 @@ def test_the_folder_holds_the_plain_encoder(kind: str, tmp_path: Path) -> None:
     assert not [key for key in described[1] if "attn" in key or "steadfast" in key]
     theirs = AutoModelForMaskedLM.from_pretrained(tmp_path / "asa").eval()
     assert theirs.state_dict().keys() == module.model.state_dict().keys()
-    given = batch()
-    ours = module(given, given.mask)
-    found = theirs(input_ids=given.input_ids, attention_mask=given.mask.long()).logits[given.mask]
-    torch.testing.assert_close(ours, found, rtol=0, atol=1e-5)
+    examples = batch()
+    ours = module(examples, examples.mask)
+    logits = theirs(input_ids=examples.input_ids, attention_mask=examples.mask.long()).logits[
+        examples.mask
+    ]
+    torch.testing.assert_close(ours, logits, rtol=0, atol=1e-5)
 
 
 def test_fine_tuning_begins_with_its_encoder(tmp_path: Path) -> None:
@@ -439,14 +443,14 @@ def test_a_checkpoint_is_enough(tmp_path: Path, text: RunningText) -> None:
         run.save_checkpoint(tmp_path / f"{name}.ckpt")
         again = load_module(tmp_path / f"{name}.ckpt")
         assert isinstance(again, ASAPretraining)
-        ours, theirs = (biased(one.eval(), batch()) for one in (module, again))
+        ours, theirs = (biased(model.eval(), batch()) for model in (module, again))
         assert torch.equal(ours.logits, theirs.logits)
         assert torch.equal(ours.first, theirs.first)
         assert again.token_masking.kind == ("fixed" if name == "rule" else "dynamic")
         assert again.masking.masked_over_training == module.masking.masked_over_training
 
 
-def biased(module: ASAPretraining, given: Batch) -> Reading:
+def biased(module: ASAPretraining, given: Batch) -> EncoderOutputs:
     """The pass with masks, in the middle of a training, whose epoch is left out."""
     masks = module.masking.masks(given.mask, given.sample_ids, progress=0.5)
     assert masks is not None

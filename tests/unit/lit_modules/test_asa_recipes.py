@@ -29,7 +29,7 @@ TABLE_5 = {
 def test_a_recipe_has_the_tau_of_the_paper_in_the_form_it_is_for(task: str) -> None:
     recipe = yaml.safe_load((ROOT / f"configs/asa/{task}.yaml").read_text())
     model = recipe["model"]["init_args"]
-    found = (
+    settings = (
         model["optimisation"]["optimizer"]["init_args"]["lr"],
         recipe["data"]["init_args"]["batch_size"],
         recipe["trainer"]["max_epochs"],
@@ -37,6 +37,6 @@ def test_a_recipe_has_the_tau_of_the_paper_in_the_form_it_is_for(task: str) -> N
         model["max_length"],
         model["masking"]["tau"],
     )
-    assert found == TABLE_5[task]
+    assert settings == TABLE_5[task]
     assert model["masking"]["penalty"] == "released"
     assert make(ASA, architecture={"model_type": "bert"}).masking.settings.penalty == "released"

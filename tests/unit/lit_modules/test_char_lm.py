@@ -50,13 +50,13 @@ def batch(texts: list[str]) -> Batch:
 def test_the_loss_is_of_each_character_and_of_the_end(kind: Kind) -> None:
     module = model(kind).eval()
     texts = ["the hare", "a", "she won on it"]
-    found = module.losses(batch(texts))
+    losses = module.losses(batch(texts))
     wanted: list[Tensor] = []
     for text in texts:
         ids = torch.tensor(TOKENIZER.encode([text])[0].input_ids)
         logits = module.network(ids[None, :-1])[0]
         wanted += functional.log_softmax(logits, dim=1)[range(len(text) + 1), ids[1:]].neg()
-    torch.testing.assert_close(found, torch.stack(wanted), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(losses, torch.stack(wanted), rtol=1e-4, atol=1e-5)
 
 
 def test_padding_changes_no_loss() -> None:
@@ -74,8 +74,8 @@ def test_the_schedule_is_the_printed_one(
     found: Any = module.configure_optimizers()
     optimizer, scheduler = found["optimizer"], found["lr_scheduler"]["scheduler"]
     for step in range(1, 40):
-        wanted = rate / math.sqrt(16) * min(step**-0.5, step * warmup**-1.5)
-        assert optimizer.param_groups[0]["lr"] == pytest.approx(wanted, rel=1e-9)
+        expected = rate / math.sqrt(16) * min(step**-0.5, step * warmup**-1.5)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(expected, rel=1e-9)
         optimizer.step()
         scheduler.step()
 
@@ -128,13 +128,13 @@ def test_texts_with_a_cache_are_those_without(kind: Kind) -> None:
     module = trained(kind).eval()
     for temperature in (0.0, 0.7, 1.5):
         settings = Generation(prompt="the ", length=40, temperature=temperature, seed=5)
-        kept, anew = (
+        cached, anew = (
             write(module.network, TOKENIZER, [0, 1, 2, 3], settings, cache=cache)
             for cache in (True, False)
         )
-        assert kept == anew
-        assert all(one.text.startswith("the ") for one in kept)
-        assert len({one.text for one in kept}) == (1 if temperature == 0 else 4)
+        assert cached == anew
+        assert all(text.text.startswith("the ") for text in cached)
+        assert len({text.text for text in cached}) == (1 if temperature == 0 else 4)
 
 
 def test_a_text_depends_on_seed_and_number_alone() -> None:
@@ -153,15 +153,15 @@ def test_characters_are_drawn_as_often_as_they_are_probable() -> None:
     settings = Generation(prompt="th", length=1, temperature=2.0)
     count = 4000
     drawn = write(module.network, TOKENIZER, list(range(count)), settings)
-    prompt = torch.tensor([[TOKENIZER.end_id, *TOKENIZER.known("th")]])
+    prompt = torch.tensor([[TOKENIZER.end_id, *TOKENIZER.find_ids("th")]])
     logits = module.network(prompt)[0, -1].detach().double()
     logits[[TOKENIZER.pad_id, TOKENIZER.unk_id]] = -math.inf
     odds = (logits / 2).softmax(dim=0)
-    found = Counter("" if one.ended else one.text[2:] for one in drawn)
-    assert set(found) <= {"", *TOKENIZER.vocabulary.get_itos()[3:]}
+    counts = Counter("" if text.ended else text.text[2:] for text in drawn)
+    assert set(counts) <= {"", *TOKENIZER.vocabulary.get_itos()[3:]}
     for token, index in TOKENIZER.vocabulary._index.items():
-        wanted, name = float(odds[index]) * count, "" if token == "<end>" else token
-        assert abs(found[name] - wanted) < 5 * math.sqrt(wanted) + 1
+        expected, name = float(odds[index]) * count, "" if token == "<end>" else token
+        assert abs(counts[name] - expected) < 5 * math.sqrt(expected) + 1
 
 
 @pytest.mark.parametrize(
@@ -195,6 +195,6 @@ def test_a_checkpoint_alone_is_enough(kind: Kind, tmp_path: Path) -> None:
     again = load_module(tmp_path / "a.ckpt")
     assert isinstance(again, CharacterLM)
     assert again.attention == kind
-    given = batch(["the hare"])
-    assert torch.equal(again.losses(given), module.eval().losses(given))
+    examples = batch(["the hare"])
+    assert torch.equal(again.losses(examples), module.eval().losses(examples))
     assert again.generate(Generation(length=9)) == module.generate(Generation(length=9))

@@ -32,7 +32,7 @@ def sharp(path: str | None) -> FineTuning:
             if parameter.ndim > 1:
                 parameter.mul_(3)
         module.eval()
-        head = [one for one in module.network.modules() if isinstance(one, torch.nn.Linear)][-1]
+        head = [part for part in module.network.modules() if isinstance(part, torch.nn.Linear)][-1]
         head.bias.sub_(module.predict_texts(TEXTS).mean(dim=0))
     return module
 
@@ -41,16 +41,16 @@ def test_certificates_are_those_of_all_texts(path: str) -> None:
     module = sharp(path)
     plain = 0
     held = set()
-    for one in module.text_certifier(SYNONYMS)(TEXTS, [1, None]):
-        for k, holds in zip((1, None), one.holds, strict=True):
+    for certificate in module.text_certifier(SYNONYMS)(TEXTS, [1, None]):
+        for k, holds in zip((1, None), certificate.holds, strict=True):
             threat = SYNONYMS.at(k)
-            every = [" ".join(words) for words in product(*threat.candidates(one.text))]
-            inside = [text for text in every if threat.contains(one.text, text)]
+            every = [" ".join(words) for words in product(*threat.candidates(certificate.text))]
+            inside = [text for text in every if threat.contains(certificate.text, text)]
             answers = module.predict_texts(inside).argmax(dim=1)
-            assert holds == bool((answers == one.prediction).all())
+            assert holds == bool((answers == certificate.prediction).all())
             plain += len(inside)
             held.add(holds)
-        assert one.kind == "exact"
+        assert certificate.kind == "exact"
     assert held == {True, False}
     assert plain > 20
 
@@ -63,8 +63,8 @@ def test_a_checkpoint_has_the_encoding(path: str, tmp_path: Path) -> None:
     Path(path).unlink()
     again = load(tmp_path / "a.ckpt")
     assert torch.equal(again.predict_texts(TEXTS), module.predict_texts(TEXTS))
-    asked = (TEXTS, [1, None])
-    assert again.text_certifier(SYNONYMS)(*asked) == module.text_certifier(SYNONYMS)(*asked)
+    arguments = (TEXTS, [1, None])
+    assert again.text_certifier(SYNONYMS)(*arguments) == module.text_certifier(SYNONYMS)(*arguments)
 
 
 def test_who_has_no_certificate(path: str) -> None:

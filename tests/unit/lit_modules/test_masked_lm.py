@@ -70,21 +70,21 @@ def batch() -> Batch:
 @every
 def test_logits_of_chosen_places_are_those_of_the_whole_model(kind: str) -> None:
     module = model(kind).eval()
-    given = batch()
-    chosen = given.mask & (torch.rand(3, 12, generator=torch.Generator().manual_seed(1)) < 0.4)
-    whole = module.model(input_ids=given.input_ids, attention_mask=given.mask.long()).logits
-    found = module(given, chosen)
-    assert found.shape == (int(chosen.sum()), TOKENIZER.vocab_size)
-    torch.testing.assert_close(found, whole[chosen], rtol=0, atol=1e-5)
+    examples = batch()
+    chosen = examples.mask & (torch.rand(3, 12, generator=torch.Generator().manual_seed(1)) < 0.4)
+    full = module.model(input_ids=examples.input_ids, attention_mask=examples.mask.long()).logits
+    logits = module(examples, chosen)
+    assert logits.shape == (int(chosen.sum()), TOKENIZER.vocab_size)
+    torch.testing.assert_close(logits, full[chosen], rtol=0, atol=1e-5)
     # The model is as it was: asked again without us, it answers for every place.
-    again = module.model(input_ids=given.input_ids, attention_mask=given.mask.long()).logits
-    assert torch.equal(again, whole)
-    assert module(given, torch.zeros_like(chosen)).shape == (0, TOKENIZER.vocab_size)
+    again = module.model(input_ids=examples.input_ids, attention_mask=examples.mask.long()).logits
+    assert torch.equal(again, full)
+    assert module(examples, torch.zeros_like(chosen)).shape == (0, TOKENIZER.vocab_size)
 
 
 def test_losses_are_of_the_hidden_words() -> None:
     module = model(share=0.5).eval()
-    given = batch()
+    examples = batch()
     seen: list[tuple[Batch, Tensor, Tensor]] = []
     forward = module.forward
 
@@ -94,15 +94,15 @@ def test_losses_are_of_the_hidden_words() -> None:
         return logits
 
     module.forward = watched  # type: ignore[method-assign, assignment]
-    losses, right = module.guess(given, epoch=1)
+    losses, right = module.guess(examples, epoch=1)
     hidden, chosen, logits = seen[0]
-    words = given.input_ids[chosen]
+    words = examples.input_ids[chosen]
     assert torch.equal(losses, functional.cross_entropy(logits, words, reduction="none"))
     assert torch.equal(right.bool(), logits.argmax(dim=1) == words)
     assert (hidden.input_ids[chosen] != words).any()
-    assert torch.equal(hidden.input_ids[~chosen], given.input_ids[~chosen])
-    special = torch.isin(given.input_ids, torch.tensor(sorted(TOKENIZER.special_ids)))
-    assert not (chosen & (special | ~given.mask)).any()
+    assert torch.equal(hidden.input_ids[~chosen], examples.input_ids[~chosen])
+    special = torch.isin(examples.input_ids, torch.tensor(sorted(TOKENIZER.special_ids)))
+    assert not (chosen & (special | ~examples.mask)).any()
 
 
 def fit(module: MaskedLM, data: RunningText, **settings: Any) -> pl.Trainer:
@@ -234,8 +234,8 @@ def test_the_rest_of_an_epoch_is_not_judged(tmp_path: Path) -> None:
     """A resumed run may find unknown words only, where those before were not."""
 
     def batches(text: str) -> Any:
-        one = collate(TOKENIZER.encode([text] * 2), pad_id=TOKENIZER.pad_id)
-        return DataLoader([one] * 4, batch_size=None)  # type: ignore[arg-type] # a list is a dataset
+        single = collate(TOKENIZER.encode([text] * 2), pad_id=TOKENIZER.pad_id)
+        return DataLoader([single] * 4, batch_size=None)  # type: ignore[arg-type] # a list is a dataset
 
     class Save(pl.Callback):
         def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
@@ -271,8 +271,8 @@ def test_the_folder_is_read_by_its_library(
     assert inputs["input_ids"][0].tolist() == TOKENIZER.encode([words])[0].input_ids
     ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()
     ours = module(Batch(ids, mask, torch.zeros(1, dtype=torch.long)), mask)
-    found = theirs(input_ids=ids, attention_mask=mask.long()).logits[0]
-    torch.testing.assert_close(ours, found, rtol=0, atol=1e-5)
+    logits = theirs(input_ids=ids, attention_mask=mask.long()).logits[0]
+    torch.testing.assert_close(ours, logits, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
@@ -319,8 +319,8 @@ def test_a_checkpoint_is_enough(tmp_path: Path, text: RunningText) -> None:
     run.save_checkpoint(tmp_path / "a.ckpt")
     again = load_module(tmp_path / "a.ckpt")
     assert isinstance(again, MaskedLM)
-    given = batch()
-    assert torch.equal(again(given, given.mask), module.eval()(given, given.mask))
+    examples = batch()
+    assert torch.equal(again(examples, examples.mask), module.eval()(examples, examples.mask))
     assert not again.training
     again.export(tmp_path)  # as pieces, it knows its tokenizer
     with pytest.raises(CheckpointError, match="of MaskedLM, which classifies nothing"):
@@ -360,9 +360,9 @@ def test_classifiers_begin_with_its_encoder(tmp_path: Path) -> None:
 )
 def test_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
     apart = not settings or "backbone" in settings
-    given = settings if apart else {"architecture": ARCHITECTURES["bert"], **settings}
+    arguments = settings if apart else {"architecture": ARCHITECTURES["bert"], **settings}
     with pytest.raises(ValueError, match=message):
-        make(MaskedLM, **given)
+        make(MaskedLM, **arguments)
 
 
 def test_tokenizers_without_mask(tmp_path: Path) -> None:

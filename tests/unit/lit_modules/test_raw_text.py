@@ -420,8 +420,8 @@ def test_models_without_a_certificate_of_their_own_have_copies(
 ) -> None:
     """What is smoothed, or put behind an encoding, is checked in the same way."""
     module = build().eval()
-    found = module.exact_answer()([TEXT])
-    torch.testing.assert_close(found, module.predict_texts([TEXT]).double(), rtol=1e-4, atol=1e-4)
+    answer = module.exact_answer()([TEXT])
+    torch.testing.assert_close(answer, module.predict_texts([TEXT]).double(), rtol=1e-4, atol=1e-4)
     hook(module, pytest.MonkeyPatch())
     with pytest.raises(ValueError, match="a forward hook on"):
         module.exact_answer()

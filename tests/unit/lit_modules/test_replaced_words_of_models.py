@@ -32,7 +32,7 @@ def sharp(build: Callable[[], TaskModule]) -> TaskModule:
     with torch.no_grad():
         embedding.get_parameter("weight").normal_()
         mean = module.predict_texts(TEXTS).mean(dim=0)
-    head = [one for one in module.network.modules() if isinstance(one, torch.nn.Linear)][-1]
+    head = [part for part in module.network.modules() if isinstance(part, torch.nn.Linear)][-1]
     if head.bias is not None:
         head.bias.data -= mean[-len(head.bias) :]
     return module
@@ -41,14 +41,14 @@ def sharp(build: Callable[[], TaskModule]) -> TaskModule:
 @pytest.mark.parametrize("name", ABLE)
 def test_certificates_are_those_of_all_texts(name: str) -> None:
     module = sharp(ABLE[name])
-    for one in module.text_certifier(SYNONYMS)(TEXTS, [1, None]):
-        assert one.kind == "exact"  # so few texts are listed
-        for k, holds in zip((1, None), one.holds, strict=True):
+    for certificate in module.text_certifier(SYNONYMS)(TEXTS, [1, None]):
+        assert certificate.kind == "exact"  # so few texts are listed
+        for k, holds in zip((1, None), certificate.holds, strict=True):
             threat = SYNONYMS.at(k)
-            every = [" ".join(words) for words in product(*threat.candidates(one.text))]
-            inside = [text for text in every if threat.contains(one.text, text)]
+            every = [" ".join(words) for words in product(*threat.candidates(certificate.text))]
+            inside = [text for text in every if threat.contains(certificate.text, text)]
             answers = module.predict_texts(inside).argmax(dim=1)
-            assert holds == bool((answers == one.prediction).all())
+            assert holds == bool((answers == certificate.prediction).all())
 
 
 def test_the_model_may_change_afterwards() -> None:

@@ -47,7 +47,7 @@ def given(noise: TrainedNoise, lists: str, **more: Any) -> SmoothingNoise:
 
 def expected(noise: TrainedNoise) -> dict[tuple[str, ...], float]:
     """Probability of each random text of `TEXT`, in words of the vocabulary, by enumeration."""
-    words, found = TEXT.split(), defaultdict[tuple[str, ...], float](float)
+    words, odds = TEXT.split(), defaultdict[tuple[str, ...], float](float)
     if noise == "substitute":
         around = SubstitutedWords(Synonyms.of(LISTS), 2).around
         texts = list(product(*map(around, words)))
@@ -55,18 +55,18 @@ def expected(noise: TrainedNoise) -> dict[tuple[str, ...], float]:
     for kept in product((True, False), repeat=len(words)):
         pairs = list(zip(words, kept, strict=True))
         if noise == "delete":
-            text = tuple(word for word, one in pairs if one) or ("<unk>",)
-            found[text] += 0.5 ** len(words)
+            text = tuple(word for word, keep in pairs if keep) or ("<unk>",)
+            odds[text] += 0.5 ** len(words)
         elif sum(kept) == 2:
-            text = tuple(word if one else "<unk>" for word, one in pairs)
-            found[text] += 1 / comb(len(words), 2)
-    return dict(found)
+            text = tuple(word if keep else "<unk>" for word, keep in pairs)
+            odds[text] += 1 / comb(len(words), 2)
+    return dict(odds)
 
 
 def words_of(batch: Batch) -> list[tuple[str, ...]]:
     tokens = TOKENIZER.vocabulary.get_itos()
     return [
-        tuple(tokens[one] for one in ids[:length])
+        tuple(tokens[i] for i in ids[:length])
         for ids, length in zip(batch.input_ids.tolist(), batch.lengths.tolist(), strict=True)
     ]
 
@@ -78,17 +78,17 @@ def test_the_distribution_is_that_of_the_certificate(noise: TrainedNoise, lists:
     assert texts is not None
     batch = collate(TOKENIZER.encode([TEXT] * count), pad_id=TOKENIZER.pad_id)
     drawn = Counter(words_of(random_batch(batch, texts, TOKENIZER, seed=3, epoch=1)))
-    wanted = expected(noise)
-    assert drawn.keys() == wanted.keys()
-    for text, share in wanted.items():
+    odds = expected(noise)
+    assert drawn.keys() == odds.keys()
+    for text, share in odds.items():
         assert abs(drawn[text] / count - share) < 4.5 * (share * (1 - share) / count) ** 0.5
     # One number after the other, it is what the certifier draws, and what the model then reads.
     settings = Smoothing(noise=noise, rate=rate)  # type: ignore[arg-type] # it is not none
     certifier = SmoothedCertifier(lambda t: torch.zeros(len(t)), Synonyms.of(LISTS), settings)
     for sample in range(50):
         theirs = " ".join(certifier.noise.draw(TEXT.split(), Random(f"3 1 {sample}")))
-        one = Batch(batch.input_ids[:1], batch.mask[:1], torch.tensor([sample]))
-        ours = random_batch(one, texts, TOKENIZER, seed=3, epoch=1)
+        single = Batch(batch.input_ids[:1], batch.mask[:1], torch.tensor([sample]))
+        ours = random_batch(single, texts, TOKENIZER, seed=3, epoch=1)
         assert ours.input_ids[0].tolist() == TOKENIZER.encode([theirs])[0].input_ids
 
 
@@ -101,10 +101,10 @@ def test_a_draw_depends_on_seed_epoch_and_sample_alone() -> None:
         batch = collate([rows[i] for i in ids], pad_id=TOKENIZER.pad_id, sample_ids=ids)
         return words_of(random_batch(batch, texts, TOKENIZER, seed=seed, epoch=epoch))
 
-    whole = drawn(range(len(SINGLE)))
-    assert drawn([4, 1]) == [whole[4], whole[1]]
-    assert drawn(range(len(SINGLE)), seed=1) != whole
-    assert drawn(range(len(SINGLE)), epoch=1) != whole
+    full = drawn(range(len(SINGLE)))
+    assert drawn([4, 1]) == [full[4], full[1]]
+    assert drawn(range(len(SINGLE)), seed=1) != full
+    assert drawn(range(len(SINGLE)), epoch=1) != full
 
 
 class Seen(pl.Callback):
@@ -161,23 +161,23 @@ def test_labels_and_ids_stay(lists: str) -> None:
     batch = batch_of(module, SINGLE)
     texts = smoothing.texts(TOKENIZER)
     assert texts is not None
-    made = random_batch(batch, texts, TOKENIZER, seed=0, epoch=0)
-    assert made.sample_ids is batch.sample_ids
-    assert made.labels is batch.labels
-    assert bool((made.lengths == batch.lengths).all())  # a mask keeps its place
+    noisy = random_batch(batch, texts, TOKENIZER, seed=0, epoch=0)
+    assert noisy.sample_ids is batch.sample_ids
+    assert noisy.labels is batch.labels
+    assert bool((noisy.lengths == batch.lengths).all())  # a mask keeps its place
 
 
 @pytest.mark.parametrize("method", [TextCNN, WordScores])
 def test_methods_with_steps_of_their_own_have_it(method: type[TextCNN | WordScores]) -> None:
     module = attached(lambda: method(smoothing=SmoothingNoise(noise="delete")))
     seen: list[int] = []
-    made = trainer(max_epochs=2, limit_val_batches=0)
+    run = trainer(max_epochs=2, limit_val_batches=0)
     module.register_forward_pre_hook(lambda part, args: seen.extend(args[0].lengths.tolist()))
-    made.fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 3))
-    whole = batch_of(module, SINGLE).lengths.tolist()
-    assert len(seen) == 2 * len(whole)
-    assert all(found <= length for found, length in zip(seen, [*whole, *whole], strict=True))
-    assert sum(seen) < sum(whole)
+    run.fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 3))
+    lengths = batch_of(module, SINGLE).lengths.tolist()
+    assert len(seen) == 2 * len(lengths)
+    assert all(found <= length for found, length in zip(seen, [*lengths, *lengths], strict=True))
+    assert sum(seen) < sum(lengths)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +239,6 @@ def test_what_cannot_have_noise(lists: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_has_no_effect_is_said(settings: dict[str, Any], said: list[str]) -> None:
-    found = list(unused_settings(TextCNN(smoothing=SmoothingNoise(**settings))))
-    assert len(found) == len(said)
-    assert all(one.startswith(beginning) for one, beginning in zip(found, said, strict=True))
+    names = list(unused_settings(TextCNN(smoothing=SmoothingNoise(**settings))))
+    assert len(names) == len(said)
+    assert all(one.startswith(beginning) for one, beginning in zip(names, said, strict=True))

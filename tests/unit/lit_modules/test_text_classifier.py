@@ -38,8 +38,8 @@ def test_the_layers_of_an_lstm_are_shown() -> None:
     module = attached(plain(encoder="lstm", depth=3, hidden=6))
     batch = module.encode_texts(SINGLE)
     shown = module.activations(batch)
-    assert [one.shape[-1] for one in shown] == [12, 12, 12]
-    assert all(one.shape[:2] == batch.mask.shape for one in shown)
+    assert [states.shape[-1] for states in shown] == [12, 12, 12]
+    assert all(states.shape[:2] == batch.mask.shape for states in shown)
 
 
 @pytest.mark.parametrize("encoder", ["lstm", "transformer"])

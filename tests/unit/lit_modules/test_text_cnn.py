@@ -21,12 +21,12 @@ def lists(folder: Path) -> str:
 
 
 def build(folder: Path, *, together: float = 0.0, kappa: float = 0.5) -> TextCNN:
-    given = WordRobustness(
+    robustness = WordRobustness(
         against="synonyms", lists=lists(folder), kappa=kappa, ramp=0.0, together=together
     )
-    made = attached(lambda: TextCNN(width=6, vector_width=4, robustness=given))
-    assert isinstance(made, TextCNN)
-    return made
+    module = attached(lambda: TextCNN(width=6, vector_width=4, robustness=robustness))
+    assert isinstance(module, TextCNN)
+    return module
 
 
 def test_the_worst_loss_is_above_that_of_every_text(tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ def test_the_worst_loss_is_above_that_of_every_text(tmp_path: Path) -> None:
     worst = module._robust(batch, batch.labels, plain)
     assert bool((worst >= plain - 1e-6).all())
     changed = module.encode_texts([text.replace("good", "bad") for text in map(str, SINGLE)])
-    others = nn.functional.cross_entropy(module(changed), batch.labels, reduction="none")
-    assert bool((worst >= others - 1e-6).all())
+    moved = nn.functional.cross_entropy(module(changed), batch.labels, reduction="none")
+    assert bool((worst >= moved - 1e-6).all())
     assert bool((worst > plain + 1e-6).any())
 
 
@@ -61,9 +61,9 @@ def test_words_without_candidates_have_finite_gradients(tmp_path: Path) -> None:
     assert batch.labels is not None
     loss = module._robust(batch, batch.labels, torch.zeros(len(SINGLE))).mean()
     loss.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
-    found = [one.grad for one in module.parameters() if one.grad is not None]
-    assert found
-    assert all(bool(one.isfinite().all()) for one in found)
+    gradients = [tensor.grad for tensor in module.parameters() if tensor.grad is not None]
+    assert gradients
+    assert all(bool(tensor.isfinite().all()) for tensor in gradients)
 
 
 def test_fits_and_certifies(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_fits_and_certifies(tmp_path: Path) -> None:
     trainer().fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 3))
     module.eval()
     threat = Synonyms.read(lists(tmp_path))
-    found = module.text_certifier(threat)(["a good film"], [0, None])[0]
-    assert found.prediction == int(module.predict_texts("a good film").argmax())
+    certificate = module.text_certifier(threat)(["a good film"], [0, None])[0]
+    assert certificate.prediction == int(module.predict_texts("a good film").argmax())
     with pytest.raises(ValueError, match="without a certificate for characters"):
         module.text_certifier(Characters(k=1))
     module.network.register_forward_hook(lambda part, given, out: 2 * out)

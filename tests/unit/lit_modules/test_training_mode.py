@@ -27,8 +27,8 @@ def test_pretrained_encoders_are_in_training_mode(method: type[TextModule], mini
     else:
         module.attach_tokenizer(tokenizer)
     module.configure_model()
-    assert all(one.training for one in module.modules())
-    assert any(isinstance(one, nn.Dropout) for one in module.modules())
+    assert all(part.training for part in module.modules())
+    assert any(isinstance(part, nn.Dropout) for part in module.modules())
 
 
 def test_the_best_weights_of_a_distillation_have_the_nearest_states() -> None:

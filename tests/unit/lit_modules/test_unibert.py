@@ -122,9 +122,9 @@ def test_from_the_packaged_encoder(minilm: str, tmp_path: Path) -> None:
     encoder = load_encoder(minilm)
     encoder.train(mode=False)
     expected = encoder(input_ids=batch.input_ids, attention_mask=batch.mask.long())
-    found = backbone(module.embed(batch), batch.mask)
+    output = backbone(module.embed(batch), batch.mask)
     torch.testing.assert_close(
-        found[batch.mask], expected.last_hidden_state[batch.mask], rtol=0, atol=1e-5
+        output[batch.mask], expected.last_hidden_state[batch.mask], rtol=0, atol=1e-5
     )
     assert len(module.activations(batch)) == backbone.encoder.config.num_hidden_layers
     module.source.backbone = None  # of no use any more
@@ -177,12 +177,12 @@ def test_how_many_samples_meet_the_margin_is_logged() -> None:
     hinges = multi_margin_losses(logits, labels, margin=0.05).mean().item()
     run = trainer()
     run.validate(module, loader(module, SINGLE, 3), verbose=False)
-    found = {name: value.item() for name, value in run.callback_metrics.items()}
-    assert found["val/margin_met"] == pytest.approx(met)
-    assert found["val/logit_gap"] == pytest.approx(sum(gaps) / len(gaps), rel=1e-4)
-    assert found["val/objective"] == pytest.approx(hinges, rel=1e-4)
+    metrics = {name: value.item() for name, value in run.callback_metrics.items()}
+    assert metrics["val/margin_met"] == pytest.approx(met)
+    assert metrics["val/logit_gap"] == pytest.approx(sum(gaps) / len(gaps), rel=1e-4)
+    assert metrics["val/objective"] == pytest.approx(hinges, rel=1e-4)
     cross_entropy = torch.nn.functional.cross_entropy(logits, labels).item()
-    assert found["val/loss"] == pytest.approx(cross_entropy, rel=1e-4)
+    assert metrics["val/loss"] == pytest.approx(cross_entropy, rel=1e-4)
     run = trainer(max_epochs=1, log_every_n_steps=1)
     data = loader(module, SINGLE, len(SINGLE))
     run.fit(module.train(), data, data)
@@ -203,8 +203,8 @@ def test_precisions(precision: Any) -> None:
     run.fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 3))
     weights = list(unitary_weights(module).values())
     assert float(unitary_residual(weights).max()) < 1e-5
-    wanted = torch.float64 if precision == "64-true" else torch.float32
-    assert {weight.dtype for weight in weights} == {wanted}
+    dtype = torch.float64 if precision == "64-true" else torch.float32
+    assert {weight.dtype for weight in weights} == {dtype}
 
 
 @pytest.mark.parametrize("rate", [None, 0.0, 0.3])
@@ -321,11 +321,11 @@ def test_wrong_patterns_are_found_with_the_layers() -> None:
 
 
 def test_the_tokenizer_is_that_of_the_folder(tmp_path: Path) -> None:
-    found = make(UniBERT, backbone=save_backbone(tmp_path, "bert"), max_length=20).build_tokenizer(
-        []
-    )
-    assert isinstance(found, PretrainedTokenizer)
-    assert found.max_length == 20
+    tokenizer = make(
+        UniBERT, backbone=save_backbone(tmp_path, "bert"), max_length=20
+    ).build_tokenizer([])
+    assert isinstance(tokenizer, PretrainedTokenizer)
+    assert tokenizer.max_length == 20
 
 
 def test_the_learning_rate_of_the_head() -> None:

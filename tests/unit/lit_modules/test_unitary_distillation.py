@@ -67,7 +67,7 @@ def fit(module: UnitaryDistillation, steps: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize("match", ["mse", "cosine"])
 def test_a_copy_as_it_is_differs_in_nothing(folder: Path, match: str) -> None:
     module = model(folder, unitary="none", match=match).eval()
-    values = module.compare(batch_of(module, ["good", "a bad one"]))
+    values = module.evaluate(batch_of(module, ["good", "a bad one"]))
     assert torch.allclose(values["loss"], torch.zeros(()), atol=1e-6)
     assert torch.allclose(values["cosine"], torch.ones(()))
     assert torch.allclose(values["cosine_of_means"], torch.ones(()))
@@ -87,13 +87,13 @@ def test_loss_by_definition(folder: Path, match: str, layers: str) -> None:
         "output_hidden_states": True,
     }
     with torch.no_grad():
-        wanted = original(**inputs).hidden_states[1:]
-        found = module.eval().model.base_model(**inputs).hidden_states[1:]
-        values = module.compare(batch)
+        target = original(**inputs).hidden_states[1:]
+        hidden = module.eval().model.base_model(**inputs).hidden_states[1:]
+        values = module.evaluate(batch)
     expected, cosines, row = [], [], 0
     for text in range(2):
         for place in range(int(batch.mask[text].sum())):
-            pairs = [(a[text, place], b[text, place]) for a, b in zip(found, wanted, strict=True)]
+            pairs = [(a[text, place], b[text, place]) for a, b in zip(hidden, target, strict=True)]
             near = [float(a @ b / (a.norm() * b.norm())) for a, b in pairs]
             far = [float((a - b).norm() ** 2 / b.norm() ** 2) for a, b in pairs]
             losses = far if match == "mse" else [1 - cosine for cosine in near]
@@ -110,8 +110,8 @@ def test_padding_changes_nothing(folder: Path) -> None:
     module = model(folder, unitary="polar").eval()
     fit(module, 1)
     module.eval()
-    short = module.compare(batch_of(module, ["good"]))
-    padded = module.compare(batch_of(module, ["good", "not a good film, and it is long"]))
+    short = module.evaluate(batch_of(module, ["good"]))
+    padded = module.evaluate(batch_of(module, ["good", "not a good film, and it is long"]))
     for name, value in short.items():
         assert torch.allclose(value, padded[name][: len(value)], atol=1e-5), name
 
@@ -145,7 +145,7 @@ def test_the_original_is_no_part_of_it(folder: Path) -> None:
 def test_every_trainable_parameter_gets_a_gradient(folder: Path, layers: str) -> None:
     """Distributed training waits for ever for a parameter without one."""
     module = model(folder, match_layers=layers).train()
-    loss = module.compare(batch_of(module, ["good", "a bad one"]))["loss"]
+    loss = module.evaluate(batch_of(module, ["good", "a bad one"]))["loss"]
     torch.autograd.backward(loss.mean())
     trainable = {name: p for name, p in module.named_parameters() if p.requires_grad}
     assert all(parameter.grad is not None for parameter in trainable.values())
@@ -157,13 +157,13 @@ def test_its_folder_is_an_encoder(folder: Path, tmp_path: Path) -> None:
     module = model(folder)
     fit(module, 3)
     module.export(tmp_path)
-    found = load_encoder(str(tmp_path)).eval()  # type: ignore[no-untyped-call] # theirs
-    assert float(unitary_residual(list(unitary_weights(found).values())).max()) < 1e-5
+    encoder = load_encoder(str(tmp_path)).eval()  # type: ignore[no-untyped-call] # theirs
+    assert float(unitary_residual(list(unitary_weights(encoder).values())).max()) < 1e-5
     batch = batch_of(module, ["good", "a bad one"])
     inputs = {"input_ids": batch.input_ids, "attention_mask": batch.mask.long()}
     with torch.no_grad():
         expected = module.eval().model.base_model(**inputs).last_hidden_state
-        assert torch.allclose(found(**inputs).last_hidden_state, expected, atol=1e-6)
+        assert torch.allclose(encoder(**inputs).last_hidden_state, expected, atol=1e-6)
 
 
 def test_a_checkpoint_needs_no_original(folder: Path, tmp_path: Path) -> None:

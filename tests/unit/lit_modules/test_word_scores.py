@@ -77,10 +77,10 @@ def test_a_window_reads_the_order_of_words(tmp_path: Path) -> None:
 def test_training_for_the_worst_text_certifies(lists: str, tmp_path: Path) -> None:
     threat = Synonyms.of(LISTS)
     held = []
-    for given in (None, lists):
-        module = made(given, window=3, optimisation=optimisation(), min_ngram_count=1)
+    for words in (None, lists):
+        module = made(words, window=3, optimisation=optimisation(), min_ngram_count=1)
         certificates = trained(module, tmp_path).text_certifier(threat)(TEXTS[:6], [None])
-        held.append(sum(one.holds[0] for one in certificates))
+        held.append(sum(certificate.holds[0] for certificate in certificates))
     assert held[0] < held[1]
 
 
@@ -94,8 +94,8 @@ def test_the_worst_text_of_training_is_the_worst(lists: str, window: int, k: int
             parameter.normal_()
     tokenizer = module.require_tokenizer()
     table = module.robustness.table(tokenizer)  # type: ignore[arg-type] # of words
-    one = batch(module)
-    found = worst_texts(module.scores, table[one.input_ids], torch.tensor(LABELS), k)
+    examples = batch(module)
+    texts = worst_texts(module.scores, table[examples.input_ids], torch.tensor(LABELS), k)
     threat = Synonyms.of(LISTS, k=k)
     for row, (text, label) in enumerate(zip(TEXTS[:6], LABELS, strict=False)):
         inside = [" ".join(words) for words in product(*threat.candidates(text))]
@@ -103,7 +103,7 @@ def test_the_worst_text_of_training_is_the_worst(lists: str, window: int, k: int
         rows = collate(tokenizer.encode(inside), pad_id=0)
         logits = module(rows)
         least = (logits[:, label] - logits[:, 1 - label]).min()
-        ids = found[row, 0][one.mask[row]].unsqueeze(0)
+        ids = texts[row, 0][examples.mask[row]].unsqueeze(0)
         reached = module.scores(ids)[0].sum(dim=0) / ids.shape[1] ** 0.5
         torch.testing.assert_close(reached[label] - reached[1 - label], least)
 
@@ -127,8 +127,8 @@ def edited(k: int | None = 1) -> WordScores:
 def one_edit_away(text: str) -> set[str]:
     letters = "abdefgilmnotx "
     halves = [(text[:at], text[at:]) for at in range(len(text) + 1)]
-    found = {text, *(a + b[1:] for a, b in halves)}
-    return found | {a + c + b[cut:] for a, b in halves for c in letters for cut in (0, 1)}
+    variants = {text, *(a + b[1:] for a, b in halves)}
+    return variants | {a + c + b[cut:] for a, b in halves for c in letters for cut in (0, 1)}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -138,15 +138,15 @@ def test_the_worst_edit_of_training_is_the_worst(seed: int) -> None:
     tokenizer = module.require_tokenizer()
     # A letter can stand in the place of the full stop; each two words can be joined.
     texts = ["a good film .", "not bad .", "ago no bed film .", "an unheard film ."]
-    one, labels = collate(tokenizer.encode(texts), pad_id=0), torch.tensor([0, 1, 2, 1])
+    examples, labels = collate(tokenizer.encode(texts), pad_id=0), torch.tensor([0, 1, 2, 1])
     module.edits = module.robustness.edits(tokenizer)  # type: ignore[arg-type] # of words
     with torch.no_grad():
-        found = module._worst_leads(one, one.input_ids.unsqueeze(2), labels)
+        leads = module._worst_leads(examples, examples.input_ids.unsqueeze(2), labels)
         for row, text in enumerate(texts):
-            others = collate(tokenizer.encode(sorted(one_edit_away(text))), pad_id=0)
-            logits = module(others)
+            neighbours = collate(tokenizer.encode(sorted(one_edit_away(text))), pad_id=0)
+            logits = module(neighbours)
             most = (logits - logits[:, labels[row]].unsqueeze(1)).amax(dim=0)
-            torch.testing.assert_close(found[row], most)
+            torch.testing.assert_close(leads[row], most)
 
 
 def test_more_edits_never_help() -> None:
@@ -155,11 +155,11 @@ def test_more_edits_never_help() -> None:
         torch.manual_seed(0)
         module = edited(k)
         tokenizer = module.require_tokenizer()
-        one = collate(tokenizer.encode(["a good film", "not bad , a bed"]), pad_id=0)
+        examples = collate(tokenizer.encode(["a good film", "not bad , a bed"]), pad_id=0)
         module.edits = module.robustness.edits(tokenizer)  # type: ignore[arg-type] # of words
         labels = torch.tensor([0, 2])
         with torch.no_grad():
-            worst.append(module._worst_leads(one, one.input_ids.unsqueeze(2), labels))
+            worst.append(module._worst_leads(examples, examples.input_ids.unsqueeze(2), labels))
     assert (worst[0] <= worst[1]).all()
     assert (worst[1] <= worst[2]).all()
     assert (worst[3] >= 0).all()
@@ -180,19 +180,19 @@ def test_a_net_over_windows_is_trained_for_the_worst_text(
     net = WindowNetSettings(hidden=8, width=6)
     module = made(lists, window=3, net=net, robustness=robustness, optimisation=optimisation())
     assert module.scores is not None
-    one, labels = batch(module), torch.tensor(LABELS)
-    places = robustness.table(module.require_tokenizer())[one.input_ids]  # type: ignore[arg-type] # of words
+    examples, labels = batch(module), torch.tensor(LABELS)
+    places = robustness.table(module.require_tokenizer())[examples.input_ids]  # type: ignore[arg-type] # of words
     exact = replace(robustness, search="paths")
     with torch.no_grad():
-        found = module._worst_leads(one, places, labels)
+        leads = module._worst_leads(examples, places, labels)
         module.robustness = exact
-        least = module._worst_leads(one, places, labels)
+        least = module._worst_leads(examples, places, labels)
         module.robustness = robustness
     # Intervals are never less severe than the worst text.
-    assert (found >= least - 1e-6).all()
+    assert (leads >= least - 1e-6).all()
     certified = trained(module, tmp_path).text_certifier(Synonyms.of(LISTS))(TEXTS[:6], [None])
-    assert [one.prediction for one in certified] == LABELS[:6]
-    assert all(one.holds[0] for one in certified)
+    assert [certificate.prediction for certificate in certified] == LABELS[:6]
+    assert all(certificate.holds[0] for certificate in certified)
     again = saved(module, tmp_path)
     assert torch.equal(again.predict_texts(TEXTS), module.predict_texts(TEXTS))
     assert again.text_certifier(Synonyms.of(LISTS))(TEXTS[:6], [None]) == certified
@@ -252,29 +252,29 @@ def test_the_loss_mixes_clean_and_worst_texts(lists: str) -> None:
     assert module.scores is not None
     with torch.no_grad():
         module.scores.words.normal_()
-    one, labels = batch(module), torch.tensor(LABELS)
-    logits = module(one)
-    whole = module._loss(one, logits, labels, torch.ones(len(LABELS)))
-    worst = module._worst_leads(one, module.candidates[one.input_ids], labels)
+    examples, labels = batch(module), torch.tensor(LABELS)
+    logits = module(examples)
+    loss = module._loss(examples, logits, labels, torch.ones(len(LABELS)))
+    worst = module._worst_leads(examples, module.candidates[examples.input_ids], labels)
     assert (worst.gather(1, labels.unsqueeze(1)) == 0).all()
     own = logits.gather(1, labels.unsqueeze(1))
     assert (worst >= logits - own - 1e-6).all()
     expected = (cross_entropy(logits, labels) + cross_entropy(worst, labels)) / 2
-    torch.testing.assert_close(whole, expected)
-    whole.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
+    torch.testing.assert_close(loss, expected)
+    loss.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
     assert module.scores.words.grad is not None
 
 
 def test_kappa_rises() -> None:
-    given = WordRobustness(against="characters", kappa=0.6, ramp=0.4)
-    assert [given.weight(p) for p in (0.0, 0.2, 0.4, 1.0)] == pytest.approx([0, 0.3, 0.6, 0.6])
+    robustness = WordRobustness(against="characters", kappa=0.6, ramp=0.4)
+    assert [robustness.weight(p) for p in (0.0, 0.2, 0.4, 1.0)] == pytest.approx([0, 0.3, 0.6, 0.6])
     assert WordRobustness(against="characters", ramp=0.0).weight(0.0) == 0.5
 
 
 def test_a_capped_hinge() -> None:
-    given = WordRobustness(against="characters", margin=2.0)
+    robustness = WordRobustness(against="characters", margin=2.0)
     leads = torch.tensor([[0.0, 1.0, -5.0], [-3.0, 0.0, -2.5]])
-    assert given.loss(leads, torch.tensor([0, 1])).tolist() == [1.5, 0.0]
+    assert robustness.loss(leads, torch.tensor([0, 1])).tolist() == [1.5, 0.0]
 
 
 def test_listed_words_are_known(lists: str) -> None:
@@ -309,8 +309,8 @@ def test_a_checkpoint_has_all_scores(lists: str, tmp_path: Path) -> None:
     module.eval()
     assert torch.equal(again.predict_texts(TEXTS), module.predict_texts(TEXTS))
     threat = Synonyms.of(LISTS)
-    asked = (TEXTS[:6], [1, None])
-    assert again.text_certifier(threat)(*asked) == module.text_certifier(threat)(*asked)
+    arguments = (TEXTS[:6], [1, None])
+    assert again.text_certifier(threat)(*arguments) == module.text_certifier(threat)(*arguments)
 
 
 def test_answers_of_another_model_are_learnt(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_words_of_unlabelled_texts_are_known(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     row = {"text": "a stellar film", "prediction": "positive", "probability": 1.0}
     rare = {"text": "abysmal", "prediction": "negative", "probability": 1.0}
-    path.write_text("".join(json.dumps(one) + "\n" for one in [*[row] * 5, rare]))
+    path.write_text("".join(json.dumps(record) + "\n" for record in [*[row] * 5, rare]))
 
     def found(**settings: Any) -> WordScores:
         module = WordScores(unlabelled=str(path), window=2, min_ngram_count=5, **settings)
@@ -449,10 +449,13 @@ def test_no_attack_inside_the_set_beats_a_certificate(window: int, k: int | None
     )
     texts = list(dict.fromkeys(TEXTS))
     certificates = module.text_certifier(threat)(texts, [k])
-    samples = [(text, one.prediction) for text, one in zip(texts, certificates, strict=True)]
+    samples = [
+        (text, certificate.prediction)
+        for text, certificate in zip(texts, certificates, strict=True)
+    ]
     records = attack(module, samples, recipe=composed, progress=False).records
     fell = [record.outcome == "succeeded" for record in records]
-    held = [one.holds[0] for one in certificates]
+    held = [certificate.holds[0] for certificate in certificates]
     assert not any(f and h for f, h in zip(fell, held, strict=True))
     assert any(fell)
     # The beam is as wide as these sets, and finds what the witness shows.

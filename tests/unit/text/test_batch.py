@@ -56,9 +56,9 @@ def test_nothing_to_pad_is_an_error(encodings: list[Encoding], what: str) -> Non
 @given(st.lists(st.integers(1, 200), max_size=300), st.integers(1, 70))
 def test_texts_of_like_length_go_together(lengths: list[int], batch_size: int) -> None:
     batches = length_batches(lengths, batch_size)
-    found = [i for batch in batches for i in batch]
-    assert sorted(found) == list(range(len(lengths)))
-    assert [lengths[i] for i in found] == sorted(lengths)
+    order = [i for batch in batches for i in batch]
+    assert sorted(order) == list(range(len(lengths)))
+    assert [lengths[i] for i in order] == sorted(lengths)
     assert all(0 < len(batch) <= batch_size for batch in batches)
 
 
@@ -68,11 +68,11 @@ def cost_of(parts: list[list[int]], overhead: int) -> int:
 
 def least_cost(lengths: list[int], batch_size: int, overhead: int) -> float:
     """Of all ways to cut the sorted lengths into batches."""
-    found = sorted(lengths)
+    ordered = sorted(lengths)
     costs = []
-    for cuts in product([False, True], repeat=len(found) - 1):
-        parts = [[found[0]]]
-        for cut, length in zip(cuts, found[1:], strict=True):
+    for cuts in product([False, True], repeat=len(ordered) - 1):
+        parts = [[ordered[0]]]
+        for cut, length in zip(cuts, ordered[1:], strict=True):
             if cut:
                 parts.append([])
             parts[-1].append(length)

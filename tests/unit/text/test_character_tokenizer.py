@@ -19,14 +19,14 @@ def test_ids_are_by_frequency_behind_the_specials() -> None:
 
 
 def test_a_text_stands_between_two_ends() -> None:
-    [one] = TOKENIZER.encode(["ab"])
-    assert one.input_ids == [2, *TOKENIZER.known("ab"), 2]
-    assert not one.truncated
+    [encoding] = TOKENIZER.encode(["ab"])
+    assert encoding.input_ids == [2, *TOKENIZER.find_ids("ab"), 2]
+    assert not encoding.truncated
 
 
 def test_a_long_text_loses_its_end() -> None:
-    kept, cut = TOKENIZER.encode(["aaaa", "aaaaa"])
-    assert (len(kept.input_ids), kept.truncated) == (6, False)
+    fitting, cut = TOKENIZER.encode(["aaaa", "aaaaa"])
+    assert (len(fitting.input_ids), fitting.truncated) == (6, False)
     assert (cut.input_ids, cut.truncated) == ([2, 3, 3, 3, 3, 3], True)
     assert TOKENIZER.encode([""])[0].input_ids == [2, 2]
 
@@ -34,7 +34,7 @@ def test_a_long_text_loses_its_end() -> None:
 def test_unknown_characters() -> None:
     assert TOKENIZER.encode(["aXb"])[0].input_ids[2] == TOKENIZER.unk_id
     with pytest.raises(ValueError, match=r"got a text with \['X', 'Z'\], expected characters of"):
-        TOKENIZER.known("aZXX")
+        TOKENIZER.find_ids("aZXX")
 
 
 @given(st.text(alphabet="abc <unk>", max_size=4))
@@ -44,12 +44,12 @@ def test_texts_come_back(text: str) -> None:
 
 def test_spans_are_places_of_the_tokens() -> None:
     texts = ["ab", "", "abbabb"]
-    for text, places, encoding in zip(
+    for text, spans, encoding in zip(
         texts, TOKENIZER.spans(texts), TOKENIZER.encode(texts), strict=True
     ):
-        assert len(places) == len(encoding.input_ids)
-        found = "".join(text[place.start : place.end] for place in places)
-        assert found == TOKENIZER.decode(encoding.input_ids)
+        assert len(spans) == len(encoding.input_ids)
+        covered = "".join(text[span.start : span.end] for span in spans)
+        assert covered == TOKENIZER.decode(encoding.input_ids)
 
 
 def test_the_state_of_a_checkpoint() -> None:

@@ -15,12 +15,12 @@ def encoded() -> EncodedWords:
 
 def test_words_of_one_form_have_one_encoding() -> None:
     tokenizer = encoded()
-    one, other, pair = tokenizer.encode(["A FINE movie", "a great  film", ("fine", "movie")])
-    assert one == other
-    assert one == tokenizer.inner.encode(["a good film"])[0]
+    first, other, pair = tokenizer.encode(["A FINE movie", "a great  film", ("fine", "movie")])
+    assert first == other
+    assert first == tokenizer.inner.encode(["a good film"])[0]
     assert pair == tokenizer.inner.encode([("good", "film")])[0]
     again = tokenizer_from_state(tokenizer.state())
-    assert again.encode(["A FINE movie"]) == [one]
+    assert again.encode(["A FINE movie"]) == [first]
     assert (again.vocab_size, again.pad_id, again.unk_id, again.max_length) == (
         tokenizer.vocab_size,
         tokenizer.pad_id,
@@ -32,12 +32,12 @@ def test_words_of_one_form_have_one_encoding() -> None:
 def test_a_token_lies_where_its_word_lies() -> None:
     (spans,) = encoded().spans(["So, GREAT movies: a  movie"])
     assert spans == [
-        Span(0, *place)
-        for place in ((0, 2), (2, 3), (4, 9), (10, 16), (16, 17), (18, 19), (21, 26))
+        Span(0, *limits)
+        for limits in ((0, 2), (2, 3), (4, 9), (10, 16), (16, 17), (18, 19), (21, 26))
     ]
     letters = EncodedWords(CharacterTokenizer.build(["a good film"], max_length=40), FORMS)
-    (found,) = letters.spans(["fine a"])
-    inside = {(span.start, span.end) for span in found if span.end > span.start}
+    (of_letters,) = letters.spans(["fine a"])
+    inside = {(span.start, span.end) for span in of_letters if span.end > span.start}
     # The letters of "good" all stand for "fine"; the space goes with the word behind it.
     assert inside == {(0, 4), (5, 6)}
 

@@ -47,11 +47,11 @@ def test_ids_are_the_same(build: object, tmp_path: Path) -> None:
     assert theirs.is_fast
     for text, coded in zip(TEXTS, ours.encode(TEXTS), strict=True):
         parts = (text,) if isinstance(text, str) else text
-        found = theirs(*parts, truncation=True)
-        assert found["input_ids"] == coded.input_ids
-        # Whole, where nobody asks it to cut; as ours does not pad either.
-        whole = theirs(*parts)["input_ids"]
-        assert len(whole) == len(coded.input_ids) or coded.truncated
+        reference = theirs(*parts, truncation=True)
+        assert reference["input_ids"] == coded.input_ids
+        # Without `truncation`, it does not cut; nor does ours pad.
+        uncut = theirs(*parts)["input_ids"]
+        assert len(uncut) == len(coded.input_ids) or coded.truncated
     assert theirs.model_max_length == 30
     assert theirs.pad_token_id == ours.pad_id
     assert theirs.unk_token_id == ours.unk_id
@@ -68,11 +68,11 @@ def test_read_back_by_us(build: object, tmp_path: Path) -> None:
     assert (again.pad_id, again.unk_id, again.mask_id) == (ours.pad_id, ours.unk_id, ours.mask_id)
     assert again.vocab_size == ours.vocab_size
     assert again.special_ids == ours.special_ids
-    assert [one.input_ids for one in again.encode(TEXTS)] == [
-        one.input_ids for one in ours.encode(TEXTS)
+    assert [encoding.input_ids for encoding in again.encode(TEXTS)] == [
+        encoding.input_ids for encoding in ours.encode(TEXTS)
     ]
     shorter = PretrainedTokenizer.from_pretrained(str(tmp_path), max_length=9)
-    assert max(len(one.input_ids) for one in shorter.encode(TEXTS)) == 9
+    assert max(len(encoding.input_ids) for encoding in shorter.encode(TEXTS)) == 9
     with pytest.raises(
         ValueError, match=r"got max_length=31, expected at most 30.*--model.max_length 30"
     ):

@@ -39,9 +39,9 @@ def test_hashes_are_those_of_plain_integers() -> None:
     for key in (7, 0, 2**40 + 3):
         step = key * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019
         expected = [plain((number + step) % 2**64) for number in expected]
-    found = hashed(numbers, 7, 0, 2**40 + 3)
-    assert found.dtype == np.uint64
-    assert found.tolist() == expected
+    hashes = hashed(numbers, 7, 0, 2**40 + 3)
+    assert hashes.dtype == np.uint64
+    assert hashes.tolist() == expected
     assert numbers.tolist() == [0, 1, 2**63, 2**64 - 1, 12345]
     assert hashed(numbers[:0], 1).tolist() == []
 

@@ -21,12 +21,14 @@ class Shouted:
         self.tags = tags
 
     def lemmas(
-        self, words: Sequence[str], sentence: Sequence[str], places: Sequence[int]
+        self, words: Sequence[str], sentence: Sequence[str], positions: Sequence[int]
     ) -> list[str]:
         if not self.tags:
             assert not sentence
             return [f"{word}!" for word in words]
-        return [f"{word}={sentence[place]}" for word, place in zip(words, places, strict=True)]
+        return [
+            f"{word}={sentence[position]}" for word, position in zip(words, positions, strict=True)
+        ]
 
 
 def splitter(split: Any = "alphanumeric", lemmas: Any = "none") -> WordSplitter:
@@ -64,10 +66,10 @@ def test_every_word_has_a_span_and_a_token(split: str, text: str) -> None:
 
 
 def test_a_tagger_sees_capitals_and_punctuation() -> None:
-    found = splitter("alphanumeric", "part_of_speech").split("Well, DON'T stop!")
-    assert found == ["well=Well", "don=DO", "t=N'T", "stop=stop"]
-    found = splitter("clitics", "part_of_speech").split("Well, DON'T")
-    assert found == ["well=Well", ",=,", "do=DO", "n't=N'T"]
+    lemmas = splitter("alphanumeric", "part_of_speech").split("Well, DON'T stop!")
+    assert lemmas == ["well=Well", "don=DO", "t=N'T", "stop=stop"]
+    lemmas = splitter("clitics", "part_of_speech").split("Well, DON'T")
+    assert lemmas == ["well=Well", ",=,", "do=DO", "n't=N'T"]
     assert splitter("clitics", "part_of_speech").split("\u0130s it") == [
         "i\u0307s=i\u0307s",
         "it=it",
@@ -81,28 +83,28 @@ def tokenizer(lemmas: Any = "noun") -> WordTokenizer:
 
 
 def test_ids_are_of_base_forms_and_spans_of_the_text() -> None:
-    made = tokenizer()
-    assert made.vocabulary.get_itos()[3:] == ["a!", "cat!", "dog!"]
-    assert made.encode(["Cat ... b"])[0].input_ids == [4, 1]
-    assert made.spans(["Cat ... b", "!"]) == [[Span(0, 0, 3), Span(0, 8, 9)], [Span(0, 0, 0)]]
-    assert made.tokens("Cat!") == ["cat!"]
+    of_nouns = tokenizer()
+    assert of_nouns.vocabulary.get_itos()[3:] == ["a!", "cat!", "dog!"]
+    assert of_nouns.encode(["Cat ... b"])[0].input_ids == [4, 1]
+    assert of_nouns.spans(["Cat ... b", "!"]) == [[Span(0, 0, 3), Span(0, 8, 9)], [Span(0, 0, 0)]]
+    assert of_nouns.tokens("Cat!") == ["cat!"]
 
 
 def test_the_state_has_the_settings_and_no_more_than_it_had() -> None:
     plain = WordTokenizer.build(["a b"])
     assert set(plain.state()) == {"kind", "max_length", "vocabulary"}
-    asked: list[WordSettings] = []
+    requests: list[WordSettings] = []
 
     def find(settings: WordSettings) -> Shouted:
-        asked.append(settings)
+        requests.append(settings)
         return Shouted()
 
-    for one in (tokenizer(), tokenizer("none")):
-        state = json.loads(json.dumps(one.state()))
+    for original in (tokenizer(), tokenizer("none")):
+        state = json.loads(json.dumps(original.state()))
         again = tokenizer_from_state(state, find)
-        assert again.state() == one.state()
-        assert again.encode(["the cat!"]) == one.encode(["the cat!"])
-    assert asked == [WordSettings(split="alphanumeric", lemmas="noun", resources="here")]
+        assert again.state() == original.state()
+        assert again.encode(["the cat!"]) == original.encode(["the cat!"])
+    assert requests == [WordSettings(split="alphanumeric", lemmas="noun", resources="here")]
 
 
 def test_a_state_without_its_lemmatizer() -> None:

@@ -164,9 +164,9 @@ def test_same_ids_as_the_library() -> None:
         )
         assert coded.encoding.input_ids == expected["input_ids"]
         assert coded.encoding.segment_ids == expected["token_type_ids"]
-        places = expected.word_ids()
-        found = [places.index(i) for i in range(len(sentence.words)) if i in places]
-        assert coded.starts == tuple(found)
+        word_ids = expected.word_ids()
+        starts = [word_ids.index(i) for i in range(len(sentence.words)) if i in word_ids]
+        assert coded.starts == tuple(starts)
 
 
 def test_after_a_checkpoint_words_are_encoded_as_before() -> None:

@@ -77,7 +77,7 @@ def test_fragments_are_recognised(description: str, expected: bool) -> None:
 def test_every_description_stands_alone() -> None:
     every = dict(described())
     for known in (
-        "Masking.tau",
+        "MaskingSettings.tau",
         "OLSALayers.dropout",
         "SMART.norm",
         "Corpus.seed",

@@ -9,7 +9,7 @@ import pytorch_lightning as pl
 
 from app.training.export import Export
 from lit_modules import MaskedLM
-from lit_modules.shared.encoder_source import Encoder as Source
+from lit_modules.shared.encoder_source import EncoderSettings as Source
 
 
 class Encoder(MaskedLM):

@@ -20,8 +20,8 @@ def test_shuffled_is_a_permutation(n: int, seed: int, epoch: int) -> None:
 
 
 def test_shuffled_asks_for_any_part_at_a_time() -> None:
-    whole = shuffled(np.arange(1000), 1000, 3, 1)
-    assert np.array_equal(shuffled(np.arange(500, 700), 1000, 3, 1), whole[500:700])
+    full = shuffled(np.arange(1000), 1000, 3, 1)
+    assert np.array_equal(shuffled(np.arange(500, 700), 1000, 3, 1), full[500:700])
     assert shuffled(np.arange(0), 0, 1).tolist() == []
 
 
@@ -31,8 +31,8 @@ def test_shuffled_is_the_same_on_every_machine_and_looks_random() -> None:
     assert shuffled(np.arange(10), 10, 0, 1).tolist() == [6, 1, 2, 4, 0, 9, 8, 7, 5, 3]
     digest = hashlib.sha256(shuffled(np.arange(100_000), 100_000, 7).astype("<i8").tobytes())
     assert digest.hexdigest() == "359f65ceeecfdd86ccaa7957943d48eaa50b6e875453d2957b43ccba746b1c3c"
-    places = np.array([shuffled(np.arange(1), 50, seed)[0] for seed in range(5000)])
-    counts = np.bincount(places, minlength=50)
+    positions = np.array([shuffled(np.arange(1), 50, seed)[0] for seed in range(5000)])
+    counts = np.bincount(positions, minlength=50)
     assert ((counts - 100) ** 2 / 100).sum() < 90  # chi square, 49 degrees: p is about 0.0003
     n = np.arange(10_000)
     assert abs(np.corrcoef(shuffled(n, 10_000, 1), shuffled(n, 10_000, 2))[0, 1]) < 0.05
@@ -77,12 +77,12 @@ def test_shares_and_weights_are_those_of_the_other_sampler(
 def test_a_resumed_epoch_goes_on(n: int, size: int, world: int, skip: int) -> None:
     for rank in range(world):
         order = Order(seed=1, epoch=2, rank=rank, world=world)
-        whole = BlockSampler(n, size, order)
+        full = BlockSampler(n, size, order)
         resumed = BlockSampler(n, size, order._replace(skip=skip))
-        assert list(resumed) == list(whole)[skip:]
-        for sampler in (whole, resumed):
+        assert list(resumed) == list(full)[skip:]
+        for sampler in (full, resumed):
             sampler.set_epoch(3)
-        assert list(resumed) == list(whole) == whole.batches()
+        assert list(resumed) == list(full) == full.batches()
 
 
 def test_the_epoch_is_that_of_the_call_of_iter() -> None:

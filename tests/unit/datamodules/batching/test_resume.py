@@ -79,11 +79,11 @@ def run(folder: Path, data: Reviews, checkpoint: str | None = None) -> Seen:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seen]:
-    folder = tmp_path_factory.mktemp("whole")
-    seen = run(folder, corpus())
-    assert len(seen) == 24
-    return folder, seen
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seen]:
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    batches = run(folder, corpus())
+    assert len(batches) == 24
+    return folder, batches
 
 
 @pytest.mark.parametrize(
@@ -98,29 +98,29 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seen]:
     ],
 )
 def test_resumed_is_uninterrupted(
-    tmp_path: Path, whole: tuple[Path, Seen], checkpoint: str, done: int
+    tmp_path: Path, uninterrupted: tuple[Path, Seen], checkpoint: str, done: int
 ) -> None:
-    folder, seen = whole
-    assert run(tmp_path, corpus(), str(folder / f"{checkpoint}.ckpt")) == seen[done:]
+    folder, batches = uninterrupted
+    assert run(tmp_path, corpus(), str(folder / f"{checkpoint}.ckpt")) == batches[done:]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("checkpoint", "done"), [("step=11", 11), ("epoch=0", 8)])
 def test_resumed_is_uninterrupted_with_workers(
-    tmp_path: Path, whole: tuple[Path, Seen], checkpoint: str, done: int
+    tmp_path: Path, uninterrupted: tuple[Path, Seen], checkpoint: str, done: int
 ) -> None:
-    folder, seen = whole
-    assert run(tmp_path, corpus(2), str(folder / f"{checkpoint}.ckpt")) == seen[done:]
+    folder, batches = uninterrupted
+    assert run(tmp_path, corpus(2), str(folder / f"{checkpoint}.ckpt")) == batches[done:]
 
 
-def test_every_epoch_has_every_sample_in_another_order(whole: tuple[Path, Seen]) -> None:
-    orders = [[i for e, ids in whole[1] if e == epoch for i in ids] for epoch in range(3)]
+def test_every_epoch_has_every_sample_in_another_order(uninterrupted: tuple[Path, Seen]) -> None:
+    orders = [[i for e, ids in uninterrupted[1] if e == epoch for i in ids] for epoch in range(3)]
     assert sorted(orders[0]) == sorted(orders[1]) == sorted(orders[2])
     assert len({tuple(order) for order in orders}) == 3
 
 
-def test_other_batches_are_refused(tmp_path: Path, whole: tuple[Path, Seen]) -> None:
-    folder, _ = whole
+def test_other_batches_are_refused(tmp_path: Path, uninterrupted: tuple[Path, Seen]) -> None:
+    folder, _ = uninterrupted
     for checkpoint in ("step=3.ckpt", "epoch=1.ckpt"):
         with pytest.raises(ValueError, match=r"\(changed: global_batch 8 -> 4\)"):
             run(tmp_path, corpus(batch_size=4), str(folder / checkpoint))
@@ -130,13 +130,13 @@ def test_other_batches_are_refused(tmp_path: Path, whole: tuple[Path, Seen]) -> 
 
 @pytest.mark.parametrize("split", ["train", "validation"])
 def test_other_rows_are_refused(
-    tmp_path: Path, whole: tuple[Path, Seen], split: Literal["train", "validation"]
+    tmp_path: Path, uninterrupted: tuple[Path, Seen], split: Literal["train", "validation"]
 ) -> None:
     data = corpus()
     first = data.examples(split)[0]
     data.examples(split)[0] = first._replace(label=0 if first.label else 1)
     with pytest.raises(ValueError, match=rf"\(changed: {split} rows\)"):
-        run(tmp_path, data, str(whole[0] / "epoch=1.ckpt"))
+        run(tmp_path, data, str(uninterrupted[0] / "epoch=1.ckpt"))
 
 
 def test_a_fingerprint_tells_pairs_and_labels_apart() -> None:

@@ -41,8 +41,8 @@ def test_permutation_is_the_same_on_every_machine_and_looks_random() -> None:
     assert permutation(10, 0, 1).tolist() == [2, 8, 4, 1, 6, 9, 3, 5, 7, 0]
     digest = hashlib.sha256(permutation(100_000, 7).astype("<i8").tobytes()).hexdigest()
     assert digest == "cc03ba643d75139dcfbf21621300236db3ca3331078a72310539e4c9308a69c1"
-    places = np.array([permutation(50, seed)[0] for seed in range(5000)])
-    counts = np.bincount(places, minlength=50)
+    positions = np.array([permutation(50, seed)[0] for seed in range(5000)])
+    counts = np.bincount(positions, minlength=50)
     assert ((counts - 100) ** 2 / 100).sum() < 90  # chi square, 49 degrees: p is about 0.0003
     assert abs(np.corrcoef(permutation(10_000, 1), permutation(10_000, 2))[0, 1]) < 0.05
 
@@ -119,13 +119,13 @@ def test_three_samples_on_four_processes(shuffle: bool) -> None:
 def test_skip_leaves_out_what_a_resumed_run_has_had(
     values: list[int], size: int, skip: int, epoch: int
 ) -> None:
-    whole = BucketBatchSampler(values, size, Order(seed=1, epoch=epoch))
+    full = BucketBatchSampler(values, size, Order(seed=1, epoch=epoch))
     resumed = BucketBatchSampler(values, size, Order(seed=1, epoch=epoch, skip=skip))
-    assert list(resumed) == list(whole)[skip:]
-    assert len(resumed) == len(whole)
-    for sampler in (whole, resumed):
+    assert list(resumed) == list(full)[skip:]
+    assert len(resumed) == len(full)
+    for sampler in (full, resumed):
         sampler.set_epoch(epoch + 1)
-    assert list(resumed) == list(whole)
+    assert list(resumed) == list(full)
 
 
 def test_order_depends_on_seed_and_epoch_in_training_only() -> None:

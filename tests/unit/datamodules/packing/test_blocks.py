@@ -53,9 +53,9 @@ def test_blocks_hold_every_token_once_and_in_order(lines: list[list[str]], lengt
 @given(lines=lines, limit=st.integers(1, 90))
 def test_a_limit_is_kept_exactly(lines: list[list[str]], limit: int) -> None:
     texts = [" ".join(words) for words in lines]
-    whole, some = (list(pack(texts, TOKENIZER, 8, limit_tokens=n)) for n in (None, limit))
-    if whole:
-        (all_ids, all_tokens), (ids, tokens) = joined(whole), joined(some)
+    full, some = (list(pack(texts, TOKENIZER, 8, limit_tokens=n)) for n in (None, limit))
+    if full:
+        (all_ids, all_tokens), (ids, tokens) = joined(full), joined(some)
         content = int((all_tokens - 2).sum())
         assert (tokens - 2).sum() == min(limit, content)
         assert (ids[:-1] == all_ids[: len(ids) - 1]).all()
@@ -83,8 +83,8 @@ def test_the_size_of_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(packing, "_TEXTS", 7)
         monkeypatch.setattr(packing, "_CHARACTERS", 100)  # long texts are taken apart
         monkeypatch.setattr(packing, "_KNOWN", 4)  # words are forgotten
-        found = joined(list(pack(texts, tokenizer, 16)))
-        assert all(np.array_equal(*pair) for pair in zip(expected, found, strict=True))
+        blocks = joined(list(pack(texts, tokenizer, 16)))
+        assert all(np.array_equal(*pair) for pair in zip(expected, blocks, strict=True))
 
 
 def test_memory_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +122,8 @@ def test_words_are_looked_up_with_the_same_result(monkeypatch: pytest.MonkeyPatc
     texts = ["The  hare\u0301 ran,and \t ran.", " a", "\u4e2d\u6587 [SEP] hare"]
     expected = joined(list(pack(texts, TOKENIZER, 8)))
     monkeypatch.setattr(PretrainedTokenizer, "splits_at_spaces", False)
-    found = joined(list(pack(texts, TOKENIZER, 8)))
-    assert all(np.array_equal(*pair) for pair in zip(expected, found, strict=True))
+    blocks = joined(list(pack(texts, TOKENIZER, 8)))
+    assert all(np.array_equal(*pair) for pair in zip(expected, blocks, strict=True))
 
 
 @pytest.mark.parametrize("length", [2, 65])

@@ -34,8 +34,8 @@ def test_columns_of_other_files(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('text\n"x\ny"\n')
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "x"}\n{"text": " "}\n'))
     parquet.write_table(pyarrow.table({"text": ["x", "y"]}), tmp_path / "a.parquet")
-    found = [texts(tmp_path / f"a.{end}") for end in ("tsv", "csv", "jsonl.gz", "parquet")]
-    assert found == [["x y"], ["x\ny"], ["x"], ["x", "y"]]
+    columns = [texts(tmp_path / f"a.{end}") for end in ("tsv", "csv", "jsonl.gz", "parquet")]
+    assert columns == [["x y"], ["x\ny"], ["x"], ["x", "y"]]
 
 
 BAD: dict[str, tuple[bytes, str]] = {

@@ -101,11 +101,11 @@ def entries(path: Path) -> list[tuple[Any, ...]]:
 def test_entries_of_one_document(tmp_path: Path, name: str, indent: int | None) -> None:
     value = [["a", {"b": [1]}], "two\nlines", None]
     path = write(tmp_path / name, "\ufeff" + json.dumps(value, indent=indent) + "\n")
-    found = list(read_entries(path))
-    assert [row.values["value"] for row in found] == value
-    assert [row.entry for row in found] == [1, 2, 3]
+    rows = list(read_entries(path))
+    assert [row.values["value"] for row in rows] == value
+    assert [row.entry for row in rows] == [1, 2, 3]
     second = json.dumps(value, indent=indent).split('"two')[0].count("\n") + 1
-    assert found[1].place == f"entry 2, line {second}"
+    assert rows[1].place == f"entry 2, line {second}"
 
 
 def test_an_entry_with_texts_that_cannot_be_used(tmp_path: Path) -> None:

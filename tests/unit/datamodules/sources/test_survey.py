@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from datamodules import AGNews, DataError, Reviews, TaggedFiles, TextFiles
-from datamodules.sources.survey import described
+from datamodules.sources.survey import describe_rows
 
 
 def written(path: Path, rows: list[tuple[str, str]]) -> str:
@@ -29,9 +29,9 @@ def corpus(folder: Path, train: list[tuple[str, str]], **settings: Any) -> TextF
 
 
 def test_a_typo_is_no_class(tmp_path: Path) -> None:
-    found = corpus(tmp_path, rows(neg=30, pos=30, Pos=1))
+    module = corpus(tmp_path, rows(neg=30, pos=30, Pos=1))
     with pytest.raises(DataError) as error:
-        found.setup("fit")
+        module.setup("fit")
     assert str(error.value) == (
         "text_files: got too few training rows, 1 of 'Pos' (a typo of 'pos'?) "
         "(Pos 1, neg 30, pos 30), expected at least 2 of each class: correct the labels, or pass "
@@ -50,11 +50,11 @@ def test_a_class_without_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     # No typo can make a class of a corpus whose classes are known.
     AGNews(data_dir=str(tmp_path)).setup("fit")
     assert "train 9 (World 3, Sports 3, Business 3, Sci/Tech 0)" in caplog.text
-    known: dict[str, Any] = {"train": str(tmp_path / "ag_news" / "train.tsv"), "name": "mine"}
+    settings: dict[str, Any] = {"train": str(tmp_path / "ag_news" / "train.tsv"), "name": "mine"}
     classes = ["World", "Sports", "Business", "Tech"]
     with pytest.raises(DataError, match=r"too few training rows, 0 of 'Tech' \(World 3"):
-        TextFiles(**known, classes=classes).setup("fit")
-    TextFiles(**known, classes=classes, min_rows_per_class=0).setup("fit")
+        TextFiles(**settings, classes=classes).setup("fit")
+    TextFiles(**settings, classes=classes, min_rows_per_class=0).setup("fit")
 
 
 def test_types_of_tags(tmp_path: Path) -> None:
@@ -69,10 +69,12 @@ def test_what_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     train = rows(neg=30, pos=30, Pos=2)
     corpus(tmp_path, train, limit_train=20).setup("fit")
-    said = caplog.messages
-    assert said[0].startswith("text_files: train 20 (Pos ")
-    assert said[0].endswith("; validation 2 (Pos 0, neg 1, pos 1); test 2 (Pos 0, neg 1, pos 1)")
-    assert said[1] == "text_files: classes 'Pos' and 'pos' differ in case alone"
+    messages = caplog.messages
+    assert messages[0].startswith("text_files: train 20 (Pos ")
+    assert messages[0].endswith(
+        "; validation 2 (Pos 0, neg 1, pos 1); test 2 (Pos 0, neg 1, pos 1)"
+    )
+    assert messages[1] == "text_files: classes 'Pos' and 'pos' differ in case alone"
     caplog.clear()
     corpus(tmp_path, train).setup("fit")
     assert [line.partition(": ")[2] for line in caplog.messages[2:]] == [
@@ -87,12 +89,12 @@ def test_a_broken_test_file_does_not_keep_from_training(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    found = corpus(tmp_path, rows(neg=30, pos=30))
+    module = corpus(tmp_path, rows(neg=30, pos=30))
     (tmp_path / "test.tsv").write_text("text\tlabel\nfine\tunknown\n")
-    found.setup("fit")
+    module.setup("fit")
     assert caplog.messages[0].startswith("text_files: the test split is not looked at (got 1 bad")
     with pytest.raises(DataError, match="unknown label"):
-        found.setup("test")
+        module.setup("test")
 
 
 def test_the_built_in_corpus_shares_no_text(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,7 +108,7 @@ def test_the_built_in_corpus_shares_no_text(caplog: pytest.LogCaptureFixture) ->
 
 def test_many_classes_make_one_line() -> None:
     many = {f"class {i}": 1 + i for i in range(1000)}
-    line = described(many)
+    line = describe_rows(many)
     assert line.startswith("1,000 classes, most rows: class 999 1,000, class 998 999,")
     assert line.endswith("class 1 2, class 0 1")
     assert len(line) < 250

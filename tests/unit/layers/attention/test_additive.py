@@ -29,8 +29,8 @@ def test_equal_to_the_textbook_form(
         # The forms differ by a constant of each row, which the softmax takes away.
         weights = additive_scores(*inputs, activation=activation, form=name).softmax(dim=-1)
         results.append((weights, *torch.autograd.grad((weights * upstream).sum(), inputs)))
-    for expected, found in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected)
+    for expected, actual in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("activation", ["maxmin", "relu"])

@@ -42,15 +42,15 @@ def test_values_and_gradients(causal: bool, masked: bool, rows: int, columns: in
     mask[0, columns - 2 : columns - 1] = columns == 1
     allowed = mask[:, None, None, :].expand(-1, -1, rows, -1) if masked else torch.tensor(1) > 0
     if causal:
-        places = torch.arange(columns)
-        here = places[columns - rows :, None]
-        allowed = (allowed | (places == here)) & (places <= here)
+        positions = torch.arange(columns)
+        here = positions[columns - rows :, None]
+        allowed = (allowed | (positions == here)) & (positions <= here)
     expected = textbook(parts[0], masked_keys(parts[1], mask, masked), parts[2], allowed)
-    found = l2_attention(*parts, mask=mask if masked else None, causal=causal)
-    torch.testing.assert_close(found, expected)
-    weight = torch.randn_like(found)
+    out = l2_attention(*parts, mask=mask if masked else None, causal=causal)
+    torch.testing.assert_close(out, expected)
+    weight = torch.randn_like(out)
     for one, other in zip(
-        torch.autograd.grad((found * weight).sum(), parts),
+        torch.autograd.grad((out * weight).sum(), parts),
         torch.autograd.grad((expected * weight).sum(), parts),
         strict=True,
     ):
@@ -115,8 +115,8 @@ def test_under_autocast_distances_are_those_of_the_rounded_tokens() -> None:
     parts = [part.float() + 3 for part in triple(7, 7)]
     rounded = [part.bfloat16() for part in parts]
     with torch.autocast("cpu", torch.bfloat16):
-        found = l2_attention(*parts)
-    torch.testing.assert_close(found, l2_attention(*rounded))
+        out = l2_attention(*parts)
+    torch.testing.assert_close(out, l2_attention(*rounded))
 
 
 # Layers
@@ -173,16 +173,16 @@ def test_the_contractive_layer_is_the_tied_one_over_its_bound(norm: str) -> None
 @pytest.mark.parametrize("kind", ["untied", "tied", "inf", "2"])
 def test_causal_layers_do_not_look_ahead(kind: str) -> None:
     module, x = layer(kind, causal=True), text(8)
-    whole = module(x, alone(x))
+    full = module(x, alone(x))
     changed = x.clone()
     changed[:, 5:] += 1
-    torch.testing.assert_close(module(changed, alone(x))[:, :5], whole[:, :5])
-    assert (module(changed, alone(x))[:, 5:] - whole[:, 5:]).abs().amax() > 1e-4
+    torch.testing.assert_close(module(changed, alone(x))[:, :5], full[:, :5])
+    assert (module(changed, alone(x))[:, 5:] - full[:, 5:]).abs().amax() > 1e-4
     # A text is the same alone and with padding behind it.
     mask = alone(x)
     mask[:, 6:] = False
     torch.testing.assert_close(
-        module(1e3 * mask.logical_not()[..., None] + x, mask)[:, :6], whole[:, :6]
+        module(1e3 * mask.logical_not()[..., None] + x, mask)[:, :6], full[:, :6]
     )
 
 

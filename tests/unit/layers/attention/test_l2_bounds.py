@@ -64,10 +64,10 @@ def climbed(module: TiedL2Attention, tokens: int, norm: Norm, *, steps: int = 25
         x.requires_grad_()
         optimiser = torch.optim.Adam([x], lr=0.1, maximize=True)
         for _ in range(steps):
-            found = jacobian_norm(module, x, norm)
-            best = max(best, found.item())
+            gain = jacobian_norm(module, x, norm)
+            best = max(best, gain.item())
             optimiser.zero_grad()
-            torch.autograd.backward(found)
+            torch.autograd.backward(gain)
             optimiser.step()
     return best
 
@@ -106,8 +106,8 @@ def test_a_search_never_exceeds_our_bound(
 ) -> None:
     module = layer(heads, size, scale=scale, seed=tokens)
     bound = bound_of(module, tokens, norm)
-    found = climbed(module, tokens, norm)
-    assert 0.02 * bound < found < bound
+    gain = climbed(module, tokens, norm)
+    assert 0.02 * bound < gain < bound
 
 
 FOUND = (-0.096366, 0.264435, -0.432519, 0.26445)
@@ -122,12 +122,12 @@ def test_the_printed_bound_is_violated_and_ours_is_not() -> None:
         module.qkv.weight[0] = 4.0
         module.output.bias.fill_(0.0)
     x = torch.tensor(FOUND, dtype=torch.float64).unsqueeze(1)
-    found = jacobian_norm(module, x, "2").item()
+    gain = jacobian_norm(module, x, "2").item()
     printed, theirs = bound_of(module, 4, "2", "paper"), bound_of(module, 4, "2", "kim")
     ours = bound_of(module, 4, "2")
     assert printed == pytest.approx(27.31, abs=0.01)
     assert theirs == pytest.approx(4 * printed)
-    assert printed < 33 < found < ours < theirs
+    assert printed < 33 < gain < ours < theirs
 
 
 @pytest.mark.parametrize("tokens", [3, 9, 101])
@@ -140,11 +140,11 @@ def test_the_factor_of_the_variance_cannot_be_smaller(tokens: int) -> None:
     c = float(phi_inverse(torch.tensor(tokens - 1)))
     x = torch.full((tokens, 1), math.sqrt(1 + c), dtype=torch.float64)
     x[0], x[1::2] = 0.0, -math.sqrt(1 + c)
-    found = jacobian_norm(module, x, "inf").item()
+    gain = jacobian_norm(module, x, "inf").item()
     bound = bound_of(module, tokens, "inf")
     own = 1 / (1 + (tokens - 1) * math.exp(-1 - c))
-    assert found == pytest.approx(4 * c - 1 + 2 * own)
-    assert bound - 2 < found < bound
+    assert gain == pytest.approx(4 * c - 1 + 2 * own)
+    assert bound - 2 < gain < bound
 
 
 @pytest.mark.parametrize("norm", NORMS)

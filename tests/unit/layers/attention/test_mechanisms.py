@@ -72,9 +72,9 @@ def dot(query: Tensor, key: Tensor) -> Tensor:
 
 
 def cosine(query: Tensor, key: Tensor) -> Tensor:
-    places = torch.arange(query.shape[-2], dtype=query.dtype)
-    gaps = places[:, None] - places
-    return query @ key.transpose(-1, -2) * torch.cos(math.pi * gaps / (2 * len(places)))
+    positions = torch.arange(query.shape[-2], dtype=query.dtype)
+    gaps = positions[:, None] - positions
+    return query @ key.transpose(-1, -2) * torch.cos(math.pi * gaps / (2 * len(positions)))
 
 
 def cosformer(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -209,9 +209,9 @@ def test_half_precision_is_finite(kind: str, dtype: torch.dtype) -> None:
     module = build(kind, dtype=torch.float32)
     batch, mask = padded(30 * text(19, dtype=torch.float32), 40)
     half = module.to(dtype)
-    found = half(batch.clamp(-300, 300).to(dtype), mask)
-    assert found.dtype == dtype
-    assert found.isfinite().all()
+    out = half(batch.clamp(-300, 300).to(dtype), mask)
+    assert out.dtype == dtype
+    assert out.isfinite().all()
     with torch.autocast("cpu", torch.bfloat16):
         assert build(kind, dtype=torch.float32)(batch, mask).isfinite().all()
 

@@ -53,8 +53,8 @@ def by_definition(layer: OneLipschitzSelfAttention, x: Tensor, radius: float) ->
             value = torch.stack([v if v.norm() <= limit else v * limit / v.norm() for v in value])
         for i in range(n):
             if head < layer.offset_heads:
-                place = i + (-1, 1, -2, 2)[head]
-                mixed = value[place] if 0 <= place < n else torch.zeros(size, dtype=F64)
+                neighbour = i + (-1, 1, -2, 2)[head]
+                mixed = value[neighbour] if 0 <= neighbour < n else torch.zeros(size, dtype=F64)
             else:
                 choosing = head - layer.offset_heads
                 part = slice(choosing * size, (choosing + 1) * size)

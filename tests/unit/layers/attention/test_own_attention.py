@@ -104,18 +104,18 @@ def model(kind: str, **settings: Any) -> TransformerClassifier:
 
 def test_an_own_attention_is_built_and_trained() -> None:
     before = torch.get_rng_state()
-    found = model(f"{HERE}.Good", max_length=9)
+    classifier = model(f"{HERE}.Good", max_length=9)
     torch.set_rng_state(before)
     again = model(f"{HERE}.Good", max_length=9)
-    for one, other in zip(found.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, other)
-        assert one.grad is None
-    layers = [one for one in found.modules() if isinstance(one, Good)]
-    assert [one.given for one in layers] == [(8, 9, True, 1), (8, 9, False, 1)]
-    assert all(one.training for one in found.modules())
+    for parameter, other in zip(classifier.parameters(), again.parameters(), strict=True):
+        assert torch.equal(parameter, other)
+        assert parameter.grad is None
+    layers = [module for module in classifier.modules() if isinstance(module, Good)]
+    assert [module.given for module in layers] == [(8, 9, True, 1), (8, 9, False, 1)]
+    assert all(module.training for module in classifier.modules())
     mask = torch.tensor([[True, True, False]])
-    found(torch.randn(1, 3, 8), mask).sum().backward()
-    assert all(one.map.weight.grad is not None for one in layers)
+    classifier(torch.randn(1, 3, 8), mask).sum().backward()
+    assert all(module.map.weight.grad is not None for module in layers)
 
 
 @pytest.mark.parametrize("length", [3, 4, 512])

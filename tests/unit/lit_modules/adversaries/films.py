@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from attacks.recipe_settings import RecipeSettings
 from layers.noise import sample_seeds
 from lit_modules import TaskModule, TextClassifier
-from lit_modules.adversaries import Adversary, Found, Problem, TextSample
+from lit_modules.adversaries import AdversarialLoss, Adversary, InnerProblem, TextSample
 from lit_modules.shared.task_module import labels_of
 from tests.unit.attacks.lexicon import write_tagger
 from text import Batch, Text
@@ -56,11 +56,11 @@ def write_resources(folder: Path) -> Path:
 def corpus(*, pairs: bool = False) -> dict[int, TextSample]:
     things, kinds = cycle(THINGS), (cycle(BAD), cycle(GOOD))
     found: dict[int, TextSample] = {}
-    for one in range(COUNT):
-        label = one % 2
+    for i in range(COUNT):
+        label = i % 2
         text = f"a {next(kinds[label])} {next(things)}, and the {next(things)} was it"
         given: Text = (text, "someone saw a film") if pairs else text
-        found[one] = TextSample(given, label)
+        found[i] = TextSample(given, label)
     return found
 
 
@@ -68,7 +68,7 @@ def classifier(samples: Mapping[int, TextSample], *, pairs: bool = False) -> Tex
     """Trained until it knows some, not all of them; with dropout."""
     torch.manual_seed(0)
     module = TextClassifier(width=8, heads=2, depth=1, dropout=0.2)
-    texts = [one.text for one in samples.values()]
+    texts = [sample.text for sample in samples.values()]
     tokenizer = module.build_tokenizer([*texts, "movie solid"])
     module.attach(tokenizer, ["bad", "good"], pairs=pairs)
     module.configure_model()
@@ -82,9 +82,9 @@ def classifier(samples: Mapping[int, TextSample], *, pairs: bool = False) -> Tex
 
 
 def batch_of(module: TaskModule, samples: Mapping[int, TextSample], ids: Sequence[int]) -> Batch:
-    batch = module.encode_texts([samples[one].text for one in ids])
+    batch = module.encode_texts([samples[i].text for i in ids])
     batch.sample_ids = torch.tensor(ids)
-    batch.labels = torch.tensor([samples[one].label for one in ids])
+    batch.labels = torch.tensor([samples[i].label for i in ids])
     return batch
 
 
@@ -126,10 +126,10 @@ class World:
         adversary.start(self.module())
         return adversary
 
-    def problem(self, ids: Sequence[int], *, logs: bool = True) -> Problem:
+    def problem(self, ids: Sequence[int], *, logs: bool = True) -> InnerProblem:
         batch = batch_of(self.classifier, self.samples, ids)
         seeds = sample_seeds(batch.sample_ids, seed=self.seed, epoch=self.epoch)
-        return Problem(
+        return InnerProblem(
             classifier=self.classifier,
             batch=batch,
             labels=labels_of(batch),
@@ -140,7 +140,9 @@ class World:
             samples=self.samples,
         )
 
-    def step(self, adversary: Adversary, ids: Sequence[int], *, logs: bool = True) -> Found:
+    def step(
+        self, adversary: Adversary, ids: Sequence[int], *, logs: bool = True
+    ) -> AdversarialLoss:
         return adversary.step(self.problem(ids, logs=logs))
 
 
@@ -149,7 +151,7 @@ A = TypeVar("A", bound=Adversary)
 
 def made(cls: type[A], **settings: Any) -> A:
     """Makes an adversary from its settings and from those of its attack, by name."""
-    own = {one.name for one in fields(RecipeSettings)} & set(settings)
+    own = {field.name for field in fields(RecipeSettings)} & set(settings)
     default = inspect.signature(cls).parameters["attack"].default
     attack = replace(default, **{name: settings.pop(name) for name in own})
     return cls(**{"attack": attack, **settings})

@@ -12,9 +12,9 @@ from torch.nn import functional
 
 from attacks.victims.kinds import ModuleVictim, VictimError
 from lit_modules.adversaries import epoch_text as epochs
-from lit_modules.adversaries.adversary import Found
+from lit_modules.adversaries.adversary import AdversarialLoss
 from lit_modules.adversaries.epoch_text import EpochTextAdversary, Pool
-from lit_modules.adversaries.gathering import gathered, place
+from lit_modules.adversaries.gathering import gather, rank_and_world
 from lit_modules.shared.settings import rebuilt
 from tests.unit.lit_modules.adversaries.films import COUNT, World, made
 from text import Text
@@ -40,56 +40,56 @@ def pairs_of(one: EpochTextAdversary) -> list[tuple[int, Text]]:
 
 
 def loss_of(world: World, texts: Sequence[Text], ids: Sequence[int]) -> torch.Tensor:
-    labels = torch.tensor([world.samples[one].label for one in ids])
+    labels = torch.tensor([world.samples[i].label for i in ids])
     batch = world.classifier.encode_texts([*texts])
     return functional.cross_entropy(world.classifier(batch), labels)
 
 
 def test_the_pool_is_what_succeeded(folder: Path) -> None:
     world = World()
-    found = pairs_of(begun(world, adversary(folder)))
-    assert len(found) == COUNT // 4
-    assert len({source for source, _ in found}) == len(found)
-    for source, text in found:
+    pairs = pairs_of(begun(world, adversary(folder)))
+    assert len(pairs) == COUNT // 4
+    assert len({source for source, _ in pairs}) == len(pairs)
+    for source, text in pairs:
         sample = world.samples[source]
         prediction = world.classifier.predict_texts([sample.text, text]).argmax(dim=1)
         assert prediction[0] == sample.label != prediction[1]
     assert world.classifier.training
-    assert world.logged["train/adversarial_texts"] == len(found)
+    assert world.logged["train/adversarial_texts"] == len(pairs)
     assert 0 < world.logged["train/adversarial_success"] <= 1
     assert world.logged["train/adversarial_seconds"] > 0
 
 
 def test_all_samples_are_attacked_if_so_many_are_wanted(folder: Path) -> None:
     world = World()
-    whole = begun(world, adversary(folder, adversarial_share=1.0))
-    found = len(pool(whole).rows)
-    assert COUNT // 4 < found < COUNT
-    assert pool(whole).share == found / COUNT
+    full = begun(world, adversary(folder, adversarial_share=1.0))
+    count = len(pool(full).rows)
+    assert COUNT // 4 < count < COUNT
+    assert pool(full).share == count / COUNT
     # Of fewer, the first in the same order.
     few = begun(world, adversary(folder, adversarial_share=0.1))
-    assert pairs_of(few) == pairs_of(whole)[: len(pairs_of(few))]
+    assert pairs_of(few) == pairs_of(full)[: len(pairs_of(few))]
 
 
 def test_the_pool_does_not_depend_on_the_chunks(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = []
+    pools = []
     for chunk in (1024, 3, 1):
         monkeypatch.setattr(epochs, "_CHUNK", chunk)
-        found.append(pool(begun(World(), adversary(folder))))
-    assert found[0] == found[1] == found[2]
+        pools.append(pool(begun(World(), adversary(folder))))
+    assert pools[0] == pools[1] == pools[2]
 
 
 def test_the_schedule(folder: Path) -> None:
     world = World()
-    one = adversary(folder, clean_epochs=1, interval=2)
-    world.started(one)
+    attacker = adversary(folder, clean_epochs=1, interval=2)
+    world.started(attacker)
     sizes, texts = [], []
     for world.epoch in range(5):
-        one.start_epoch(world.module())
-        sizes.append(len(pool(one).rows))
-        texts.append(pairs_of(one))
+        attacker.start_epoch(world.module())
+        sizes.append(len(pool(attacker).rows))
+        texts.append(pairs_of(attacker))
     assert [size > 0 for size in sizes] == [False, True, False, True, False]
     assert texts[1] != texts[3]
 
@@ -116,8 +116,8 @@ def test_each_text_counts_once(
                 return encode(self, texts)
 
             patch.setattr(type(world.classifier), "encode_texts", counted)
-            found = one.step(problem)
-        total = total + found.loss * len(batch)
+            result = one.step(problem)
+        total = total + result.loss * len(batch)
     rows = pairs_of(one)
     assert encoded == Counter(text for _, text in rows)
     clean = COUNT * loss_of(world, [world.samples[one].text for one in ids], ids)
@@ -132,43 +132,43 @@ def test_each_text_counts_once(
 
 def test_a_batch_by_hand(folder: Path) -> None:
     world = World()
-    one = begun(world, adversary(folder, weight=0.5))
+    attacker = begun(world, adversary(folder, weight=0.5))
     world.classifier.eval()
-    hosts = list(pool(one).rows)[:2]
-    others = [i for i in world.samples if i not in pool(one).rows][:3]
-    ids = [*others, *hosts]
-    rows = [pool(one).rows[i] for i in hosts]
+    hosts = list(pool(attacker).rows)[:2]
+    unattacked = [i for i in world.samples if i not in pool(attacker).rows][:3]
+    ids = [*unattacked, *hosts]
+    rows = [pool(attacker).rows[i] for i in hosts]
     clean = loss_of(world, [world.samples[i].text for i in ids], ids)
     adversarial = loss_of(world, [row.text for row in rows], [row.source for row in rows])
-    found = world.step(one, ids)
-    torch.testing.assert_close(found.loss, (clean + 0.5 * 2 / 5 * adversarial) / 1.25)
-    part, count = found.ratios["adversarial_loss"]
+    result = world.step(attacker, ids)
+    torch.testing.assert_close(result.loss, (clean + 0.5 * 2 / 5 * adversarial) / 1.25)
+    part, count = result.ratios["adversarial_loss"]
     torch.testing.assert_close(part / count, adversarial.detach())
-    found = world.step(one, others)
+    result = world.step(attacker, unattacked)
     torch.testing.assert_close(
-        found.loss, loss_of(world, [world.samples[i].text for i in others], others) / 1.25
+        result.loss, loss_of(world, [world.samples[i].text for i in unattacked], unattacked) / 1.25
     )
-    assert found.ratios["adversarial_loss"][1] == 0
+    assert result.ratios["adversarial_loss"][1] == 0
 
 
 def test_a_clean_epoch_is_plain_training(folder: Path) -> None:
     world = World()
-    one = begun(world, adversary(folder, clean_epochs=1))
+    attacker = begun(world, adversary(folder, clean_epochs=1))
     ids = list(world.samples)
     torch.manual_seed(0)
-    found = world.step(one, ids)
+    result = world.step(attacker, ids)
     torch.manual_seed(0)
     torch.testing.assert_close(
-        found.loss, loss_of(world, [world.samples[i].text for i in ids], ids)
+        result.loss, loss_of(world, [world.samples[i].text for i in ids], ids)
     )
-    assert found.ratios == {}
+    assert result.ratios == {}
 
 
 def test_texts_of_another_epoch_are_not_used(folder: Path) -> None:
     world = World()
-    one = begun(world, adversary(folder))
+    attacker = begun(world, adversary(folder))
     world.epoch = 1
-    assert world.step(one, list(world.samples)).ratios == {}
+    assert world.step(attacker, list(world.samples)).ratios == {}
 
 
 # Going on
@@ -188,7 +188,7 @@ def test_a_resumed_epoch_has_the_same_texts(
         == first.settings()
     )
     with monkeypatch.context() as patch:
-        patch.setattr(epochs, "gathered", None)  # nothing is attacked again
+        patch.setattr(epochs, "gather", None)  # nothing is attacked again
         begun(world, again)
     assert pool(again) == pool(first)
     assert again.state() == first.state()
@@ -199,17 +199,17 @@ def test_a_resumed_epoch_has_the_same_texts(
 
 def test_a_new_fit_begins_anew(folder: Path) -> None:
     world = World()
-    one = begun(world, adversary(folder))
-    world.started(one)
-    assert not pool(one).rows
-    one.restore({})
-    assert not pool(one).rows
+    attacker = begun(world, adversary(folder))
+    world.started(attacker)
+    assert not pool(attacker).rows
+    attacker.restore({})
+    assert not pool(attacker).rows
 
 
 def test_an_exception_leaves_all_as_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
-    one = adversary(folder)
-    world.started(one)
+    attacker = adversary(folder)
+    world.started(attacker)
 
     def failing(self: ModuleVictim, texts: Sequence[Text]) -> Any:
         del texts
@@ -221,7 +221,7 @@ def test_an_exception_leaves_all_as_it_was(folder: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(ModuleVictim, "logits", failing)
     before = torch.get_rng_state()
     with pytest.raises(VictimError, match="no"):
-        one.start_epoch(world.module())
+        attacker.start_epoch(world.module())
     assert all(child.training for child in world.classifier.modules())
     assert all(parameter.requires_grad for parameter in world.classifier.parameters())
     assert torch.equal(before, torch.get_rng_state())
@@ -238,10 +238,10 @@ class Ranks:
         self.mine = threading.local()
         self.board: list[Any] = [None] * world
         self.barrier = threading.Barrier(world, timeout=60)
-        monkeypatch.setattr(epochs, "place", lambda: (self.mine.rank, world))
-        monkeypatch.setattr(epochs, "gathered", self.gathered)
+        monkeypatch.setattr(epochs, "rank_and_world", lambda: (self.mine.rank, world))
+        monkeypatch.setattr(epochs, "gather", self.gather)
 
-    def gathered(self, mine: Any) -> list[Any]:
+    def gather(self, mine: Any) -> list[Any]:
         self.board[self.mine.rank] = mine
         self.barrier.wait()
         found = list(self.board)
@@ -270,24 +270,24 @@ def test_processes_have_together_what_one_has(
 ) -> None:
     alone, world = adversary(folder), World()
     begun(world, alone)
-    made, worlds = Ranks(count, monkeypatch).run(folder)
-    assert all(pool(one) == pool(alone) for one in made)
+    attackers, worlds = Ranks(count, monkeypatch).run(folder)
+    assert all(pool(attacker) == pool(alone) for attacker in attackers)
     # 7 samples on 2 processes are 4 + 3; the mean is weighted as in `batch_weight`.
     ids = [*pool(alone).rows, *(i for i in world.samples if i not in pool(alone).rows)][:7]
     world.classifier.eval()
-    whole = world.step(alone, ids)
-    found: list[tuple[Found, float]] = []
-    for rank, (one, its) in enumerate(zip(made, worlds, strict=True)):
+    full = world.step(alone, ids)
+    found: list[tuple[AdversarialLoss, float]] = []
+    for rank, (attacker, its) in enumerate(zip(attackers, worlds, strict=True)):
         its.classifier.eval()
         mine = ids[rank::count]
-        found.append((its.step(one, mine), len(mine) / len(ids)))
+        found.append((its.step(attacker, mine), len(mine) / len(ids)))
     loss = torch.stack([part.loss * weight for part, weight in found]).sum()
-    torch.testing.assert_close(loss, whole.loss)
+    torch.testing.assert_close(loss, full.loss)
 
 
 def test_one_process_gathers_nothing() -> None:
-    assert place() == (0, 1)
-    assert gathered("mine") == ["mine"]
+    assert rank_and_world() == (0, 1)
+    assert gather("mine") == ["mine"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_sum_of_losses() -> None:
             point = x.clone().requires_grad_()
             loss = layer(point).square().mean()
             total = total + loss.detach()
-            found = gradients.add(loss, wanted=point)
+            found = gradients.add(loss, extra=point)
             assert found is not None
             torch.testing.assert_close(found / scale, 2 * layer(x) @ layer.weight / 10)
         prepared = gradients.loss(total)
@@ -26,10 +26,10 @@ def test_sum_of_losses() -> None:
         for parameter in layer.parameters():
             parameter.grad = None
         (3 * prepared).backward()  # type: ignore[no-untyped-call] # of torch
-        wanted = torch.autograd.grad(
+        expected = torch.autograd.grad(
             3 * sum(layer(x).square().mean() for x in inputs), [*layer.parameters()]
         )
-        for parameter, gradient in zip(layer.parameters(), wanted, strict=True):
+        for parameter, gradient in zip(layer.parameters(), expected, strict=True):
             assert parameter.grad is not None
             torch.testing.assert_close(parameter.grad, gradient)
         # What no loss depends on gets no gradient, as ever.
@@ -39,6 +39,6 @@ def test_sum_of_losses() -> None:
 def test_a_loss_that_does_not_depend_on_what_is_wanted() -> None:
     weight = nn.Parameter(torch.ones(2))
     other = torch.ones(3, requires_grad=True)
-    found = Gradients([weight]).add((weight**2).sum(), wanted=other)
-    assert found is not None
-    assert not found.any()
+    gradient = Gradients([weight]).add((weight**2).sum(), extra=other)
+    assert gradient is not None
+    assert not gradient.any()

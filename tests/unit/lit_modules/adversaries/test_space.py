@@ -16,8 +16,8 @@ from lit_modules.adversaries import (
     SMART,
     FGSMAdversary,
     FreeLB,
+    InnerProblem,
     PGDAdversary,
-    Problem,
     VirtualAdversary,
 )
 from lit_modules.adversaries.adversary import Adversary
@@ -38,11 +38,13 @@ EVERY: dict[str, Adversary] = {
 }
 
 
-def problem_of(module: TaskModule, **settings: Any) -> Problem:
+def problem_of(module: TaskModule, **settings: Any) -> InnerProblem:
     batch = batch_of(module, SINGLE)
     assert batch.labels is not None
     seeds = sample_seeds(batch.sample_ids, seed=0, epoch=0)
-    return Problem(classifier=module, batch=batch, labels=batch.labels, seeds=seeds, **settings)
+    return InnerProblem(
+        classifier=module, batch=batch, labels=batch.labels, seeds=seeds, **settings
+    )
 
 
 def gradients(module: nn.Module, loss: Tensor) -> dict[str, Tensor]:
@@ -56,8 +58,8 @@ def assert_same(
 ) -> None:
     assert first.keys() == second.keys()
     assert first
-    for name, one in first.items():
-        torch.testing.assert_close(one, second[name], rtol=rtol, atol=atol)
+    for name, gradient in first.items():
+        torch.testing.assert_close(gradient, second[name], rtol=rtol, atol=atol)
 
 
 class Convex(TaskModule):
@@ -78,14 +80,14 @@ class Convex(TaskModule):
         return logits
 
 
-def convex() -> Problem:
+def convex() -> InnerProblem:
     torch.manual_seed(0)
     module = Convex()
     tokens = attached(METHODS["transformer"])
     batch = batch_of(tokens, SINGLE)
     assert batch.labels is not None
     seeds = sample_seeds(batch.sample_ids, seed=0, epoch=0)
-    return Problem(classifier=module, batch=batch, labels=batch.labels, seeds=seeds)
+    return InnerProblem(classifier=module, batch=batch, labels=batch.labels, seeds=seeds)
 
 
 @pytest.mark.parametrize("name", ["transformer", "olsa", "mean"])
@@ -96,13 +98,13 @@ def test_freelb_of_one_step_without_start_is_plain_training(name: str) -> None:
     assert batch.labels is not None
     logits = module(batch)
     plain = functional.cross_entropy(logits, batch.labels)
-    wanted = gradients(module, plain)
+    expected = gradients(module, plain)
     torch.manual_seed(3)
     problem = problem_of(module)
     problem.loss = lambda logits: functional.cross_entropy(logits, problem.labels)  # type: ignore[method-assign] # OLSA's asks a trainer
-    found = FreeLB(steps=1, initial_size=0, step_size=0).step(problem)
-    assert found.loss.item() == pytest.approx(plain.item(), abs=1e-7)
-    assert_same(gradients(module, found.loss), wanted, rtol=1e-6, atol=1e-8)
+    result = FreeLB(steps=1, initial_size=0, step_size=0).step(problem)
+    assert result.loss.item() == pytest.approx(plain.item(), abs=1e-7)
+    assert_same(gradients(module, result.loss), expected, rtol=1e-6, atol=1e-8)
 
 
 def test_freelb_against_a_plain_loop() -> None:
@@ -111,7 +113,7 @@ def test_freelb_against_a_plain_loop() -> None:
     problem = problem_of(module)
     batch, labels = problem.batch, problem.labels
     adversary = FreeLB(steps=3, step_size=0.3, initial_size=0.5, epsilon=0.6)
-    found = gradients(module, adversary.step(problem).loss)
+    actual = gradients(module, adversary.step(problem).loss)
 
     module.zero_grad(set_to_none=True)
     delta = adversary._start(problem, module.embed(batch))
@@ -129,8 +131,8 @@ def test_freelb_against_a_plain_loop() -> None:
             moved = row + 0.3 * g / g.norm()
             rows.append(moved * min(1.0, 0.6 / moved.norm().item()))
         delta = torch.stack(rows)
-    wanted = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
-    assert_same(found, wanted)
+    expected = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    assert_same(actual, expected)
 
 
 def test_pgd_rises_along_its_steps_on_a_convex_loss() -> None:
@@ -156,8 +158,8 @@ def test_pgd_finds_the_worst_point_of_a_linear_function() -> None:
     direction = module.linear.weight[1] - module.linear.weight[0]
     for row, label, mask in zip(delta, problem.labels, problem.mask, strict=True):
         sign = 1 if label == 0 else -1
-        wanted = sign * direction / direction.norm() / mask.sum().sqrt() * 0.5
-        torch.testing.assert_close(row[mask], wanted.expand(int(mask.sum()), 6))
+        expected = sign * direction / direction.norm() / mask.sum().sqrt() * 0.5
+        torch.testing.assert_close(row[mask], expected.expand(int(mask.sum()), 6))
         assert not row[~mask].any()
 
 
@@ -173,37 +175,37 @@ def test_padding_never_moves_and_the_model_is_as_it_was(adversary: Adversary) ->
         return classify(x, mask)
 
     module.classify = watched  # type: ignore[method-assign] # to look on
-    found = adversary.step(problem)
+    result = adversary.step(problem)
     assert max(seen) == 0
     assert all(p.requires_grad and p.grad is None for p in module.parameters())
     assert module.training
-    assert {"clean_loss", "adversarial_loss", "accuracy"} <= found.values.keys()
-    part, whole = found.ratios["attack_success"]
-    assert 0 <= part <= whole <= 1
+    assert {"clean_loss", "adversarial_loss", "accuracy"} <= result.values.keys()
+    part, total = result.ratios["attack_success"]
+    assert 0 <= part <= total <= 1
 
 
 @pytest.mark.parametrize("adversary", EVERY.values(), ids=EVERY.keys())
 def test_a_sample_does_not_depend_on_its_batch(adversary: Adversary) -> None:
     """In double precision, without dropout: alone, and padded among others."""
     module = attached(METHODS["transformer"]).double()
-    whole = problem_of(module, logs=False)
-    total = gradients(module, adversary.step(whole).loss)
+    problem = problem_of(module, logs=False)
+    total = gradients(module, adversary.step(problem).loss)
     parts: list[dict[str, Tensor]] = []
     for row in range(len(SINGLE)):
         batch = module.encode_texts(SINGLE[row : row + 1])
-        batch.sample_ids = whole.batch.sample_ids[row : row + 1]
+        batch.sample_ids = problem.batch.sample_ids[row : row + 1]
         seeds = sample_seeds(batch.sample_ids, seed=0, epoch=0)
-        one = Problem(
+        one = InnerProblem(
             classifier=module,
             batch=batch,
-            labels=whole.labels[row : row + 1],
+            labels=problem.labels[row : row + 1],
             seeds=seeds,
             logs=False,
         )
         parts.append(gradients(module, adversary.step(one).loss))
-    for name, wanted in total.items():
+    for name, expected in total.items():
         mean = sum(part[name] for part in parts) / len(parts)
-        torch.testing.assert_close(torch.as_tensor(mean), wanted, rtol=1e-5, atol=1e-8)
+        torch.testing.assert_close(torch.as_tensor(mean), expected, rtol=1e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])
@@ -232,24 +234,24 @@ def test_smart_loss_by_hand() -> None:
     module = attached(METHODS["transformer"])
     problem = problem_of(module)
     adversary = SMART(epsilon=0.2, step_size=0.2, noise=1e-2, weight=2.0, bregman=0)
-    found = adversary.step(problem)
+    result = adversary.step(problem)
     clean = module(problem.batch)
     delta = adversary.perturbation(problem, clean.detach())
     logits = module.classify(module.embed(problem.batch) + delta, problem.mask)
     p, q = clean.softmax(dim=1), logits.softmax(dim=1)
     both = ((p - q) * (p.log() - q.log())).sum(dim=1).mean()
-    wanted = functional.cross_entropy(clean, problem.labels) + 2 * both
-    assert found.loss.item() == pytest.approx(wanted.item(), rel=1e-5)
+    expected = functional.cross_entropy(clean, problem.labels) + 2 * both
+    assert result.loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_divergences_by_torch() -> None:
     torch.manual_seed(0)
     first, second = torch.randn(2, 5, 4, dtype=torch.float64)
     p, q = first.log_softmax(1), second.log_softmax(1)
-    wanted = functional.kl_div(q, p, reduction="none", log_target=True).sum(dim=1)
-    torch.testing.assert_close(divergence(first, second), wanted)
+    expected = functional.kl_div(q, p, reduction="none", log_target=True).sum(dim=1)
+    torch.testing.assert_close(divergence(first, second), expected)
     back = functional.kl_div(p, q, reduction="none", log_target=True).sum(dim=1)
-    torch.testing.assert_close(symmetric_divergence(first, second), wanted + back)
+    torch.testing.assert_close(symmetric_divergence(first, second), expected + back)
 
 
 def test_virtual_adversary_looks_along_the_first_eigenvector() -> None:
@@ -274,8 +276,8 @@ def test_fgsm_is_the_thesis_loss(alpha: float) -> None:
     """Equation 2.18: alpha J(x) + (1 - alpha) J(x + epsilon sign of the gradient)."""
     module = attached(METHODS["transformer"])
     problem = problem_of(module)
-    found = FGSMAdversary(epsilon=0.05, clean_weight=alpha).step(problem)
-    got = gradients(module, found.loss)
+    result = FGSMAdversary(epsilon=0.05, clean_weight=alpha).step(problem)
+    got = gradients(module, result.loss)
 
     x = module.embed(problem.batch)
     clean = functional.cross_entropy(module.classify(x, problem.mask), problem.labels)
@@ -286,9 +288,9 @@ def test_fgsm_is_the_thesis_loss(alpha: float) -> None:
     moved = functional.cross_entropy(
         module.classify(module.embed(problem.batch) + eta, problem.mask), problem.labels
     )
-    wanted = alpha * clean + (1 - alpha) * moved
-    assert found.loss.item() == pytest.approx(wanted.item(), rel=1e-6)
-    assert_same(got, gradients(module, wanted))
+    expected = alpha * clean + (1 - alpha) * moved
+    assert result.loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert_same(got, gradients(module, expected))
 
 
 def test_dropout_is_the_same_in_all_passes() -> None:
@@ -309,8 +311,8 @@ def test_inner_passes_under_half_precision_leave_the_gradients_alone() -> None:
     for adversary in (PGDAdversary(), SMART(epsilon=0.1, bregman=0), VirtualAdversary()):
         twin = copy.deepcopy(module)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = adversary.step(problem_of(twin))
-        got = gradients(twin, found.loss)
+            result = adversary.step(problem_of(twin))
+        got = gradients(twin, result.loss)
         assert got.keys() == {name for name, p in twin.named_parameters() if p.requires_grad}
 
 

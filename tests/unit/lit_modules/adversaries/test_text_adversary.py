@@ -45,8 +45,8 @@ def verdict(record: AttackRecord) -> tuple[Any, ...]:
 
 
 def texts_of(records: Sequence[AttackRecord], ids: Sequence[int], world: World) -> list[Text]:
-    found = {one.sample_id: one.adversarial for one in records}
-    return [found.get(one) or world.samples[one].text for one in ids]
+    adversarial = {one.sample_id: one.adversarial for one in records}
+    return [adversarial.get(one) or world.samples[one].text for one in ids]
 
 
 def loss_of(world: World, texts: Sequence[Text], ids: Sequence[int]) -> torch.Tensor:
@@ -62,18 +62,18 @@ def test_the_loss_is_that_of_the_attacked_texts(
     adversary = world.started(made(TextAdversary, recipe=recipe, resources=str(folder)))
     records = seen(monkeypatch)
     torch.manual_seed(1)
-    found = world.step(adversary, IDS)
+    result = world.step(adversary, IDS)
     outcomes = {record.outcome for record in records}
     assert "succeeded" in outcomes
     torch.manual_seed(1)
     expected = loss_of(world, texts_of(records, IDS, world), IDS)
-    torch.testing.assert_close(found.loss, expected)
-    torch.testing.assert_close(found.values["adversarial_loss"], expected.detach())
-    torch.autograd.backward(found.loss)
+    torch.testing.assert_close(result.loss, expected)
+    torch.testing.assert_close(result.values["adversarial_loss"], expected.detach())
+    torch.autograd.backward(result.loss)
     assert all(p.grad is not None for p in world.classifier.parameters())
     attacked = [record for record in records if record.outcome != "skipped"]
     hits = [record for record in attacked if record.outcome == "succeeded"]
-    rates = {name: float(part / whole) for name, (part, whole) in found.ratios.items()}
+    rates = {name: float(part / whole) for name, (part, whole) in result.ratios.items()}
     assert rates["attack_success"] == pytest.approx(len(hits) / len(attacked))
     for name in ("words_changed", "queries", "unique_queries"):
         mean = sum(getattr(record, name) for record in attacked) / len(attacked)
@@ -87,12 +87,12 @@ def test_a_mix_with_the_clean_loss(
     settings: dict[str, Any] = {"clean_weight": 0.3, "resources": str(folder)}
     adversary = world.started(made(TextAdversary, **settings))
     records = seen(monkeypatch)
-    found = world.step(adversary, IDS)
-    clean = loss_of(world, [world.samples[one].text for one in IDS], IDS)
+    result = world.step(adversary, IDS)
+    clean = loss_of(world, [world.samples[i].text for i in IDS], IDS)
     adversarial = loss_of(world, texts_of(records, IDS, world), IDS)
     assert adversarial > clean
-    torch.testing.assert_close(found.loss, 0.3 * clean + 0.7 * adversarial)
-    torch.testing.assert_close(found.values["clean_loss"], clean.detach())
+    torch.testing.assert_close(result.loss, 0.3 * clean + 0.7 * adversarial)
+    torch.testing.assert_close(result.values["clean_loss"], clean.detach())
 
 
 def test_only_successes(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,29 +100,29 @@ def test_only_successes(world: World, folder: Path, monkeypatch: pytest.MonkeyPa
     settings: dict[str, Any] = {"keep_failed": False, "query_budget": 8, "resources": str(folder)}
     adversary = world.started(made(TextAdversary, **settings))
     records = seen(monkeypatch)
-    found = world.step(adversary, list(world.samples))
+    result = world.step(adversary, list(world.samples))
     moved = [r for r in records if r.outcome == "failed" and r.adversarial != r.text]
     hits = [record for record in records if record.outcome == "succeeded"]
     assert moved
     assert hits
     ids = list(world.samples)
-    torch.testing.assert_close(found.loss, loss_of(world, texts_of(hits, ids, world), ids))
+    torch.testing.assert_close(result.loss, loss_of(world, texts_of(hits, ids, world), ids))
 
 
 def test_verdicts_do_not_depend_on_batches(
     world: World, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = seen(monkeypatch)
-    found = []
+    results = []
     for sizes in (24, 5, 1):
         settings: dict[str, Any] = {"recipe": "random", "share": 0.7, "resources": str(folder)}
         adversary = world.started(made(TextAdversary, **settings))
         ids = list(world.samples)[:: -1 if sizes == 5 else 1]
         for start in range(0, len(ids), sizes):
             world.step(adversary, ids[start : start + sizes], logs=False)
-        found.append(sorted(verdict(record) for record in records))
+        results.append(sorted(verdict(record) for record in records))
         records.clear()
-    assert found[0] == found[1] == found[2]
+    assert results[0] == results[1] == results[2]
 
 
 def test_the_share_is_another_one_in_each_epoch(
@@ -145,12 +145,12 @@ def test_another_epoch_has_another_seed(
 ) -> None:
     records = seen(monkeypatch)
     adversary = world.started(made(TextAdversary, recipe="random", resources=str(folder)))
-    found = []
+    results = []
     for world.epoch in (0, 1, 0):
         world.step(adversary, IDS)
-        found.append(sorted(verdict(record) for record in records))
+        results.append(sorted(verdict(record) for record in records))
         records.clear()
-    assert found[0] == found[2] != found[1]
+    assert results[0] == results[2] != results[1]
 
 
 def test_pairs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,13 +185,13 @@ def test_an_exception_in_the_attack_leaves_all_as_it_was(
     next(iter(world.classifier.children())).eval()  # a frozen part stays in its mode
     next(iter(world.classifier.parameters())).requires_grad_(False)
     before = state_of(world)
-    answer, asked = ModuleVictim.logits, 0
+    answer, calls = ModuleVictim.logits, 0
 
     def failing(self: ModuleVictim, texts: Sequence[Text]) -> Any:
-        nonlocal asked
-        asked += 1
+        nonlocal calls
+        calls += 1
         torch.rand(3)
-        if asked == 3:
+        if calls == 3:
             self.module.eval()  # type: ignore[attr-defined] # a module
             raise error
         return answer(self, texts)
@@ -200,7 +200,7 @@ def test_an_exception_in_the_attack_leaves_all_as_it_was(
     problem = world.problem(IDS)
     with pytest.raises(type(error)):
         adversary.step(problem)
-    assert asked == 3
+    assert calls == 3
     assert state_of(world) == before
     assert problem.attacking > 0
 
@@ -210,9 +210,9 @@ def test_neither_the_attack_nor_logging_moves_random_numbers(world: World, folde
     ends = []
     for logs in (True, False):
         torch.manual_seed(5)
-        found = world.step(adversary, IDS, logs=logs)
-        ends.append((found.loss.item(), torch.rand(1).item()))
-        assert bool(found.values) == bool(found.ratios) == logs
+        result = world.step(adversary, IDS, logs=logs)
+        ends.append((result.loss.item(), torch.rand(1).item()))
+        assert bool(result.values) == bool(result.ratios) == logs
         assert world.classifier.training
     assert ends[0] == ends[1]
 
@@ -231,10 +231,10 @@ def test_weights_that_were_cast_in_the_attack_are_not_used_in_training(
 
 def test_a_batch_without_anything_to_attack(world: World, folder: Path) -> None:
     adversary = world.started(made(TextAdversary, share=1e-9, resources=str(folder)))
-    found = world.step(adversary, IDS)
-    assert len(found.ratios) == 4
-    assert all(part == whole == 0 for part, whole in found.ratios.values())
-    assert found.loss.isfinite()
+    result = world.step(adversary, IDS)
+    assert len(result.ratios) == 4
+    assert all(part == total == 0 for part, total in result.ratios.values())
+    assert result.loss.isfinite()
 
 
 # What is said beforehand

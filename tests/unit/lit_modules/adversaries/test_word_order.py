@@ -44,15 +44,15 @@ def epoch(
 
 
 def verdicts(records: dict[int, AttackRecord]) -> dict[int, tuple[Any, ...]]:
-    return {key: (one.outcome, one.adversarial) for key, one in records.items()}
+    return {key: (record.outcome, record.adversarial) for key, record in records.items()}
 
 
 @pytest.mark.parametrize("recipe", ["textfooler", "a2t"])
 def test_weights_that_stay_give_the_same_texts_for_less(recipe: str, folder: Path) -> None:
     world = World()
-    one = adversary(folder, 1, recipe=recipe)
-    world.started(one)
-    first, second, third = (epoch(world, one, number) for number in range(3))
+    attacker = adversary(folder, 1, recipe=recipe)
+    world.started(attacker)
+    first, second, third = (epoch(world, attacker, number) for number in range(3))
     assert verdicts(first) == verdicts(second) == verdicts(third)
     saved = WORDS if recipe == "textfooler" else 0
     for key, record in first.items():
@@ -62,34 +62,36 @@ def test_weights_that_stay_give_the_same_texts_for_less(recipe: str, folder: Pat
 
 def test_a_ranking_that_used_up_the_budget_pays_in_the_next_epoch(folder: Path) -> None:
     world = World()
-    one = adversary(folder, 1, query_budget=1 + WORDS)
-    world.started(one)
-    assert {record.outcome for record in epoch(world, one, 0).values()} == {"failed"}
-    assert "succeeded" in {record.outcome for record in epoch(world, one, 1).values()}
+    attacker = adversary(folder, 1, query_budget=1 + WORDS)
+    world.started(attacker)
+    assert {record.outcome for record in epoch(world, attacker, 0).values()} == {"failed"}
+    assert "succeeded" in {record.outcome for record in epoch(world, attacker, 1).values()}
 
 
 def test_it_does_not_matter_in_which_batch_a_text_is(folder: Path) -> None:
-    found = []
+    results = []
     for size in (COUNT, 7, 1):
         world = World()
         world.samples[5] = world.samples[3]  # a text that is there twice
-        one = adversary(folder, 2)
-        world.started(one)
-        found.append([verdicts(epoch(world, one, number, size=size)) for number in range(2)])
-    assert found[0] == found[1] == found[2]
+        attacker = adversary(folder, 2)
+        world.started(attacker)
+        results.append([verdicts(epoch(world, attacker, number, size=size)) for number in range(2)])
+    assert results[0] == results[1] == results[2]
 
 
 def test_a_resumed_run_has_the_same_orders(folder: Path) -> None:
     world = World()
-    one = adversary(folder, 3)
-    world.started(one)
-    epoch(world, one, 0)
+    attacker = adversary(folder, 3)
+    world.started(attacker)
+    epoch(world, attacker, 0)
     again = adversary(folder, 3)
-    again.restore(one.state())
+    again.restore(attacker.state())
     world.started(again)
-    queries = [{k: r.queries for k, r in epoch(world, each, 1).items()} for each in (one, again)]
+    queries = [
+        {k: r.queries for k, r in epoch(world, each, 1).items()} for each in (attacker, again)
+    ]
     assert queries[0] == queries[1]
-    assert again.state() == one.state()
+    assert again.state() == attacker.state()
     fresh = made(TextAdversary, resources=str(folder))
     fresh.restore(fresh.state())
     assert fresh.state() == {}
@@ -100,13 +102,13 @@ def test_processes_share_what_they_found(monkeypatch: pytest.MonkeyPatch) -> Non
     first._fresh = {("a b",): ranks.Rank(0, [1, 0]), ("c d",): ranks.Rank(0, [1, 0])}
     second._fresh = {("a b",): ranks.Rank(0, [0, 1])}
     parts = [first._fresh, second._fresh]
-    monkeypatch.setattr(ranks, "gathered", lambda mine: parts)
+    monkeypatch.setattr(ranks, "gather", lambda mine: parts)
     first.start_epoch(1)
-    monkeypatch.setattr(ranks, "gathered", lambda mine: parts[::-1])
+    monkeypatch.setattr(ranks, "gather", lambda mine: parts[::-1])
     second.start_epoch(1)
     assert sorted(first.state()) == sorted(second.state())
     assert sorted(first.state()) == [[["a b"], 0, [0, 1]], [["c d"], 0, [1, 0]]]
-    monkeypatch.setattr(ranks, "gathered", lambda mine: [mine])
+    monkeypatch.setattr(ranks, "gather", lambda mine: [mine])
     first.start_epoch(2)
     assert first.state() == []
 

@@ -61,14 +61,14 @@ def test_files_without_checksum_are_told_apart(tmp_path: Path) -> None:
 @given(st.lists(st.binary(max_size=60), max_size=8))
 def test_whatever_the_sizes_of_the_writes(parts: list[bytes]) -> None:
     end = b"PK\5\6" + bytes(18)
-    whole, pieces = io.BytesIO(), io.BytesIO()
-    for stream, chunks in ((whole, [b"".join(parts) + end]), (pieces, [*parts, end])):
+    full, pieces = io.BytesIO(), io.BytesIO()
+    for stream, chunks in ((full, [b"".join(parts) + end]), (pieces, [*parts, end])):
         writer = SealingWriter(stream)
         for chunk in chunks:
             assert writer.write(chunk) == len(chunk)
         writer.seal()
-    assert whole.getvalue() == pieces.getvalue()
-    assert whole.getvalue().startswith(b"".join(parts) + b"PK\5\6")
+    assert full.getvalue() == pieces.getvalue()
+    assert full.getvalue().startswith(b"".join(parts) + b"PK\5\6")
 
 
 def test_only_archives_are_sealed() -> None:

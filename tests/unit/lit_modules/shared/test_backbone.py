@@ -35,8 +35,8 @@ def test_out_of_the_optimizer_and_in_evaluation_mode(bert: str) -> None:
     assert modes
     assert not any(modes)
     assert not any(part.training for part in encoder.modules())
-    known = {id(p) for group in run.optimizers[0].param_groups for p in group["params"]}
-    assert known == {id(p) for p in module.network.parameters()}
+    optimised = {id(p) for group in run.optimizers[0].param_groups for p in group["params"]}
+    assert optimised == {id(p) for p in module.network.parameters()}
     assert all(torch.equal(encoder.state_dict()[name], value) for name, value in before.items())
 
 
@@ -48,9 +48,9 @@ def test_cache_changes_nothing(kind: str, request: pytest.FixtureRequest) -> Non
     for size in (2, 3, 7):  # other batches, other padding: from the first pass on from memory
         for batch in loader(cached, SINGLE, size):
             mask = batch.mask
-            found, expected = cached.embed(batch), without.embed(batch)
-            assert found.shape == expected.shape
-            torch.testing.assert_close(found[mask], expected[mask], rtol=1e-6, atol=1e-6)
+            actual, expected = cached.embed(batch), without.embed(batch)
+            assert actual.shape == expected.shape
+            torch.testing.assert_close(actual[mask], expected[mask], rtol=1e-6, atol=1e-6)
             wide = torch.nn.functional.pad(mask, (0, 2))
             batch.mask, batch.input_ids = wide, torch.nn.functional.pad(batch.input_ids, (0, 2))
             assert cached.embed(batch).shape == (*wide.shape, 16)

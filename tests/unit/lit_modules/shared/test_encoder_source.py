@@ -10,7 +10,7 @@ import torch
 
 from layers.architectures import architecture_of, build_masked_lm
 from layers.pretrained_encoders import load_encoder, save_model
-from lit_modules.shared.encoder_source import Encoder, EncoderSource
+from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.text_module import CHECKPOINT_KEY
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from text import PretrainedTokenizer, save_tokenizer, train_word_piece
@@ -27,7 +27,7 @@ def source(
     tokenizer: str | Path | None = None,
 ) -> EncoderSource:
     return EncoderSource(
-        Encoder(
+        EncoderSettings(
             pretrained=None if backbone is None else str(backbone),
             architecture=architecture,
             vocab_size=50,
@@ -60,11 +60,11 @@ def test_random_weights_fit_the_tokenizer() -> None:
 def test_weights_are_those_of_the_folder(folder: Path) -> None:
     expected = load_encoder(str(folder)).state_dict()
     of_masked_lm: torch.nn.Module = source(folder).masked_lm(TOKENIZER).base_model
-    for found in (source(folder).encoder(TOKENIZER).state_dict(), of_masked_lm.state_dict()):
+    for state in (source(folder).encoder(TOKENIZER).state_dict(), of_masked_lm.state_dict()):
         # A masked language model comes without a pooler.
-        names = [name for name in found if "pooler" not in name]
+        names = [name for name in state if "pooler" not in name]
         assert len(names) > 20
-        assert all(torch.equal(found[name], expected[name]) for name in names)
+        assert all(torch.equal(state[name], expected[name]) for name in names)
 
 
 def test_a_checkpoint_needs_neither_folder_nor_hub(folder: Path) -> None:
@@ -79,11 +79,13 @@ def test_a_checkpoint_needs_neither_folder_nor_hub(folder: Path) -> None:
 
 
 def test_tokenizers(folder: Path) -> None:
-    found = [
+    tokenizers = [
         source(folder).build_tokenizer([], max_length=12),
         source(None, BERT, tokenizer=folder).build_tokenizer([], max_length=12),
     ]
-    assert [one.state() for one in found] == [{**TOKENIZER.state(), "max_length": 12}] * 2
+    assert [tokenizer.state() for tokenizer in tokenizers] == [
+        {**TOKENIZER.state(), "max_length": 12}
+    ] * 2
     learnt = source(None, BERT).build_tokenizer(TEXTS, max_length=12)
     assert learnt.state() == train_word_piece(TEXTS, 50, max_length=12).state()
 
@@ -105,8 +107,8 @@ def test_what_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match="without the architecture of its encoder"):
         source(folder).restore({CHECKPOINT_KEY: {}})
     wide = train_word_piece(TEXTS, 60, max_length=41)
-    for made in (source(folder), source(None, BERT)):
-        for build in (made.encoder, made.masked_lm):
+    for origin in (source(folder), source(None, BERT)):
+        for build in (origin.encoder, origin.masked_lm):
             with pytest.raises(ValueError, match=r"max_length=41, expected at most .* 40 tokens"):
                 build(wide)
     with pytest.raises(ValueError, match=r"'hiden_size' .* did you mean hidden_size\?"):

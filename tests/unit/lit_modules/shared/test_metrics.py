@@ -30,35 +30,35 @@ from text import Batch
 def test_weighted_over_uneven_batches(build: Build) -> None:
     module = attached(build)
     module.test_attack = PGD(epsilon=0.5, steps=3)
-    found = []
+    scores = []
     for size in (3, 7):  # 3 + 3 + 1, and all at once
         data, run = loader(module, SINGLE, size), trainer()
         run.validate(module, data, verbose=False)
         logged = dict(run.callback_metrics)
         run.test(module, data, verbose=False)
-        found.append({**logged, **run.callback_metrics})
-    assert found[0].keys() == found[1].keys()
-    for name, value in found[0].items():
-        torch.testing.assert_close(value, found[1][name], rtol=1e-5, atol=1e-6)
+        scores.append({**logged, **run.callback_metrics})
+    assert scores[0].keys() == scores[1].keys()
+    for name, value in scores[0].items():
+        torch.testing.assert_close(value, scores[1][name], rtol=1e-5, atol=1e-6)
     batch = batch_of(module, SINGLE)
     assert batch.labels is not None
     with torch.no_grad():
         logits = module(batch)
     right = logits.argmax(dim=1) == batch.labels
     expected = torch.nn.functional.cross_entropy(logits, batch.labels)
-    torch.testing.assert_close(found[0]["val/loss"], expected, rtol=1e-5, atol=1e-6)
-    assert found[0]["test/accuracy"].item() == pytest.approx(right.float().mean().item())
-    assert found[0]["test/pgd_accuracy"] <= found[0]["test/accuracy"]
-    if "val/radius" in found[0]:
+    torch.testing.assert_close(scores[0]["val/loss"], expected, rtol=1e-5, atol=1e-6)
+    assert scores[0]["test/accuracy"].item() == pytest.approx(right.float().mean().item())
+    assert scores[0]["test/pgd_accuracy"] <= scores[0]["test/accuracy"]
+    if "val/radius" in scores[0]:
         prediction, rows = logits.argmax(dim=1), torch.arange(len(batch))
         assert isinstance(module.network, LipschitzClassifier)
         head = module.network.head.weight.detach()
         gaps = logits[rows, prediction][:, None] - logits
         distances = torch.cdist(head[prediction], head)
         radius = torch.where(gaps > 0, gaps / distances, torch.inf).amin(dim=1)
-        assert found[0]["val/radius"].item() == pytest.approx(radius.mean().item(), rel=1e-4)
+        assert scores[0]["val/radius"].item() == pytest.approx(radius.mean().item(), rel=1e-4)
         correct = (radius * right).mean().item()
-        assert found[0]["val/radius_correct"].item() == pytest.approx(correct, rel=1e-4, abs=1e-6)
+        assert scores[0]["val/radius_correct"].item() == pytest.approx(correct, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("build", [olsa(depth=2, feedforward=True), plain(encoder="mean")])
@@ -99,14 +99,14 @@ def test_the_objective_stands_beside_the_loss(name: str, own: bool) -> None:
     cross_entropy = torch.nn.functional.cross_entropy(logits, batch.labels)
     run = trainer()
     run.validate(module, loader(module, SINGLE, 3), verbose=False)
-    found = dict(run.callback_metrics)
+    metrics = dict(run.callback_metrics)
     run.test(module, loader(module, SINGLE, 3), verbose=False)
-    found |= run.callback_metrics
+    metrics |= run.callback_metrics
     for stage in ("val", "test"):
-        torch.testing.assert_close(found[f"{stage}/loss"], cross_entropy)
-        assert (f"{stage}/objective" in found) == own
+        torch.testing.assert_close(metrics[f"{stage}/loss"], cross_entropy)
+        assert (f"{stage}/objective" in metrics) == own
         if own:
-            torch.testing.assert_close(found[f"{stage}/objective"], expected)
+            torch.testing.assert_close(metrics[f"{stage}/objective"], expected)
     assert own == (not torch.allclose(expected, cross_entropy))
 
 
@@ -119,13 +119,13 @@ def test_the_objective_follows_gamma() -> None:
     """Within a fit it is what is minimised then; after it the last gamma counts."""
     module = attached(olsa(loss="cross_entropy", gamma=2.0, margin_cap=None, optimizer=still))
     data, run = loader(module, SINGLE, 3), trainer(max_epochs=2, num_sanity_val_steps=0)
-    seen = []
-    module.on_validation_end = lambda: seen.append(  # type: ignore[method-assign] # only listens
+    values = []
+    module.on_validation_end = lambda: values.append(  # type: ignore[method-assign] # only listens
         run.callback_metrics["val/objective"].item()
     )
     run.fit(module.train(), data, data)
     run.validate(module, data, verbose=False)
-    first, second, after = seen
+    first, second, after = values
     assert second < first  # the reward has risen
     assert after == pytest.approx(second, rel=1e-5)
 

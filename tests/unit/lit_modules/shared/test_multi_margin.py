@@ -25,8 +25,8 @@ def test_against_the_definition(form: MarginForm, classes: int, margin: float) -
     generator = torch.Generator().manual_seed(classes)
     logits = 5 * torch.randn(20, classes, generator=generator)
     labels = torch.randint(classes, (20,), generator=generator)
-    found = float(multi_margin_losses(logits, labels, margin=margin, form=form).mean())
-    assert found == pytest.approx(by_hand(logits, labels, margin, form), rel=1e-5)
+    loss = float(multi_margin_losses(logits, labels, margin=margin, form=form).mean())
+    assert loss == pytest.approx(by_hand(logits, labels, margin, form), rel=1e-5)
 
 
 def test_the_sum_is_the_default() -> None:

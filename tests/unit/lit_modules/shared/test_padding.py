@@ -45,8 +45,8 @@ def check_vectors(module: TaskModule) -> None:
     x = module.embed(batch)
     noise = 1e3 * torch.randn_like(x)
     expected = module.classify(x, batch.mask)
-    found = module.classify(torch.where(batch.mask[..., None], x, noise), batch.mask)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    logits = module.classify(torch.where(batch.mask[..., None], x, noise), batch.mask)
+    torch.testing.assert_close(logits, expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("pairs", [False, True])

@@ -23,15 +23,15 @@ def by_hand(
         gamma *= min(1.0, progress)
     for row, label in enumerate(labels.tolist()):
         z = logits[row].tolist()
-        others = [j for j in range(len(z)) if j != label]
-        radius = min((z[label] - z[j]) / math.dist(head[label], head[j]) for j in others)
+        rivals = [j for j in range(len(z)) if j != label]
+        radius = min((z[label] - z[j]) / math.dist(head[label], head[j]) for j in rivals)
         if objective.loss == "hinge":
             total += max(0.0, objective.target_radius - radius)
             continue
         total += math.log(sum(math.exp(value) for value in z)) - z[label]
         margin = radius
         if objective.margin == "paper":
-            margin = (z[label] - max(z[j] for j in others)) / math.sqrt(2)
+            margin = (z[label] - max(z[j] for j in rivals)) / math.sqrt(2)
         reward = max(0.0, margin)
         if objective.margin_cap is not None:
             reward = min(reward, objective.margin_cap)
@@ -77,8 +77,8 @@ def test_equal_to_the_definition(
 
 def test_gamma_rises_and_stays() -> None:
     rising = RadiusObjective(gamma=2.0)
-    found = [rising.current_gamma(progress) for progress in (0, 0.25, 0.5, 1, 1.5)]
-    assert found == [0, 0.5, 1, 2, 2]
+    gammas = [rising.current_gamma(progress) for progress in (0, 0.25, 0.5, 1, 1.5)]
+    assert gammas == [0, 0.5, 1, 2, 2]
     assert RadiusObjective(gamma=2.0, gamma_schedule="constant").current_gamma(0) == 2
 
 

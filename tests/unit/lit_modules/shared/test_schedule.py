@@ -40,14 +40,14 @@ def factors(warmup: float, decay: Decay, total: int) -> list[float]:
 
 @given(st.floats(0, 1), st.sampled_from(DECAYS), st.integers(1, 300))
 def test_factor_is_a_share_and_has_no_jumps(warmup: float, decay: Decay, total: int) -> None:
-    found = factors(warmup, decay, total)
-    assert all(0 <= value <= 1 for value in found)
+    actual = factors(warmup, decay, total)
+    assert all(0 <= value <= 1 for value in actual)
     rising, falling = 1 / (warmup * total + 1), 1 / max(1e-9, (1 - warmup) * total)
     steepest = max(rising, 0 if decay == "none" else falling * math.pi / 2)
-    gaps = [abs(a - b) for a, b in itertools.pairwise(found)]
+    gaps = [abs(a - b) for a, b in itertools.pairwise(actual)]
     # One step may end the warm-up and begin the decay.
     assert max(gaps) <= min(1.0, rising + steepest) + 1e-9
-    assert all(value > 0 for value in found[:-1])  # no step of the run is wasted
+    assert all(value > 0 for value in actual[:-1])  # no step of the run is wasted
 
 
 @pytest.mark.parametrize("decay", DECAYS)
@@ -115,13 +115,13 @@ def test_steps_of_a_real_run() -> None:
         [1 / 3, 2 / 3, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
     )
     module = attached(plain(optimizer=sgd, warmup=0.5, decay="linear"))
-    found = rates(module, max_epochs=2, accumulate_grad_batches=2)
-    assert found == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3, 1, 1, 0.5, 0.5])
+    actual = rates(module, max_epochs=2, accumulate_grad_batches=2)
+    assert actual == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3, 1, 1, 0.5, 0.5])
 
 
 def test_a_warm_up_longer_than_the_run_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    found = rates(attached(plain(optimizer=sgd, warmup=9.0)), max_epochs=2)
-    assert found == pytest.approx([(step + 1) / 10 for step in range(8)])
+    actual = rates(attached(plain(optimizer=sgd, warmup=9.0)), max_epochs=2)
+    assert actual == pytest.approx([(step + 1) / 10 for step in range(8)])
     assert "got a warm-up of 9 steps in a run of 8" in caplog.text
     caplog.clear()
     rates(attached(plain(optimizer=sgd, warmup=1.0)), max_epochs=1)

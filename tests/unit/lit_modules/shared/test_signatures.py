@@ -24,8 +24,8 @@ WORDS = {"min_count", "max_vocab_size"}
 
 def classes(method: type) -> list[type]:
     """Those that declare its settings."""
-    found = [one for one in method.__mro__ if "__init__" in vars(one)]
-    return found[: found.index(TextModule) + 1] if TextModule in found else found
+    bases = [one for one in method.__mro__ if "__init__" in vars(one)]
+    return bases[: bases.index(TextModule) + 1] if TextModule in bases else bases
 
 
 def own(one: type) -> dict[str, inspect.Parameter]:
@@ -39,11 +39,11 @@ def explained(text: str | None, heading: str) -> list[str]:
 
 @pytest.mark.parametrize("method", METHODS_BY_NAME.values(), ids=METHODS_BY_NAME.keys())
 def test_settings_are_there_and_explained(method: type[TextModule]) -> None:
-    found = parameters(method)
+    actual = parameters(method)
     # What wraps a classifier leaves the texts to it.
     common = COMMON - {"max_length"} if method is AdversarialTraining else COMMON
-    assert common | (WORDS if method in (OLSA, TextClassifier) else set()) <= found.keys()
-    for parameter in found.values():
+    assert common | (WORDS if method in (OLSA, TextClassifier) else set()) <= actual.keys()
+    for parameter in actual.values():
         assert parameter.default is not inspect.Parameter.empty
         assert parameter.annotation is not inspect.Parameter.empty
         if is_dataclass(parameter.default):
@@ -51,8 +51,8 @@ def test_settings_are_there_and_explained(method: type[TextModule]) -> None:
             assert explained(type(parameter.default).__doc__, "Attributes") == names
             with pytest.raises(FrozenInstanceError):
                 setattr(parameter.default, names[0], None)
-    for one in classes(method):
-        assert explained(vars(one)["__init__"].__doc__, "Args") == list(own(one))
+    for cls in classes(method):
+        assert explained(vars(cls)["__init__"].__doc__, "Args") == list(own(cls))
 
 
 @pytest.mark.parametrize("method", METHODS_BY_NAME.values(), ids=METHODS_BY_NAME.keys())
@@ -60,16 +60,16 @@ def test_a_setting_is_declared_once_or_has_another_default(method: type[TextModu
     if method is AdversarialTraining:  # none of its settings are those of its base
         return
     declared: dict[str, Any] = {}
-    for one in reversed(classes(method)):
-        for name, parameter in own(one).items():
+    for cls in reversed(classes(method)):
+        for name, parameter in own(cls).items():
             if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-                assert name not in declared or declared[name] != parameter.default, (one, name)
+                assert name not in declared or declared[name] != parameter.default, (cls, name)
                 declared[name] = parameter.default
 
 
 @pytest.mark.parametrize("method", METHODS_BY_NAME.values(), ids=METHODS_BY_NAME.keys())
 def test_settings_survive_as_plain_values(method: type[TextModule]) -> None:
-    defaults = {name: one.default for name, one in parameters(method).items()}
+    defaults = {name: parameter.default for name, parameter in parameters(method).items()}
     again = rebuilt(method, plain(defaults))
     assert again == defaults
 
@@ -97,8 +97,8 @@ def plain_values(tree: Any) -> Iterator[Any]:
 @contextmanager
 def command_line(**settings: Any) -> Iterator[None]:
     """What LightningCLI puts around making a module: hparams are the arguments it was given."""
-    given = {"_class_path": "a.B", **settings}
-    with _given_hyperparameters_context(given, "pytorch_lightning.cli.instantiate_module"):
+    stored = {"_class_path": "a.B", **settings}
+    with _given_hyperparameters_context(stored, "pytorch_lightning.cli.instantiate_module"):
         yield
 
 
@@ -127,8 +127,8 @@ def test_subclass_with_settings_of_its_own(
 
 
 def test_optimizer_given_by_the_command_line_is_no_hyperparameter() -> None:
-    given = {"optimizer": {"class_path": "x"}, "lr_scheduler": None, "warmup": 0.0}
-    with command_line(depth=1, optimisation=given, width=16):
+    stored = {"optimizer": {"class_path": "x"}, "lr_scheduler": None, "warmup": 0.0}
+    with command_line(depth=1, optimisation=stored, width=16):
         module = OLSA(depth=1, width=16)
     assert module.hparams["optimisation"] == {"warmup": 0.0}
 

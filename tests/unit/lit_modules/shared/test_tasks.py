@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from layers.divergence import divergence, symmetric_divergence
-from lit_modules.shared.scores import EntityF1, Scores, entities
+from lit_modules.shared.scores import EntityF1, SplitScores, entities
 from lit_modules.shared.tasks import TASKS, Task
 from text import IGNORED, TaskName
 
@@ -149,8 +149,8 @@ def test_entity_f1_by_hand() -> None:
     score = EntityF1(tags)
     # There: x at 1-3, y at 4; found: x at 1-3, x at 4.
     labels = torch.tensor([[IGNORED, 0, 1, 2, 3, IGNORED]])
-    found = torch.tensor([[3, 0, 1, 2, 1, 3]])
-    score.update(found, labels)
+    predictions = torch.tensor([[3, 0, 1, 2, 1, 3]])
+    score.update(predictions, labels)
     assert score.compute() == pytest.approx(2 * 1 / (2 + 2))
     score.update(torch.tensor([[0, 1]]), torch.tensor([[0, 0]]))
     assert score.compute() == pytest.approx(2 * 1 / (3 + 2))
@@ -159,9 +159,9 @@ def test_entity_f1_by_hand() -> None:
 def test_entity_f1_sees_an_entity_across_a_token_that_carries_no_tag() -> None:
     """Words have several pieces; the tags of the later ones are nothing to it."""
     labels = torch.tensor([[IGNORED, 1, IGNORED, 2, IGNORED]])
-    found = torch.tensor([[0, 1, 0, 2, 0]])
+    predictions = torch.tensor([[0, 1, 0, 2, 0]])
     score = EntityF1(["O", "B-x", "I-x"])
-    score.update(found, labels)
+    score.update(predictions, labels)
     assert score.compute() == 1
 
 
@@ -171,14 +171,14 @@ def test_what_is_cut_off_counts_as_missed() -> None:
     labels = torch.tensor([[1, 2, 0, 1], [0, 0, IGNORED, IGNORED]])
     cut_tags = torch.tensor([[2, 0, 1], [1, IGNORED, IGNORED]])
     logits = torch.nn.functional.one_hot(labels.clamp_min(0), 3).float()  # all right
-    scores = Scores("tagging", names)
-    values, answered = task.judged(logits, labels, cut_tags)
+    scores = SplitScores("tagging", names)
+    values, answered = task.metric_inputs(logits, labels, cut_tags)
     scores.update(*answered)
     # Found: x at 1-2 and x at 4, which goes on to 5. There: these two, and the two cut off.
     assert scores.take()["f1"] == pytest.approx(2 * 1 / (2 + 4))
     assert values["accuracy"].mean() == pytest.approx(6 / 10)
     assert len(values["loss"]) == 6  # it is not known of words without logits
-    values, answered = task.judged(logits, labels)
+    values, answered = task.metric_inputs(logits, labels)
     scores.update(*answered)
     assert scores.take()["f1"] == 1
     assert values["accuracy"].mean() == 1
@@ -188,7 +188,7 @@ def test_what_is_cut_off_counts_as_missed() -> None:
 def test_a_correlation_with_what_is_all_the_same_is_said_in_one_sentence(
     constant: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scores = Scores("regression", ())
+    scores = SplitScores("regression", ())
     pair = [torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 3.0])]
     pair[constant] = torch.full((3,), 2.0)
     scores.update(*pair)
@@ -200,7 +200,7 @@ def test_a_correlation_with_what_is_all_the_same_is_said_in_one_sentence(
 
 
 def test_scores_of_tasks() -> None:
-    scores = Scores("regression", ())
+    scores = SplitScores("regression", ())
     scores.update(torch.tensor([1.0, 2.0]), torch.tensor([0.1, 3.0]))
     scores.update(torch.tensor([3.0, 4.0]), torch.tensor([9.0, 81.0]))
     taken = scores.take()
@@ -209,11 +209,11 @@ def test_scores_of_tasks() -> None:
     scores.update(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 1.0]))
     assert scores.take()["spearman"] == pytest.approx(-1.0, abs=1e-4), "a new split begins anew"
 
-    binary = Scores("classification", ("no", "yes"))
+    binary = SplitScores("classification", ("no", "yes"))
     binary.update(torch.tensor([1, 1, 0, 0]), torch.tensor([1, 0, 1, 0]))
     assert binary.take() == {"f1": pytest.approx(0.5), "macro_f1": pytest.approx(0.5)}
-    assert not Scores("choice", ("A", "B")).take()
-    assert math.isfinite(float(Scores("tagging", ("O", "B-x")).take()["f1"]))
+    assert not SplitScores("choice", ("A", "B")).take()
+    assert math.isfinite(float(SplitScores("tagging", ("O", "B-x")).take()["f1"]))
 
 
 @pytest.mark.parametrize("positive", [None, 0, 1, 2])
@@ -223,7 +223,7 @@ def test_f1_of_a_class_and_of_all(positive: int | None, classes: int) -> None:
         return
     draw = torch.Generator().manual_seed(classes)
     labels, predictions = torch.randint(0, min(classes, 4), (2, 60), generator=draw)
-    scores = Scores("classification", [str(i) for i in range(classes)], positive)
+    scores = SplitScores("classification", [str(i) for i in range(classes)], positive)
     for part in (slice(0, 20), slice(20, 60)):
         scores.update(predictions[part], labels[part])
     expected = {"macro_f1": pytest.approx(f1_score(labels, predictions, average="macro"))}
@@ -233,6 +233,6 @@ def test_f1_of_a_class_and_of_all(positive: int | None, classes: int) -> None:
 
 
 def test_a_model_that_always_gives_one_class_has_no_good_macro_f1() -> None:
-    scores = Scores("classification", ("fake", "real"), 0)
+    scores = SplitScores("classification", ("fake", "real"), 0)
     scores.update(torch.ones(8, dtype=torch.long), torch.tensor([1] * 6 + [0] * 2))
     assert scores.take() == {"f1": 0.0, "macro_f1": pytest.approx(3 / 7)}

@@ -106,16 +106,16 @@ def test_pairs_need_segments() -> None:
 def test_predictions_of_texts(pairs: bool) -> None:
     module = attached(olsa(depth=2, dropout=0.5), pairs=pairs).train()
     texts = [*PAIRS, *PAIRS[::-1]] if pairs else [*SINGLE, *SINGLE[::-1]]
-    found = module.predict_texts(texts, batch_size=3)
+    predictions = module.predict_texts(texts, batch_size=3)
     assert module.training
-    assert not found.requires_grad
+    assert not predictions.requires_grad
     module = module.eval()
     with torch.no_grad():
-        for text, logits in zip(texts, found, strict=True):
+        for text, logits in zip(texts, predictions, strict=True):
             torch.testing.assert_close(logits.float(), module(module.encode_texts([text]))[0])
         whole = module.predict_texts(texts)
         assert not module.training
-        torch.testing.assert_close(whole, found)
+        torch.testing.assert_close(whole, predictions)
     assert torch.equal(module.predict_texts(texts), whole)
     assert module.predict_texts([]).shape == (0, 3)
     assert module.double().predict_texts(texts).dtype == torch.float64

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lit_modules.shared.token_masking import Masked, mask_tokens
+from lit_modules.shared.token_masking import MaskedTokens, mask_tokens
 
 ROWS, LENGTH, VOCAB, MASK_ID = 400, 100, 1000, 4
 SPECIAL = 5
@@ -22,7 +22,9 @@ def texts() -> tuple[Tensor, Tensor, Tensor]:
     return ids, ids >= SPECIAL, torch.arange(ROWS) * 7 + 3
 
 
-def masked(rows: Tensor | None = None, *, seed: int = 0, epoch: int = 1, length: int = 0) -> Masked:
+def masked(
+    rows: Tensor | None = None, *, seed: int = 0, epoch: int = 1, length: int = 0
+) -> MaskedTokens:
     ids, candidates, samples = texts()
     if rows is not None:
         ids, candidates, samples = ids[rows], candidates[rows], samples[rows]
@@ -41,28 +43,28 @@ def within(count: int, trials: int, share: float) -> bool:
 @pytest.mark.parametrize("epoch", [0, 1, 2])
 def test_shares(epoch: int) -> None:
     ids, candidates, _ = texts()
-    seen, chosen = masked(epoch=epoch)
+    masked_ids, chosen = masked(epoch=epoch)
     count = int(chosen.sum())
     assert within(count, int(candidates.sum()), 0.15)
-    before, after = ids[chosen], seen[chosen]
-    hidden, kept = after == MASK_ID, after == before
+    before, after = ids[chosen], masked_ids[chosen]
+    hidden, unchanged = after == MASK_ID, after == before
     assert within(int(hidden.sum()), count, 0.8)
     # A random token is the right one, or the mask, once in a thousand.
-    assert within(int(kept.sum()), count, 0.1)
-    assert within(int((~hidden & ~kept).sum()), count, 0.1)
+    assert within(int(unchanged.sum()), count, 0.1)
+    assert within(int((~hidden & ~unchanged).sum()), count, 0.1)
     assert int(after.min()) >= 0
     assert int(after.max()) < VOCAB
-    random = after[~hidden & ~kept].double()
+    random = after[~hidden & ~unchanged].double()
     assert abs(float(random.mean()) - VOCAB / 2) < 5 * VOCAB / math.sqrt(12 * len(random))
 
 
 @pytest.mark.parametrize("share", [0.05, 0.4])
 def test_other_shares(share: float) -> None:
     ids, candidates, samples = texts()
-    found = mask_tokens(
+    result = mask_tokens(
         ids, candidates, samples, mask_id=MASK_ID, vocab_size=VOCAB, share=share
     ).chosen
-    assert within(int(found.sum()), int(candidates.sum()), share)
+    assert within(int(result.sum()), int(candidates.sum()), share)
 
 
 def test_special_tokens_and_padding_stay() -> None:
@@ -90,17 +92,17 @@ def test_places_and_samples_are_independent() -> None:
 
 
 def test_a_sample_is_masked_alike_in_any_batch() -> None:
-    whole = masked()
+    full = masked()
     shuffled = torch.randperm(ROWS, generator=torch.Generator().manual_seed(2))
     order = masked(shuffled)
-    assert torch.equal(order.input_ids, whole.input_ids[shuffled])
-    assert torch.equal(order.chosen, whole.chosen[shuffled])
+    assert torch.equal(order.input_ids, full.input_ids[shuffled])
+    assert torch.equal(order.chosen, full.chosen[shuffled])
     for world in (2, 3):  # as processes share a batch out
         for rank in range(world):
             rows = torch.arange(rank, ROWS, world)
-            assert torch.equal(masked(rows).input_ids, whole.input_ids[rows])
+            assert torch.equal(masked(rows).input_ids, full.input_ids[rows])
     short = masked(torch.tensor([5]), length=20)  # with other padding
-    assert torch.equal(short.input_ids, whole.input_ids[5:6, :20])
+    assert torch.equal(short.input_ids, full.input_ids[5:6, :20])
 
 
 def test_epochs_and_seeds_are_other_choices() -> None:
@@ -116,7 +118,7 @@ def test_epochs_and_seeds_are_other_choices() -> None:
 def test_frozen() -> None:
     """Integers only: the same on every machine, and in every version from now on."""
     ids = torch.arange(10, 34).reshape(2, 12)
-    seen, chosen = mask_tokens(
+    masked_ids, chosen = mask_tokens(
         ids,
         torch.ones_like(ids).bool(),
         torch.tensor([0, 123456789]),
@@ -126,9 +128,9 @@ def test_frozen() -> None:
         seed=7,
         epoch=3,
     )
-    assert seen.dtype == torch.int64
-    assert seen.tolist() == FROZEN
-    assert chosen.tolist() == [[bool(int(one)) for one in row] for row in CHOSEN]
+    assert masked_ids.dtype == torch.int64
+    assert masked_ids.tolist() == FROZEN
+    assert chosen.tolist() == [[bool(int(digit)) for digit in row] for row in CHOSEN]
 
 
 def test_frozen_draw_is_that_of_plain_integers() -> None:
@@ -142,7 +144,7 @@ def test_frozen_draw_is_that_of_plain_integers() -> None:
         return state ^ (state >> 31)
 
     ids, candidates, samples = texts()
-    seen, chosen = masked(seed=5, epoch=2)
+    masked_ids, chosen = masked(seed=5, epoch=2)
     for row in (0, 17):
         key = mix(mix(5, int(samples[row])), 2)
         for place in range(LENGTH):
@@ -155,7 +157,7 @@ def test_frozen_draw_is_that_of_plain_integers() -> None:
             elif pick and action >= round(0.9 * 2**16):
                 hidden = token
             assert bool(chosen[row, place]) == pick
-            assert int(seen[row, place]) == hidden
+            assert int(masked_ids[row, place]) == hidden
 
 
 FROZEN = [[4, 11, 4, 13, 4, 4, 4, 172, 18, 19, 20, 21], [22, 4, 24, 4, 4, 27, 28, 29, 30, 31, 4, 4]]

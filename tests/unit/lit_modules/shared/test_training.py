@@ -46,9 +46,9 @@ def fit(module: TaskModule, **settings: Any) -> dict[str, Tensor]:
     train, evaluate = loader(module, SINGLE, 2), loader(module, SINGLE, 4)
     run = trainer(max_epochs=2, **settings)
     run.fit(module, train, evaluate)
-    found = dict(run.callback_metrics)
+    metrics = dict(run.callback_metrics)
     run.test(module, evaluate, verbose=False)
-    return {**found, **run.callback_metrics}
+    return {**metrics, **run.callback_metrics}
 
 
 def objective(module: TaskModule) -> Tensor:
@@ -119,8 +119,8 @@ def test_no_logging_at_all() -> None:
 
 
 def test_what_training_logs() -> None:
-    found = fit(attached(olsa(depth=2, loss="cross_entropy")), log_every_n_steps=1)
-    assert {"train/accuracy", "train/gamma", "alpha_1/layer_1", "alpha_2/layer_2"} <= found.keys()
+    metrics = fit(attached(olsa(depth=2, loss="cross_entropy")), log_every_n_steps=1)
+    assert {"train/accuracy", "train/gamma", "alpha_1/layer_1", "alpha_2/layer_2"} <= metrics.keys()
 
 
 @pytest.mark.parametrize("build", [olsa(gamma=0.0, loss="cross_entropy"), plain(dropout=0.0)])

@@ -231,13 +231,13 @@ def test_a_resumed_fit_is_the_uninterrupted_one(
         settings: dict[str, Any] = {"callbacks": [Keep()], "enable_checkpointing": True}
         fit(module, texts, max_steps=steps, ckpt_path=ckpt_path, **settings)
 
-    whole = model(dropout=0.0, backbone_dropout=0.0, **settings)
-    first, second = copy.deepcopy(whole), copy.deepcopy(whole)
+    full = model(dropout=0.0, backbone_dropout=0.0, **settings)
+    first, second = copy.deepcopy(full), copy.deepcopy(full)
     run(first, step)
-    run(whole, 12)
+    run(full, 12)
     run(second, 12, path)
-    assert same(whole, second)
-    assert not same(whole, first)
+    assert same(full, second)
+    assert not same(full, first)
 
 
 def test_unitary_weights_are_begun_with_as_they_are() -> None:

@@ -70,17 +70,17 @@ CASES: list[tuple[TextModule, list[str]]] = [
 
 @pytest.mark.parametrize(("module", "said"), CASES, ids=range(len(CASES)))
 def test_what_has_no_effect_is_said(module: TextModule, said: list[str]) -> None:
-    found = list(unused(module))
-    assert len(found) == len(said)
-    assert all(one.startswith(beginning) for one, beginning in zip(found, said, strict=True))
+    names = list(unused(module))
+    assert len(names) == len(said)
+    assert all(one.startswith(beginning) for one, beginning in zip(names, said, strict=True))
 
 
 def test_every_setting_that_is_named_is_one() -> None:
     """A name that is none would never be said."""
     for module, _ in CASES:
         inner = module.classifier if isinstance(module, AdversarialTraining) else module
-        known = plain({name: one.default for name, one in parameters(type(inner)).items()})
+        defaults = plain({name: one.default for name, one in parameters(type(inner)).items()})
         for name in inner.unused():
             group, _, setting = name.partition(".")
-            assert group in known
-            assert not setting or setting in known[group]
+            assert group in defaults
+            assert not setting or setting in defaults[group]

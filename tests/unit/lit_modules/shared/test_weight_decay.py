@@ -92,11 +92,11 @@ def run(path: Path, *, epochs: int, begin: Path | None = None) -> dict[str, Any]
 
 def test_a_run_ends_as_it_was_begun(tmp_path: Path) -> None:
     half = tmp_path / "half.ckpt"
-    whole = run(tmp_path / "whole.ckpt", epochs=2)
+    full = run(tmp_path / "whole.ckpt", epochs=2)
     run(half, epochs=1)
-    assert len(whole["optimizer_states"][0]["param_groups"]) == 2
+    assert len(full["optimizer_states"][0]["param_groups"]) == 2
     resumed = run(tmp_path / "resumed.ckpt", epochs=2, begin=half)
-    for key, tensor in whole["state_dict"].items():
+    for key, tensor in full["state_dict"].items():
         assert torch.equal(tensor, resumed["state_dict"][key]), key
 
 

@@ -70,8 +70,8 @@ def test_words_are_split_as_the_settings_say(vectors: Path) -> None:
         words = WordSettings(split=split)  # type: ignore[arg-type] # a literal
         tokenizer, _ = joined(classifier(vectors, words=words)).require_text()
         (encoding,) = tokenizer.encode(["isn't"])
-        known = tokenizer.state()["vocabulary"]["tokens"].index("n't")
-        assert (known not in encoding.input_ids) is unknown
+        index = tokenizer.state()["vocabulary"]["tokens"].index("n't")
+        assert (index not in encoding.input_ids) is unknown
 
 
 def test_a_frozen_table_is_not_trained_and_a_free_one_is(vectors: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_frozen_table_is_not_trained_and_a_free_one_is(vectors: Path) -> None:
         before = table.detach().clone()
         assert bool((before[1] == 0).all()) is frozen
         groups = module.parameter_groups()
-        assert any(one is table for one in groups) is not frozen
+        assert any(group is table for group in groups) is not frozen
         batches = loader(module, SINGLE, 3, classes=2)
         trainer().fit(module, batches, batches)
         assert torch.equal(table, before) is frozen

@@ -26,6 +26,6 @@ def unibert(**settings: Any) -> Build:
 
 def residual(weights: dict[str, Tensor]) -> float:
     """Of the attention weights among them."""
-    found = [w for name, w in weights.items() if ".attention." in name and w.ndim == 2]
-    assert len(found) == 8
-    return float(unitary_residual(found).max())
+    matrices = [w for name, w in weights.items() if ".attention." in name and w.ndim == 2]
+    assert len(matrices) == 8
+    return float(unitary_residual(matrices).max())

@@ -135,12 +135,12 @@ def test_masks_that_keep_all_change_not_a_bit(name: str, rate: float, learnt: bo
     weights = encoder.get_input_embeddings().weight
     with attention.tape.recording():
         recorded = run(encoder)
-    wanted = torch.autograd.grad(loss(recorded), weights, retain_graph=True)[0]
+    expected = torch.autograd.grad(loss(recorded), weights, retain_graph=True)[0]
     with attention.tape.replaying(), attention.masked(masks):
         again = run(encoder, seed=8)
     assert torch.equal(again, recorded)
-    found = torch.autograd.grad(loss(again), weights)[0]
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * float(wanted.std()))
+    gradient = torch.autograd.grad(loss(again), weights)[0]
+    torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-4 * float(expected.std()))
     assert masks.asked == [0, 1]
     assert float(masks.masked().abs().max()) == 0
 
@@ -171,7 +171,7 @@ def test_nothing_is_left_behind(name: str) -> None:
     assert attention.tape.mode == "off"
     assert torch.equal(run(encoder), clean)
     after = {key: value for key, value in vars(attention).items() if key != "tape"}
-    assert {**before, "_calls": 0} == {**after, "_calls": 0}
+    assert {**before, "_layer": -1} == {**after, "_layer": -1}
     # A pass that was cut short does not shift the layers of the next one.
     masks = given()
     with attention.masked(masks):
@@ -187,7 +187,8 @@ def test_memory_is_given_back(name: str) -> None:
     gc.freeze()  # the collector looks at what is made here, not at all of torch
     encoder, attention = biased(name)
     encoder.train()
-    masks = AttentionAdversary(16, 2).masks(REAL, sample_seeds(torch.arange(3), seed=1, epoch=0))
+    adversary = AttentionAdversary(16, 2, initial_keep=0.9)
+    masks = adversary.masks(REAL, sample_seeds(torch.arange(3), seed=1, epoch=0))
     with attention.tape.recording():
         out = run(encoder)
     with attention.masked(masks), attention.tape.replaying(), attention.watched() as maps:
@@ -196,10 +197,10 @@ def test_memory_is_given_back(name: str) -> None:
     gc.collect()
     gc.disable()
     try:
-        left = [weakref.ref(x) for x in (out, masks, maps[0], masks.kept[0])]
+        references = [weakref.ref(x) for x in (out, masks, maps[0], masks.kept[0])]
         del out, masks, maps
         # Without the help of the collector: there is no cycle among them.
-        assert [ref() for ref in left] == [None] * 4
+        assert [ref() for ref in references] == [None] * 4
         dead = weakref.ref(attention)
         del attention, encoder
         gc.collect()
@@ -249,8 +250,8 @@ def test_masked_bert_is_that_of_the_library_with_an_additive_mask(heads: int, le
     with attention.masked(masks), attention.watched() as maps:
         out = run(encoder)
     torch.testing.assert_close(out[REAL], expected[REAL], rtol=1e-4, atol=1e-5)
-    for found, wanted in zip(maps, expected_maps, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
+    for actual, target in zip(maps, expected_maps, strict=True):
+        torch.testing.assert_close(actual, target, rtol=1e-4, atol=1e-6)
     leaves = [
         # A bias of the keys adds the same to all scores of a row: its gradient is rounding.
         [p for n, p in module.named_parameters() if "pooler" not in n and "key.bias" not in n]
@@ -276,28 +277,28 @@ def test_masked_deberta_is_that_of_the_library_with_a_bias(
     layers = [m for m in plain.modules() if type(m).__name__ == "DisentangledSelfAttention"]
     method = "disentangled_att_bias" if name == "deberta" else "disentangled_attention_bias"
     original = getattr(type(layers[0]), method)
-    asked = []
+    visited = []
 
     def with_masks(self: nn.Module, *args: Any) -> Tensor:
-        asked.append(layers.index(self))
+        visited.append(layers.index(self))
         bias: Tensor = original(self, *args)
-        keep = masks.given[asked[-1]].expand(3, 2, N, N).reshape(bias.shape)
+        keep = masks.given[visited[-1]].expand(3, 2, N, N).reshape(bias.shape)
         return bias + (1 - keep) * -1e5
 
     with monkeypatch.context() as patch:
         patch.setattr(type(layers[0]), method, with_masks)
         expected = run(plain)
-    assert asked == [0, 1]
+    assert visited == [0, 1]
     with attention.masked(masks):
         out = run(encoder)
     torch.testing.assert_close(out[REAL], expected[REAL], rtol=1e-3, atol=1e-4)
     with torch.no_grad():
         assert (run(encoder) - expected)[REAL].abs().max() > 0.1
-    found, wanted = (
+    gradient, expected_gradient = (
         torch.autograd.grad(loss(hidden[REAL]), m.get_input_embeddings().weight)[0]
         for hidden, m in ((out, encoder), (expected, plain))
     )
-    torch.testing.assert_close(found, wanted, rtol=1e-2, atol=1e-4)
+    torch.testing.assert_close(gradient, expected_gradient, rtol=1e-2, atol=1e-4)
 
 
 def test_a_shared_layer_has_a_mask_for_each_depth() -> None:
@@ -326,21 +327,21 @@ def test_padding_changes_nothing(name: str, heads: int) -> None:
         with attention.masked(masks):
             return run(encoder, ids, real), masks.kept
 
-    out, kept = masked(IDS, REAL, seeds)
+    out, shares_before = masked(IDS, REAL, seeds)
     longer = torch.cat([IDS, torch.full((3, 4), 9)], dim=1)
     wide, shares = masked(longer, torch.cat([REAL, torch.zeros(3, 4).bool()], dim=1), seeds)
     torch.testing.assert_close(wide[:, :N][REAL], out[REAL], rtol=1e-3, atol=1e-4)
-    assert 0.1 < 1 - kept[0].mean().item() < 0.8
+    assert 0.1 < 1 - shares_before[0].mean().item() < 0.8
     for i, n in enumerate(LENGTHS):
         alone, own = masked(IDS[i : i + 1, :n], REAL[i : i + 1, :n], seeds[i : i + 1])
         torch.testing.assert_close(alone[0], out[i, :n], rtol=1e-3, atol=1e-4)
         for layer in range(2):
-            assert torch.equal(own[layer][0], kept[layer][i])
-            assert torch.equal(shares[layer], kept[layer])
+            assert torch.equal(own[layer][0], shares_before[layer][i])
+            assert torch.equal(shares[layer], shares_before[layer])
     parameters = list(adversary.parameters())
-    found = torch.autograd.grad(loss(wide[:, :N][REAL]), parameters)
-    wanted = torch.autograd.grad(loss(out[REAL]), parameters)
-    for a, b in zip(found, wanted, strict=True):
+    gradients = torch.autograd.grad(loss(wide[:, :N][REAL]), parameters)
+    expected = torch.autograd.grad(loss(out[REAL]), parameters)
+    for a, b in zip(gradients, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-3 * float(b.abs().max()))
         assert (b != 0).any()
 
@@ -360,12 +361,12 @@ def test_maps_are_those_of_the_library(name: str) -> None:
     with torch.no_grad():
         expected = plain(input_ids=IDS, attention_mask=REAL.long(), output_attentions=True)
     assert len(maps) == len(expected.attentions) == 2
-    for found, wanted in zip(maps, expected.attentions, strict=True):
-        assert not found.requires_grad
+    for actual, target in zip(maps, expected.attentions, strict=True):
+        assert not actual.requires_grad
         rows = REAL[:, None, :].expand(3, 2, N)
-        torch.testing.assert_close(found[rows], wanted[rows], rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(found.sum(dim=-1), torch.ones(3, 2, N))
-        assert (found[rows].view(-1, N)[:, 0] > 0).all()
+        torch.testing.assert_close(actual[rows], target[rows], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(actual.sum(dim=-1), torch.ones(3, 2, N))
+        assert (actual[rows].view(-1, N)[:, 0] > 0).all()
 
 
 @EVERY
@@ -391,8 +392,8 @@ def test_masked_maps_in_either_order(name: str, first: str) -> None:
         torch.testing.assert_close(maps[layer].sum(dim=-1), torch.ones(3, 2, N))
         assert (maps[layer][keep == 0] == 0).all()
         # What the rules are told are the weights before they mask anything.
-        whole = masks.seen[layer] * keep
-        expected = whole / whole.sum(dim=-1, keepdim=True)
+        product = masks.seen[layer] * keep
+        expected = product / product.sum(dim=-1, keepdim=True)
         rows = REAL[:, None, :].expand(3, 2, N)
         torch.testing.assert_close(maps[layer][rows], expected[rows], rtol=1e-3, atol=1e-5)
 

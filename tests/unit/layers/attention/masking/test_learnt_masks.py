@@ -60,23 +60,23 @@ def test_no_row_is_masked_whole(
     generator = torch.Generator().manual_seed(seed)
     odds = torch.randn(len(lengths), 2, length, length, generator=generator) + 2 * shift
     odds = odds * scale
-    kept = straight(odds, mask)
-    assert (kept & mask[:, None, None, :]).any(dim=-1).all()
+    keep = straight(odds, mask)
+    assert (keep & mask[:, None, None, :]).any(dim=-1).all()
     # Where all that is real is minus infinity, padding is as good: nothing is masked.
     beyond = odds.masked_fill(~mask[:, None, None, :], -math.inf).amax(dim=-1) == -math.inf
-    assert not (kept & ~mask[:, None, None, :])[~beyond].any()
-    assert kept[beyond].all()
+    assert not (keep & ~mask[:, None, None, :])[~beyond].any()
+    assert keep[beyond].all()
     # The greatest of each row, and what is positive; nothing else.
     for b, n in enumerate(lengths):
         row = odds[b, ..., :n]
         expected = (row > 0) | (row == row.amax(dim=-1, keepdim=True))
-        assert torch.equal(kept[b, ..., :n], expected)
+        assert torch.equal(keep[b, ..., :n], expected)
 
 
 def test_no_row_of_minus_infinities_is_masked_whole() -> None:
     mask = real(2, 3, padded_to=4)
-    kept = straight(torch.full((2, 1, 4, 4), -math.inf), mask)
-    assert (kept & mask[:, None, None, :]).any(dim=-1).all()
+    keep = straight(torch.full((2, 1, 4, 4), -math.inf), mask)
+    assert (keep & mask[:, None, None, :]).any(dim=-1).all()
 
 
 @pytest.mark.parametrize("offset", [-1e4, 1e4])
@@ -132,7 +132,7 @@ def test_noise_is_logistic() -> None:
 
 def test_noise_of_layers_samples_heads_and_seeds_has_nothing_in_common() -> None:
     first = logistic_pairs(seeds(3), 32, heads=3)
-    others = [
+    unrelated = [
         logistic_pairs(seeds(3), 32, heads=3, draw=1),
         logistic_pairs(seeds(3, seed=6), 32, heads=3),
         first.roll(1, dims=0),
@@ -141,9 +141,9 @@ def test_noise_of_layers_samples_heads_and_seeds_has_nothing_in_common() -> None
         first.roll(1, dims=3),
         first.transpose(2, 3),
     ]
-    for other in others:
+    for other in unrelated:
         both = torch.stack([first.flatten(), other.flatten()])
-        if other is others[-1]:
+        if other is unrelated[-1]:
             both = both[:, ~torch.eye(32, dtype=torch.bool).expand(3, 3, 32, 32).flatten()]
         assert torch.corrcoef(both)[0, 1].abs() < 5 / both.shape[1] ** 0.5
     assert torch.equal(logistic_pairs(seeds(3), 32, heads=1), first[:, :1])
@@ -154,8 +154,8 @@ def test_noise_of_layers_samples_heads_and_seeds_has_nothing_in_common() -> None
 def test_draws_differ_where_they_should(heads: int) -> None:
     model = adversary(heads=heads, std=0.0, initial_keep=0.5)
     x = hidden(1, 12).expand(2, 12, WIDTH)
-    one, two = model.masks(real(12, 12), seeds(2)), model.masks(real(12, 12), seeds(2, seed=8))
-    keep = [one(layer, x, nothing) for layer in range(LAYERS)]
+    first, two = model.masks(real(12, 12), seeds(2)), model.masks(real(12, 12), seeds(2, seed=8))
+    keep = [first(layer, x, nothing) for layer in range(LAYERS)]
     assert keep[0].shape == (2, heads, 12, 12)
     again = model.masks(real(12, 12), seeds(2))
     assert torch.equal(again(0, x, nothing), keep[0])
@@ -209,16 +209,16 @@ def test_gradient_is_minus_that_of_the_sigmoid(
     assert keep.dtype == torch.float32
     assert ((keep == 0) | (keep == 1)).all()
     torch.autograd.backward((keep * weight).sum())
-    found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-    assert sorted(found) == ["key.1.weight", "offset", "query.1.weight"]
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    assert sorted(gradients) == ["key.1.weight", "offset", "query.1.weight"]
     model.zero_grad()
     noise = logistic_pairs(seeds(2), 5, heads=heads, draw=1)
     soft = ((model.scores(1, x) + noise) / temperature).sigmoid()
     torch.autograd.backward((soft * weight).sum())
     for name, parameter in model.named_parameters():
-        if name in found:
+        if name in gradients:
             assert parameter.grad is not None
-            assert torch.equal(found[name], -coefficient * parameter.grad)
+            assert torch.equal(gradients[name], -coefficient * parameter.grad)
             assert (parameter.grad != 0).any()
 
 
@@ -283,9 +283,9 @@ def test_padding_changes_nothing(heads: int, layer: int) -> None:
         names = [model.query[layer].weight, model.key[layer].weight, model.offset]
         weight = torch.zeros_like(keep)
         weight[b, :, :n, :n] = torch.linspace(-1, 2, n)
-        found = torch.autograd.grad((keep * weight).sum(), names, retain_graph=True)  # type: ignore[arg-type] # parameters
-        wanted = torch.autograd.grad((alone * torch.linspace(-1, 2, n)).sum(), names)  # type: ignore[arg-type] # parameters
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+        gradients = torch.autograd.grad((keep * weight).sum(), names, retain_graph=True)  # type: ignore[arg-type] # parameters
+        expected = torch.autograd.grad((alone * torch.linspace(-1, 2, n)).sum(), names)  # type: ignore[arg-type] # parameters
+        torch.testing.assert_close(gradients, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("rule", ["bernoulli", "magnitude"])
@@ -393,12 +393,12 @@ def test_wrong_settings(settings: dict[str, Any]) -> None:
 def test_half_precision_counts_whole_units() -> None:
     model = adversary()
     x, mask = hidden(1, 40), real(40)
-    wanted = model.masks(mask, seeds(1), draw=False)
-    wanted(0, x, nothing)
+    expected = model.masks(mask, seeds(1), draw=False)
+    expected(0, x, nothing)
     with torch.autocast("cpu", torch.bfloat16):
         masks = model.masks(mask, seeds(1), draw=False)
         keep = masks(0, x, nothing)
     assert keep.dtype == torch.float32
     assert masks.kept[0].item() * 1600 == pytest.approx(keep.sum().item(), abs=1e-3)
-    assert float(masks.masked()) == pytest.approx(float(wanted.masked()), abs=0.01)
+    assert float(masks.masked()) == pytest.approx(float(expected.masked()), abs=0.01)
     assert isinstance(masks, AdversarialMasks)

@@ -107,16 +107,16 @@ def test_without_masks_it_is_that_of_torch(name: str) -> None:
     expected = functional.scaled_dot_product_attention(query, key, value, torchs, scale=SCALING)
     out = masked_attention(query, key, value, bias=bias, scaling=SCALING)
     torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
-    wanted = torch.autograd.grad(expected.square().sum(), (query, key, value))
-    found = torch.autograd.grad(out.square().sum(), (query, key, value))
-    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
+    expected_gradients = torch.autograd.grad(expected.square().sum(), (query, key, value))
+    gradients = torch.autograd.grad(out.square().sum(), (query, key, value))
+    torch.testing.assert_close(gradients, expected_gradients, rtol=1e-11, atol=1e-11)
     # A mask that keeps all changes nothing, to the last bit, whether it is learnt or not.
     for learnt in (False, True):
         ones = torch.ones(B, 1, N, N, dtype=F64, requires_grad=learnt)
-        kept = masked_attention(query, key, value, bias=bias, scaling=SCALING, keep=ones)
-        assert torch.equal(kept, out)
-        again = torch.autograd.grad(kept.square().sum(), (query, key, value))
-        assert all(torch.equal(a, b) for a, b in zip(again, found, strict=True))
+        unmasked = masked_attention(query, key, value, bias=bias, scaling=SCALING, keep=ones)
+        assert torch.equal(unmasked, out)
+        again = torch.autograd.grad(unmasked.square().sum(), (query, key, value))
+        assert all(torch.equal(a, b) for a, b in zip(again, gradients, strict=True))
 
 
 def gradient_by_brute_force(
@@ -125,16 +125,16 @@ def gradient_by_brute_force(
     """Of `<gradient, output>`: derivatives where kept, differences where masked, head by head."""
     wide = keep.expand(B, H, N, N).clone()
     result = torch.zeros_like(wide)
-    for place in torch.cartesian_prod(*(torch.arange(n) for n in wide.shape)).tolist():
-        one = torch.zeros_like(wide)
-        one[tuple(place)] = 1.0
-        if wide[tuple(place)] == 0:
-            change = ((attend(wide + one) - attend(wide)) * gradient).sum()
+    for index in torch.cartesian_prod(*(torch.arange(n) for n in wide.shape)).tolist():
+        unit = torch.zeros_like(wide)
+        unit[tuple(index)] = 1.0
+        if wide[tuple(index)] == 0:
+            change = ((attend(wide + unit) - attend(wide)) * gradient).sum()
         else:
             step = 1e-5
-            change = ((attend(wide + step * one) - attend(wide - step * one)) * gradient).sum()
+            change = ((attend(wide + step * unit) - attend(wide - step * unit)) * gradient).sum()
             change = change / (2 * step)
-        result[tuple(place)] = change
+        result[tuple(index)] = change
     return result.sum(dim=1, keepdim=True) if keep.shape[1] == 1 else result
 
 
@@ -208,14 +208,14 @@ def test_known_weights_of_a_lost_row_have_no_gradient_and_no_nan() -> None:
 def test_renormalised_is_masked_attention_through_softmax(heads: int) -> None:
     query, key, value = inputs(6)
     keep = some_keep(heads).requires_grad_()
-    wanted = masked_attention(query, key, value, bias=padding(), scaling=SCALING, keep=keep)
+    expected = masked_attention(query, key, value, bias=padding(), scaling=SCALING, keep=keep)
     scores = (query @ key.mT * SCALING).masked_fill(~padding(), torch.finfo(F64).min)
-    found = renormalised(scores.softmax(dim=-1), keep) @ value
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    out = renormalised(scores.softmax(dim=-1), keep) @ value
+    torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
     leaves = (query, key, value, keep)
     torch.testing.assert_close(
-        torch.autograd.grad(found.square().sum(), leaves),
-        torch.autograd.grad(wanted.square().sum(), leaves),
+        torch.autograd.grad(out.square().sum(), leaves),
+        torch.autograd.grad(expected.square().sum(), leaves),
         rtol=1e-10,
         atol=1e-11,
     )
@@ -236,8 +236,8 @@ def test_renormalised_leaves_rows_of_which_nothing_is_lost() -> None:
     keep = torch.ones(B, 1, N, N)
     keep[:, :, 1, 2] = 0
     out = renormalised(weights, keep)
-    others = [0, 2, 3, 4]
-    assert torch.equal(out[:, :, others], weights[:, :, others])
+    unmasked = [0, 2, 3, 4]
+    assert torch.equal(out[:, :, unmasked], weights[:, :, unmasked])
     torch.testing.assert_close(out.sum(dim=-1), torch.ones(B, H, N))
     assert (out[:, :, 1, 2] == 0).all()
 
@@ -254,15 +254,15 @@ def test_half_precision(dtype: torch.dtype, name: str) -> None:
     )
     exact = [x.detach().double().requires_grad_() for x in (query, key, value)]
     wide = keep.detach().double().requires_grad_()
-    wanted = masked_attention(
+    exact_out = masked_attention(
         *exact, bias=BIASES[name], scaling=SCALING, keep=wide, dropout=some_factors()
     )
     assert out.dtype == dtype
-    torch.testing.assert_close(out.double(), wanted, rtol=0.03, atol=0.03)
-    found = torch.autograd.grad(out.float().sum(), (query, key, value, keep))
-    expected = torch.autograd.grad(wanted.sum(), (*exact, wide))
-    assert [x.dtype for x in found] == [dtype, dtype, dtype, torch.float32]
-    for ours, theirs in zip(found, expected, strict=True):
+    torch.testing.assert_close(out.double(), exact_out, rtol=0.03, atol=0.03)
+    gradients = torch.autograd.grad(out.float().sum(), (query, key, value, keep))
+    expected = torch.autograd.grad(exact_out.sum(), (*exact, wide))
+    assert [x.dtype for x in gradients] == [dtype, dtype, dtype, torch.float32]
+    for ours, theirs in zip(gradients, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=0.05, atol=0.05)
 
 
@@ -304,9 +304,9 @@ def test_a_batch_in_parts(monkeypatch: pytest.MonkeyPatch, heads: int, name: str
         out = masked_attention(*leaves[:3], bias=bias, scaling=SCALING, keep=keep, dropout=factors)
         return out.detach(), *torch.autograd.grad(out.square().sum(), leaves)
 
-    whole = found()
+    at_once = found()
     monkeypatch.setattr("layers.attention.masking.masked_attention._CHUNK", H * N * N)
-    assert all(torch.equal(a, b) for a, b in zip(found(), whole, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(found(), at_once, strict=True))
 
 
 def test_gradients_can_be_asked_for_twice() -> None:
