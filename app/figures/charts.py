@@ -99,8 +99,8 @@ class Series:
         name: name in the legend.
         x: positions of the points, in rising order.
         mean: their heights.
-        std: lengths of the error bars up and down; None: no bars.
-        reference: heights to compare with, as a thin line of the same colour; None: no line.
+        std: lengths of the error bars up and down, if any.
+        reference: heights to compare with, as a thin line of the same colour.
         low: lower ends of the error bars, instead of `std`.
         high: upper ends of the error bars, together with `low`.
     """
@@ -126,20 +126,10 @@ def error_bars(
     logarithmic: Literal["", "x", "y", "xy"] = "",
     about: str | None = None,
 ) -> "Figure":
-    """Draw lines with error bars over a common axis.
+    """Draw lines with error bars over a common axis, into `path` if it is given.
 
-    Bars of several lines are shifted, so that none hides another; not over a logarithmic axis.
-
-    Args:
-        series: at least one, each with at least one point.
-        path: the PNG or SVG to write, if any.
-        x_label: name of the x axis, with its unit if it has one.
-        y_label: the same for the y axis.
-        title: above the figure.
-        reference: name of the thin lines in the legend.
-        ticks: names of the positions 0, 1, ... on the x axis, instead of numbers.
-        logarithmic: the axes with a logarithmic scale; the legend is then above the axes.
-        about: see `save`.
+    `reference` is the name of the thin lines in the legend; `ticks` are names of the positions
+    0, 1, ... instead of numbers; `about` is the description inside the file.
 
     Raises:
         ValueError: no series, or lengths that do not agree.
@@ -148,6 +138,7 @@ def error_bars(
     _check(series)
     with drawing(path, about) as figure:
         axes = figure.add_subplot()
+        # Bars of several lines are shifted, so that none hides another.
         step = 0.0 if "x" in logarithmic else _step(series)
         for i, curve in enumerate(series):
             shift = step * (i - (len(series) - 1) / 2)
@@ -203,22 +194,15 @@ def grouped_bars(
     title: str = "",
     line: float | None = None,
 ) -> "Figure":
-    """Draw bars side by side in groups, from zero up, with a legend at their right.
+    """Draw bars side by side in groups, from zero up, into `path` if it is given.
 
-    Args:
-        groups: names of the groups, at least one.
-        series: at least one, each with a bar for each group.
-        path: the PNG or SVG to write, if any.
-        x_label: name of the groups.
-        y_label: name of the heights, with their unit if they have one.
-        title: above the figure.
-        line: height of a horizontal line to compare with.
+    `line` is the height of a horizontal line to compare with.
 
     Raises:
         ValueError: no bars, or lengths that do not agree.
         OSError: the file cannot be written.
     """
-    _check_bars(groups, series)
+    _check(series, len(groups))
     with drawing(path) as figure:
         axes = figure.add_subplot()
         axes.set_axisbelow(True)
@@ -270,18 +254,10 @@ def scatter(
     y_label: str = "",
     title: str = "",
 ) -> "Figure":
-    """Draw points with their intervals, and a legend at their right.
+    """Draw points with their intervals, into `path` if it is given.
 
     The axes extend beyond the outermost points by at most the distance of these; longer intervals
-    are cut.
-
-    Args:
-        samples: at least one.
-        path: the PNG or SVG to write, if any.
-        line: positions of a thin line, behind the points.
-        x_label: name of the x axis, with its unit if it has one.
-        y_label: the same for the y axis.
-        title: above the figure.
+    are cut. `line` has the corners of a thin line behind the points.
 
     Raises:
         ValueError: no points.
@@ -321,12 +297,9 @@ def _cut(
 
 
 def save(figure: "Figure", path: Path, about: str | None = None) -> None:
-    """Write a figure as PNG or SVG, atomically; the same figure gives the same bytes.
+    """Write a figure as PNG, or as `.svg`, atomically; the same figure gives the same bytes.
 
-    Args:
-        figure: the figure.
-        path: the file; an SVG if its name ends with `.svg`.
-        about: description inside the file.
+    `about` is the description inside the file.
 
     Raises:
         OSError: the file cannot be written.
@@ -378,37 +351,22 @@ def _allow_missing_glyphs() -> Iterator[None]:
         yield
 
 
-def _check(series: Sequence[Series]) -> None:
-    if not series:
-        msg = "got no series to draw, expected at least one"
+def _check(series: Sequence[Series] | Sequence[Bars], count: int | None = None) -> None:
+    """Raise ValueError unless all lists of a series have equal lengths, or `count`."""
+    if not series or count == 0:
+        msg = f"got {len(series)} series to draw{'' if count is None else f' in {count} groups'}, "
+        msg += "expected at least one"
         raise ValueError(msg)
     for curve in series:
-        optional = (curve.std, curve.reference, curve.low, curve.high)
-        lengths = [len(values) for values in (curve.mean, *optional) if values is not None]
-        if {len(curve.x)} != set(lengths) or not curve.x:
+        lists = {name: values for name, values in vars(curve).items() if values is not None}
+        lengths = {name: len(values) for name, values in lists.items() if name != "name"}
+        expected = lengths.get("x", count)
+        equal = expected and {expected} == set(lengths.values())
+        if not equal or ("low" in lists) != ("high" in lists):
+            numbers = ", ".join(f"{length} {name}" for name, length in lengths.items())
             msg = (
-                f"got series {curve.name!r} with {len(curve.x)} x and "
-                f"{', '.join(map(str, lengths))} values for them, expected as many of each, and at "
-                "least one"
-            )
-            raise ValueError(msg)
-
-
-def _check_bars(groups: Sequence[str], series: Sequence[Bars]) -> None:
-    if not groups or not series:
-        msg = (
-            f"got {len(groups)} groups and {len(series)} bars for each, expected at least one of "
-            "both"
-        )
-        raise ValueError(msg)
-    for bars in series:
-        parts = (bars.height, bars.low, bars.high)
-        lengths = [len(values) for values in parts if values is not None]
-        marks = len(groups) if bars.marks is None else len(bars.marks)
-        if {len(groups)} != {*lengths, marks} or len(lengths) == 2:
-            msg = (
-                f"got bars {bars.name!r} with {', '.join(map(str, lengths))} values for "
-                f"{len(groups)} groups, expected one for each, and both low and high or neither"
+                f"got {curve.name!r} with {numbers}, expected {expected or 'at least 1'} of each, "
+                "and both low and high or neither"
             )
             raise ValueError(msg)
 
@@ -464,11 +422,9 @@ def legend_above(figure: "Figure", names: Sequence[str]) -> None:
 
 
 def logarithmic_axis(axes: "Axes", name: str) -> None:
-    """Give an axis a logarithmic scale with plain numbers: `STYLE` does not parse formulas.
+    """Give the axis `x` or `y` a logarithmic scale, after everything is drawn.
 
-    Args:
-        axes: with everything that is drawn.
-        name: `x` or `y`.
+    Its numbers are plain text: `STYLE` does not parse formulas.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator
 

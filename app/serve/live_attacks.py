@@ -39,7 +39,7 @@ class LiveAttack:
     Args:
         worker: the model.
         text: the text; its predicted class counts as its gold class.
-        recipe: name of the attack.
+        recipe: name of its recipe in the pool.
         queries: the most queries to the model.
         seconds: for the attack, its waiting included.
         send: takes the events, in another thread; None is the last.
@@ -67,12 +67,7 @@ class LiveAttack:
         self._stopped.set()
 
     def check(self) -> None:
-        """Raise the reason why the attack must end, if there is one.
-
-        Raises:
-            EndedError: `stop` was called.
-            TimeoutError: its time is over.
-        """
+        """Raise EndedError after `stop`, TimeoutError when the time is over."""
         if self._stopped.is_set():
             raise EndedError
         if time.monotonic() > self._deadline:
@@ -84,11 +79,7 @@ class LiveAttack:
         self._send({"event": event, "queries": self.queries, **fields})
 
     def run(self, attack: Attack) -> None:
-        """Run to the end, and send the events.
-
-        Args:
-            attack: of the recipe.
-        """
+        """Run to the end, and send the events."""
         try:
             self.check()
             self._run(attack)
@@ -130,7 +121,7 @@ class LiveAttack:
             moved = self.worker.moved(self.text, adversarial).result()
         # Both are of the float64 pass of the same weights: a smaller move disproves a proof.
         inside = moved is not None and radius is not None and moved < radius
-        before, after = self.compare(adversarial)
+        before, after = self.split(adversarial)
         self.send(
             "end",
             outcome=record.outcome,
@@ -150,7 +141,7 @@ class LiveAttack:
             seconds=record.seconds,
         )
 
-    def compare(self, changed: Text) -> tuple[list[list[Event]], list[list[Event]]]:
+    def split(self, changed: Text) -> tuple[list[list[Event]], list[list[Event]]]:
         """Split the text before and after a change into pieces; mark the changed words."""
         pairs = zip(columns(self.text), columns(changed), strict=True)
         pieces = [compare(before, after) for before, after in pairs]
@@ -187,10 +178,7 @@ class AttackPool:
             return len(self._queue) + len(self._running)
 
     def start(self, live: LiveAttack) -> int:
-        """Queue an attack; it begins as soon as a thread is free.
-
-        Returns:
-            The number of attacks before it.
+        """Queue an attack; return the number of attacks before it.
 
         Raises:
             BusyError: too many attacks wait already.
@@ -294,7 +282,7 @@ class _WatchedSearch:
                 current = request.current
                 score = scores.get(current.text, score)
                 word = current.words[request.indices[0]] if len(request.indices) else None
-                _, after = self._live.compare(current.text)
+                _, after = self._live.split(current.text)
                 self._live.send("step", lead=-score, word=word, after=after)
             reply = yield request
             if isinstance(request, Query):

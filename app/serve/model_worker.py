@@ -4,6 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -24,30 +25,24 @@ class BusyError(RuntimeError):
     """Too many requests wait."""
 
 
+@dataclass(eq=False)
 class _Job(Generic[Result]):
     """A function to call, or texts that form a batch with those of other jobs.
 
     The result of texts is their logits if `rows` is true, else the `Answer` to the one text.
     """
 
-    __slots__ = ("call", "future", "rows", "texts")
-
-    def __init__(
-        self,
-        call: Callable[[], Result] | None = None,
-        *,
-        texts: Sequence[Text] = (),
-        rows: bool = False,
-    ) -> None:
-        self.call, self.texts, self.rows = call, texts, rows
-        self.future: Future[Result] = Future()
+    call: Callable[[], Result] | None = None
+    texts: Sequence[Text] = ()
+    rows: bool = False
+    future: "Future[Result]" = field(default_factory=Future)
 
 
 class ModelWorker:
     """Runs one model, on batches of the texts that wait.
 
     Requests of people come before queries of attacks, but after each of their batches an attack
-    has a turn.
+    has a turn. Each method returns the future of its result, or raises BusyError.
 
     Args:
         name: of the run.
@@ -78,23 +73,11 @@ class ModelWorker:
         self._thread.start()
 
     def answer(self, text: Text) -> "Future[Answer]":
-        """Queue a text; its result is that of `Answering`.
-
-        Raises:
-            BusyError: too many requests wait.
-        """
+        """Queue a text; its result is that of `Answering`."""
         return self._add(_Job(texts=[text]), self._people)
 
     def logits(self, texts: Sequence[Text], *, attack: bool = False) -> "Future[Floats]":
-        """Queue at most `BATCH` texts; the result is their logits `[n, C]`.
-
-        Args:
-            texts: at least one.
-            attack: True for a query of an attack.
-
-        Raises:
-            BusyError: too many requests wait.
-        """
+        """Queue at most `BATCH` texts of a person or an attack; the result is `[n, C]`."""
         if not attack:
             return self._add(_Job(texts=texts, rows=True), self._people)
         # Not in a batch with other requests: the logits must not depend on who else is there.
@@ -103,16 +86,7 @@ class ModelWorker:
     def weights(
         self, documents: Sequence[Document], *, compat: Compat = "none", attack: bool = False
     ) -> "Future[list[list[float]]]":
-        """Queue documents; the result is the gradients of words (`attacks.engine.WhiteBox`).
-
-        Args:
-            documents: at least one.
-            compat: see `attacks.engine.WhiteBox`.
-            attack: True for a query of an attack.
-
-        Raises:
-            BusyError: too many requests wait.
-        """
+        """Queue documents; the result is the gradients of words (`attacks.engine.WhiteBox`)."""
         lane = self._attacks if attack else self._people
         return self._add(_Job(lambda: self._victim.word_weights(documents, compat=compat)), lane)
 
@@ -121,11 +95,17 @@ class ModelWorker:
 
         It is the Frobenius norm of the difference of their token vectors; None if the numbers of
         tokens differ.
-
-        Raises:
-            BusyError: too many requests wait.
         """
-        return self._add(_Job(lambda: self._moved(text, other)), self._attacks)
+
+        @torch.no_grad()
+        def distance() -> float | None:
+            first, second = (
+                self.model.embed(self.model.encode_texts([side])).double()  # [1, N, d]
+                for side in (text, other)
+            )
+            return float((first - second).norm()) if first.shape == second.shape else None
+
+        return self._add(_Job(distance), self._attacks)
 
     def close(self) -> None:
         """Cancel what waits; end the thread after its present batch."""
@@ -201,11 +181,3 @@ class ModelWorker:
             return list(self.answering(texts))
         ends = np.cumsum([len(job.texts) for job in jobs])
         return list(np.split(self._victim.logits(texts), ends[:-1]))
-
-    @torch.no_grad()
-    def _moved(self, text: Text, other: Text) -> float | None:
-        first, second = (
-            self.model.embed(self.model.encode_texts([side])).double()  # [1, N, d]
-            for side in (text, other)
-        )
-        return float((first - second).norm()) if first.shape == second.shape else None
