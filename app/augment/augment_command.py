@@ -28,6 +28,7 @@ def main(argv: Sequence[str]) -> int:
     if bool(args.text) == (args.file is not None):
         msg = "got both or none of --text and --file, expected texts from one place"
         raise ValueError(msg)
+    # --text_pair gives pairs by itself; a file of pairs has to be announced.
     pairs = bool(args.text_pair) or args.pairs
     texts = [item.text for item in read_texts(args, pairs=pairs)]
     augmenter = _build_augmenter(args, pairs=pairs)
@@ -35,12 +36,12 @@ def main(argv: Sequence[str]) -> int:
         for number, copies in enumerate(augmenter.run(texts)):
             print(json.dumps(_record(number, texts[number], copies), ensure_ascii=False))
         return 0
-    about = {
+    subject = {
         **flat(describe(augmenter.attack), "attack"),
         **{name: getattr(augmenter, name) for name in ("copies", "share", "seed")},
         "columns": list(augmenter.columns),
     }
-    with AugmentedFile(args.output, about, texts) as file:
+    with AugmentedFile(args.output, subject, texts) as file:
         before = len(file.records)
         if before:
             print(f"resuming after {before} of {len(texts)} texts")

@@ -17,7 +17,7 @@ class AugmentedFile:
 
     Args:
         path: the file; an old one is replaced at the end.
-        about: all settings on which the records depend.
+        subject: all settings on which the records depend.
         texts: all texts.
 
     Attributes:
@@ -27,10 +27,11 @@ class AugmentedFile:
         ValueError: the journal is about other settings or texts.
     """
 
-    def __init__(self, path: Path, about: Mapping[str, Any], texts: Sequence[Text]) -> None:
+    def __init__(self, path: Path, subject: Mapping[str, Any], texts: Sequence[Text]) -> None:
         self.path = path
         self._journal = path.with_name(f"{path.name}.journal")
-        settings = json.loads(json.dumps({**about, "texts": content_digest(list(texts))}))
+        # As it will be read: JSON turns tuples into lists.
+        settings = json.loads(json.dumps({**subject, "texts": content_digest(list(texts))}))
         self.records: list[dict[str, Any]] = []
         length = 0
         if self._journal.is_file() and self._journal.stat().st_size:

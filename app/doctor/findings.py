@@ -23,16 +23,16 @@ class Finding(NamedTuple):
 
     name: str
     status: Status
-    found: str
+    found: str  # also the key in the JSON
     advice: str = ""
 
 
-def judge(name: str, found: str, *problems: tuple[object, Status, str]) -> Finding:
+def judge(name: str, observation: str, *problems: tuple[object, Status, str]) -> Finding:
     """Return a finding of the first (condition, status, advice) that is true; else `ok`."""
     for condition, status, advice in problems:
         if condition:
-            return Finding(name, status, found, advice)
-    return Finding(name, "ok", found)
+            return Finding(name, status, observation, advice)
+    return Finding(name, "ok", observation)
 
 
 def masked(text: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -44,6 +44,7 @@ def loads(name: str, *modules: str) -> Trial:
 def torch_works() -> Trial:
     """Load torch and multiply matrices."""
     yield Finding("torch", "FAILED", "", f"nothing works without torch: {AGAIN}")
+    # After the first finding: an import that fails, or ends the process, is reported with it.
     import torch
 
     _calculate("cpu")
@@ -87,6 +88,7 @@ def _together(failure: Finding, device: str, world: int) -> Trial:
 
     with socket.create_server(("127.0.0.1", 0)) as free_port:
         address = f"tcp://127.0.0.1:{free_port.getsockname()[1]}"
+    # The child does the same as rank 1, and ends in `finally`.
     child = os.fork() if world == 2 else None
     try:
         limit, rank = timedelta(seconds=30), int(child == 0)

@@ -124,6 +124,7 @@ def _write_transformers(model: TextModule, folder: Path) -> list[str]:
     folder.mkdir()
     save_tokenizer(tokenizer, folder)
     twin = sequence_classifier(network, plain.require_text()[1], pad_id=tokenizer.pad_id)
+    # Compared, because transformers may apply a head of this architecture in another way.
     if twin is not None and _has_same_logits(plain, twin):
         save_model(twin, folder)
         return [

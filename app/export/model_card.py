@@ -19,12 +19,8 @@ def model_card(
 ) -> str:
     """Return the card as Markdown, with metadata for the hub in front.
 
-    Args:
-        model: the model.
-        weights: its weights.
-        results: of the run of the weights; None without a run. Figures of other weights are left
-            out.
-        formats: sentences about other formats in the folder.
+    It leaves out figures in `results` (None without a run) that are of other weights; `formats` are
+    sentences about the other formats in the folder.
     """
     method, task = type(model).__name__, model.task.name if isinstance(model, TaskModule) else ""
     length = model.require_tokenizer().max_length
@@ -49,10 +45,11 @@ def model_card(
         title = f"{method} on {results['corpus']}"
         # Evaluations of exactly these weights; a later training may have changed the run's.
         stages = {
-            stage: about
-            for stage, about in results.get("about", {}).items()
-            if about["checkpoint"] == weights.checkpoint
+            stage: evaluation
+            for stage, evaluation in results.get("about", {}).items()
+            if evaluation["checkpoint"] == weights.checkpoint
         }
+        # `validate` writes its metrics under val/, each other stage under its name.
         prefixes = tuple(f"{'val' if stage == 'validate' else stage}/" for stage in stages)
         metrics = {
             metric: value
@@ -73,8 +70,8 @@ def model_card(
         rows += [("run", results["run"]), ("seed of the training", str(results["seed"]))]
         digests = {
             f"{split}: {digest}"
-            for about in stages.values()
-            for split, digest in about.get("rows", {}).items()
+            for evaluation in stages.values()
+            for split, digest in evaluation.get("rows", {}).items()
         }
         rows += [("SHA-256 of the rows", digest) for digest in sorted(digests)]
     rows.append(("written by", line()))

@@ -29,10 +29,6 @@ def write_onnx(model: TaskModule, path: Path) -> str | None:
     Inputs are `input_ids` `[B, N]` int64, `mask` `[B, N]` bool (True at real tokens) and, of a
     pretrained encoder that reads them, `segment_ids`; the output is `logits` `[B, C]`. B and N are
     free.
-
-    Args:
-        model: a classifier or a regression.
-        path: of the file, in an existing folder.
     """
     if missing := [name for name in LIBRARIES if importlib.util.find_spec(name) is None]:
         return f"{', '.join(missing)} not installed: pip install 'steadfast[onnx]'"
@@ -60,6 +56,7 @@ class _PlainModel(nn.Module):
     def __init__(self, model: TaskModule) -> None:
         super().__init__()
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        # Else the graph would orthogonalise the weights again in each call.
         for layer in self.model.modules():
             if isinstance(layer, OrthogonalLinear):
                 layer.fix(layer.weight().clone())

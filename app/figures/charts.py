@@ -49,7 +49,7 @@ STYLE: dict[str, Any] = {
 @contextmanager
 def drawing(
     path: Path | None,
-    about: str | None = None,
+    description: str | None = None,
     *,
     size: tuple[float, float] | None = None,
     layout: Literal["constrained", "compressed"] = "constrained",
@@ -65,7 +65,7 @@ def drawing(
         figure = Figure(size, layout=layout)
         yield figure
         if path is not None:
-            save(figure, path, about)
+            save(figure, path, description)
 
 
 def points(i: int, name: str) -> dict[str, Any]:
@@ -124,26 +124,34 @@ def error_bars(
     reference: str = "",
     ticks: Sequence[str] = (),
     logarithmic: Literal["", "x", "y", "xy"] = "",
-    about: str | None = None,
+    description: str | None = None,
 ) -> "Figure":
     """Draw lines with error bars over a common axis, into `path` if it is given.
 
     `reference` is the name of the thin lines in the legend; `ticks` are names of the positions
-    0, 1, ... instead of numbers; `about` is the description inside the file.
+    0, 1, ... instead of numbers; `description` is written into the file.
 
     Raises:
         ValueError: no series, or lengths that do not agree.
         OSError: the file cannot be written.
     """
+    from matplotlib.ticker import MaxNLocator
+
     _check(series)
-    with drawing(path, about) as figure:
+    with drawing(path, description) as figure:
         axes = figure.add_subplot()
-        # Bars of several lines are shifted, so that none hides another.
-        step = 0.0 if "x" in logarithmic else _step(series)
+        xs = sorted({x for curve in series for x in curve.x})
+        step = 0.0
+        # Error bars of several lines are shifted, so that none hides another; all of them together
+        # take at most half of a gap.
+        with_bars = [curve for curve in series if curve.std is not None or curve.low is not None]
+        if len(with_bars) > 1 and "x" not in logarithmic:
+            gap = min((b - a for a, b in pairwise(xs)), default=1.0)
+            step = gap * min(0.12, 0.5 / len(series))
         for i, curve in enumerate(series):
             shift = step * (i - (len(series) - 1) / 2)
             positions = [x + shift for x in curve.x]
-            errors = _errors(curve.mean, curve.low, curve.high)
+            errors: Any = _errors(curve.mean, curve.low, curve.high)
             errors = errors if curve.std is None else list(curve.std)
             axes.errorbar(positions, list(curve.mean), yerr=errors, **points(i, curve.name))
             if curve.reference is not None:
@@ -154,8 +162,11 @@ def error_bars(
         axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
         if ticks:
             _name_ticks(axes, ticks)
-        else:
-            _use_integer_ticks(axes, series)
+        elif all(float(x).is_integer() for x in xs):  # there is no layer 2.5
+            if len(xs) <= 12:
+                axes.set_xticks(xs)
+            else:
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         for name in logarithmic:
             logarithmic_axis(axes, name)
         names = [curve.name for curve in series]
@@ -296,16 +307,16 @@ def _cut(
         set_limits(max(begin, 2 * low - high), min(end, 2 * high - low))
 
 
-def save(figure: "Figure", path: Path, about: str | None = None) -> None:
+def save(figure: "Figure", path: Path, description: str | None = None) -> None:
     """Write a figure as PNG, or as `.svg`, atomically; the same figure gives the same bytes.
 
-    `about` is the description inside the file.
+    `description` is written into the file.
 
     Raises:
         OSError: the file cannot be written.
     """
     with atomic.replacing(path) as stream:
-        _write(figure, stream, "svg" if path.suffix == ".svg" else "png", about)
+        _write(figure, stream, "svg" if path.suffix == ".svg" else "png", description)
 
 
 def as_svg(figure: "Figure") -> str:
@@ -319,7 +330,7 @@ def as_svg(figure: "Figure") -> str:
 
 
 def _write(
-    figure: "Figure", stream: IO[bytes], kind: Literal["svg", "png"], about: str | None
+    figure: "Figure", stream: IO[bytes], kind: Literal["svg", "png"], description: str | None
 ) -> None:
     import matplotlib as mpl
 
@@ -327,8 +338,8 @@ def _write(
     metadata: dict[str, str | None] = dict.fromkeys(
         {"svg": ("Date", "Creator"), "png": ("Software",)}[kind]
     )
-    if about is not None:
-        metadata["Description"] = about
+    if description is not None:
+        metadata["Description"] = description
     with _allow_missing_glyphs(), mpl.rc_context({"svg.hashsalt": "steadfast"}):
         figure.savefig(stream, format=kind, metadata=metadata)
 
@@ -405,16 +416,6 @@ def _name_ticks(axes: "Axes", names: Sequence[str]) -> None:
     aslant(axes, labels)
 
 
-def _step(series: Sequence[Series]) -> float:
-    """Return the shift from the error bars of a line to those of the next one."""
-    if sum(curve.std is not None or curve.low is not None for curve in series) < 2:
-        return 0.0
-    positions = sorted({x for curve in series for x in curve.x})
-    gap = min((b - a for a, b in pairwise(positions)), default=1.0)
-    # All bars together take at most half of a gap.
-    return gap * min(0.12, 0.5 / len(series))
-
-
 def legend_above(figure: "Figure", names: Sequence[str]) -> None:
     """Put the legend above the axes, in two columns if the names are short."""
     short = max(map(len, names), default=0) <= _LEVEL - 10
@@ -435,16 +436,3 @@ def logarithmic_axis(axes: "Axes", name: str) -> None:
     axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7) if high < 100 * low else (1,)))
     axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
     axis.set_minor_formatter(FuncFormatter(lambda *_: ""))
-
-
-def _use_integer_ticks(axes: "Axes", series: Sequence[Series]) -> None:
-    """Use integers as ticks if all positions are: there is no layer 2.5."""
-    positions = sorted({x for curve in series for x in curve.x})
-    if not all(float(x).is_integer() for x in positions):
-        return
-    if len(positions) <= 12:
-        axes.set_xticks(positions)
-    else:
-        from matplotlib.ticker import MaxNLocator
-
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -47,6 +47,7 @@ def main(argv: Sequence[str]) -> int:
         "antonyms": _read_pairs("antonyms", args.antonyms, index),
     }
     simlex = None if args.simlex is None else _read_simlex(args.simlex, index)
+    # [n, d], rows of length 1.
     before = unit(vectors.matrix[: args.words].astype(np.float64))
     start = time.monotonic()
 

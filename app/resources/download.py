@@ -19,6 +19,7 @@ TRIES = 6
 """Connections in a row without new bytes after which a download fails."""
 TIMEOUT = 30.0
 """Seconds without a byte after which a connection fails."""
+# Without TLS only to this machine: not every file has a checksum.
 _ALLOWED = ("https://", "file:///", "http://127.0.0.1:", "http://localhost:", "http://[::1]:")
 
 

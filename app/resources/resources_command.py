@@ -152,6 +152,7 @@ def _download(name: str, args: argparse.Namespace, folder: Path) -> Path:
         if not hub_reachable():
             msg = f"the hub cannot be reached, or is switched off, for {source.repository}"
             raise DownloadError(msg)
+        # No weights in other formats: they are large, and a pickle can run code.
         patterns = ["*.json", "*.txt", "model.safetensors", "1_Pooling/*"]
         return Path(snapshot_download(source.repository, local_dir=path, allow_patterns=patterns))
     sha256 = None if args.unchecked else args.sha256 or source.sha256

@@ -25,6 +25,9 @@ ERRORS = {
 }
 """Errors that may come instead, as `{"error": "..."}`."""
 
+# By hand: FastAPI would derive it, but its page loads scripts from another site, and its errors of
+# a request are lists of objects instead of one line.
+
 
 def _field(kinds: str, description: str = "", **more: Any) -> Schema:
     """Return the schema of a value; `kinds` are types of JSON with a space between them."""
@@ -93,12 +96,7 @@ _ATTACK = {
 
 
 def describe_api(version: str, limits: ServeLimits) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document.
-
-    Args:
-        version: of the program.
-        limits: of the server.
-    """
+    """Return the OpenAPI 3.1 document."""
     texts = _reply("Texts of the corpus that a run was trained on, if they are there.", {})
     run = {"name": "run", "in": "query", "required": True, "schema": {"type": "string"}}
     texts["parameters"] = [{**run, "description": QUESTION["run"]["description"]}]
@@ -156,11 +154,7 @@ def _reply(summary: str, properties: Schema, media: str = "application/json") ->
 
 
 def render_page(document: dict[str, Any]) -> str:
-    """Return the document as HTML.
-
-    Args:
-        document: see `describe_api`.
-    """
+    """Return the document of `describe_api` as HTML."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "page"),
         autoescape=True,

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from app.serve.serve_limits import ServeLimits
 
+# Written by hand: before a request there is nothing to which the application could respond.
 _BODY = json.dumps({"error": "too many open connections of this address; try again later"}).encode()
 _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 2\r\n"
@@ -94,13 +95,7 @@ class Connection(H11Protocol):
 
 
 def server_config(app: ASGIApp, limits: ServeLimits, *, port: int = 0) -> uvicorn.Config:
-    """Return the settings of the server of the live page.
-
-    Args:
-        app: the application.
-        limits: of the server.
-        port: where to listen if `run` gets no socket; 0 for any.
-    """
+    """Return the settings of uvicorn; `port` is for a server that gets no socket."""
     return uvicorn.Config(
         app,
         port=port,

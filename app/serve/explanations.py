@@ -1,4 +1,4 @@
-"""What the live page says about a prediction: the words that decide, and what is proved."""
+"""Explanations of a prediction for the live page: the words that decide, and the proofs."""
 
 import asyncio
 import math
@@ -13,12 +13,7 @@ from text import Text
 
 
 async def explain(worker: ModelWorker, text: Text, *, words: int) -> dict[str, Any]:
-    """Return how much each word decides.
-
-    Args:
-        worker: the model.
-        text: the text.
-        words: the most that are deleted; the first ones.
+    """Return how much each word decides; delete only the first `words` of them.
 
     Returns:
         `prediction`; for each text its parts in their order (`text`, `word`, `gradient`,
@@ -75,11 +70,9 @@ def _margin(logits: Floats, label: int) -> float:
 
 
 def describe_certificates(answer: Answer, reason: str | None) -> str:
-    """Return in sentences what is proved about a prediction, in words first.
+    """Return sentences about the certificates of a prediction, those in words first.
 
-    Args:
-        answer: see `Answering`.
-        reason: why there is no radius; None if there is one.
+    `reason` explains why there is no radius; None if there is one.
     """
     prediction, radius = answer["prediction"], answer["radius"]
     sentences = []

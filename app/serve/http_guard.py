@@ -57,15 +57,18 @@ class Guard:
     def _refuse(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
+        # With and without a port: an address of version 6 has colons itself.
         if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
             return refusal(
                 421, "got an unknown host; `serve --allow_host NAME` allows another name"
             )
         if scope["method"] not in ("GET", "HEAD"):
+            # Browsers set both, and scripts cannot; other clients send none.
             site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
             same_host = origin is None or origin.partition("://")[2] == host
             if site not in ("same-origin", "none") or not same_host:
                 return refusal(403, "got a request of another site, expected one of this page")
+        # Files of the page cost nothing.
         if scope["path"].startswith("/api/") and not self._take_token(scope):
             message = f"got more than {self.rate} requests a minute; wait a little"
             return refusal(429, message, retry_after=5)
@@ -88,12 +91,6 @@ class Guard:
 
 
 def refusal(status: int, message: str, *, retry_after: int | None = None) -> JSONResponse:
-    """Return an error as the API writes it.
-
-    Args:
-        status: of HTTP.
-        message: one line.
-        retry_after: seconds after which the client may try again.
-    """
+    """Return an error of the API; the client may try again after `retry_after` seconds."""
     headers = None if retry_after is None else {"Retry-After": str(retry_after)}
     return JSONResponse({"error": message}, status_code=status, headers=headers)

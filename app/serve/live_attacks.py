@@ -26,7 +26,9 @@ from text import Text
 log = logging.getLogger(__name__)
 
 Event = dict[str, Any]
-"""A line of the stream; `event` says its kind."""
+"""A line of the stream; `event` is its kind."""
+_SHOWN = ("words", "words_changed", "unique_queries", "exhausted", "similarity", "seconds")
+"""Fields of a record that the last event repeats."""
 
 
 class EndedError(Exception):
@@ -82,7 +84,18 @@ class LiveAttack:
         """Run to the end, and send the events."""
         try:
             self.check()
-            self._run(attack)
+            answer = self.worker.answer(self.text).result()
+            label = self.worker.classes.index(answer["prediction"])
+            self.send("start", prediction=answer["prediction"], lead=answer["margin"])
+            engine = Engine(
+                replace(attack, search=_WatchedSearch(attack.search, self)),
+                _Victim(self),
+                # One sample at a time: the events come in the order of the search.
+                limits=Limits(query_budget=self._budget, in_flight=1),
+                columns=("text",) if isinstance(self.text, str) else ("text", "text_pair"),
+            )
+            for record in engine.run([Sample(sample_id=0, text=self.text, label=label)]):
+                self._end(record, answer)
         except (EndedError, CancelledError):
             self.send("stopped", reason="stopped")
         except TimeoutError:
@@ -97,19 +110,6 @@ class LiveAttack:
             self.send("error", error="the attack failed; the server's log says how")
         finally:
             self._send(None)
-
-    def _run(self, attack: Attack) -> None:
-        answer = self.worker.answer(self.text).result()
-        label = self.worker.classes.index(answer["prediction"])
-        self.send("start", prediction=answer["prediction"], lead=answer["margin"])
-        engine = Engine(
-            replace(attack, search=_WatchedSearch(attack.search, self)),
-            _Victim(self),
-            limits=Limits(query_budget=self._budget, in_flight=1),
-            columns=("text",) if isinstance(self.text, str) else ("text", "text_pair"),
-        )
-        for record in engine.run([Sample(sample_id=0, text=self.text, label=label)]):
-            self._end(record, answer)
 
     def _end(self, record: AttackRecord, answer: Answer) -> None:
         if record.prediction is None or record.score is None or record.outcome == "error":
@@ -130,15 +130,10 @@ class LiveAttack:
             texts=list(columns(adversarial)),
             before=before,
             after=after,
-            words=record.words,
-            words_changed=record.words_changed,
-            unique_queries=record.unique_queries,
-            exhausted=record.exhausted,
-            similarity=record.similarity,
+            **{name: getattr(record, name) for name in _SHOWN},
             moved=moved,
             radius=radius,
             inside_certificate=inside and record.outcome == "succeeded",
-            seconds=record.seconds,
         )
 
     def split(self, changed: Text) -> tuple[list[list[Event]], list[list[Event]]]:
@@ -150,12 +145,7 @@ class LiveAttack:
 
 
 class AttackPool:
-    """Runs attacks in its own threads.
-
-    Args:
-        attacks: by the names of their recipes.
-        limits: see `ServeLimits`.
-    """
+    """Runs attacks, which it knows by the names of their recipes, in its own threads."""
 
     def __init__(self, attacks: Mapping[str, Attack], limits: ServeLimits) -> None:
         self.attacks = {name: _share(attack) for name, attack in attacks.items()}
@@ -165,6 +155,7 @@ class AttackPool:
         self._changed = threading.Condition()
         self._ends = False
         self._threads = [
+            # Daemons: an attack that hangs does not keep the program alive.
             threading.Thread(target=self._work, name=f"attack-{number}", daemon=True)
             for number in range(limits.attacks)
         ]

@@ -147,6 +147,7 @@ class LiveApp:
         before = self.pool.start(live)
         if before:
             events.put_nowait({"event": "waiting", "queries": 0, "before": before})
+        # 5 seconds more: the attack reports its own timeout first.
         return _Stream(events, lambda: self.pool.stop(live), seconds + 5)
 
     async def _read(

@@ -135,6 +135,7 @@ class ModelWorker:
                     self._changed.wait()
                 if self._ends:
                     return
+                # Whose turn it is; the other lane only while the first one is empty.
                 people = bool(self._people) and (people or not self._attacks)
                 jobs = self._next(self._people if people else self._attacks)
                 people = not people

@@ -27,7 +27,7 @@ class RequestError(ValueError):
 
     Args:
         status: of HTTP.
-        message: what came and what is expected.
+        message: names the wrong part and the expected one.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -36,11 +36,7 @@ class RequestError(ValueError):
 
 
 def parse_fields(body: bytes, fields: Fields) -> dict[str, Any]:
-    """Return the fields of a request.
-
-    Args:
-        body: JSON.
-        fields: schemas of all fields that it may have, by name.
+    """Return the fields of a request, whose body may have only these `fields`.
 
     Raises:
         RequestError: the body is not JSON, or has other fields.
@@ -69,12 +65,7 @@ def parse_fields(body: bytes, fields: Fields) -> dict[str, Any]:
 
 
 def read_text(request: Mapping[str, Any], *, pairs: bool, characters: int) -> Text:
-    """Return the text or pair of a request.
-
-    Args:
-        request: its fields.
-        pairs: True for a model of pairs.
-        characters: the most that a text may have.
+    """Return the text, or the pair if `pairs`, of the fields of a request.
 
     Raises:
         RequestError: a text is empty or too long, or the number of texts is wrong.

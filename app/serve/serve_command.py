@@ -52,12 +52,7 @@ LIMITS = {
 
 
 class _Server(uvicorn.Server):
-    """Ends all attacks when it is told to end: else it would wait for their responses.
-
-    Args:
-        config: of uvicorn.
-        pool: the attacks.
-    """
+    """Ends all attacks when it is told to end: else it would wait for their responses."""
 
     def __init__(self, config: uvicorn.Config, pool: AttackPool) -> None:
         super().__init__(config)
@@ -151,7 +146,7 @@ def _load_models(
     args: argparse.Namespace, limits: ServeLimits, workers: dict[str, ModelWorker]
 ) -> dict[str, list[dict[str, object]]]:
     """Load the models into `workers`, whose threads the caller ends; return their texts."""
-    names = args.run or [None]
+    names = args.run or [None]  # None: the run of --ckpt_path, if it is of one
     if len(set(names)) < len(names):
         msg = f"got --run {' '.join(names)}, expected each run once"
         raise ValueError(msg)

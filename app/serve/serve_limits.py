@@ -26,6 +26,7 @@ class ServeLimits:
     """
 
     characters: int = 5_000
+    # Enough for a pair of such texts with each character as \uXXXX.
     body: int = 1 << 16
     rate: int | None = 600
     seconds: float = 30.0

@@ -243,9 +243,9 @@ def test_marks_stand_above_bars() -> None:
 
 def test_an_svg(tmp_path: Path) -> None:
     path = tmp_path / "a.svg"
-    error_bars([LINE], path, title="a < b", about="who & what")
+    error_bars([LINE], path, title="a < b", description="who & what")
     content = path.read_text()
     assert content.startswith("<?xml")
     assert "who &amp; what" in content
-    error_bars([LINE], path, title="a < b", about="who & what")
+    error_bars([LINE], path, title="a < b", description="who & what")
     assert path.read_text() == content
