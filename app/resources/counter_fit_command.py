@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         end = "\n" if step == settings.steps else ""
         print(f"\r{line}", end=end, file=sys.stderr, flush=True)
 
-    after = counter_fit(before, *pairs.values(), settings, after=report)
+    after = counter_fit(before, pairs["synonyms"], pairs["antonyms"], settings, after=report)
     _write(args.to, words, after)
     print(f"{len(words):,} words of {after.shape[1]} numbers, {settings.steps} steps")
     print("| | pairs | before | after |\n|---|---|---|---|")
