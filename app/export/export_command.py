@@ -11,7 +11,7 @@ import torch
 from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.export.model_card import model_card
-from app.export.onnx_file import FILE, write_onnx
+from app.export.onnx_file import FILE, sample_batch, write_onnx
 from app.runs.atomic import replace_folder
 from app.runs.resume import evaluated
 from app.runs.weights import unfinished, weights_of
@@ -21,7 +21,7 @@ from layers.sequence_classifiers import sequence_classifier
 from lit_modules import TaskModule, TextModule, load_module, read_checkpoint
 from lit_modules.checkpoints.exported import is_exported, write_exported
 from lit_modules.shared.encoder_training import EncoderTraining
-from text import PretrainedTokenizer, collate, save_tokenizer
+from text import PretrainedTokenizer, save_tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -140,13 +140,8 @@ def _write_transformers(model: TextModule, folder: Path) -> list[str]:
 
 @torch.no_grad()
 def _has_same_logits(model: TaskModule, twin: torch.nn.Module) -> bool:
-    """Return True if both classifiers give the same logits for some common words."""
-    tokenizer = model.require_tokenizer()
-    words = ["a", "good", "bad", "film", "the", "not", "very", "."]
-    texts = [" ".join(words[:n]) for n in (2, 5, 8)]
-    samples = [(text, text[::-1]) if model.pairs else text for text in texts]
-    encodings = tokenizer.encode(samples)
-    batch = collate(encodings, pad_id=tokenizer.pad_id, pairs=model.pairs)
+    """Return True if both classifiers give the same logits for some texts."""
+    batch = sample_batch(model, (2, 5, 8))
     inputs = {"input_ids": batch.input_ids, "attention_mask": batch.mask.long()}
     # DistilBERT and RoBERTa have one kind of segment or none: they do not take the ids of two.
     segments = getattr(getattr(twin, "config", None), "type_vocab_size", 0)

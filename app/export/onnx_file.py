@@ -33,7 +33,8 @@ def write_onnx(model: TaskModule, path: Path) -> str | None:
     if missing := [name for name in LIBRARIES if importlib.util.find_spec(name) is None]:
         return f"{', '.join(missing)} not installed: pip install 'steadfast[onnx]'"
     try:
-        plain, batches = _PlainModel(model), [_inputs(model, lengths) for lengths in _SIZES]
+        plain = _PlainModel(model)
+        batches = [_tensors(sample_batch(model, lengths)) for lengths in _SIZES]
         _export(plain, batches[0], path)
         difference = _max_difference(plain, batches, path)
     except Exception as error:  # torch has many kinds, for operators and sizes it cannot export
@@ -135,12 +136,15 @@ def _max_difference(model: nn.Module, batches: list[dict[str, Tensor]], path: Pa
     return max(differences)
 
 
-def _inputs(model: TaskModule, lengths: tuple[int, ...]) -> dict[str, Tensor]:
-    """Return a padded batch of texts with these numbers of words."""
+def sample_batch(model: TaskModule, lengths: tuple[int, ...]) -> Batch:
+    """Return a padded batch of texts, or pairs, with these numbers of common words."""
     tokenizer = model.require_tokenizer()
     texts: list[Any] = [" ".join(_WORDS[:n]) for n in lengths]
     if model.pairs:
         texts = [(text, " ".join(reversed(text.split()))) for text in texts]
-    batch = collate(tokenizer.encode(texts), pad_id=tokenizer.pad_id, pairs=model.pairs)
+    return collate(tokenizer.encode(texts), pad_id=tokenizer.pad_id, pairs=model.pairs)
+
+
+def _tensors(batch: Batch) -> dict[str, Tensor]:
     inputs = {"input_ids": batch.input_ids, "mask": batch.mask}
     return inputs if batch.segment_ids is None else inputs | {"segment_ids": batch.segment_ids}
