@@ -46,9 +46,8 @@ def masked(text: str, environment: Mapping[str, str] = os.environ) -> str:
 
 def printable(finding: Finding) -> Finding:
     """Mask secrets and control characters in the texts of a finding."""
-    return Finding(
-        *finding[:2], *(harmless(masked(" ".join(text.split()))) for text in finding[2:])
-    )
+    observation, advice = (harmless(masked(" ".join(text.split()))) for text in finding[2:])
+    return finding._replace(found=observation, advice=advice)
 
 
 def as_json(findings: Sequence[Finding]) -> str:
