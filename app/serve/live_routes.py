@@ -200,6 +200,8 @@ class _Stream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
+        # From ASGI 2.4 on, Starlette notices that a client has left only when it sends something.
+        scope = {**scope, "asgi": {"version": "3.0", "spec_version": "2.3"}}
         try:
             # The timeout also ends a write to a client that reads nothing.
             with contextlib.suppress(TimeoutError):
