@@ -43,7 +43,8 @@ setup(
             for name in PACKAGES
             if name.startswith("configs.")
         },
-        # The page of `report`, and its style.
+        # The model card of `export`; the page of `report`, and its style.
+        "steadfast.app.export": ["*.j2"],
         "steadfast.app.report": ["*.css", "*.j2"],
         # The live page.
         "steadfast.app.serve.page": ["*"],

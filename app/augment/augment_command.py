@@ -1,4 +1,4 @@
-"""`python -m app augment --file FILE --output FILE`: changed copies of texts, without a model."""
+"""`python -m app augment`: writes changed copies of texts, without a model."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from app.augment.augment_files import Augmented
+from app.augment.augment_files import AugmentedFile
 from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.predict.asked_texts import add_texts, chunks, read_texts
@@ -18,55 +18,55 @@ from text import Text
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `augment`; see `Command.place`.
+    """Run `augment`; see `Command.place`.
 
     Raises:
-        ValueError: settings that make no sense, or a file that other settings have begun.
+        ValueError: a wrong setting, or a file that other settings have begun.
         OSError: a file that cannot be read or written.
     """
     args = parser().parse_args(argv)
     if bool(args.text) == (args.file is not None):
         msg = "got both or none of --text and --file, expected texts from one place"
         raise ValueError(msg)
+    # --text_pair gives pairs by itself; a file of pairs has to be announced.
     pairs = bool(args.text_pair) or args.pairs
     texts = [item.text for item in read_texts(args, pairs=pairs)]
-    made = _augmenter(args, pairs=pairs)
+    augmenter = _build_augmenter(args, pairs=pairs)
     if args.output is None:
-        for number, copies in enumerate(made.run(texts)):
+        for number, copies in enumerate(augmenter.run(texts)):
             print(json.dumps(_record(number, texts[number], copies), ensure_ascii=False))
         return 0
-    about = {
-        **flat(describe(made.attack), "attack"),
-        "copies": made.copies,
-        "share": made.share,
-        "seed": made.seed,
-        "columns": list(made.columns),
+    subject = {
+        **flat(describe(augmenter.attack), "attack"),
+        **{name: getattr(augmenter, name) for name in ("copies", "share", "seed")},
+        "columns": list(augmenter.columns),
     }
-    with Augmented(args.output, about, texts) as file:
-        before = len(file.done)
+    with AugmentedFile(args.output, subject, texts) as file:
+        before = len(file.records)
         if before:
-            print(f"going on behind {before} of {len(texts)} texts")
+            print(f"resuming after {before} of {len(texts)} texts")
         for part in chunks(texts[before:], TOGETHER):
-            first = len(file.done)
-            for i, copies in enumerate(made.run(part, first=first)):
+            # The seed of a text depends on its number in the file, not on where a command resumes.
+            first = len(file.records)
+            for i, copies in enumerate(augmenter.run(part, first=first)):
                 file.add(_record(first + i, part[i], copies))
         file.finish()
-    count = sum(len(one["augmented"]) for one in file.done)
+    count = sum(len(record["augmented"]) for record in file.records)
     print(harmless(f"{count} copies of {len(texts)} texts: {args.output}"))
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
-    made = command_parser(
+    """Return the parser of the command."""
+    parser = command_parser(
         "augment",
         "Makes changed copies of texts by the transformations of an attack, without a "
-        "model: random words, random candidates that keep the constraints of the recipe. Writes "
-        "a JSON line per text. Given again, a command that was stopped goes on.",
+        "model: random words, random candidates that satisfy the constraints of the recipe. Writes "
+        "a JSON line per text. A command that was stopped resumes if it is repeated.",
         runs=False,
     )
-    add = made.add_argument
-    add_texts(made)
+    add = parser.add_argument
+    add_texts(parser)
     add("--pairs", action="store_true", help="read pairs of a file")
     add("--output", type=Path, metavar="FILE", help="file of JSON lines; standard output if none")
     add("--recipe", default="pwws", help="name of an attack, see docs/attacks.md (default: pwws)")
@@ -78,30 +78,25 @@ def parser() -> argparse.ArgumentParser:
     add("--resources", help="folder with word vectors, WordNet and the like")
     add("--vectors", help="file of word vectors, or of lists of neighbours")
     add("--sentence_encoder", help="model that compares sentences")
-    add("--masked_lm", help="model that words are taken from")
+    add("--masked_lm", help="model that proposes words")
     add("--similarity", type=float, help="least sentence similarity; 0: no encoder")
     add("--candidates", type=int, help="replacements that are tried for a word")
-    return made
+    return parser
 
 
 @resources_named("--resources")
-def _augmenter(args: argparse.Namespace, *, pairs: bool) -> Augmenter:
+def _build_augmenter(args: argparse.Namespace, *, pairs: bool) -> Augmenter:
     from attacks.recipes import build
 
-    settings: dict[str, Any] = {
-        name: getattr(args, name)
-        for name in (
-            *("recipe", "language", "resources", "vectors", "sentence_encoder", "masked_lm"),
-            *("similarity", "candidates"),
-        )
-    }
-    names = args.columns or (["text", "text_pair"] if pairs else ["text"])
+    names = ("recipe", "language", "resources", "vectors", "sentence_encoder", "masked_lm")
+    settings = {name: getattr(args, name) for name in (*names, "similarity", "candidates")}
+    columns = args.columns or (["text", "text_pair"] if pairs else ["text"])
     return Augmenter(
         build(RecipeSettings(**settings)),
         copies=args.n,
         share=args.share,
         seed=args.seed,
-        columns=tuple(names),
+        columns=tuple(columns),
     )
 
 

@@ -1,4 +1,4 @@
-"""The file that `augment` writes: a journal while it works, and the whole file at its end."""
+"""The file of `augment`: a journal while it works, the complete file at its end."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,57 +12,52 @@ from text import Text
 from text.subjects import differences, joined
 
 
-class Augmented:
-    """Keeps each record as it is made, and writes the file in one step when all are there.
-
-    The journal `FILE.journal` lies beside the file, and goes with its end.
+class AugmentedFile:
+    """Writes each record into the journal `FILE.journal`, and the file at the end in one step.
 
     Args:
         path: the file; an old one is replaced at the end.
-        about: all that the records depend on.
+        subject: all settings on which the records depend.
         texts: all texts.
 
     Attributes:
-        done: records of former starts, then those of this one.
+        records: records of former starts, then those of this one.
 
     Raises:
-        ValueError: the journal belongs to other settings or texts.
+        ValueError: the journal is about other settings or texts.
     """
 
-    def __init__(self, path: Path, about: Mapping[str, Any], texts: Sequence[Text]) -> None:
+    def __init__(self, path: Path, subject: Mapping[str, Any], texts: Sequence[Text]) -> None:
         self.path = path
         self._journal = path.with_name(f"{path.name}.journal")
-        settings = json.loads(json.dumps({**about, "texts": content_digest(list(texts))}))
-        self.done: list[dict[str, Any]] = []
+        # As it will be read: JSON turns tuples into lists.
+        settings = json.loads(json.dumps({**subject, "texts": content_digest(list(texts))}))
+        self.records: list[dict[str, Any]] = []
         length = 0
         if self._journal.is_file() and self._journal.stat().st_size:
-            before, self.done, length = read_lines(self._journal, dict)
-            other = differences(before or {}, settings)
-            if other and self._is_filed():
-                # A kill came between the end of the file and that of its journal.
-                self.done, length = [], 0
-            elif length and other:
+            before, self.records, length = read_lines(self._journal, dict)
+            changes = differences(before or {}, settings)
+            content = b"".join(map(_line, self.records))
+            if changes and self.path.is_file() and self.path.read_bytes() == content:
+                # The file is complete: a kill came before its journal was removed.
+                self.records, length = [], 0
+            elif length and changes:
                 msg = (
-                    f"got {self._journal} with other settings ({joined(other)}), expected "
+                    f"got {self._journal} with other settings ({joined(changes)}), expected "
                     "the same: give another --output, or delete it"
                 )
                 raise ValueError(msg)
         self._stream: IO[bytes] = open_lines(self._journal, settings, length)
 
-    def _is_filed(self) -> bool:
-        """True if the file holds all records of the journal."""
-        return self.path.is_file() and self.path.read_bytes() == b"".join(map(_line, self.done))
-
     def add(self, record: dict[str, Any]) -> None:
-        """Writes one record."""
+        """Write one record."""
         append(self._stream, [record])
-        self.done.append(record)
+        self.records.append(record)
 
     def finish(self) -> None:
-        """Writes the file, and removes the journal."""
+        """Write the file, and remove the journal."""
         with replacing(self.path) as stream:
-            for record in self.done:
-                stream.write(_line(record))
+            stream.writelines(map(_line, self.records))
         self._stream.close()
         self._journal.unlink()
 

@@ -52,7 +52,7 @@ def write(
         y_label="cosine similarity, mean ± std",
         title=f"Activations before and after {recipe}",
         reference="two different clean texts",
-        about="; ".join(f"{one.run}: {one.weights}" for one in found),
+        description="; ".join(f"{one.run}: {one.weights}" for one in found),
     )
     # The distances have the same names under each recipe: those of the last one count.
     with closing(evaluation_writer(run, "diagnose")) as writer:

@@ -1,4 +1,4 @@
-"""Runs the command `doctor`."""
+"""`python -m app doctor`: checks the installation and the machine."""
 
 import shutil
 from collections.abc import Sequence
@@ -16,11 +16,6 @@ Check the installation and the machine: versions, torch, GPUs, processors, memor
 hub. Each problem comes with advice. The command leaves no files and sends one request to the hub.
 """
 EPILOG = "Exit status: 1 if a check has FAILED, else 0 (also with warnings)."
-FOLDERS = {
-    "--data_dir": "data directory, as in --data.data_dir: list its corpora and splits, and read "
-    "the first row of each file",
-    "--backbone": "folder of a pretrained encoder: load it and encode a text",
-}
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -30,18 +25,22 @@ def run(arguments: Sequence[str]) -> int:
         arguments: the command line after `doctor`.
     """
     parser = command_parser("doctor", DESCRIPTION, epilog=EPILOG)
-    for name, text in FOLDERS.items():
-        parser.add_argument(name, type=Path, metavar="FOLDER", help=text)
+    add = parser.add_argument
+    text = "data directory, as in --data.data_dir: list its corpora and splits, and read the first "
+    add("--data_dir", type=Path, metavar="FOLDER", help=f"{text}row of each file")
+    text = "folder of a pretrained encoder: load it and encode a text"
+    add("--backbone", type=Path, metavar="FOLDER", help=text)
     text = 'print JSON: {"ok": ..., "checks": [{"name", "status", "found", "advice"}, ...]}'
-    parser.add_argument("--json", action="store_true", help=text)
-    settings = parser.parse_args(arguments)
+    add("--json", action="store_true", help=text)
+    args = parser.parse_args(arguments)
+    # All processes start now and run at the same time.
     processes = (
-        TrialProcess([check_versions(), *of_machine(Path(settings.runs_dir))], seconds=60),
+        TrialProcess([check_versions(), *of_machine(Path(args.runs_dir))], seconds=60),
         TrialProcess(trials.of_torch(), seconds=180),
-        TrialProcess(trials.of_program(settings.data_dir, settings.backbone), seconds=300),
+        TrialProcess(trials.of_program(args.data_dir, args.backbone), seconds=300),
         TrialProcess([trials.hub()], seconds=30),
     )
-    findings = [printable(one) for process in processes for one in process.findings()]
+    findings = [printable(finding) for process in processes for finding in process.findings()]
     width = shutil.get_terminal_size((100, 24)).columns
-    print(as_json(findings) if settings.json else as_table(findings, width))
+    print(as_json(findings) if args.json else as_table(findings, width))
     return int(any(finding.status == "FAILED" for finding in findings))

@@ -1,4 +1,4 @@
-"""Compares the installed versions with those that the project asks for."""
+"""Compares the installed versions with the bounds of the project."""
 
 import platform
 import sys
@@ -12,7 +12,7 @@ from app.runs.version import line
 
 ROOT = Path(__file__).parents[2]
 MALICIOUS = {("lightning", "2.6.2"), ("lightning", "2.6.3")}
-"""Uploads with a program that steals credentials (GHSA-w37p-236h-pfx3)."""
+"""Uploads that steal credentials (GHSA-w37p-236h-pfx3)."""
 AGAIN = "install the locked versions: `make clean`, then `make install`; or build the image anew"
 
 
@@ -22,8 +22,8 @@ def required(root: Path = ROOT) -> tuple[str, list[str]]:
     if project.is_file():
         content = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
         return content["requires-python"], content["dependencies"]
-    about = metadata.metadata("steadfast")
-    return about["Requires-Python"] or "", metadata.requires("steadfast") or []
+    python = metadata.metadata("steadfast")["Requires-Python"]
+    return python or "", metadata.requires("steadfast") or []
 
 
 def installed(name: str) -> str | None:
@@ -37,24 +37,25 @@ def installed(name: str) -> str | None:
 def check_versions(root: Path = ROOT) -> Trial:
     """Check the program, Python and the libraries that the project names."""
     yield Finding("program", "FAILED", "cannot read the requirements: ", AGAIN)
-    # Not at the top: it may be what is missing.
+    # Not at the top: this library itself may be missing.
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
-    python, listed = required(root)
-    every = [Requirement(text) for text in listed]
-    needed = [one for one in every if one.marker is None or one.marker.evaluate()]
+    python, lines = required(root)
     fits = SpecifierSet(python).contains(platform.python_version(), True)
     yield Finding("program", "ok", f"{line()}, in {root}")
-    found = f"{platform.python_version()} ({python} allowed), {sys.executable}"
-    yield judge("Python", found, (not fits, "FAILED", "make PYTHON=python3.12 clean install"))
-    versions = {one.name: installed(one.name) for one in needed}
-    wrong = [
-        f"{one.name} {version or 'is not installed'} ({one.specifier or 'any'} allowed)"
-        for one in needed
-        if not (version := versions[one.name]) or not one.specifier.contains(version, True)
-    ]
+    observation = f"{platform.python_version()} ({python} allowed), {sys.executable}"
+    yield judge("Python", observation, (not fits, "FAILED", "make PYTHON=python3.12 clean install"))
+    versions, wrong = [], []
+    for library in map(Requirement, lines):
+        # A marker that is false: the library is for another system or Python.
+        if library.marker is not None and not library.marker.evaluate():
+            continue
+        version = installed(library.name)
+        versions.append(f"{library.name} {version}")
+        if not version or not library.specifier.contains(version, True):
+            allowed = library.specifier or "any"
+            wrong.append(f"{library.name} {version or 'is not installed'} ({allowed} allowed)")
     wrong += [f"{n} {v} is a malicious upload" for n, v in MALICIOUS if installed(n) == v]
-    good = ", ".join(f"{name} {version}" for name, version in versions.items())
-    found = "; ".join(wrong) or f"{len(versions)} as allowed: {good}"
-    yield judge("libraries", found, (wrong, "FAILED", AGAIN))
+    observation = "; ".join(wrong) or f"{len(versions)} as allowed: {', '.join(versions)}"
+    yield judge("libraries", observation, (wrong, "FAILED", AGAIN))

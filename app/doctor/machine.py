@@ -15,6 +15,7 @@ from app.processes.control_groups import control_groups, memory_limit, text_of
 
 RUNS = "runs directory"
 LITTLE = 2 * 2**30
+# The default of Docker for /dev/shm.
 _DOCKER_SHM = 64 * 2**20
 
 
@@ -36,7 +37,7 @@ def of_machine(runs_dir: Path) -> Iterator[Trial]:
 
 
 def memory() -> Trial:
-    """Check how much memory there is, and how much processes can share."""
+    """Check how much memory is available, and how much processes can share."""
     yield Finding("memory", "warning", "cannot be read: ")
     yield check_memory(control_groups())
     if (shared := Path("/dev/shm")).exists():  # as on Linux
@@ -44,43 +45,45 @@ def memory() -> Trial:
 
 
 def check_memory(groups: list[Path], meminfo: Path = Path("/proc/meminfo")) -> Finding:
-    """Check how much memory is left."""
-    told = re.findall(r"^Mem(?:Total|Available):\s+(\d+) kB", text_of(meminfo), re.MULTILINE)
-    left = [(int(told[1]) * 1024, int(told[0]) * 1024)] if len(told) == 2 else []
-    if limited := memory_limit(groups):
-        left.append((max(limited[0] - limited[1], 0), limited[0]))
-    if not left:
+    """Check how much memory is available."""
+    lines = re.findall(r"^Mem(?:Total|Available):\s+(\d+) kB", text_of(meminfo), re.MULTILINE)
+    # Pairs (available, total) [bytes] of the machine and of the control group: the smaller counts.
+    memories = [(int(lines[1]) * 1024, int(lines[0]) * 1024)] if len(lines) == 2 else []
+    if limit := memory_limit(groups):
+        memories.append((max(limit[0] - limit[1], 0), limit[0]))
+    if not memories:
         return judge("memory", "unknown on this system")
-    available, total = min(left)
-    found = f"{size(available)} of {size(total)} available"
-    found += f" (the control group's limit is {size(limited[0])})" if limited else ""
+    available, total = min(memories)
+    observation = f"{size(available)} of {size(total)} available"
+    observation += f" (the control group's limit is {size(limit[0])})" if limit else ""
     advice = "enough for small models; for more, stop other programs or raise the limit"
-    return judge("memory", found, (available < LITTLE, "warning", advice))
+    return judge("memory", observation, (available < LITTLE, "warning", advice))
 
 
 def check_shared_memory(path: Path) -> Finding:
     """Check how much memory processes can share."""
     total, _, free = shutil.disk_usage(path)
     advice = "data workers and several GPUs need more: docker run --shm-size 2g (Compose: shm_size)"
-    found = f"{size(total)} in {path}, {size(free)} free"
-    return judge("shared memory", found, (min(total, free) <= _DOCKER_SHM, "warning", advice))
+    observation = f"{size(total)} in {path}, {size(free)} free"
+    little = min(total, free) <= _DOCKER_SHM
+    return judge("shared memory", observation, (little, "warning", advice))
 
 
 def folder(name: str, path: Path | None, status: Status, advice: str) -> Trial:
-    """Write a file into a folder (None: that of temporary files), or into its parent.
+    """Write a file into a folder (None: that of temporary files), or into its nearest parent.
 
-    `status` and `advice` are those of a folder that cannot be written.
+    `status` and `advice` are for a folder that cannot be written.
     """
     yield Finding(name, status, f"nothing can be written into {path or 'any folder'}: ", advice)
     path, locks = path or Path(tempfile.gettempdir()), False
-    place = next(place for place in (path, *path.absolute().parents) if place.exists())
-    with tempfile.NamedTemporaryFile(dir=place, prefix=".doctor.", buffering=0) as file:
+    existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    with tempfile.NamedTemporaryFile(dir=existing, prefix=".doctor.", buffering=0) as file:
         file.write(b"written by `doctor`")
-        os.fsync(file)
+        os.fsync(file)  # a full disk may not be noticed before
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             locks = True
-    free, runs = shutil.disk_usage(place).free, name == RUNS
+    free, runs = shutil.disk_usage(existing).free, name == RUNS
     full = "make room: a checkpoint with its optimiser is three times as large as the model"
     unlocked = "this file system has no locks: never use one run from two processes"
     yield judge(

@@ -11,18 +11,18 @@ from pathlib import Path
 from app.doctor.findings import Finding
 
 Trial = Iterator[Finding]
-"""First the finding if the trial fails (the reason is added to it); then the real findings."""
+"""First the finding for the case that the trial fails, without the reason; then its findings."""
 
 
-def tried(trial: Trial) -> Iterator[tuple[bool, Finding]]:
-    """Yield (False, the finding if the trial fails), then (True, finding) for each that it has."""
+def run_trial(trial: Trial) -> Iterator[tuple[bool, Finding]]:
+    """Yield (False, the finding in case of failure), then (True, finding) for each finding."""
     failure = Finding("doctor", "FAILED", "")
     try:
         failure = next(trial)
         yield False, failure
         for finding in trial:
             yield True, finding
-    except Exception as error:  # every kind is a finding
+    except Exception as error:  # whatever it is: it becomes a finding
         reason = " ".join(str(error).split())[:500] or "no reason given"
         yield True, failure._replace(found=f"{failure.found}{type(error).__name__}: {reason}")
 
@@ -38,16 +38,16 @@ class TrialProcess(ForkProcess):
     def __init__(self, trials: Iterable[Trial], seconds: float) -> None:
         super().__init__(daemon=True)
         self._trials, self._seconds = trials, seconds
-        self._found, self._send = Pipe(duplex=False)
+        self._receiver, self._sender = Pipe(duplex=False)
         self.start()  # a fork is safe here: no library with threads is loaded yet
-        self._send.close()
+        self._sender.close()  # ours: else its end in the other process would not be EOF here
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings; if the process ends too early, its last trial has failed."""
         failure, end = Finding("doctor", "FAILED", ""), ""
         with suppress(EOFError):
-            while self._found.poll(self._seconds):
-                final, finding = self._found.recv()
+            while self._receiver.poll(self._seconds):
+                final, finding = self._receiver.recv()
                 if final:
                     yield finding
                 else:
@@ -61,10 +61,10 @@ class TrialProcess(ForkProcess):
 
     def run(self) -> None:
         """Run the trials, in the other process."""
-        with Path(os.devnull).open("r+b") as nowhere:
+        with Path(os.devnull).open("r+b") as null:
             for stream in range(3):  # libraries print while they are loaded
-                os.dup2(nowhere.fileno(), stream)
+                os.dup2(null.fileno(), stream)
         for trial in self._trials:
-            for message in tried(trial):
-                self._send.send(message)
-        os._exit(0)  # errors of libraries while Python ends are no finding
+            for message in run_trial(trial):
+                self._sender.send(message)
+        os._exit(0)  # not by return: libraries may fail while Python ends

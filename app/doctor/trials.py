@@ -20,7 +20,7 @@ from app.processes.control_groups import cores
 
 
 def of_torch() -> Iterator[Trial]:
-    """List the trials of torch; only the first one where torch cannot be loaded."""
+    """List the trials of torch; only the first one if torch cannot be loaded."""
     yield torch_works()
     if torch := sys.modules.get("torch"):
         cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -28,7 +28,7 @@ def of_torch() -> Iterator[Trial]:
 
 
 def of_program(data_dir: Path | None, encoder: Path | None) -> Iterator[Trial]:
-    """List the trials of the program, and those of the folders that are given."""
+    """List the trials of the program, and of these folders."""
     yield loads("loading", "app.cli.robust_cli")  # which imports the whole program
     yield loads("TensorBoard", "tensorboard.program", "torch.utils.tensorboard")
     yield from [data(data_dir)] if data_dir else []
@@ -38,19 +38,20 @@ def of_program(data_dir: Path | None, encoder: Path | None) -> Iterator[Trial]:
 def loads(name: str, *modules: str) -> Trial:
     """Load modules."""
     yield Finding(name, "FAILED", "", AGAIN)
-    yield judge(name, f"{' and '.join(import_module(one).__name__ for one in modules)} work")
+    yield judge(name, f"{' and '.join(import_module(module).__name__ for module in modules)} work")
 
 
 def torch_works() -> Trial:
-    """Load torch and calculate."""
+    """Load torch and multiply matrices."""
     yield Finding("torch", "FAILED", "", f"nothing works without torch: {AGAIN}")
+    # After the first finding: an import that fails, or ends the process, is reported with it.
     import torch
 
     _calculate("cpu")
     threads, usable = torch.get_num_threads(), cores()
-    found = f"{torch.__version__}, {threads} thread(s) on {usable:g} of {os.cpu_count()} processors"
+    text = f"{torch.__version__}, {threads} thread(s) on {usable:g} of {os.cpu_count()} processors"
     advice = f"more threads than processors are slow: set OMP_NUM_THREADS={max(int(usable), 1)}"
-    yield judge("torch", found, (threads > max(usable, 1), "warning", advice))
+    yield judge("torch", text, (threads > max(usable, 1), "warning", advice))
 
 
 def _calculate(device: str) -> None:
@@ -72,7 +73,7 @@ def gloo() -> Trial:
 
 
 def nccl() -> Trial:
-    """Make a group on the first GPU by NCCL, without which several GPUs cannot work together."""
+    """Make a group on the first GPU by NCCL, which several GPUs need to work together."""
     import torch
 
     advice = "several GPUs need it: NCCL_DEBUG=INFO shows more, --trainer.devices 1 avoids it"
@@ -85,8 +86,9 @@ def _together(failure: Finding, device: str, world: int) -> Trial:
     yield failure
     import torch
 
-    with socket.create_server(("127.0.0.1", 0)) as chosen:
-        address = f"tcp://127.0.0.1:{chosen.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as free_port:
+        address = f"tcp://127.0.0.1:{free_port.getsockname()[1]}"
+    # The child does the same as rank 1, and ends in `finally`.
     child = os.fork() if world == 2 else None
     try:
         limit, rank = timedelta(seconds=30), int(child == 0)
@@ -105,13 +107,13 @@ def driver() -> list[str]:
     """Return the version of NVIDIA's driver, once for each GPU that it lists."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     with suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.run(command, capture_output=True, check=True, text=True, timeout=20)
-        return told.stdout.split()
+        process = subprocess.run(command, capture_output=True, check=True, text=True, timeout=20)
+        return process.stdout.split()
     return []
 
 
 def gpus() -> Trial:
-    """List the GPUs, and say why torch cannot use those that the driver lists."""
+    """List the GPUs, with the reason if torch cannot use all that the driver lists."""
     import torch
 
     cuda, visible, drivers = torch.version.cuda, os.environ.get("CUDA_VISIBLE_DEVICES"), driver()
@@ -119,16 +121,17 @@ def gpus() -> Trial:
     version, listed = (drivers or ["of unknown version"])[0], len(drivers)
     newer = f"install a newer driver, for CUDA {cuda}; in a container: the NVIDIA container "
     newer += "toolkit and docker-compose.override.yml, or a restart if the GPUs were there before"
-    found = f"{usable} usable, CUDA {cuda}, driver {version}"
-    found += f", {listed} in the machine" if listed > usable else ""
-    yield Finding("GPUs", "FAILED", f"{found}: ", newer)
+    text = f"{usable} usable, CUDA {cuda}, driver {version}"
+    text += f", {listed} in the machine" if listed > usable else ""
+    yield Finding("GPUs", "FAILED", f"{text}: ", newer)
     if listed > usable == 0 and cuda and visible not in ("", "-1", "NoDevFiles"):
-        torch.cuda.init()  # type: ignore[no-untyped-call] # theirs; its error is the reason
+        # Raises: its message is the reason.
+        torch.cuda.init()  # type: ignore[no-untyped-call] # torch has no type here
     build = "torch is built for the CPU: make clean; make VARIANT=cuda install"
     hides = f"CUDA_VISIBLE_DEVICES={visible} hides GPUs: unset it to use all of them"
     yield judge(
         "GPUs",
-        found if usable or listed else "none: training is on the CPU",
+        text if usable or listed else "none: training is on the CPU",
         (listed > usable == 0 and not cuda, "warning", build),
         (listed > usable and visible is not None, "warning", hides),
         (listed > usable, "warning", "read `nvidia-smi` about the others"),
@@ -136,7 +139,7 @@ def gpus() -> Trial:
 
 
 def gpu(index: int) -> Trial:
-    """Calculate on a GPU."""
+    """Multiply matrices on a GPU."""
     import torch
 
     name, (major, minor) = f"GPU {index}", torch.cuda.get_device_capability(index)
@@ -146,9 +149,9 @@ def gpu(index: int) -> Trial:
     yield Finding(name, "FAILED", f"{card}: ", advice)
     free, total = torch.cuda.mem_get_info(index)
     _calculate(f"cuda:{index}")
-    found = f"{card}, {machine.size(free)} of {machine.size(total)} free"
+    text = f"{card}, {machine.size(free)} of {machine.size(total)} free"
     used = "another program uses it (`nvidia-smi` lists them)"
-    yield judge(name, found, (free < min(machine.LITTLE, total / 2), "warning", used))
+    yield judge(name, text, (free < min(machine.LITTLE, total / 2), "warning", used))
 
 
 def data(folder: Path) -> Trial:
@@ -156,25 +159,24 @@ def data(folder: Path) -> Trial:
     yield Finding("data directory", "FAILED", f"{folder}: ", "see docs/data.md")
     from datamodules import CORPORA, TextDataModule
 
-    # Built-in text and a user's own files come from nowhere, and have no folder there.
     labelled = [kind for kind in CORPORA.values() if issubclass(kind, TextDataModule)]
-    known = {kind.corpus: kind for kind in labelled if kind.hub_id or kind.origin}
+    # Built-in texts and your own files have neither origin nor a folder there.
+    kinds = {kind.corpus: kind for kind in labelled if kind.hub_id or kind.origin}
     names = {path.name for path in folder.iterdir() if path.is_dir()}
-    corpora, others = sorted(names & set(known)), sorted(names - set(known))
-    found = f"{folder} holds {', '.join(corpora) or 'no corpus of ours'}"
-    more = ", ..." if len(others) > 8 else ""
-    found += f"; not used: {', '.join(others[:8])}{more}" if others else ""
+    corpora, unused = sorted(names & set(kinds)), sorted(names - set(kinds))
+    text = f"{folder} holds {', '.join(corpora) or 'no corpus of ours'}"
+    more = ", ..." if len(unused) > 8 else ""
+    text += f"; not used: {', '.join(unused[:8])}{more}" if unused else ""
     layout = "expected DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz], as in docs/data.md"
-    yield judge("data directory", found, (not corpora, "warning", layout))
-    for kind in (known[name] for name in corpora):
+    yield judge("data directory", text, (not corpora, "warning", layout))
+    for kind in (kinds[name] for name in corpora):
         problems = kind(data_dir=str(folder)).look()
-        found = "; ".join(f"{split}: {problem or 'ok'}" for split, problem in problems.items())
         absent = f"add the absent files ({kind.origin})"
         if kind.hub_id is not None:
-            absent = "what is absent will be fetched from the hub: add the files to avoid it"
+            absent = "absent files will be downloaded from the hub: add them to avoid it"
         yield judge(
             f"corpus {kind.corpus}",
-            found,
+            "; ".join(f"{split}: {problem or 'ok'}" for split, problem in problems.items()),
             (set(problems.values()) - {None, "absent"}, "FAILED", "correct or remove the files"),
             ("absent" in problems.values(), "warning", absent),
         )
@@ -193,25 +195,25 @@ def backbone(folder: Path) -> Trial:
     encoder.check_fits(tokenizer.vocab_size, tokenizer.max_length)
     batch = collate(tokenizer.encode(["does it work?"]), pad_id=tokenizer.pad_id, pairs=False)
     finite = bool(encoder(batch.input_ids, batch.mask).isfinite().all())
-    found = f"{encoder.config['model_type']}, width {encoder.width}, from {folder}"
-    yield judge("backbone", found, (not finite, "FAILED", "its vectors are not finite"))
+    text = f"{encoder.config['model_type']}, width {encoder.width}, from {folder}"
+    yield judge("backbone", text, (not finite, "FAILED", "its vectors are not finite"))
 
 
 def hub(seconds: float = 4.0) -> Trial:
-    """Ask the hub once, as its client would; corpora in files do not need it."""
+    """Send one request to the hub, as its client would; corpora in files do not need it."""
     from huggingface_hub import constants, get_session
 
     advice = "give corpora as files (--data.data_dir, docs/data.md) and encoders as folders, or "
     advice += "run once where the hub can be reached, so that the local cache (HF_HOME) keeps them"
     hub = urlsplit(constants.ENDPOINT)
-    where = f"{hub.scheme}://{hub.netloc.rpartition('@')[2]}"
+    address = f"{hub.scheme}://{hub.netloc.rpartition('@')[2]}"
     proxy = None if proxy_bypass(hub.hostname or "") else getproxies().get(hub.scheme)
-    where += f" through {masked(proxy)}" if proxy else ""
-    yield Finding("hub", "warning", f"{where} cannot be reached: ", advice)
+    address += f" through {masked(proxy)}" if proxy else ""
+    yield Finding("hub", "warning", f"{address} cannot be reached: ", advice)
     if constants.HF_HUB_OFFLINE:
         yield judge("hub", "switched off by HF_HUB_OFFLINE: only the local cache is used")
         return
     status = get_session().head(constants.ENDPOINT, timeout=seconds).status_code
     # An error of the hub's front page does not matter; one of a gateway or a proxy does.
     problem = status >= 500 or status == 407
-    yield judge("hub", f"{where} answers with status {status}", (problem, "warning", advice))
+    yield judge("hub", f"{address} answers with status {status}", (problem, "warning", advice))

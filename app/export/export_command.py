@@ -1,4 +1,4 @@
-"""`python -m app export`: a trained model as a folder for others."""
+"""`python -m app export`: writes a trained model as a folder to share."""
 
 import argparse
 import logging
@@ -11,7 +11,7 @@ import torch
 from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.export.model_card import model_card
-from app.export.onnx_file import FILE, write_onnx
+from app.export.onnx_file import FILE, sample_batch, write_onnx
 from app.runs.atomic import replace_folder
 from app.runs.resume import evaluated
 from app.runs.weights import unfinished, weights_of
@@ -21,49 +21,47 @@ from layers.sequence_classifiers import sequence_classifier
 from lit_modules import TaskModule, TextModule, load_module, read_checkpoint
 from lit_modules.checkpoints.exported import is_exported, write_exported
 from lit_modules.shared.encoder_training import EncoderTraining
-from text import PretrainedTokenizer, collate, save_tokenizer
+from text import PretrainedTokenizer, save_tokenizer
 
 log = logging.getLogger(__name__)
 
 TRANSFORMERS = "transformers"
 """Folder, inside an exported one, that the library of this name loads."""
-_SAME = 1e-4
-"""Largest difference of logits in float32 that counts as none."""
+_TOLERANCE = 1e-4
+"""Largest relative difference of logits in float32 that counts as rounding."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `export`; see `Command.place`.
+    """Run `export`; see `Command.place`.
 
     Raises:
-        ValueError: a folder that holds something else.
+        ValueError: a folder with other content.
         OSError: no such run, or a folder that cannot be written.
     """
     args = parser().parse_args(argv)
     run, checkpoint = evaluated("export", Path(args.runs_dir), args.run, args.ckpt_path)
     folder = Path(args.to)
-    if (
-        folder.exists()
-        and not is_exported(folder)
-        and (not folder.is_dir() or any(folder.iterdir()))
-    ):
+    empty = folder.is_dir() and not any(folder.iterdir())
+    if folder.exists() and not empty and not is_exported(folder):
         msg = (
-            f"got --to {folder}, which is there and was not written by `export`, expected a new "
+            f"got --to {folder}, which exists and was not written by `export`, expected a new "
             "folder, an empty one, or an earlier export"
         )
         raise ValueError(msg)
-    if (said := unfinished(checkpoint)) is not None:
-        log.warning("%s", said)
+    if (warning := unfinished(checkpoint)) is not None:
+        log.warning("%s", warning)
     model = load_module(checkpoint)
+    # Written next to the folder and renamed: a crash leaves an earlier export complete.
     fresh = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     try:
         write_exported(read_checkpoint(checkpoint), fresh)
-        loads = _write_transformers(model, fresh / TRANSFORMERS)
+        formats = _write_transformers(model, fresh / TRANSFORMERS)
         if args.onnx == "true":
-            loads += _write_onnx(model, fresh)
+            formats.append(_write_onnx(model, fresh))
         results = None if run is None else run.results()
-        card = model_card(model, weights_of(checkpoint), results, loads)
+        card = model_card(model, weights_of(checkpoint), results, formats)
         (fresh / "README.md").write_text(card, encoding="utf-8")
         replace_folder(fresh, folder)
     finally:
@@ -74,47 +72,43 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line."""
-    made = run_parser(
+    """Return the parser of the command line."""
+    parser = run_parser(
         "export",
-        "Write a trained model as a folder for others: weights as safetensors, settings, "
+        "Write a trained model as a folder to share: weights as safetensors, settings, "
         "vocabulary and classes as JSON, a model card with figures; an encoder of transformers "
         "also as a folder that transformers loads.",
         device=False,
     )
-    made.add_argument("--to", required=True, metavar="FOLDER", help="the folder")
-    made.add_argument(
-        "--onnx",
-        choices=("true", "false"),
-        default="false",
-        help=f"also write {FILE}, whose logits are compared with the model's (default: false)",
-    )
-    return made
+    parser.add_argument("--to", required=True, metavar="FOLDER", help="the folder")
+    text = f"also write {FILE}, whose logits are compared with the model's (default: false)"
+    parser.add_argument("--onnx", choices=("true", "false"), default="false", help=text)
+    return parser
 
 
-def _write_onnx(model: TextModule, folder: Path) -> list[str]:
-    """Writes the ONNX file, and says in words what it takes.
+def _write_onnx(model: TextModule, folder: Path) -> str:
+    """Write the ONNX file; return a sentence about its inputs.
 
     Raises:
-        ValueError: there can be none; the message says why.
+        ValueError: the model cannot be exported; the message says why.
     """
     plain = model.plain if isinstance(model, TaskModule) else None
-    reason: str | None = "it classifies no texts"
+    reason: str | None = "it does not classify texts"
     if plain is not None and plain.task.name in ("classification", "regression"):
         reason = write_onnx(plain, folder / FILE)
     if reason is not None:
         msg = f"got --onnx true for {type(model).__name__}, expected a model that can be ONNX: "
         msg += f"{reason}; leave --onnx out"
         raise ValueError(msg)
-    return [
+    return (
         f"`{FILE}` gives the same logits by onnxruntime, but for rounding: inputs `input_ids` "
         "`[B, N]` (int64) and `mask` `[B, N]` (bool, true at real tokens); `segment_ids` of pairs. "
         "It has no tokenizer: `model.encode_texts` makes the ids."
-    ]
+    )
 
 
 def _write_transformers(model: TextModule, folder: Path) -> list[str]:
-    """Writes what `transformers` can load, and says in words what that is."""
+    """Write the parts that `transformers` can load; return sentences about them."""
     if isinstance(model, EncoderTraining):
         folder.mkdir()
         model.export(folder)
@@ -126,12 +120,13 @@ def _write_transformers(model: TextModule, folder: Path) -> list[str]:
         tokenizer, PretrainedTokenizer
     ):
         return []
-    assert plain is not None  # it has a network
+    assert plain is not None  # for mypy: it has a network
     folder.mkdir()
     save_tokenizer(tokenizer, folder)
-    found = sequence_classifier(network, plain.require_text()[1], pad_id=tokenizer.pad_id)
-    if found is not None and _same(plain, found):
-        save_model(found, folder)
+    twin = sequence_classifier(network, plain.require_text()[1], pad_id=tokenizer.pad_id)
+    # Compared, because transformers may apply a head of this architecture in another way.
+    if twin is not None and _has_same_logits(plain, twin):
+        save_model(twin, folder)
         return [
             f"`transformers.AutoModelForSequenceClassification.from_pretrained('{TRANSFORMERS}')` "
             "loads the same classifier: its logits are equal but for rounding."
@@ -144,17 +139,13 @@ def _write_transformers(model: TextModule, folder: Path) -> list[str]:
 
 
 @torch.no_grad()
-def _same(model: TaskModule, other: torch.nn.Module) -> bool:
-    """True if two classifiers give the same logits for some texts of the model's vocabulary."""
-    tokenizer = model.require_tokenizer()
-    words = ["a", "good", "bad", "film", "the", "not", "very", "."]
-    texts = [" ".join(words[:n]) for n in (2, 5, 8)]
-    given = [(text, text[::-1]) if model.pairs else text for text in texts]
-    encodings = tokenizer.encode(given)
-    batch = collate(encodings, pad_id=tokenizer.pad_id, pairs=model.pairs)
-    segments = {} if batch.segment_ids is None else {"token_type_ids": batch.segment_ids}
-    kind = getattr(other, "config", None)
-    if getattr(kind, "type_vocab_size", 0) < 2:
-        segments = {}
-    theirs = other(input_ids=batch.input_ids, attention_mask=batch.mask.long(), **segments).logits
-    return bool((model(batch) - theirs).abs().max() <= _SAME * theirs.abs().max().clamp_min(1))
+def _has_same_logits(model: TaskModule, twin: torch.nn.Module) -> bool:
+    """Return True if both classifiers give the same logits for some texts."""
+    batch = sample_batch(model, (2, 5, 8))
+    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.mask.long()}
+    # DistilBERT and RoBERTa have one kind of segment or none: they do not take the ids of two.
+    segments = getattr(getattr(twin, "config", None), "type_vocab_size", 0)
+    if batch.segment_ids is not None and segments >= 2:
+        inputs["token_type_ids"] = batch.segment_ids
+    logits = twin(**inputs).logits  # [B, C]
+    return bool((model(batch) - logits).abs().max() <= _TOLERANCE * logits.abs().max().clamp_min(1))

@@ -1,4 +1,4 @@
-"""Figures: one style for all, readable in a README and by colour-blind readers; PNG or SVG."""
+"""Figures in one style, readable in a README and by colour-blind readers; PNG or SVG."""
 
 import io
 import math
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The colours that Okabe & Ito (2008) chose so that all kinds of colour vision tell them apart,
-# without yellow, which is faint on white. Markers and dashes say the same in black and white.
+# Okabe & Ito (2008): distinct for all kinds of colour vision; without their yellow, which is faint
+# on white. Markers, dashes and hatches distinguish the same things in black and white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++")
 FINE = (0, (1, 2))
 _LEVEL = 36
-"""Characters of names that stand beside each other below an axis; more are written aslant."""
+"""Most characters of horizontal names below an axis; more are written aslant."""
 STYLE: dict[str, Any] = {
     "figure.figsize": (6.4, 4.0),  # inches; at 150 dots each, 960 x 600 pixels
     "figure.dpi": 150,
@@ -41,7 +41,7 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.6,
     "lines.markersize": 5,
     "legend.frameon": False,
-    # Names of runs and files stand in figures: a dollar sign is no formula.
+    # Figures contain names of runs and files: a dollar sign does not begin a formula.
     "text.parse_math": False,
 }
 
@@ -49,30 +49,30 @@ STYLE: dict[str, Any] = {
 @contextmanager
 def drawing(
     path: Path | None,
-    about: str | None = None,
+    description: str | None = None,
     *,
     size: tuple[float, float] | None = None,
     layout: Literal["constrained", "compressed"] = "constrained",
     style: Mapping[str, Any] | None = None,
 ) -> "Iterator[Figure]":
-    """Give a figure in `STYLE`, changed by `style`; write it to `path`, if any, after the block."""
+    """Yield a figure in `STYLE`, changed by `style`; write it to `path`, if any, at the end."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    # Not pyplot, which keeps every figure, and asks for a display.
-    chosen: Any = {**STYLE, **(style or {})}
-    with mpl.rc_context(chosen):
+    # Not pyplot: it keeps every figure in memory, and needs a display.
+    parameters: Any = {**STYLE, **(style or {})}
+    with mpl.rc_context(parameters):
         figure = Figure(size, layout=layout)
         yield figure
         if path is not None:
-            save(figure, path, about)
+            save(figure, path, description)
 
 
 def points(i: int, name: str) -> dict[str, Any]:
-    """The style of the line number `i`, with error bars."""
+    """Return the style of the line number `i`, with error bars."""
     return {
         "color": COLOURS[i % len(COLOURS)],
-        # After all colours the markers are moved on: 49 points can be told apart.
+        # The markers shift after each round of colours: 49 combinations, not 7.
         "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
         "linestyle": DASHES[i % len(DASHES)],
         "capsize": 3,
@@ -82,7 +82,7 @@ def points(i: int, name: str) -> dict[str, Any]:
 
 
 def boxes(i: int) -> dict[str, Any]:
-    """The style of the bars number `i`."""
+    """Return the style of the bars number `i`."""
     return {
         "color": COLOURS[i % len(COLOURS)],
         "hatch": HATCHES[i % len(HATCHES)],
@@ -97,13 +97,12 @@ class Series:
 
     Attributes:
         name: name in the legend.
-        x: places of the points, rising.
-        mean: their heights; as many.
-        std: lengths of the bars up and down; as many, or None for no bars.
-        reference: heights to compare with, as a thin line of the same colour; as many, or None for
-            no such line.
-        low: lower ends of the bars, instead of `std`; as many.
-        high: upper ends of the bars, together with `low`.
+        x: positions of the points, in rising order.
+        mean: their heights.
+        std: lengths of the error bars up and down, if any.
+        reference: heights to compare with, as a thin line of the same colour.
+        low: lower ends of the error bars, instead of `std`.
+        high: upper ends of the error bars, together with `low`.
     """
 
     name: str
@@ -125,57 +124,55 @@ def error_bars(
     reference: str = "",
     ticks: Sequence[str] = (),
     logarithmic: Literal["", "x", "y", "xy"] = "",
-    about: str | None = None,
+    description: str | None = None,
 ) -> "Figure":
-    """Lines with error bars over a common axis.
+    """Draw lines with error bars over a common axis, into `path` if it is given.
 
-    Bars of several lines stand side by side, so that none hides another. Lines without bars, and
-    those over a logarithmic axis, stay at their places.
-
-    Args:
-        series: at least one, each with at least one point.
-        path: the PNG or SVG to write, if any; wholly or not at all.
-        x_label: what lies on the x axis, with its unit if it has one.
-        y_label: the same for the y axis.
-        title: above the figure.
-        reference: what the thin lines are, in the legend.
-        ticks: names of the places 0, 1, ... on the x axis, instead of numbers.
-        logarithmic: the axes with a logarithmic scale; the legend then stands beside the figure.
-        about: see `save`.
-
-    Returns:
-        The figure, for TensorBoard.
+    `reference` is the name of the thin lines in the legend; `ticks` are names of the positions
+    0, 1, ... instead of numbers; `description` is written into the file.
 
     Raises:
-        ValueError: nothing to draw, or lengths that do not agree.
+        ValueError: no series, or lengths that do not agree.
         OSError: the file cannot be written.
     """
+    from matplotlib.ticker import MaxNLocator
+
     _check(series)
-    with drawing(path, about) as figure:
+    with drawing(path, description) as figure:
         axes = figure.add_subplot()
-        step = 0.0 if "x" in logarithmic else _step(series)
-        for i, one in enumerate(series):
+        xs = sorted({x for curve in series for x in curve.x})
+        step = 0.0
+        # Error bars of several lines are shifted, so that none hides another; all of them together
+        # take at most half of a gap.
+        with_bars = [curve for curve in series if curve.std is not None or curve.low is not None]
+        if len(with_bars) > 1 and "x" not in logarithmic:
+            gap = min((b - a for a, b in pairwise(xs)), default=1.0)
+            step = gap * min(0.12, 0.5 / len(series))
+        for i, curve in enumerate(series):
             shift = step * (i - (len(series) - 1) / 2)
-            reach = list(one.std) if one.std is not None else _reach(one.mean, one.low, one.high)
-            places = [x + shift for x in one.x]
-            axes.errorbar(places, list(one.mean), yerr=reach, **points(i, one.name))
-            if one.reference is not None:
-                colour = COLOURS[i % len(COLOURS)]
-                axes.plot(list(one.x), list(one.reference), color=colour, linestyle=FINE, lw=1.2)
-        if any(one.reference is not None for one in series):
+            positions = [x + shift for x in curve.x]
+            errors: Any = _errors(curve.mean, curve.low, curve.high)
+            errors = errors if curve.std is None else list(curve.std)
+            axes.errorbar(positions, list(curve.mean), yerr=errors, **points(i, curve.name))
+            if curve.reference is not None:
+                thin: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": FINE}
+                axes.plot(list(curve.x), list(curve.reference), lw=1.2, **thin)
+        if any(curve.reference is not None for curve in series):
             axes.plot([], [], color="#555555", linestyle=FINE, lw=1.2, label=shown(reference))
         axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
         if ticks:
-            labels = [shown(name) for name in ticks]
-            axes.set_xticks(range(len(labels)), labels)
-            aslant(axes, labels)
-        else:
-            _whole_ticks(axes, series)
+            _name_ticks(axes, ticks)
+        elif all(float(x).is_integer() for x in xs):  # there is no layer 2.5
+            if len(xs) <= 12:
+                axes.set_xticks(xs)
+            else:
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         for name in logarithmic:
             logarithmic_axis(axes, name)
-        if len(series) > 1 or series[0].name:
-            # Steep lines leave no corner free.
-            legend_above(figure, [one.name for one in series]) if logarithmic else axes.legend()
+        names = [curve.name for curve in series]
+        if len(names) > 1 or names[0]:
+            # Steep lines fill all corners: their legend is outside of the axes.
+            legend_above(figure, names) if logarithmic else axes.legend()
     return figure
 
 
@@ -186,9 +183,9 @@ class Bars:
     Attributes:
         name: name in the legend.
         height: height of the bar in each group.
-        low: lower ends of the whiskers, none above its bar; None for no whiskers.
+        low: lower ends of the whiskers, none above its bar; None: no whiskers.
         high: upper ends of the whiskers, none below its bar.
-        marks: sign above each bar; None for none.
+        marks: sign above each bar; None: no signs.
     """
 
     name: str
@@ -208,41 +205,33 @@ def grouped_bars(
     title: str = "",
     line: float | None = None,
 ) -> "Figure":
-    """Bars side by side in groups, from zero up; the legend stands beside them.
+    """Draw bars side by side in groups, from zero up, into `path` if it is given.
 
-    Args:
-        groups: names of the groups, at least one.
-        series: at least one, each with a bar for each group.
-        path: the PNG or SVG to write, if any; wholly or not at all.
-        x_label: what the groups are.
-        y_label: what the heights are, with their unit if they have one.
-        title: above the figure.
-        line: a height that all are compared with, drawn across.
-
-    Returns:
-        The figure, for TensorBoard.
+    `line` is the height of a horizontal line to compare with.
 
     Raises:
-        ValueError: nothing to draw, or lengths that do not agree.
+        ValueError: no bars, or lengths that do not agree.
         OSError: the file cannot be written.
     """
-    _check_bars(groups, series)
+    _check(series, len(groups))
     with drawing(path) as figure:
         axes = figure.add_subplot()
         axes.set_axisbelow(True)
         axes.grid(visible=False, axis="x")
         width = 0.8 / len(series)
-        for i, one in enumerate(series):
+        for i, bars in enumerate(series):
             shift = width * (i - (len(series) - 1) / 2)
-            places, style = [group + shift for group in range(len(groups))], boxes(i)
-            style |= {"yerr": _reach(one.height, one.low, one.high), "label": shown(one.name)}
-            axes.bar(places, list(one.height), width, **style)
-            _write_above(axes, places, one)
+            positions, style = [group + shift for group in range(len(groups))], boxes(i)
+            style |= {"yerr": _errors(bars.height, bars.low, bars.high), "label": shown(bars.name)}
+            axes.bar(positions, list(bars.height), width, **style)
+            ends = bars.height if bars.high is None else bars.high
+            for position, end, mark in zip(positions, ends, bars.marks or (), strict=False):
+                if mark and math.isfinite(end):  # NaN: there is no bar here
+                    text: dict[str, Any] = {"ha": "center", "va": "bottom", "xytext": (0, 2)}
+                    axes.annotate(mark, (position, end), textcoords="offset points", **text)
         if line is not None:
             axes.axhline(line, color="#555555", linewidth=1.0, linestyle="--")
-        labels = [shown(group) for group in groups]
-        axes.set_xticks(range(len(groups)), labels)
-        aslant(axes, labels)
+        _name_ticks(axes, groups)
         axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
         figure.legend(loc="outside right upper")
     return figure
@@ -256,7 +245,7 @@ class Point:
         name: in the legend.
         x: to the right.
         y: up.
-        x_ends: where its interval begins and ends; None for none.
+        x_ends: begin and end of its interval; None: no interval.
         y_ends: the same for the height.
     """
 
@@ -268,7 +257,7 @@ class Point:
 
 
 def scatter(
-    every: Sequence[Point],
+    samples: Sequence[Point],
     path: Path | None = None,
     *,
     line: Sequence[tuple[float, float]] = (),
@@ -276,78 +265,62 @@ def scatter(
     y_label: str = "",
     title: str = "",
 ) -> "Figure":
-    """Points with their intervals; the legend stands beside them.
+    """Draw points with their intervals, into `path` if it is given.
 
-    The axes reach as far beyond the outermost points as these lie apart; longer intervals are cut.
-
-    Args:
-        every: at least one.
-        path: the PNG or SVG to write, if any; wholly or not at all.
-        line: places that a thin line joins, behind the points.
-        x_label: what lies on the x axis, with its unit if it has one.
-        y_label: the same for the y axis.
-        title: above the figure.
-
-    Returns:
-        The figure, for TensorBoard.
+    The axes extend beyond the outermost points by at most the distance of these; longer intervals
+    are cut. `line` has the corners of a thin line behind the points.
 
     Raises:
-        ValueError: nothing to draw.
+        ValueError: no points.
         OSError: the file cannot be written.
     """
-    if not every:
+    if not samples:
         msg = "got no points to draw, expected at least one"
         raise ValueError(msg)
-    # Each name has a line of the legend, and the title stands above the axes alone.
-    with drawing(path, size=(8.4, max(4.0, 0.25 * len(every) + 0.3))) as figure:
+    # Each name needs 0.25 inches in the legend.
+    with drawing(path, size=(8.4, max(4.0, 0.25 * len(samples) + 0.3))) as figure:
         axes = figure.add_subplot()
         if line:
-            across, up = zip(*line, strict=True)
-            axes.plot(across, up, color="#888888", linewidth=1.0, zorder=0)
-        for i, one in enumerate(every):
-            errors = {
-                f"{axis}err": [[max(0.0, at - ends[0])], [max(0.0, ends[1] - at)]]
-                for axis, at, ends in (("x", one.x, one.x_ends), ("y", one.y, one.y_ends))
-                if ends is not None
-            }
-            style = {**points(i, one.name), "linestyle": "none", **errors}
-            axes.errorbar([one.x], [one.y], **style)
-        _cut([one.x for one in every], axes.get_xlim, axes.set_xlim)
-        _cut([one.y for one in every], axes.get_ylim, axes.set_ylim)
+            axes.plot(*zip(*line, strict=True), color="#888888", linewidth=1.0, zorder=0)
+        for i, sample in enumerate(samples):
+            style = {**points(i, sample.name), "linestyle": "none"}
+            for axis, at, ends in (("x", sample.x, sample.x_ends), ("y", sample.y, sample.y_ends)):
+                if ends is not None:
+                    style[f"{axis}err"] = _errors([at], ends[:1], ends[1:])
+            axes.errorbar([sample.x], [sample.y], **style)
+        _cut([sample.x for sample in samples], axes.get_xlim, axes.set_xlim)
+        _cut([sample.y for sample in samples], axes.get_ylim, axes.set_ylim)
         axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
         figure.legend(loc="outside right upper")
     return figure
 
 
 def _cut(
-    places: Sequence[float],
-    limits: Callable[[], tuple[float, float]],
-    to: Callable[[float, float], object],
+    positions: Sequence[float],
+    get_limits: Callable[[], tuple[float, float]],
+    set_limits: Callable[[float, float], object],
 ) -> None:
-    """Keep an axis within as much beyond the outermost places as they lie apart."""
-    low, high = min(places), max(places)
-    begin, end = limits()
+    """Limit an axis to three times the range of the positions."""
+    low, high = min(positions), max(positions)
+    begin, end = get_limits()
     if low < high:
-        to(max(begin, 2 * low - high), min(end, 2 * high - low))
+        set_limits(max(begin, 2 * low - high), min(end, 2 * high - low))
 
 
-def save(figure: "Figure", path: Path, about: str | None = None) -> None:
-    """Write a figure as PNG or SVG, wholly or not at all; the same figure gives the same bytes.
+def save(figure: "Figure", path: Path, description: str | None = None) -> None:
+    """Write a figure as PNG, or as `.svg`, atomically; the same figure gives the same bytes.
 
-    Args:
-        figure: the figure.
-        path: the file; an SVG if its name ends with `.svg`.
-        about: what is written into the file as its description.
+    `description` is written into the file.
 
     Raises:
         OSError: the file cannot be written.
     """
     with atomic.replacing(path) as stream:
-        _write(figure, stream, "svg" if path.suffix == ".svg" else "png", about)
+        _write(figure, stream, "svg" if path.suffix == ".svg" else "png", description)
 
 
 def as_svg(figure: "Figure") -> str:
-    """Return a figure as SVG whose words are text; the same figure gives the same text."""
+    """Return a figure as SVG with text as text; the same figure gives the same string."""
     import matplotlib as mpl
 
     stream = io.BytesIO()
@@ -357,83 +330,62 @@ def as_svg(figure: "Figure") -> str:
 
 
 def _write(
-    figure: "Figure", stream: IO[bytes], kind: Literal["svg", "png"], about: str | None
+    figure: "Figure", stream: IO[bytes], kind: Literal["svg", "png"], description: str | None
 ) -> None:
     import matplotlib as mpl
 
-    # Otherwise files name the date and the version of the library, and SVG has random names inside.
-    metadata = dict.fromkeys({"svg": ("Date", "Creator"), "png": ("Software",)}[kind])
-    described = {} if about is None else {"Description": about}
-    with _any_sign(), mpl.rc_context({"svg.hashsalt": "steadfast"}):
-        figure.savefig(stream, format=kind, metadata={**metadata, **described})
+    # Without date and version of the library, and with a fixed salt: SVG has random names inside.
+    metadata: dict[str, str | None] = dict.fromkeys(
+        {"svg": ("Date", "Creator"), "png": ("Software",)}[kind]
+    )
+    if description is not None:
+        metadata["Description"] = description
+    with _allow_missing_glyphs(), mpl.rc_context({"svg.hashsalt": "steadfast"}):
+        figure.savefig(stream, format=kind, metadata=metadata)
 
 
 def pixels(figure: "Figure") -> NDArray[np.uint8]:
-    """`[height, width, 4]` red, green, blue and opacity, as TensorBoard takes them."""
+    """Return the pixels `[height, width, 4]`: red, green, blue and opacity, for TensorBoard."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(figure)
-    with _any_sign():
-        canvas.draw()  # type: ignore[no-untyped-call] # theirs
-    return np.array(canvas.buffer_rgba(), dtype=np.uint8)  # type: ignore[no-untyped-call] # theirs
+    with _allow_missing_glyphs():
+        canvas.draw()  # type: ignore[no-untyped-call] # matplotlib has no type here
+    return np.array(canvas.buffer_rgba(), dtype=np.uint8)  # type: ignore[no-untyped-call] # nor here
 
 
 @contextmanager
-def _any_sign() -> Iterator[None]:
-    """A sign that the font lacks is drawn as a box, which is warning enough."""
+def _allow_missing_glyphs() -> Iterator[None]:
+    """Do not warn of signs that the font lacks: matplotlib draws a box."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
         yield
 
 
-def _check(series: Sequence[Series]) -> None:
-    if not series:
-        msg = "got no series to draw, expected at least one"
+def _check(series: Sequence[Series] | Sequence[Bars], count: int | None = None) -> None:
+    """Raise ValueError unless all lists of a series have equal lengths, or `count`."""
+    if not series or count == 0:
+        msg = f"got {len(series)} series to draw{'' if count is None else f' in {count} groups'}, "
+        msg += "expected at least one"
         raise ValueError(msg)
-    for one in series:
-        others = (one.std, one.reference, one.low, one.high)
-        given = [one.mean, *(other for other in others if other is not None)]
-        if not one.x or any(len(other) != len(one.x) for other in given):
-            lengths = ", ".join(str(len(other)) for other in given)
+    for curve in series:
+        lists = {name: values for name, values in vars(curve).items() if values is not None}
+        lengths = {name: len(values) for name, values in lists.items() if name != "name"}
+        expected = lengths.get("x", count)
+        equal = expected and {expected} == set(lengths.values())
+        if not equal or ("low" in lists) != ("high" in lists):
+            numbers = ", ".join(f"{length} {name}" for name, length in lengths.items())
             msg = (
-                f"got series {one.name!r} with {len(one.x)} x and {lengths} values for them, "
-                "expected as many of each, and at least one"
+                f"got {curve.name!r} with {numbers}, expected {expected or 'at least 1'} of each, "
+                "and both low and high or neither"
             )
             raise ValueError(msg)
 
 
-def _check_bars(groups: Sequence[str], series: Sequence[Bars]) -> None:
-    if not groups or not series:
-        msg = (
-            f"got {len(groups)} groups and {len(series)} bars for each, expected at least one of "
-            "both"
-        )
-        raise ValueError(msg)
-    for one in series:
-        given = [one.height, *(other for other in (one.low, one.high) if other is not None)]
-        marks = one.height if one.marks is None else one.marks
-        if any(len(other) != len(groups) for other in [*given, marks]) or len(given) == 2:
-            lengths = ", ".join(str(len(other)) for other in given)
-            msg = (
-                f"got bars {one.name!r} with {lengths} values for {len(groups)} groups, expected "
-                "one for each, and both low and high or neither"
-            )
-            raise ValueError(msg)
-
-
-def _write_above(axes: "Axes", places: Sequence[float], one: Bars) -> None:
-    """Write the marks of bars above their whiskers."""
-    ends = one.height if one.high is None else one.high
-    for place, end, mark in zip(places, ends, one.marks or (), strict=False):
-        if mark and math.isfinite(end):  # not of a bar that is not there
-            text: dict[str, Any] = {"ha": "center", "va": "bottom", "xytext": (0, 2)}
-            axes.annotate(mark, (place, end), textcoords="offset points", **text)
-
-
-def _reach(
+def _errors(
     middle: Sequence[float], low: Sequence[float] | None, high: Sequence[float] | None
 ) -> list[list[float]] | None:
-    """Lengths of error bars below and above the middle of each."""
+    """Return the lengths `[2, n]` of error bars, below and above the middle."""
     if low is None or high is None:
         return None
     return [
@@ -443,13 +395,14 @@ def _reach(
 
 
 def shown(name: str) -> str:
-    """A name that is drawn as it is: matplotlib leaves labels out that begin with _."""
+    """Return a name that matplotlib draws unchanged."""
     text = harmless(name)
+    # A legend leaves out labels that begin with _: a space of width 0 hides it.
     return f"\u200b{text}" if text.startswith("_") else text
 
 
 def aslant(axes: "Axes", labels: Sequence[str]) -> None:
-    """Write the names below the axis aslant where they have no room side by side."""
+    """Write the names below the axis aslant if they are too long to be horizontal."""
     if sum(map(len, labels)) > _LEVEL:
         axes.tick_params(axis="x", labelrotation=40)
         for label in axes.get_xticklabels():
@@ -457,52 +410,29 @@ def aslant(axes: "Axes", labels: Sequence[str]) -> None:
             label.set_rotation_mode("anchor")
 
 
-def _step(series: Sequence[Series]) -> float:
-    """From one line's bars to the next one's, so that those of all stay near their point."""
-    if sum(one.std is not None or one.low is not None for one in series) < 2:
-        return 0.0
-    every = sorted({x for one in series for x in one.x})
-    gap = min((b - a for a, b in pairwise(every)), default=1.0)
-    return gap * min(0.12, 0.5 / len(series))
+def _name_ticks(axes: "Axes", names: Sequence[str]) -> None:
+    labels = [shown(name) for name in names]
+    axes.set_xticks(range(len(labels)), labels)
+    aslant(axes, labels)
 
 
 def legend_above(figure: "Figure", names: Sequence[str]) -> None:
-    """Put the legend above the axes, in two columns if the names are short.
-
-    Args:
-        figure: with labelled lines.
-        names: of the lines.
-    """
+    """Put the legend above the axes, in two columns if the names are short."""
     short = max(map(len, names), default=0) <= _LEVEL - 10
     figure.legend(loc="outside upper center", ncols=2 if short else 1)
 
 
 def logarithmic_axis(axes: "Axes", name: str) -> None:
-    """Give an axis a logarithmic scale with plain numbers, as formulas are not read.
+    """Give the axis `x` or `y` a logarithmic scale, after everything is drawn.
 
-    Args:
-        axes: with everything that is drawn.
-        name: `x` or `y`.
+    Its numbers are plain text: `STYLE` does not parse formulas.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator
 
     axis = axes.xaxis if name == "x" else axes.yaxis
     axes.set(**{f"{name}scale": "log"})
     low, high = sorted(axis.get_view_interval())
-    few = high < 100 * low
-    axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7) if few else (1,)))
+    # Within two decades, powers of ten alone are too few ticks.
+    axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7) if high < 100 * low else (1,)))
     axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
     axis.set_minor_formatter(FuncFormatter(lambda *_: ""))
-
-
-def _whole_ticks(axes: "Axes", series: Sequence[Series]) -> None:
-    """Use whole numbers on an axis of whole numbers: there is no layer 2.5."""
-    every = sorted({x for one in series for x in one.x})
-    if not all(float(x).is_integer() for x in every):
-        return
-    if len(every) <= 12:
-        axes.set_xticks(every)
-    else:
-        from matplotlib.ticker import MaxNLocator
-
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -4,17 +4,17 @@ import torch
 
 
 def torch_device(name: str) -> torch.device:
-    """The device; `auto` is a GPU if there is one.
+    """Return the device; `auto` is a GPU if there is one.
 
     Raises:
-        ValueError: it is not there.
+        ValueError: this machine does not have it.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    # What torch says of a device that is not there depends on how it was built.
+    # Which error torch raises depends on how it was built.
     except (AssertionError, RuntimeError) as error:
         msg = f"got --device {name}, which cannot be used, expected auto, cpu, cuda or cuda:N"
         raise ValueError(msg) from error

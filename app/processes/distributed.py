@@ -1,4 +1,4 @@
-"""Operations of all processes of a run together."""
+"""Operations that all processes of a run do together."""
 
 import itertools
 import os
@@ -12,7 +12,7 @@ import torch
 T = TypeVar("T")
 
 _RANKS = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
-"""Variables that launchers set, and that are 0 in the first process only, or on its machine."""
+"""Variables of launchers that are 0 in the first process, or on its machine."""
 _meetings = itertools.count()
 
 
@@ -31,20 +31,17 @@ Team = pl.Trainer | Alone
 
 
 def dry(trainer: pl.Trainer) -> bool:
-    """True in Lightning's `fast_dev_run`, which writes no files."""
+    """Return True in Lightning's `fast_dev_run`, which writes no files."""
     return bool(getattr(trainer, "fast_dev_run", False))
 
 
 def first_process() -> bool:
-    """True on the first process of the run, also before there is a trainer."""
+    """Return True in the first process of the run, also before there is a trainer."""
     return all(os.environ.get(rank, "0") == "0" for rank in _RANKS)
 
 
 def gather(trainer: Team, records: list[T]) -> list[T]:
-    """The records of all processes in the order of their ranks, on every process.
-
-    They travel between the processes, not through files: machines need not share a disk.
-    """
+    """Gather the records of all processes on every process, in the order of ranks."""
     return [record for part in gather_parts(trainer, records) for record in part]
 
 
@@ -52,25 +49,26 @@ def gather_parts(trainer: Team, part: T) -> list[T]:
     """Gather the values of all processes on every process, in the order of ranks."""
     if trainer.world_size == 1:
         return [part]
+    # Not through files: the machines may have no common disk.
     parts: list[Any] = [None] * trainer.world_size
     torch.distributed.all_gather_object(parts, part)
     return parts
 
 
 class LostRankError(ConnectionError):
-    """Another process of the run has ended or does not answer."""
+    """Another process of the run has ended or does not respond."""
 
 
 class Meeting:
-    """A barrier for processes that work for unequal times.
+    """A barrier for processes whose work takes different times.
 
-    Collectives of torch give up when one process is ahead of another for longer than the timeout of
-    the process group, however busy the other is. Here, it may take as long as it goes on working.
+    A collective of torch fails when a process waits longer than the timeout of the process group,
+    even if the others work. Here only time without progress counts.
 
     Args:
-        trainer: the trainer; all its processes make the meeting.
-        patience: seconds without progress of another process after which it counts as lost; those
-            of the process group if not given.
+        trainer: the trainer; each of its processes makes the meeting.
+        patience: seconds without progress after which another process counts as lost; None: the
+            timeout of the process group.
     """
 
     def __init__(self, trainer: Team, *, patience: float | None = None) -> None:
@@ -79,21 +77,21 @@ class Meeting:
             timeout = getattr(trainer.strategy, "_timeout", None)
             patience = float("inf") if timeout is None else timeout.total_seconds()
         self._patience = patience
-        self._told = 0.0
+        self._reported = 0.0
         self._store: Any = None
         if self._world > 1:
             from torch.distributed import distributed_c10d
 
             store = distributed_c10d._get_default_store()
-            # A new prefix each time; all processes have been through the same meetings.
+            # A new prefix for each meeting; all processes have had the same number of meetings.
             prefix = f"steadfast/{next(_meetings)}"
             self._store = distributed_c10d.PrefixStore(prefix, store)
 
     def progress(self) -> None:
-        """Say that this process is at work; to be called often, it does little."""
+        """Report that this process works; cheap enough to be called often."""
         now = time.monotonic()
-        if self._store is not None and now - self._told > 1:
-            self._told = now
+        if self._store is not None and now - self._reported > 1:
+            self._reported = now
             self._store.add("progress", 1)
 
     def wait(self) -> None:
@@ -106,11 +104,12 @@ class Meeting:
             return
         self._store.set(f"here/{self._rank}", "")
         self._store.add("here", 1)
-        pause, seen, moved = 0.01, -1, time.monotonic()
+        pause, last, moved = 0.01, -1, time.monotonic()
+        # add(key, 0) reads a counter without a change.
         while self._store.add("here", 0) < self._world:
             steps = self._store.add("progress", 0)
-            if steps != seen:
-                seen, moved = steps, time.monotonic()
+            if steps != last:
+                last, moved = steps, time.monotonic()
             elif time.monotonic() - moved > self._patience:
                 ranks = [r for r in range(self._world) if not self._store.check([f"here/{r}"])]
                 msg = (

@@ -1,4 +1,4 @@
-"""Why a process of a run ends: for the process that has started it, and for its own watch."""
+"""The last error of a process of a run: for the process that started it, and for its own watch."""
 
 import contextlib
 import os
@@ -6,15 +6,15 @@ import threading
 from pathlib import Path
 
 LAUNCHER_VARIABLE = "STEADFAST_LAUNCHER"
-"""Environment variable by which a process tells those it starts who it is."""
+"""Environment variable with the id of the process that has started the others."""
 ERRORS_VARIABLE = "STEADFAST_ERRORS"
-"""Environment variable with the folder in which those leave their last error for it."""
+"""Environment variable with the folder where those write their last error."""
 reported = threading.Event()
-"""Set once this process has printed why it ends."""
+"""Set when this process has printed its error."""
 
 
 def leave_error(message: str) -> None:
-    """Leave the error of this process for the one that has started it."""
+    """Write the error of this process, for the one that has started it."""
     folder = os.environ.get(ERRORS_VARIABLE)
     if folder is not None and os.environ.get(LAUNCHER_VARIABLE) != str(os.getpid()):
         with contextlib.suppress(OSError):
@@ -22,10 +22,9 @@ def leave_error(message: str) -> None:
 
 
 def error_of(pid: int) -> str:
-    """Return the first line of the error that a process has left; nothing where it has not."""
-    folder = os.environ.get(ERRORS_VARIABLE)
-    if folder is None:
+    """Return the first line of the error of a process; an empty string without an error."""
+    try:
+        path = Path(os.environ[ERRORS_VARIABLE], str(pid))
+        return path.read_text(encoding="utf-8").partition("\n")[0]
+    except (KeyError, OSError):
         return ""
-    with contextlib.suppress(OSError):
-        return Path(folder, str(pid)).read_text(encoding="utf-8").partition("\n")[0]
-    return ""

@@ -1,4 +1,4 @@
-"""`python -m app resources counter-fit`: makes counter-fitted vectors of any word vectors."""
+"""`python -m app resources counter-fit`: counter-fits word vectors to synonyms and antonyms."""
 
 import argparse
 import gzip
@@ -28,111 +28,105 @@ _SIMLEX = ("word1", "word2", "SimLex999")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `resources counter-fit`; see `Command.place`.
+    """Run `resources counter-fit`; see `Command.place`.
 
     Raises:
         ValueError: a file with wrong content, or a setting out of its range.
         OSError: the vectors cannot be written.
     """
-    _run(parser().parse_args(argv))
-    return 0
-
-
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    made = command_parser(
-        "resources counter-fit",
-        "Draw the vectors of synonyms together and push those of antonyms apart.",
-        runs=False,
-    )
-    made.add_argument("vectors", type=Path, help="a word and its numbers in a line; .gz, .zip")
-    for name in ("synonyms", "antonyms"):
-        made.add_argument(
-            f"--{name}", type=Path, nargs="+", required=True, help="files, two words in a line"
-        )
-    made.add_argument("--to", type=Path, required=True, help="file for the vectors; .gz packs it")
-    made.add_argument("--words", type=int, metavar="N", help="only the first N words of the file")
-    made.add_argument("--steps", type=int, default=20, help="20 if not given")
-    made.add_argument("--radius", type=float, default=0.2, help="of the neighbours that are kept")
-    made.add_argument(
-        "--simlex", type=Path, help="SimLex-999.txt, to measure the correlation with it"
-    )
-    return made
-
-
-def _run(args: argparse.Namespace) -> None:
+    args = parser().parse_args(argv)
     settings = CounterFitting(steps=args.steps, radius=args.radius)
     if args.words is not None and args.words < 2:
         msg = f"got --words {args.words}, expected at least 2"
         raise ValueError(msg)
-    read = read_vectors(args.vectors)
-    words = read.words[: args.words]
+    vectors = read_vectors(args.vectors)
+    words = vectors.words[: args.words]
     index = {word: i for i, word in enumerate(words)}
-    synonyms = _pairs("synonyms", args.synonyms, index)
-    antonyms = _pairs("antonyms", args.antonyms, index)
-    likeness = None if args.simlex is None else _simlex(args.simlex, index)
-    before = unit(read.matrix[: args.words].astype(np.float64))
-    began = time.monotonic()
+    pairs = {
+        "synonyms": _read_pairs("synonyms", args.synonyms, index),
+        "antonyms": _read_pairs("antonyms", args.antonyms, index),
+    }
+    simlex = None if args.simlex is None else _read_simlex(args.simlex, index)
+    # [n, d], rows of length 1.
+    before = unit(vectors.matrix[: args.words].astype(np.float64))
+    start = time.monotonic()
 
-    def after(step: int, total: float) -> None:
-        seconds = time.monotonic() - began
-        end = "\n" if step == settings.steps else ""
-        print(
-            f"\rstep {step} of {settings.steps}: cost {total:,.1f}, {seconds:.0f} s ",
-            end=end,
-            file=sys.stderr,
-            flush=True,
+    def report(step: int, cost: float) -> None:
+        line = (
+            f"step {step} of {settings.steps}: cost {cost:,.1f}, {time.monotonic() - start:.0f} s "
         )
+        end = "\n" if step == settings.steps else ""
+        print(f"\r{line}", end=end, file=sys.stderr, flush=True)
 
-    found = counter_fit(before, synonyms, antonyms, settings, after=after)
-    _write(args.to, words, found)
-    print(f"{len(words):,} words of {found.shape[1]} numbers, {settings.steps} steps")
+    after = counter_fit(before, pairs["synonyms"], pairs["antonyms"], settings, after=report)
+    _write(args.to, words, after)
+    print(f"{len(words):,} words of {after.shape[1]} numbers, {settings.steps} steps")
     print("| | pairs | before | after |\n|---|---|---|---|")
-    for name, pairs in (("synonyms", synonyms), ("antonyms", antonyms)):
-        means = (f"{cosines(one, pairs).mean():.3f}" for one in (before, found))
-        print(f"| mean cosine of {name} | {len(pairs):,} | {' | '.join(means)} |")
-    if likeness is not None:
-        pairs, scores = likeness
-        both = (f"{_correlation(cosines(one, pairs), scores):.3f}" for one in (before, found))
-        print(f"| Spearman's correlation with SimLex-999 | {len(pairs)} | {' | '.join(both)} |")
+    for name, both in pairs.items():
+        means = [cosines(matrix, both).mean() for matrix in (before, after)]
+        print(f"| mean cosine of {name} | {len(both):,} | {means[0]:.3f} | {means[1]:.3f} |")
+    if simlex is not None:
+        # Only here: scipy.stats takes a second to load.
+        from scipy.stats import spearmanr
+
+        both, scores = simlex
+        rhos = [spearmanr(cosines(matrix, both), scores).statistic for matrix in (before, after)]
+        name = "Spearman's correlation with SimLex-999"
+        print(f"| {name} | {len(both)} | {rhos[0]:.3f} | {rhos[1]:.3f} |")
     print(f"\n{args.to}")
+    return 0
 
 
-def _pairs(name: str, paths: Sequence[Path], index: Mapping[str, int]) -> Pairs:
-    """The pairs of all files, each once."""
-    read = [read_pairs(path, index) for path in paths]
-    pairs = np.unique(np.concatenate([found for found, _ in read]), axis=0)
-    unknown = sum(number for _, number in read)
-    said = f"{name}: {len(pairs):,} pairs, {unknown:,} lines with a word that has no vector"
-    print(said, file=sys.stderr)
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = command_parser(
+        "resources counter-fit",
+        "Draw the vectors of synonyms together and push those of antonyms apart.",
+        runs=False,
+    )
+    add = parser.add_argument
+    add("vectors", type=Path, help="a word and its numbers in a line; .gz, .zip")
+    for name in ("synonyms", "antonyms"):
+        text = "files, two words in a line"
+        add(f"--{name}", type=Path, nargs="+", required=True, help=text)
+    add("--to", type=Path, required=True, help="file for the vectors; .gz packs it")
+    add("--words", type=int, metavar="N", help="only the first N words of the file")
+    add("--steps", type=int, default=20, help="20 if not given")
+    add("--radius", type=float, default=0.2, help="of the neighbours that are kept")
+    add("--simlex", type=Path, help="SimLex-999.txt, to measure the correlation with it")
+    return parser
+
+
+def _read_pairs(name: str, paths: Sequence[Path], index: Mapping[str, int]) -> Pairs:
+    """Return the pairs of all files `[n, 2]`, without duplicates."""
+    files = [read_pairs(path, index) for path in paths]
+    pairs = np.unique(np.concatenate([part for part, _ in files]), axis=0)
+    unknown = sum(count for _, count in files)
+    line = f"{name}: {len(pairs):,} pairs, {unknown:,} lines with a word that has no vector"
+    print(line, file=sys.stderr)
     if not len(pairs):
         msg = f"got no {name} of known words, expected pairs of words that have vectors"
         raise ValueError(msg)
     return pairs
 
 
-def _simlex(path: Path, index: Mapping[str, int]) -> tuple[Pairs, Floats]:
-    """Pairs of known words, and how alike people find them."""
+def _read_simlex(path: Path, index: Mapping[str, int]) -> tuple[Pairs, Floats]:
+    """Return pairs of words with vectors `[n, 2]`, and their similarity in the view of people."""
     with lines_of(path) as stream:
         header, *lines = [line.split("\t") for line in stream] or [[]]
     if not set(_SIMLEX) <= set(header):
-        msg = f"{path}: got columns {header[:10]}, expected {', '.join(_SIMLEX)} among them"
+        msg = f"{path}: got columns {header[:10]}, expected also {', '.join(_SIMLEX)}"
         raise BrokenFile(msg)
     first, second, score = (header.index(name) for name in _SIMLEX)
     with reading(path, "two words and a score in each line"):
-        known = [line for line in lines if line[first] in index and line[second] in index]
-        pairs = [(index[line[first]], index[line[second]]) for line in known]
-        return np.array(pairs).reshape(-1, 2), np.array([float(line[score]) for line in known])
-
-
-def _correlation(cosine: Floats, scores: Floats) -> float:
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(cosine, scores).statistic)
+        lines = [line for line in lines if line[first] in index and line[second] in index]
+        pairs = [(index[line[first]], index[line[second]]) for line in lines]
+        return np.array(pairs).reshape(-1, 2), np.array([float(line[score]) for line in lines])
 
 
 def _write(path: Path, words: Sequence[str], vectors: Floats) -> None:
     with atomic.replacing(path) as stream:
+        # mtime=0 and no name: the same vectors give the same bytes.
         packed = path.suffix == ".gz"
         out = gzip.GzipFile(fileobj=stream, mode="wb", mtime=0, filename="") if packed else stream
         for word, row in zip(words, vectors, strict=True):

@@ -1,4 +1,4 @@
-"""Downloads files, checks their checksums, and names them when they are whole.
+"""Downloads files, compares their checksums, and renames them when they are complete.
 
 `torch.hub` and `datasets` do less: neither tries again, torch sets no time limit and takes a broken
 connection for the end of a file without a checksum, and `datasets` compares no checksum of a file.
@@ -16,9 +16,10 @@ from attacks.digests import file_digest
 from text.web_address import redact
 
 TRIES = 6
-"""Connections in a row without new bytes before a file is given up."""
+"""Connections in a row without new bytes after which a download fails."""
 TIMEOUT = 30.0
-"""Seconds without a byte."""
+"""Seconds without a byte after which a connection fails."""
+# Without TLS only to this machine: not every file has a checksum.
 _ALLOWED = ("https://", "file:///", "http://127.0.0.1:", "http://localhost:", "http://[::1]:")
 
 
@@ -27,19 +28,19 @@ class DownloadError(RuntimeError):
 
 
 def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) -> Path:
-    """Downloads a file.
+    """Download a file.
 
     Args:
-        url: where it is; https, file, or http on this machine.
-        path: where to keep it. A file that is there with the right checksum is not fetched again.
-        sha256: its checksum; not compared if None.
-        size: most bytes that it may have; not bounded if None.
+        url: address; https, file, or http on this machine.
+        path: path of the copy. A copy with the right checksum is not downloaded again.
+        sha256: its checksum; None: not compared.
+        size: most bytes that it may have; None: no bound.
 
     Returns:
         `path`.
 
     Raises:
-        DownloadError: the server does not deliver it, or it is another file than expected.
+        DownloadError: the server does not send it, or sends another file.
         OSError: it cannot be written.
     """
     if not url.startswith(_ALLOWED):
@@ -50,9 +51,9 @@ def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) 
     with atomic.replacing(path) as stream:
         _fill(stream, url, size)
         stream.flush()
-        if sha256 is not None and (found := file_digest(Path(stream.name))) != sha256.lower():
+        if sha256 is not None and (digest := file_digest(Path(stream.name))) != sha256.lower():
             msg = (
-                f"got a file of SHA-256 {found} from {redact(url)}, expected {sha256}: it has "
+                f"got a file of SHA-256 {digest} from {redact(url)}, expected {sha256}: it has "
                 "changed or was tampered with, and is deleted"
             )
             raise DownloadError(msg)
@@ -60,7 +61,7 @@ def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) 
 
 
 def _fill(stream: IO[bytes], url: str, size: int | None) -> None:
-    """Writes the answer of a server; a new connection goes on where one broke."""
+    """Write the content of a file; a new connection resumes where the last one broke."""
     tries = furthest = 0
     while True:
         try:
@@ -68,6 +69,7 @@ def _fill(stream: IO[bytes], url: str, size: int | None) -> None:
             return
         except urllib.error.HTTPError as error:
             error.close()
+            # 4xx: our request is wrong, another try would not help.
             if error.code < 500:
                 msg = f"got status {error.code} {error.reason} from {redact(url)}"
                 raise DownloadError(msg) from error
@@ -78,28 +80,29 @@ def _fill(stream: IO[bytes], url: str, size: int | None) -> None:
         furthest = max(furthest, stream.tell())
         if tries >= TRIES or url.startswith("file:"):
             reason = getattr(problem, "reason", None) or problem
-            came = f"{stream.tell()} bytes came"
-            msg = f"could not get {redact(url)}: {reason} ({came}); try again later"
+            received = f"{stream.tell()} bytes came"
+            msg = f"could not get {redact(url)}: {reason} ({received}); try again later"
             raise DownloadError(msg) from problem
         time.sleep(min(0.2 * 2**tries, 5.0))
 
 
 def _append(stream: IO[bytes], url: str, size: int | None) -> None:
-    """Appends the missing bytes that one connection brings."""
+    """Append the bytes of one connection, from the end of the stream on."""
     request = urllib.request.Request(url, headers={"User-Agent": "steadfast"})
     if start := stream.tell():
         request.add_header("Range", f"bytes={start}-")
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-        if not answer.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
-            stream.seek(0)  # the server sends the whole file
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+        if not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+            stream.seek(0)  # the server ignores ranges: it sends the file from its begin
             stream.truncate()
-        length = answer.headers.get("Content-Length")
-        wanted = None if length is None else stream.tell() + int(length)
-        while piece := answer.read(1 << 18):
-            stream.write(piece)
+        length = response.headers.get("Content-Length")
+        end = None if length is None else stream.tell() + int(length)
+        while chunk := response.read(1 << 18):
+            stream.write(chunk)
             if size is not None and stream.tell() > size:
                 msg = f"got more than {size} bytes from {redact(url)}, expected another file"
                 raise DownloadError(msg)
-    if wanted is not None and stream.tell() < wanted:
-        msg = f"the connection broke after {stream.tell()} of {wanted} bytes"
+    # urllib takes a broken connection for the end of the file.
+    if end is not None and stream.tell() < end:
+        msg = f"the connection broke after {stream.tell()} of {end} bytes"
         raise ConnectionError(msg)

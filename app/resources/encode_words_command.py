@@ -1,4 +1,4 @@
-"""`python -m app resources encode-words`: an encoding by which synonyms mostly share a form."""
+"""`python -m app resources encode-words`: clusters words so that most synonyms share a form."""
 
 import argparse
 import gzip
@@ -17,7 +17,7 @@ from text.bounded_files import read_bytes
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `resources encode-words`; see `Command.place`.
+    """Run `resources encode-words`; see `Command.place`.
 
     Raises:
         ValueError: a file with wrong content, or a setting out of its range.
@@ -28,42 +28,42 @@ def main(argv: Sequence[str]) -> int:
     counts: Counter[str] = Counter()
     for path in args.texts:
         content = read_bytes(path)
+        # The magic number of gzip, whatever the name of the file.
         packed = content[:2] == b"\x1f\x8b"
         text = (gzip.decompress(content) if packed else content).decode()
         counts.update(word for line in text.splitlines() for word in threat.split(line))
     if not counts:
         msg = "got texts without words, expected a text in each line"
         raise ValueError(msg)
-    began = time.monotonic()
-    found = cluster_words(threat, counts, args.fidelity)
-    atomic.write_text(args.to, json.dumps(dict(found.representatives), indent=0, sort_keys=True))
-    total = sum(counts.values())
-    kept = sum(count for word, count in counts.items() if found.of_word(word) == word)
-    means = [stability(one, threat, counts) for one in (SynonymEncoding({}), found)]
+    start = time.monotonic()
+    encoding = cluster_words(threat, counts, args.fidelity)
+    forms = encoding.representatives
+    atomic.write_text(args.to, json.dumps(dict(forms), indent=0, sort_keys=True))
+    same = sum(count for word, count in counts.items() if encoding.of_word(word) == word)
+    # Mean number of different encodings of a word and its substitutes: 1 is best.
+    before, after = (
+        stability(either, threat, counts) for either in (SynonymEncoding({}), encoding)
+    )
     print("| | before | after |\n|---|---|---|")
-    print(f"| encodings of a word and its substitutes, mean | {means[0]:.2f} | {means[1]:.2f} |")
-    print(f"| words of the texts that stay as they are, % | 100.0 | {100 * kept / total:.1f} |")
-    print(f"\n{args.to}: {len(found.representatives):,} words, {time.monotonic() - began:.0f} s")
+    print(f"| encodings of a word and its substitutes, mean | {before:.2f} | {after:.2f} |")
+    print(f"| unchanged words of the texts, % | 100.0 | {100 * same / counts.total():.1f} |")
+    print(f"\n{args.to}: {len(forms):,} words, {time.monotonic() - start:.0f} s")
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
-    made = command_parser(
+    """Return the parser of the command line."""
+    parser = command_parser(
         "resources encode-words",
         "Cluster words so that a word and its substitutes mostly share one form, for "
         "`certify --threat synonyms --encoding` (docs/certificates/baselines.md).",
         runs=False,
     )
-    made.add_argument("--lists", type=Path, required=True, help="JSON with synonyms")
-    made.add_argument(
-        "--texts", type=Path, nargs="+", required=True, help="files with a text in each line; .gz"
-    )
-    made.add_argument(
-        "--fidelity",
-        type=float,
-        default=0.7,
-        help="0: all words that are connected share a form; 1: none do (default: 0.7)",
-    )
-    made.add_argument("--to", type=Path, required=True, help="JSON file for the encoding")
-    return made
+    add = parser.add_argument
+    add("--lists", type=Path, required=True, help="JSON with synonyms")
+    text = "files with a text in each line; .gz"
+    add("--texts", type=Path, nargs="+", required=True, help=text)
+    text = "0: all words that are connected share a form; 1: none do (default: 0.7)"
+    add("--fidelity", type=float, default=0.7, help=text)
+    add("--to", type=Path, required=True, help="JSON file for the encoding")
+    return parser

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from app.serve.serve_limits import ServeLimits
 
+# Written by hand: before a request there is nothing to which the application could respond.
 _BODY = json.dumps({"error": "too many open connections of this address; try again later"}).encode()
 _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 2\r\n"
@@ -19,15 +20,15 @@ _REFUSAL = (
 
 
 class Connection(H11Protocol):
-    """A connection that ends at its deadline, or, while it is idle, for the sake of a newer one.
+    """A connection that ends at its deadline; while idle, also to make room for a newer one.
 
-    uvicorn itself waits without end for the head of a first request, and a single byte ends its
-    deadline for the next one. Here an idle connection has `head_seconds` to send the whole head of
-    a request; from there the response has `response_seconds`, also for a client that reads nothing.
+    uvicorn waits forever for the head of a first request, and a single byte cancels its deadline
+    for the next one. Here an idle connection has `head_seconds` to send the full head of a request;
+    then the response has `response_seconds`, also for a client that reads nothing.
 
     Attributes:
         limits: see `ServeLimits`.
-        since: time of the loop at which the present state began.
+        since: time of the event loop at which the present state began.
     """
 
     limits = ServeLimits()
@@ -46,39 +47,41 @@ class Connection(H11Protocol):
         """Address of the client, without its port."""
         return self.client[0] if self.client else ""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Counts the connection; see `asyncio.Protocol`."""
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn narrows it, too
+        """Count the connection; see `asyncio.Protocol`."""
         super().connection_made(transport)
         self._watch()
-        others = [one for one in self.connections if isinstance(one, Connection)]
-        same = [one for one in others if one.address == self.address]
-        if len(same) > self.limits.connections_per_address:
-            if not _drop_oldest(same, self):
+        # uvicorn's set of open connections has this one already.
+        peers = [peer for peer in self.connections if isinstance(peer, Connection)]
+        same_address = [peer for peer in peers if peer.address == self.address]
+        if len(same_address) > self.limits.connections_per_address:
+            if not _drop_oldest(same_address, self):
                 transport.write(_REFUSAL)
                 transport.close()
-        elif len(others) > self.limits.connections:
-            counts = Counter(one.address for one in others if one.idle)
+        elif len(peers) > self.limits.connections:
+            # The address with the most idle connections pays, not the one that came first.
+            counts = Counter(peer.address for peer in peers if peer.idle)
             most = max(counts.values())
-            _drop_oldest([one for one in others if counts[one.address] == most], self)
+            _drop_oldest([peer for peer in peers if counts[peer.address] == most], self)
 
     def data_received(self, data: bytes) -> None:
-        """Reads bytes of a request; see `asyncio.Protocol`."""
+        """Read bytes of a request; see `asyncio.Protocol`."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Waits for the next request."""
+        """Wait for the next request."""
         super().on_response_complete()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets the deadline; see `asyncio.Protocol`."""
+        """Cancel the deadline; see `asyncio.Protocol`."""
         super().connection_lost(exc)
         if self._deadline is not None:
             self._deadline.cancel()
 
     def _watch(self) -> None:
-        """Sets the deadline anew if the state has changed: bytes alone do not extend it."""
+        """Set a new deadline if the state has changed: more bytes do not extend it."""
         request = None if self.idle else self.cycle
         if self._deadline is not None:
             if request is self._request:
@@ -87,18 +90,12 @@ class Connection(H11Protocol):
         self._request, self.since = request, self.loop.time()
         limits = self.limits
         seconds = limits.head_seconds if request is None else limits.response_seconds
-        # Not close(), which waits for a client that reads nothing.
+        # Not close(): it waits until the client has read everything.
         self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
 
 def server_config(app: ASGIApp, limits: ServeLimits, *, port: int = 0) -> uvicorn.Config:
-    """Return the settings of the server of the live page.
-
-    Args:
-        app: the application.
-        limits: of the server.
-        port: where to listen if `run` gets no socket; 0 for any.
-    """
+    """Return the settings of uvicorn; `port` is for a server that gets no socket."""
     return uvicorn.Config(
         app,
         port=port,
@@ -109,9 +106,9 @@ def server_config(app: ASGIApp, limits: ServeLimits, *, port: int = 0) -> uvicor
         access_log=False,
         server_header=False,
         timeout_keep_alive=15,
-        # Whoever sends X-Forwarded-For could have any address.
+        # Else a client could pretend any address by X-Forwarded-For.
         proxy_headers=False,
-        # uvicorn counts the connection itself; one more than ours that have a place.
+        # uvicorn counts the new connection before ours decides: hence one more.
         limit_concurrency=limits.connections + 1,
         timeout_graceful_shutdown=3,
         h11_max_incomplete_event_size=1 << 14,
@@ -119,12 +116,12 @@ def server_config(app: ASGIApp, limits: ServeLimits, *, port: int = 0) -> uvicor
 
 
 def _drop_oldest(connections: list[Connection], newest: Connection) -> bool:
-    """Abort the connection that is idle for the longest time; return False if there is none."""
-    idle = [one for one in connections if one.idle and one is not newest]
+    """Abort the connection that is idle for the longest time; return False if all are busy."""
+    idle = [peer for peer in connections if peer.idle and peer is not newest]
     if not idle:
         return False
-    oldest = min(idle, key=lambda one: one.since)
-    # Removed now: the loop reports the loss only after the connections that wait to be accepted.
+    oldest = min(idle, key=lambda peer: peer.since)
+    # Removed now: the loop accepts the connections that wait before it reports this loss.
     oldest.connections.discard(oldest)
     oldest.transport.abort()
     return True

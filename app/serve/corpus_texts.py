@@ -15,53 +15,53 @@ _FILES = (
     *("train", "validation", "test", "text_column", "text_pair_column", "label_column"),
     *("classes", "task", "on_bad_row", "min_rows_per_class", "name"),
 )
-"""Settings that say which files of one's own a run has read, and how."""
-_CHOICE = 6
-"""Key of the permutation that draws texts, apart from those of corpora, attacks and `diagnose`."""
+"""Settings of `TextFiles` that say which of your own files a run has read, and how."""
+# Not the keys of corpora, attacks and `diagnose`: their permutations must not be the same.
+_PERMUTATION_KEY = 6
 
 
 def corpus_texts(
     run: RunDirectory, *, data_dir: Path | None, count: int, characters: int
 ) -> list[dict[str, Any]]:
-    """Returns texts of the test split with their gold classes: a fixed random choice.
+    """Return texts of the test split with their gold classes: a fixed random choice.
 
-    The corpus is built by its name from the corpora of this program: no class that the settings of
-    the run name is imported. Nothing is fetched from the hub.
+    Only corpora of this program are built: a class that the settings of the run name is never
+    imported.
 
     Args:
-        run: whose settings name the corpus.
-        data_dir: data directory; that of the settings if None.
+        run: the run; its settings name the corpus.
+        data_dir: data directory; None: that of the settings.
         count: number of texts.
         characters: longer texts are left out.
 
     Returns:
-        Records with `text`, `text_pair` (of pairs) and `label`; none if the corpus is not there,
-        which is logged.
+        Records with `text`, `text_pair` (of pairs) and `label`; an empty list, and a line in the
+        log, if the corpus cannot be read.
     """
     try:
         settings = run.config()["data"]
         corpus = CORPORA[str(settings["class_path"]).rpartition(".")[2]]
-        given = settings.get("init_args", {})
-        where = given.get("data_dir") if data_dir is None else data_dir
-        named: dict[str, Any] = {} if where is None else {"data_dir": str(where)}
+        run_arguments = settings.get("init_args", {})
+        folder = run_arguments.get("data_dir") if data_dir is None else data_dir
+        arguments: dict[str, Any] = {} if folder is None else {"data_dir": str(folder)}
         if corpus is TextFiles:
-            named |= {key: given[key] for key in _FILES if key in given}
-        source = corpus(**named)
+            arguments |= {key: run_arguments[key] for key in _FILES if key in run_arguments}
+        source = corpus(**arguments)
         if not isinstance(source, TextDataModule):
             return []
         source.setup("test")
         texts = list(labelled_texts(source.examples("test")))
-    except Exception as error:  # of any kind: the page works without them
+    except Exception as error:  # whatever it is: the page works without texts
         log.info("%s: no texts of its corpus to choose from: %s", run.name, error)
         return []
-    chosen = (texts[i] for i in permutation(len(texts), _CHOICE).tolist())
-    found: list[dict[str, Any]] = []
-    for _, text, label in chosen:
+    records: list[dict[str, Any]] = []
+    for i in permutation(len(texts), _PERMUTATION_KEY).tolist():
+        _, text, label = texts[i]
         first, second = (text, None) if isinstance(text, str) else text
         if max(len(first), len(second or "")) > characters:
             continue
         pair = {} if second is None else {"text_pair": second}
-        found.append({"text": first, **pair, "label": source.class_names[label]})
-        if len(found) == count:
+        records.append({"text": first, **pair, "label": source.class_names[label]})
+        if len(records) == count:
             break
-    return found
+    return records

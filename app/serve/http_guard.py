@@ -1,4 +1,4 @@
-"""Checks of every request, and headers of every answer: hosts, sites, rates."""
+"""Checks of every request (hosts, sites, rates), and headers of every response."""
 
 import time
 from collections import OrderedDict
@@ -21,11 +21,11 @@ HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
     "Cache-Control": "no-store",
 }
-"""Of every answer. None allows another site anything: there is no CORS."""
+"""Of every response. None of them allows anything to another site (no CORS)."""
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
-"""Names of this machine; under another name a foreign page could reach the server (rebinding)."""
+"""Names of this machine; under any other name a foreign page could reach us (DNS rebinding)."""
 _CLIENTS = 4096
-"""Addresses whose rates are remembered."""
+"""Addresses whose rates are kept in memory."""
 
 
 class Guard:
@@ -34,7 +34,7 @@ class Guard:
     Args:
         app: the application.
         hosts: names under which it may be reached.
-        rate: requests to the API per minute and address; None for no bound.
+        rate: requests to the API per minute and address; None: no bound.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], rate: int | None) -> None:
@@ -47,52 +47,50 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
-        async def headed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        refused = self._refused(scope)
-        await (refused or self.app)(scope, receive, headed)
+        await (self._refuse(scope) or self.app)(scope, receive, send_with_headers)
 
-    def _refused(self, scope: Scope) -> JSONResponse | None:
+    def _refuse(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
+        # With and without a port: an address of version 6 has colons itself.
         if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
             return refusal(
                 421, "got an unknown host; `serve --allow_host NAME` allows another name"
             )
         if scope["method"] not in ("GET", "HEAD"):
+            # Browsers set both, and scripts cannot; other clients send none.
             site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
-            same = origin is None or origin.partition("://")[2] == host
-            if site not in ("same-origin", "none") or not same:
+            same_host = origin is None or origin.partition("://")[2] == host
+            if site not in ("same-origin", "none") or not same_host:
                 return refusal(403, "got a request of another site, expected one of this page")
-        if scope["path"].startswith("/api/") and not self._allowed(scope):
-            found = refusal(429, f"got more than {self.rate} requests a minute; wait a little")
-            found.headers["Retry-After"] = "5"
-            return found
+        # Files of the page cost nothing.
+        if scope["path"].startswith("/api/") and not self._take_token(scope):
+            message = f"got more than {self.rate} requests a minute; wait a little"
+            return refusal(429, message, retry_after=5)
         return None
 
-    def _allowed(self, scope: Scope) -> bool:
-        """Takes a request from what an address has left: a bucket that fills with time."""
+    def _take_token(self, scope: Scope) -> bool:
+        """Take a request from the token bucket of its address; return False if it is empty."""
         if self.rate is None:
             return True
         address = (scope.get("client") or ("", 0))[0]
         now = time.monotonic()
-        left, before = self._buckets.pop(address, (float(self.rate), now))
-        left = min(float(self.rate), left + (now - before) * self.rate / 60)
-        allowed = left >= 1
-        self._buckets[address] = (left - allowed, now)
+        tokens, before = self._buckets.pop(address, (float(self.rate), now))
+        tokens = min(float(self.rate), tokens + (now - before) * self.rate / 60)
+        allowed = tokens >= 1
+        # pop() above and this move the address to the end: the first one is the oldest.
+        self._buckets[address] = (tokens - allowed, now)
         while len(self._buckets) > _CLIENTS:
             self._buckets.popitem(last=False)
         return allowed
 
 
-def refusal(status: int, message: str) -> JSONResponse:
-    """Returns an error as the API gives it.
-
-    Args:
-        status: of HTTP.
-        message: one line.
-    """
-    return JSONResponse({"error": message}, status_code=status)
+def refusal(status: int, message: str, *, retry_after: int | None = None) -> JSONResponse:
+    """Return an error of the API; the client may try again after `retry_after` seconds."""
+    headers = None if retry_after is None else {"Retry-After": str(retry_after)}
+    return JSONResponse({"error": message}, status_code=status, headers=headers)

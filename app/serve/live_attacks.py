@@ -1,4 +1,4 @@
-"""Attacks that somebody watches: a bounded number at once, each ended when nobody does."""
+"""Attacks that a client watches: a bounded number at once; one ends when its client leaves."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from app.attack.attack_report import Piece, columns, compare
+from app.attack.attack_report import columns, compare
 from app.predict.answers import Answer
 from app.serve.model_worker import BATCH, BusyError, ModelWorker
 from app.serve.serve_limits import ServeLimits
@@ -26,11 +26,13 @@ from text import Text
 log = logging.getLogger(__name__)
 
 Event = dict[str, Any]
-"""A line of the stream; `event` says its kind."""
+"""A line of the stream; `event` is its kind."""
+_SHOWN = ("words", "words_changed", "unique_queries", "exhausted", "similarity", "seconds")
+"""Fields of a record that the last event repeats."""
 
 
 class EndedError(Exception):
-    """The attack has been told to end."""
+    """The client has left, or the server ends."""
 
 
 class LiveAttack:
@@ -38,11 +40,11 @@ class LiveAttack:
 
     Args:
         worker: the model.
-        text: what is attacked; its predicted class counts as right.
-        recipe: name of the attack.
-        queries: the most texts that the model is asked about.
-        seconds: for all of it.
-        send: gets the events, from another thread; after None there are no more.
+        text: the text; its predicted class counts as its gold class.
+        recipe: name of its recipe in the pool.
+        queries: the most queries to the model.
+        seconds: for the attack, its waiting included.
+        send: takes the events, in another thread; None is the last.
     """
 
     def __init__(
@@ -56,41 +58,44 @@ class LiveAttack:
         send: Callable[[Event | None], None],
     ) -> None:
         self.worker, self.text, self.recipe = worker, text, recipe
-        self.queries, self._send = queries, send
-        self._until = time.monotonic() + seconds
-        self._ended = threading.Event()
-        self.asked = 0
+        self._budget, self._send = queries, send
+        self._deadline = time.monotonic() + seconds
+        self._stopped = threading.Event()
+        self.queries = 0
+        """Number of queries so far."""
 
     def stop(self) -> None:
-        """Ends the attack at its next question."""
-        self._ended.set()
+        """End the attack before its next query."""
+        self._stopped.set()
 
     def check(self) -> None:
-        """Raises what ends the attack.
-
-        Raises:
-            EndedError: nobody listens any more.
-            TimeoutError: its time is over.
-        """
-        if self._ended.is_set():
+        """Raise EndedError after `stop`, TimeoutError when the time is over."""
+        if self._stopped.is_set():
             raise EndedError
-        if time.monotonic() > self._until:
+        if time.monotonic() > self._deadline:
             msg = "the time of an attack is over"
             raise TimeoutError(msg)
 
-    def send(self, event: str, **facts: Any) -> None:
-        """Sends an event with the number of queries so far."""
-        self._send({"event": event, "queries": self.asked, **facts})
+    def send(self, event: str, **fields: Any) -> None:
+        """Send an event with the number of queries so far."""
+        self._send({"event": event, "queries": self.queries, **fields})
 
     def run(self, attack: Attack) -> None:
-        """Runs to the end, and sends what happens.
-
-        Args:
-            attack: of the recipe.
-        """
+        """Run to the end, and send the events."""
         try:
             self.check()
-            self._run(attack)
+            answer = self.worker.answer(self.text).result()
+            label = self.worker.classes.index(answer["prediction"])
+            self.send("start", prediction=answer["prediction"], lead=answer["margin"])
+            engine = Engine(
+                replace(attack, search=_WatchedSearch(attack.search, self)),
+                _Victim(self),
+                # One sample at a time: the events come in the order of the search.
+                limits=Limits(query_budget=self._budget, in_flight=1),
+                columns=("text",) if isinstance(self.text, str) else ("text", "text_pair"),
+            )
+            for record in engine.run([Sample(sample_id=0, text=self.text, label=label)]):
+                self._end(record, answer)
         except (EndedError, CancelledError):
             self.send("stopped", reason="stopped")
         except TimeoutError:
@@ -99,86 +104,58 @@ class LiveAttack:
             self.send("error", error=str(error))
         except VictimError as error:
             log.warning("%s on %s: %s", self.recipe, self.worker.name, error)
-            self.send("error", error="the model gave no finite answer to a changed text")
-        except Exception:  # of any kind: one attack must not end the server
+            self.send("error", error="the model gave no finite logits for a changed text")
+        except Exception:  # whatever it is: one attack must not end the server
             log.exception("%s on %s", self.recipe, self.worker.name)
             self.send("error", error="the attack failed; the server's log says how")
         finally:
             self._send(None)
 
-    def _run(self, attack: Attack) -> None:
-        answer = self.worker.answer(self.text).result()
-        names = self.worker.classes
-        label = names.index(answer["prediction"])
-        self.send("start", prediction=answer["prediction"], lead=answer["margin"])
-        watched = replace(attack, search=_Watched(attack.search, self))
-        engine = Engine(
-            watched,
-            _Victim(self),
-            limits=Limits(query_budget=self.queries, in_flight=1),
-            columns=("text",) if isinstance(self.text, str) else ("text", "text_pair"),
-        )
-        for record in engine.run([Sample(sample_id=0, text=self.text, label=label)]):
-            self._end(record, answer)
-
     def _end(self, record: AttackRecord, answer: Answer) -> None:
         if record.prediction is None or record.score is None or record.outcome == "error":
             raise VictimError(record.reason)
-        names, after = self.worker.classes, record.adversarial
-        found = record.adversarial_prediction
-        score = record.score if record.adversarial_score is None else record.adversarial_score
-        moved = None
-        if after is not None and after != self.text:
-            moved = self.worker.moved(self.text, after).result()
-        radius = answer["radius"]
-        # Both are about the float64 pass of the same weights: this would be an error in a proof.
-        broken = (
-            record.outcome == "succeeded"
-            and moved is not None
-            and radius is not None
-            and moved < radius
-        )
+        adversarial = self.text if record.adversarial is None else record.adversarial
+        label, score = record.adversarial_prediction, record.adversarial_score
+        moved, radius = None, answer["radius"]
+        if adversarial != self.text:
+            moved = self.worker.moved(self.text, adversarial).result()
+        # Both are of the float64 pass of the same weights: a smaller move disproves a proof.
+        inside = moved is not None and radius is not None and moved < radius
+        before, after = self.split(adversarial)
         self.send(
             "end",
             outcome=record.outcome,
-            prediction=names[record.prediction if found is None else found],
-            lead=-score,
-            texts=list(columns(self.text if after is None else after)),
-            before=[_lines(one) for one, _ in self.pieces(after)],
-            after=[_lines(one) for _, one in self.pieces(after)],
-            words=record.words,
-            words_changed=record.words_changed,
-            unique_queries=record.unique_queries,
-            exhausted=record.exhausted,
-            similarity=record.similarity,
+            prediction=self.worker.classes[record.prediction if label is None else label],
+            lead=-(record.score if score is None else score),
+            texts=list(columns(adversarial)),
+            before=before,
+            after=after,
+            **{name: getattr(record, name) for name in _SHOWN},
             moved=moved,
             radius=radius,
-            inside_certificate=broken,
-            seconds=record.seconds,
+            inside_certificate=inside and record.outcome == "succeeded",
         )
 
-    def pieces(self, now: Text | None) -> list[tuple[list[Piece], list[Piece]]]:
-        """Splits the text and what has become of it; changed words are marked."""
-        both = zip(columns(self.text), columns(self.text if now is None else now), strict=True)
-        return [compare(before, after) for before, after in both]
+    def split(self, changed: Text) -> tuple[list[list[Event]], list[list[Event]]]:
+        """Split the text before and after a change into pieces; mark the changed words."""
+        pairs = zip(columns(self.text), columns(changed), strict=True)
+        pieces = [compare(before, after) for before, after in pairs]
+        before = [[piece._asdict() for piece in line] for line, _ in pieces]
+        return before, [[piece._asdict() for piece in line] for _, line in pieces]
 
 
 class AttackPool:
-    """Runs attacks on threads of its own.
-
-    Args:
-        attacks: by the names of their recipes.
-        limits: see `ServeLimits`.
-    """
+    """Runs attacks, which it knows by the names of their recipes, in its own threads."""
 
     def __init__(self, attacks: Mapping[str, Attack], limits: ServeLimits) -> None:
-        self.attacks = {name: _in_turn(attack) for name, attack in attacks.items()}
+        self.attacks = {name: _share(attack) for name, attack in attacks.items()}
         self.limits = limits
         self._queue: deque[LiveAttack] = deque()
         self._running: set[LiveAttack] = set()
         self._changed = threading.Condition()
         self._ends = False
         self._threads = [
+            # Daemons: an attack that hangs does not keep the program alive.
             threading.Thread(target=self._work, name=f"attack-{number}", daemon=True)
             for number in range(limits.attacks)
         ]
@@ -192,13 +169,10 @@ class AttackPool:
             return len(self._queue) + len(self._running)
 
     def start(self, live: LiveAttack) -> int:
-        """Lets an attack begin as soon as there is room.
-
-        Returns:
-            The number of attacks before it.
+        """Queue an attack; return the number of attacks before it.
 
         Raises:
-            BusyError: too many wait already.
+            BusyError: too many attacks wait already.
         """
         with self._changed:
             before = len(self._queue) + len(self._running)
@@ -210,20 +184,20 @@ class AttackPool:
         return max(0, before + 1 - self.limits.attacks)
 
     def stop(self, live: LiveAttack) -> None:
-        """Ends an attack, and frees its place."""
+        """End an attack; if it waits, leave the queue."""
         live.stop()
         with self._changed:
             if live in self._queue:
                 self._queue.remove(live)
 
     def stop_all(self) -> None:
-        """Ends all attacks; a handler of signals may call it, so it takes no lock."""
+        """End all attacks, without a lock: a signal handler may call it."""
         self._ends = True
         for live in (*self._queue, *self._running):
             live.stop()
 
     def close(self) -> None:
-        """Ends all attacks and the threads."""
+        """End all attacks and the threads."""
         self.stop_all()
         with self._changed:
             self._changed.notify_all()
@@ -247,7 +221,7 @@ class AttackPool:
 
 
 class _Victim:
-    """The model as an attack sees it: it asks in turn with people, and can be told to end."""
+    """The model as an attack sees it: other requests have their turn, and `stop` ends it."""
 
     def __init__(self, live: LiveAttack) -> None:
         self._live = live
@@ -257,15 +231,16 @@ class _Victim:
     def logits(self, texts: Sequence[Text]) -> Floats:
         """See `attacks.victims.kinds.Victim`."""
         live, parts = self._live, []
+        # In batches, so that other requests wait for one batch and not for all.
         for start in range(0, len(texts), BATCH):
             live.check()
             chunk = texts[start : start + BATCH]
             parts.append(live.worker.logits(chunk, attack=True).result())
-            live.asked += len(chunk)
+            live.queries += len(chunk)
             if start + BATCH < len(texts):
                 live.send("asked", of=len(texts))
-        found: Floats = np.concatenate(parts)
-        return found
+        logits: Floats = np.concatenate(parts)
+        return logits
 
     def word_weights(
         self, documents: Sequence[Document], *, compat: str = "none"
@@ -275,8 +250,8 @@ class _Victim:
         return self._live.worker.weights(documents, compat=compat, attack=True).result()
 
 
-class _Watched:
-    """A search that tells where it stands."""
+class _WatchedSearch:
+    """A search that sends an event for each step."""
 
     def __init__(self, search: Search, live: LiveAttack) -> None:
         self._search, self._live = search, live
@@ -284,33 +259,29 @@ class _Watched:
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
         inner = self._search.steps(context)
-        answer: Any = None
+        reply: Any = None
         score = context.clean.score
-        asked: dict[Text, float] = {}
+        scores: dict[Text, float] = {}
+        # Not `yield from`: it would hide the requests.
         while True:
             try:
-                request = inner.send(answer)
+                request = inner.send(reply)
             except StopIteration as end:
-                reached: Any = end.value
-                return reached  # type: ignore[no-any-return] # what a generator returns is Any
+                return end.value  # type: ignore[no-any-return] # the value of a generator is Any
             self._live.check()
             if isinstance(request, Propose):
                 current = request.current
-                score = asked.get(current.text, score)
-                words = [current.words[i] for i in request.indices[:1]]
-                self._live.send(
-                    "step",
-                    lead=-score,
-                    word=words[0] if words else None,
-                    after=[_lines(one) for _, one in self._live.pieces(current.text)],
-                )
-            answer = yield request
+                score = scores.get(current.text, score)
+                word = current.words[request.indices[0]] if len(request.indices) else None
+                _, after = self._live.split(current.text)
+                self._live.send("step", lead=-score, word=word, after=after)
+            reply = yield request
             if isinstance(request, Query):
-                judged = zip(request.items, answer.judged, strict=False)
-                asked = {item.text: one.score for item, one in judged}
+                judged = zip(request.items, reply.judged, strict=False)
+                scores = {item.text: judgement.score for item, judgement in judged}
 
 
-class _OneAtATime:
+class _LockedPart:
     """A part of an attack that several threads share: one of them uses it at a time."""
 
     def __init__(self, part: Any, lock: "threading.Lock") -> None:
@@ -320,25 +291,22 @@ class _OneAtATime:
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `attacks.composition.Transformation`."""
         with self._lock:
-            found: list[list[Candidate]] = self._part.propose(jobs)
-        return found
+            candidates: list[list[Candidate]] = self._part.propose(jobs)
+        return candidates
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `attacks.composition.Constraint`."""
         with self._lock:
-            found: list[list[bool]] = self._part.keep(groups)
-        return found
+            allowed: list[list[bool]] = self._part.keep(groups)
+        return allowed
 
 
-def _in_turn(attack: Attack) -> Attack:
-    """Returns an attack whose parts, which hold models and caches, several threads may use."""
+def _share(attack: Attack) -> Attack:
+    """Return an attack whose parts, which keep models and caches, several threads may use."""
+    # One lock for all parts: constraints and the transformation may share a model.
     lock = threading.Lock()
     return replace(
         attack,
-        transformation=_OneAtATime(attack.transformation, lock),
-        constraints=[_OneAtATime(one, lock) for one in attack.constraints],
+        transformation=_LockedPart(attack.transformation, lock),
+        constraints=[_LockedPart(constraint, lock) for constraint in attack.constraints],
     )
-
-
-def _lines(pieces: Sequence[Piece]) -> list[Event]:
-    return [one._asdict() for one in pieces]

@@ -4,6 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,57 +17,51 @@ from attacks.victims.kinds import ModuleVictim
 from text import Text
 
 BATCH = 32
-"""Texts that the model is given at once; requests that wait longer for a turn than for their own
-batch would be slow, and an attack asks about hundreds."""
-Found = TypeVar("Found")
+"""Texts of one forward pass: a request waits at most for one such batch of an attack."""
+Result = TypeVar("Result")
 
 
 class BusyError(RuntimeError):
-    """Too many requests wait already."""
+    """Too many requests wait."""
 
 
-class _Job(Generic[Found]):
-    """A call of the thread, or texts, which are given to the model with those of other jobs.
+@dataclass(eq=False)
+class _Job(Generic[Result]):
+    """A function to call, or texts that form a batch with those of other jobs.
 
-    `rows` is true if the logits of the texts are wanted, and false if the answer to the one text.
+    The result of texts is their logits if `rows` is true, else the `Answer` to the one text.
     """
 
-    __slots__ = ("call", "future", "rows", "texts")
-
-    def __init__(
-        self,
-        call: Callable[[], Found] | None = None,
-        *,
-        texts: Sequence[Text] = (),
-        rows: bool = False,
-    ) -> None:
-        self.call, self.texts, self.rows = call, texts, rows
-        self.future: Future[Found] = Future()
+    call: Callable[[], Result] | None = None
+    texts: Sequence[Text] = ()
+    rows: bool = False
+    future: "Future[Result]" = field(default_factory=Future)
 
 
 class ModelWorker:
-    """Answers about texts with one model, in batches of those that wait.
+    """Runs one model, on batches of the texts that wait.
 
-    People come before attacks, but after each of their batches an attack has a turn.
+    Requests of people come before queries of attacks, but after each of their batches an attack
+    has a turn. Each method returns the future of its result, or raises BusyError.
 
     Args:
         name: of the run.
         answering: the model.
-        waiting: requests that may wait.
+        waiting: the most requests that may wait.
 
     Raises:
-        ValueError: the model gives no classes.
+        ValueError: the model is not a classifier.
     """
 
     def __init__(self, name: str, answering: Answering, *, waiting: int = 256) -> None:
         if answering.number:
-            msg = f"got run {name}, a regression, expected a model that gives classes to texts"
+            msg = f"got run {name}, a regression, expected a classifier of texts"
             raise ValueError(msg)
         self.name, self.answering = name, answering
         self.model = answering.model
         self.classes: list[str] = list(self.model.require_text()[1])
         self.batches = 0
-        """Number of batches of answers and logits for people so far."""
+        """Number of batches for people so far."""
         self._waiting = waiting
         self._victim = ModuleVictim(self.model, batch_size=BATCH)
         self.differentiable = self._victim.differentiable
@@ -78,57 +73,42 @@ class ModelWorker:
         self._thread.start()
 
     def answer(self, text: Text) -> "Future[Answer]":
-        """Returns the future answer to a text, see `Answering`.
-
-        Raises:
-            BusyError: too many requests wait.
-        """
+        """Queue a text; its result is that of `Answering`."""
         return self._add(_Job(texts=[text]), self._people)
 
     def logits(self, texts: Sequence[Text], *, attack: bool = False) -> "Future[Floats]":
-        """Returns the future logits `[n, C]` of at most `BATCH` texts.
-
-        Args:
-            texts: at least one.
-            attack: True if it may wait for people.
-
-        Raises:
-            BusyError: too many requests wait.
-        """
+        """Queue at most `BATCH` texts of a person or an attack; the result is `[n, C]`."""
         if not attack:
             return self._add(_Job(texts=texts, rows=True), self._people)
-        # Alone: the numbers of an attack do not depend on who else is there.
+        # Not in a batch with other requests: the logits must not depend on who else is there.
         return self._add(_Job(lambda: self._victim.logits(texts)), self._attacks)
 
     def weights(
         self, documents: Sequence[Document], *, compat: str = "none", attack: bool = False
     ) -> "Future[list[list[float]]]":
-        """Returns the future gradients of words, see `attacks.engine.WhiteBox`.
-
-        Args:
-            documents: at least one.
-            compat: see `attacks.engine.WhiteBox`.
-            attack: True if it may wait for people.
-
-        Raises:
-            BusyError: too many requests wait.
-        """
+        """Queue documents; the result is the gradients of words (`attacks.engine.WhiteBox`)."""
         lane = self._attacks if attack else self._people
         return self._add(_Job(lambda: self._victim.word_weights(documents, compat=compat)), lane)
 
     def moved(self, text: Text, other: Text) -> "Future[float | None]":
-        """Returns the future distance of two texts in the space of the certificate.
+        """Queue two texts; the result is their distance in the space of the certificate.
 
-        It is the Frobenius norm of the difference of their tokens; None for texts of different
-        numbers of tokens.
-
-        Raises:
-            BusyError: too many requests wait.
+        It is the Frobenius norm of the difference of their token vectors; None if the numbers of
+        tokens differ.
         """
-        return self._add(_Job(lambda: self._moved(text, other)), self._attacks)
+
+        @torch.no_grad()
+        def distance() -> float | None:
+            first, second = (
+                self.model.embed(self.model.encode_texts([side])).double()  # [1, N, d]
+                for side in (text, other)
+            )
+            return float((first - second).norm()) if first.shape == second.shape else None
+
+        return self._add(_Job(distance), self._attacks)
 
     def close(self) -> None:
-        """Ends the thread after what it computes now; what waits is cancelled."""
+        """Cancel what waits; end the thread after its present batch."""
         with self._changed:
             self._ends = True
             for job in (*self._people, *self._attacks):
@@ -138,7 +118,7 @@ class ModelWorker:
 
     # The thread
 
-    def _add(self, job: _Job[Found], lane: deque[_Job[Any]]) -> "Future[Found]":
+    def _add(self, job: _Job[Result], lane: deque[_Job[Any]]) -> "Future[Result]":
         with self._changed:
             if self._ends or len(lane) >= self._waiting:
                 msg = f"{len(lane)} requests wait for {self.name} already; try again later"
@@ -155,13 +135,15 @@ class ModelWorker:
                     self._changed.wait()
                 if self._ends:
                     return
+                # Whose turn it is; the other lane only while the first one is empty.
                 people = bool(self._people) and (people or not self._attacks)
                 jobs = self._next(self._people if people else self._attacks)
                 people = not people
-            self._run(jobs)
+            # False for a client that has left: its future is cancelled.
+            self._resolve([job for job in jobs if job.future.set_running_or_notify_cancel()])
 
     def _next(self, lane: deque[_Job[Any]]) -> list[_Job[Any]]:
-        """Takes a call, or all jobs of one kind at the head of a lane that fit into a batch."""
+        """Take a call, or the first jobs of a lane that are of one kind and fit into a batch."""
         jobs = [lane.popleft()]
         size = len(jobs[0].texts)
         while (
@@ -175,31 +157,23 @@ class ModelWorker:
             size += len(jobs[-1].texts)
         return jobs
 
-    def _run(self, jobs: Sequence[_Job[Any]]) -> None:
-        # A client that has left has cancelled its future.
-        left = [job for job in jobs if job.future.set_running_or_notify_cancel()]
-        if not left:
+    def _resolve(self, jobs: Sequence[_Job[Any]]) -> None:
+        if not jobs:
             return
         try:
-            found = self._answers(left)
-        except Exception as error:
-            if len(left) == 1:
-                left[0].future.set_exception(error)
+            results = self._compute(jobs)
+        except Exception as error:  # whatever it is: the thread has to live
+            if len(jobs) == 1:
+                jobs[0].future.set_exception(error)
                 return
-            # One of them is to blame: the others get their answer.
-            for job in left:
-                self._alone(job)
+            # One text failed: each of the others still gets its result.
+            for job in jobs:
+                self._resolve([job])
             return
-        for job, one in zip(left, found, strict=True):
-            job.future.set_result(one)
+        for job, result in zip(jobs, results, strict=True):
+            job.future.set_result(result)
 
-    def _alone(self, job: _Job[Any]) -> None:
-        try:
-            job.future.set_result(self._answers([job])[0])
-        except Exception as error:
-            job.future.set_exception(error)
-
-    def _answers(self, jobs: Sequence[_Job[Any]]) -> list[Any]:
+    def _compute(self, jobs: Sequence[_Job[Any]]) -> list[Any]:
         if jobs[0].call is not None:
             return [jobs[0].call()]
         self.batches += 1
@@ -208,9 +182,3 @@ class ModelWorker:
             return list(self.answering(texts))
         ends = np.cumsum([len(job.texts) for job in jobs])
         return list(np.split(self._victim.logits(texts), ends[:-1]))
-
-    @torch.no_grad()
-    def _moved(self, text: Text, other: Text) -> float | None:
-        embedded = [self.model.embed(self.model.encode_texts([one])) for one in (text, other)]
-        first, second = (one.double() for one in embedded)
-        return float((first - second).norm()) if first.shape == second.shape else None

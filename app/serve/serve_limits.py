@@ -1,4 +1,4 @@
-"""The bounds of the live page: what one request, one client and all of them may take."""
+"""The bounds of the live page, for one request, one client and all of them."""
 
 from dataclasses import dataclass
 
@@ -12,20 +12,21 @@ class ServeLimits:
     Attributes:
         characters: of a text; of a pair for each of the two.
         body: bytes of a request.
-        rate: requests to the API per minute and address; null for no bound.
-        seconds: for an answer, and for a request to arrive.
-        requests: that wait for one model; more are refused.
-        words: that are deleted one by one for an explanation; the first ones of a text.
-        attacks: that run at the same time.
-        waiting_attacks: that wait for their turn; more are refused.
+        rate: requests to the API per minute and address; null: no bound.
+        seconds: for a prediction, and for a request to arrive.
+        requests: requests that wait for one model; more are refused.
+        words: words that are deleted for an explanation; the first ones of a text.
+        attacks: attacks that run at the same time.
+        waiting_attacks: attacks that wait for their turn; more are refused.
         attack_seconds: for an attack, its waiting included.
         queries: of one attack.
-        connections: open at the same time; the oldest idle one makes way for a new one.
+        connections: open at the same time; a new one closes the oldest idle one.
         connections_per_address: the same for the connections of one address.
         head_seconds: for an idle connection until the head of a request has arrived.
     """
 
     characters: int = 5_000
+    # Enough for a pair of such texts with each character as \uXXXX.
     body: int = 1 << 16
     rate: int | None = 600
     seconds: float = 30.0
@@ -40,9 +41,10 @@ class ServeLimits:
     head_seconds: float = 15.0
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range."""
-        counted = ("characters", "body", "rate", "requests", "words", "attacks", "queries")
-        check_range({name: getattr(self, name) for name in counted}, least=1)
+        """Raise ValueError for a number out of its range."""
+        counts = ("characters", "body", "rate", "requests", "words", "attacks", "queries")
+        check_range({name: getattr(self, name) for name in counts}, least=1)
+        # 2: one of them may be busy for long, another has to be free.
         bounds = ("connections", "connections_per_address")
         check_range({name: getattr(self, name) for name in bounds}, least=2)
         check_range({"waiting_attacks": self.waiting_attacks}, least=0)
@@ -51,5 +53,5 @@ class ServeLimits:
 
     @property
     def response_seconds(self) -> float:
-        """Seconds from the head of a request to the end of its response, of an attack included."""
+        """Seconds from the head of a request to the end of its response, also of an attack."""
         return 2 * self.seconds + self.attack_seconds

@@ -168,7 +168,7 @@ def write(
         y_label="certified accuracy, %",
         title=f"{run.name}: {about['threat']['name']}",
         ticks=names,
-        about=json.dumps(about),
+        description=json.dumps(about),
     )
     writer = evaluation_writer(run, f"certify_{name}")
     for k, value in zip(found.changes, found.accuracy, strict=True):

@@ -30,7 +30,7 @@ from app.runs.runs_command import listed
 from app.runs.runs_command import table as table_of_runs
 from app.runs.sample_records import read_part
 from app.runs.trackers import _known
-from app.serve.request_fields import parsed
+from app.serve.request_fields import parse_fields
 from app.study import parts, study_json
 from app.study.study_file import examine
 from attacks import journal
@@ -222,7 +222,7 @@ def _tagger(path: Path) -> None:
 
 
 def _request(path: Path) -> None:
-    parsed(path.read_bytes(), {})
+    parse_fields(path.read_bytes(), {})
 
 
 def _records(path: Path) -> None:

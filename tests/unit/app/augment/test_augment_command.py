@@ -70,7 +70,7 @@ def test_a_stopped_command_goes_on(
     with pytest.raises(ValueError, match=r"other settings .*seed 0 -> 5"):
         command(table, stopped, "--seed", "5")
     command(table, stopped)
-    assert "going on behind 70 of 150" in capsys.readouterr().out
+    assert "resuming after 70 of 150" in capsys.readouterr().out
     assert stopped.read_bytes() == whole.read_bytes()
     assert not journal.exists()
 

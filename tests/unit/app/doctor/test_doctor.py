@@ -24,11 +24,11 @@ from huggingface_hub import close_session, constants
 
 from app.doctor import findings, installation, machine, trials
 from app.doctor.findings import Finding
-from app.doctor.trial_process import Trial, TrialProcess, tried
+from app.doctor.trial_process import Trial, TrialProcess, run_trial
 
 
 def outcome(trial: Trial) -> list[Finding]:
-    return [finding for final, finding in tried(trial) if final]
+    return [finding for final, finding in run_trial(trial) if final]
 
 
 # Versions
@@ -476,7 +476,7 @@ def test_absent_splits(tmp_path: Path) -> None:
     for finding, name in zip(corpora, ("dream", "rte", "wnut17"), strict=True):
         text = "train: absent; validation: absent; test: absent"
         assert finding[:3] == (f"corpus {name}", "warning", text)
-        place = "will be fetched from the hub" if name == "rte" else "https://"
+        place = "will be downloaded from the hub" if name == "rte" else "https://"
         assert place in finding.advice
 
 

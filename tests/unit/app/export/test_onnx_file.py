@@ -22,7 +22,7 @@ WORK = [
 
 
 def needed() -> None:
-    for name in onnx_file.NEEDED:
+    for name in onnx_file.LIBRARIES:
         pytest.importorskip(name, reason="not installed: pip install 'steadfast[onnx]'")
 
 
@@ -66,7 +66,7 @@ def test_an_lstm_cannot_be_exported(tmp_path: Path) -> None:
 def test_other_logits_are_no_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: True)
     monkeypatch.setattr(onnx_file, "_export", lambda *given: given[-1].touch())
-    monkeypatch.setattr(onnx_file, "_difference", lambda *_: float("nan"))
+    monkeypatch.setattr(onnx_file, "_max_difference", lambda *_: float("nan"))
     reason = write_onnx(attached(plain()), tmp_path / "model.onnx")
     assert reason == "the logits of the file would differ from the model's by nan"
     assert not list(tmp_path.iterdir())

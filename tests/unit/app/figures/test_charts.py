@@ -109,11 +109,11 @@ def test_there_is_no_half_layer(count: int) -> None:
 @pytest.mark.parametrize(
     ("series", "message"),
     [
-        ([], "got no series"),
-        ([Series(name="a", x=[], mean=[])], "'a' with 0 x and 0 values for them"),
-        ([Series(name="a", x=[1], mean=[1, 2])], "1 x and 2 values"),
-        ([Series(name="a", x=[1], mean=[1], reference=[1, 2])], "1 x and 1, 2 values"),
-        ([Series(name="a", x=[1], mean=[1], std=[])], "1 x and 1, 0 values"),
+        ([], "got 0 series to draw"),
+        ([Series(name="a", x=[], mean=[])], "'a' with 0 x, 0 mean, expected at least 1 of each"),
+        ([Series(name="a", x=[1], mean=[1, 2])], "1 x, 2 mean, expected 1 of each"),
+        ([Series(name="a", x=[1], mean=[1], reference=[1, 2])], "1 x, 1 mean, 2 reference"),
+        ([Series(name="a", x=[1], mean=[1], std=[])], "1 x, 1 mean, 0 std"),
     ],
 )
 def test_nothing_to_draw(series: list[Series], message: str) -> None:
@@ -166,10 +166,10 @@ def test_whiskers_reach_from_low_to_high() -> None:
 @pytest.mark.parametrize(
     ("groups", "series", "message"),
     [
-        ([], [BARS], "0 groups and 1 bars"),
-        (TWO, [], "2 groups and 0 bars"),
-        (["128"], [BARS], "'a' with 2, 2, 2 values for 1 groups"),
-        (TWO, [replace(BARS, high=[1.0])], "'a' with 2, 2, 1 values for 2 groups"),
+        ([], [BARS], "1 series to draw in 0 groups"),
+        (TWO, [], "0 series to draw in 2 groups"),
+        (["128"], [BARS], "'a' with 2 height, 2 low, 2 high, expected 1 of each"),
+        (TWO, [replace(BARS, high=[1.0])], "'a' with 2 height, 2 low, 1 high, expected 2 of each"),
         (TWO, [replace(BARS, high=None)], "both low and high or neither"),
     ],
 )
@@ -227,7 +227,7 @@ def test_named_places_and_uneven_bars() -> None:
     assert [[point[1] for point in segment] for segment in bars.get_segments()] == [
         *([0, 1], [2, 2], [1, 5])
     ]
-    with pytest.raises(ValueError, match="as many of each"):
+    with pytest.raises(ValueError, match="expected 3 of each"):
         error_bars([replace(line, low=[0])])
 
 
@@ -237,15 +237,15 @@ def test_marks_stand_above_bars() -> None:
     (mark,) = axes.texts
     assert mark.get_text() == "†"
     assert mark.xy == (0.0, 3)  # type: ignore[attr-defined] # an annotation
-    with pytest.raises(ValueError, match="expected one for each"):
+    with pytest.raises(ValueError, match="1 marks, expected 2 of each"):
         grouped_bars(["x", "y"], [replace(bars, marks=["†"])])
 
 
 def test_an_svg(tmp_path: Path) -> None:
     path = tmp_path / "a.svg"
-    error_bars([LINE], path, title="a < b", about="who & what")
+    error_bars([LINE], path, title="a < b", description="who & what")
     content = path.read_text()
     assert content.startswith("<?xml")
     assert "who &amp; what" in content
-    error_bars([LINE], path, title="a < b", about="who & what")
+    error_bars([LINE], path, title="a < b", description="who & what")
     assert path.read_text() == content

@@ -9,7 +9,7 @@ import torch
 
 from app.predict.answers import Answering
 from app.predict.word_certificates import WordCertificates
-from app.serve.live_routes import covers
+from app.serve.explanations import describe_certificates
 from lit_modules import WordScores
 from text import WordSettings
 
@@ -61,7 +61,7 @@ def test_the_sentence_of_the_page(model: WordScores, lists: str) -> None:
     """A model with exact certificates is never shown as one of which nothing is proved."""
     answering = Answering(model, WordCertificates(model, lists))
     for answer in answering(TEXTS):
-        sentences = covers(answer, answering.no_certificate)
+        sentences = describe_certificates(answer, answering.no_certificate)
         assert "Nothing is proved" not in sentences
         for record in answer["certificates"]:
             if record["certified"] != "0":

@@ -53,7 +53,7 @@ def test_all_wait_for_the_slowest_as_long_as_it_works() -> None:
 
     def slow() -> None:
         for _ in range(30):  # three times as long as anybody is patient
-            meetings[2]._told = 0.0
+            meetings[2]._reported = 0.0
             meetings[2].progress()
             at_work.wait(0.1)
         meetings[2].wait()

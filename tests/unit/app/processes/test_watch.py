@@ -231,7 +231,7 @@ def test_a_broken_connection_is_said_to_be_the_death_that_it_is() -> None:
         (GLOO, "lost the connection to another process"),
         (RuntimeError("Broken pipe"), "lost the connection to another process"),
         (RuntimeError("gloo: Timed out waiting 15000ms"), "got no answer from another process"),
-        (DistNetworkError("failed to listen (EADDRINUSE)"), "set MASTER_PORT to a port"),
+        (DistNetworkError("failed to listen (EADDRINUSE)"), "set MASTER_PORT to a free port"),
     ],
 )
 def test_what_is_known_of_other_machines(error: Exception, message: str) -> None:

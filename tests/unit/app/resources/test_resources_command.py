@@ -12,7 +12,7 @@ import pytest
 
 from app.resources import resources_command as resources
 from app.resources.download import DownloadError, fetch
-from app.resources.resources_command import Source, main
+from app.resources.resources_command import main
 
 CONTENT = bytes(range(256)) * 40
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -177,8 +177,10 @@ def test_no_place_to_write(server: Server, tmp_path: Path) -> None:
 
 @pytest.fixture
 def sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = Source(what="one", url="https://x", path="sub/one", sha256=SHA256, size=len(CONTENT))
-    unknown = Source(what="two", url="https://x", path="two", sha256=None, size=None)
+    known = resources.Download(
+        description="one", url="https://x", path="sub/one", sha256=SHA256, size=len(CONTENT)
+    )
+    unknown = resources.Download(description="two", url="https://x", path="two")
     monkeypatch.setattr(resources, "SOURCES", {"one": known, "two": unknown})
     monkeypatch.setattr(resources, "USUAL", ("one",))
 
@@ -238,7 +240,7 @@ def test_without_the_hub(
 def test_what_is_known_is_pinned() -> None:
     for name in resources.USUAL:
         source = resources.SOURCES[name]
-        assert isinstance(source, Source)
+        assert source.url
         assert source.url.startswith("https://")
         assert source.sha256 is not None
         assert len(source.sha256) == 64

@@ -8,8 +8,9 @@ from starlette.testclient import TestClient
 
 from app.predict.answers import Answering
 from app.serve.api_description import ERRORS
+from app.serve.explanations import describe_certificates
 from app.serve.http_guard import HEADERS
-from app.serve.live_routes import FILES, PAGE, covers
+from app.serve.live_routes import FILES, PAGE
 from app.serve.serve_limits import ServeLimits
 from tests.unit.app.serve.serving import TEXT, client, events
 from tests.unit.lit_modules.builders import attached, olsa
@@ -105,9 +106,9 @@ def test_a_pair(site: TestClient) -> None:
 
 def test_the_sentence_never_says_more_than_is_proved() -> None:
     answer = {"radius": 0.47459999, "prediction": "good", "certificates": []}
-    assert "less than 0.474," in covers(answer, None)
-    assert "radius is 0" in covers({**answer, "radius": 0.0}, None)
-    assert covers({**answer, "radius": None}, "a reason").endswith(": a reason.")
+    assert "less than 0.474," in describe_certificates(answer, None)
+    assert "radius is 0" in describe_certificates({**answer, "radius": 0.0}, None)
+    assert describe_certificates({**answer, "radius": None}, "a reason").endswith(": a reason.")
 
 
 def test_words_that_decide(site: TestClient) -> None:

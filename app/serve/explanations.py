@@ -1,0 +1,100 @@
+"""Explanations of a prediction for the live page: the words that decide, and the proofs."""
+
+import asyncio
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from app.predict.answers import Answer
+from app.serve.model_worker import BATCH, ModelWorker
+from attacks.document import Document
+from attacks.goals import Floats
+from text import Text
+
+
+async def explain(worker: ModelWorker, text: Text, *, words: int) -> dict[str, Any]:
+    """Return how much each word decides; delete only the first `words` of them.
+
+    Returns:
+        `prediction`; for each text its parts in their order (`text`, `word`, `gradient`,
+        `deletion`; see `app/serve/api_description.py`); `tried`, the number of deleted words.
+    """
+    document = Document.of(text)
+    logits = (await asyncio.wrap_future(worker.logits([text])))[0]  # [C]
+    label = int(logits.argmax())
+    gradients: list[float] = []
+    if len(document):
+        (gradients,) = await asyncio.wrap_future(worker.weights([document]))
+    # A word behind the model's length has no gradient, and its deletion changes nothing.
+    tried = [i for i, gradient in enumerate(gradients) if math.isfinite(gradient)][:words]
+    falls: dict[int, float] = {}
+    for start in range(0, len(tried), BATCH):
+        chunk = tried[start : start + BATCH]
+        rows = await asyncio.wrap_future(worker.logits([document.delete(i).text for i in chunk]))
+        for i, row in zip(chunk, rows, strict=True):
+            falls[i] = _margin(logits, label) - _margin(row, label)
+    return {
+        "prediction": worker.classes[label],
+        "texts": [
+            list(_parts(document, column, gradients, falls))
+            for column in range(len(document.columns))
+        ],
+        "tried": len(tried),
+    }
+
+
+def _parts(
+    document: Document, column: int, gradients: Sequence[float], falls: Mapping[int, float]
+) -> Iterator[dict[str, Any]]:
+    text, end = document.columns[column], 0
+    for index, (text_index, start, stop) in enumerate(document.spans):
+        if text_index != column:
+            continue
+        if start > end:
+            yield {"text": text[end:start], "word": False}
+        gradient = gradients[index]
+        yield {
+            "text": text[start:stop],
+            "word": True,
+            "gradient": gradient if math.isfinite(gradient) else None,
+            "deletion": falls.get(index),
+        }
+        end = stop
+    if end < len(text):
+        yield {"text": text[end:], "word": False}
+
+
+def _margin(logits: Floats, label: int) -> float:
+    """Return the logit of a class less the largest other one."""
+    return float(logits[label] - max(value for i, value in enumerate(logits) if i != label))
+
+
+def describe_certificates(answer: Answer, reason: str | None) -> str:
+    """Return sentences about the certificates of a prediction, those in words first.
+
+    `reason` explains why there is no radius; None if there is one.
+    """
+    prediction, radius = answer["prediction"], answer["radius"]
+    sentences = []
+    for record in answer["certificates"]:
+        stays = f"{prediction} if {record['statement']}"
+        if record["certified"] != "0":
+            sentences.append(f"Proved: the prediction stays {stays}.")
+        elif record["witness"] is None:
+            sentences.append(f"Not proved: that it stays {stays}.")
+        else:
+            witness = f"{record['witness']!r} is {record['witness_class']}"
+            sentences.append(f"It does not stay {stays}: {witness}.")
+    if radius is None and not sentences:
+        return f"Nothing is proved about this prediction: {reason}."
+    if radius is not None and radius <= 0:
+        sentences.append("Nothing is proved about its vectors: the certified radius is 0.")
+    elif radius is not None:
+        # Rounded down: never more than what is proved.
+        rounded = math.floor(radius * 1000) / 1000
+        sentences.append(
+            "Proved: as long as the vectors of all tokens together move by less than "
+            f"{rounded:.3f}, the prediction stays {prediction}. This is about vectors; another "
+            "word may move them further, and the prediction may still be wrong."
+        )
+    return " ".join(sentences)
