@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.study.study import Cell, Corpus, Row, Settings, Stage, Study, StudyError
+from app.study.study import Cell, StudyCorpus, StudyRow, Settings, Stage, Study, StudyError
 from app.study.study_file import DATA_DIR
 
 TRAINING = ("train", "fit")
@@ -103,9 +103,9 @@ def laid_out(study: Study, place: Place) -> tuple[list[Cell], list[str]]:
 class _Kind(NamedTuple):
     """A row on a corpus, and the row that comes first."""
 
-    row: Row
-    corpus: Corpus | None
-    first: Row | None
+    row: StudyRow
+    corpus: StudyCorpus | None
+    first: StudyRow | None
 
 
 def _cell(kind: _Kind, seed: int, place: Place, problems: list[str]) -> Cell:
@@ -139,7 +139,7 @@ def _cell(kind: _Kind, seed: int, place: Place, problems: list[str]) -> Cell:
     )
 
 
-def _run_before(first: Row, corpus: str, seed: int, place: Place) -> str:
+def _run_before(first: StudyRow, corpus: str, seed: int, place: Place) -> str:
     """The run of another row that has to have ended."""
     on = corpus if corpus in first.corpora else "".join(first.corpora[:1])
     of = seed if seed in first.seeds else first.seeds[0]

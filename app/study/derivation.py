@@ -8,11 +8,11 @@ from app.study import outcomes
 from app.study.study import (
     CellFigures,
     Column,
-    Corpus,
-    Matched,
-    Picture,
-    Published,
-    Row,
+    StudyCorpus,
+    ReferenceLine,
+    Chart,
+    PaperFigures,
+    StudyRow,
     Study,
     StudyError,
 )
@@ -62,7 +62,7 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:
 def _study(found: Content) -> Study:
     """The study of a content, with all that its figures depend on."""
     shown = {
-        row["name"]: Row(
+        row["name"]: StudyRow(
             name=row["name"],
             title=row["title"],
             seeds=tuple(row["seeds"]),
@@ -77,24 +77,24 @@ def _study(found: Content) -> Study:
         if name not in shown:  # hidden, as others only start from it; where its cells are
             following = next((shown[one] for one in of_cells[i:] if one in shown), None)
             at = len(rows) if following is None else rows.index(following)
-            rows.insert(at, Row(name=name, title=name, seeds=(), stages=(), shown=False))
+            rows.insert(at, StudyRow(name=name, title=name, seeds=(), stages=(), shown=False))
     paper, matched = found["paper"], found["matched"]
     return Study(
         **{key: found["study"][key] for key in ("name", "title", "about", "digest")},
         notes=tuple(found["study"]["notes"]),
-        corpora=tuple(Corpus(**one) for one in found["corpora"]),
+        corpora=tuple(StudyCorpus(**one) for one in found["corpora"]),
         rows=tuple(rows),
         columns=tuple(Column(**one) for one in found["columns"]),
         against=tuple((row, against) for row, against in found["compared"]["against"]),
         compared=tuple(found["compared"]["columns"]),
         matched=None
         if matched is None
-        else Matched(
+        else ReferenceLine(
             at=matched["at"], rows=tuple(matched["rows"]), columns=tuple(matched["columns"])
         ),
-        published=None if paper is None else Published(**paper),
+        published=None if paper is None else PaperFigures(**paper),
         pictures=tuple(
-            Picture(**{**one, "columns": tuple(one["columns"])}) for one in found["pictures"]
+            Chart(**{**one, "columns": tuple(one["columns"])}) for one in found["pictures"]
         ),
     )
 

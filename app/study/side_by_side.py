@@ -18,7 +18,7 @@ from app.runs.version import versions
 from app.study import study_json, tables
 from app.study.collect import collect_run
 from app.study.reuse import COMPARED, HARMLESS, leaves
-from app.study.study import CellFigures, Column, Row, Study, StudyError
+from app.study.study import CellFigures, Column, StudyRow, Study, StudyError
 from app.study.study_file import MEAN, SIX
 from app.study.uncertainty import is_share
 
@@ -171,7 +171,7 @@ def _report(rows: Sequence[_Row], columns: Sequence[Column], form: tables.Format
         about="",
         notes=tuple(_notes(rows)),
         rows=tuple(
-            Row(
+            StudyRow(
                 name=row.name,
                 title=row.name,
                 seeds=tuple(sorted({one.results["seed"] for one in row.runs})),

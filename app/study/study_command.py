@@ -16,7 +16,7 @@ from app.cli.terminal import harmless
 from app.runs.shard import Shard
 from app.study import parts
 from app.study.cells import Place, laid_out, only
-from app.study.fields import NAME
+from app.study.yaml_reader import NAME
 from app.study.study import Cell, CellFigures, Study, StudyError
 from app.study.study_file import examine, read_study
 

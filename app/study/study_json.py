@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.runs import atomic
 from app.study import outcomes
-from app.study.study import CellFigures, Column, Matched, Row, Study, StudyError
+from app.study.study import CellFigures, Column, ReferenceLine, StudyRow, Study, StudyError
 from text.bounded_files import DataError, read_json
 
 if TYPE_CHECKING:
@@ -193,14 +193,14 @@ class _Cells:
         """Those of a row on a corpus, by their seeds."""
         return {one.seed: one for one in self.every if (one.row, one.corpus) == (row, corpus)}
 
-    def places(self, row: Row) -> Iterator[tuple[str, Column]]:
+    def places(self, row: StudyRow) -> Iterator[tuple[str, Column]]:
         """The corpora and columns in which a row may have a figure."""
         for corpus in row.corpora or ("",):
             for column in self.study.columns:
                 if column.corpus in (None, corpus) or not self.study.corpora:
                     yield corpus, column
 
-    def pairs(self) -> Iterator[tuple[Row, Row, str, Column]]:
+    def pairs(self) -> Iterator[tuple[StudyRow, StudyRow, str, Column]]:
         """The two sides of a comparison: row, row that it is to exceed, corpus and column."""
         rows = {row.name: row for row in self.study.rows}
         for name, against in self.study.against:
@@ -209,7 +209,7 @@ class _Cells:
                 if column.name in self.study.compared and (corpus, column) in theirs:
                     yield rows[name], rows[against], corpus, column
 
-    def beside_line(self, matched: Matched) -> Iterator[tuple[Row, str, Column]]:
+    def beside_line(self, matched: ReferenceLine) -> Iterator[tuple[StudyRow, str, Column]]:
         """The rows that are held against a line, with corpus and column."""
         for row in self.study.rows:
             if row.shown and row.name not in matched.rows:
@@ -311,7 +311,7 @@ def _cell(one: CellFigures) -> dict[str, Any]:
     }
 
 
-def _figure(cells: _Cells, row: Row, corpus: str, column: Column) -> dict[str, Any] | None:
+def _figure(cells: _Cells, row: StudyRow, corpus: str, column: Column) -> dict[str, Any] | None:
     """The figure of a row in a column, in the column's unit; None if no run has one."""
     from app.study.uncertainty import bounds_of, over_seeds
 
@@ -442,7 +442,7 @@ def _same_place(
 
 
 def _matched(
-    cells: _Cells, matched: Matched, former: Sequence[Mapping[str, Any]]
+    cells: _Cells, matched: ReferenceLine, former: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Each row that is not in the line, beside it at equal accuracy, over the seeds of all."""
     from app.study.matched import Spot, beside

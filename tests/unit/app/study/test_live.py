@@ -5,13 +5,13 @@ import pytest
 
 from app.study.live import Progress, remaining
 from app.study.runner import Outcome
-from app.study.study import Cell, Row, Study
+from app.study.study import Cell, StudyRow, Study
 
 STUDY = Study(
     name="small",
     title="Small",
     about="",
-    rows=tuple(Row(name=name, title=name, seeds=(0, 1), stages=()) for name in ("a", "b")),
+    rows=tuple(StudyRow(name=name, title=name, seeds=(0, 1), stages=()) for name in ("a", "b")),
     columns=(),
     digest="",
 )

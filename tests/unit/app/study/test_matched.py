@@ -5,11 +5,11 @@ import pytest
 
 from app.study import study_json, tables
 from app.study.matched import Spot, beside
-from app.study.study import CellFigures, Matched, Study, StudyError
+from app.study.study import CellFigures, ReferenceLine, Study, StudyError
 from app.study.uncertainty import Side
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, cell, row, study
 
-LINE = Matched(at="accuracy", rows=("early", "late"), columns=("fooled",))
+LINE = ReferenceLine(at="accuracy", rows=("early", "late"), columns=("fooled",))
 
 
 def spot(across: str, up: str) -> Spot:

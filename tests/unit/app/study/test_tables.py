@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.study import study_json, tables
-from app.study.study import CellFigures, Published, Study
+from app.study.study import CellFigures, PaperFigures, Study
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, NEWS, SST2, cell, row, study
 
 HARD, EASY = "1000000000" * 20, "1111111100" * 20
@@ -23,7 +23,7 @@ def content(made: Study, figures: list[CellFigures], **refused: Any) -> study_js
 def grid() -> study_json.Content:
     """Two rows on two corpora: full, of one seed and flagged, not run."""
     rows = row("a", corpora=("sst2", "news")), row("b", corpora=("sst2", "news"))
-    paper = Published(source="Table 2, BERT-base", figures={"a": {"sst2": {"accuracy": 92.125}}})
+    paper = PaperFigures(source="Table 2, BERT-base", figures={"a": {"sst2": {"accuracy": 92.125}}})
     made = study(
         *rows,
         columns=[ACCURACY, ATTACKED],
@@ -192,7 +192,7 @@ def test_a_corpus_without_figures_has_no_table_beside_others() -> None:
 
 
 def test_latex() -> None:
-    paper = Published(source="Table #2 & 3_a {x} ~ ^ \\", figures={"a": {"sst2": {"accuracy": 1}}})
+    paper = PaperFigures(source="Table #2 & 3_a {x} ~ ^ \\", figures={"a": {"sst2": {"accuracy": 1}}})
     cells = [*three("a", HARD), *three("b", EASY)]
     text = tables.render(content(study(published=paper), cells), "latex")
     assert "accuracy, \\% & paper \\\\" in text
