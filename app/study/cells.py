@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.study.study import Cell, StudyCorpus, StudyRow, Settings, Stage, Study, StudyError
+from app.study.study import Cell, Settings, Stage, Study, StudyCorpus, StudyError, StudyRow
 from app.study.study_file import DATA_DIR
 
 TRAINING = ("train", "fit")

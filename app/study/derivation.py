@@ -7,14 +7,14 @@ from typing import Any
 from app.study import outcomes
 from app.study.study import (
     CellFigures,
-    Column,
-    StudyCorpus,
-    ReferenceLine,
     Chart,
+    Column,
     PaperFigures,
-    StudyRow,
+    ReferenceLine,
     Study,
+    StudyCorpus,
     StudyError,
+    StudyRow,
 )
 from app.study.study_json import Content, content
 

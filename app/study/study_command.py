@@ -16,9 +16,9 @@ from app.cli.terminal import harmless
 from app.runs.shard import Shard
 from app.study import parts
 from app.study.cells import Place, laid_out, only
-from app.study.yaml_reader import NAME
 from app.study.study import Cell, CellFigures, Study, StudyError
 from app.study.study_file import examine, read_study
+from app.study.yaml_reader import NAME
 
 if TYPE_CHECKING:
     from app.study.live import Progress

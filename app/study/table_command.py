@@ -22,19 +22,19 @@ def write_all(
     out: Path,
     samples: outcomes.Outcomes | None = None,
 ) -> list[Path]:
-    """Writes `study.json` with its outcomes, the tables in all formats and the pictures.
+    """Write `study.json` with its outcomes, the tables in all formats and the pictures.
 
     Args:
         study: the study.
         content: of its `study.json`.
-        out: the folder.
+        out: the directory.
         samples: the outcomes of samples; None if no run has any.
 
     Returns:
-        The files, but for the outcomes.
+        The files, without that of the outcomes.
 
     Raises:
-        OSError: one cannot be written; each is written as a whole or not at all.
+        OSError: one cannot be written; there are no half-written files.
     """
     from app.study.pictures import draw_all
 
@@ -50,14 +50,14 @@ def write_all(
 
 
 def table_main(argv: Sequence[str]) -> int:
-    """Runs `study table`; see `Command.place`.
+    """Run `study table`; see `Command.place`.
 
     Returns:
         0; 1 if a checked page or file is out of date.
 
     Raises:
-        StudyError: no such study, or a page with a wrong marker.
-        OSError: a file that cannot be read or written.
+        StudyError: study not found, or a page with a wrong marker.
+        OSError: a file cannot be read or written.
     """
     args = _parser().parse_args(argv)
     if not (args.studies or args.write or args.check):
@@ -69,10 +69,10 @@ def table_main(argv: Sequence[str]) -> int:
         if args.publish is not None:
             samples = outcomes.read(path, content["outcomes"])
             content = derive(content, samples)
-            kept = Path(args.publish) / f"{content['study']['name']}.json"
-            outcomes.write(kept, samples)
-            study_json.write(kept, content)
-            print(harmless(str(kept)))
+            published = Path(args.publish) / f"{content['study']['name']}.json"
+            outcomes.write(published, samples)
+            study_json.write(published, content)
+            print(harmless(str(published)))
         else:
             print(harmless(tables.render(content, args.format)), end="")
     for name in args.write:
@@ -88,10 +88,10 @@ def table_main(argv: Sequence[str]) -> int:
 
 
 def _file(name: str, runs: Path) -> Path:
-    """The `study.json` that is meant.
+    """Return the `study.json` of a study file, of the name of a study, or the file itself.
 
     Raises:
-        StudyError: there is none.
+        StudyError: not found.
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
@@ -99,9 +99,9 @@ def _file(name: str, runs: Path) -> Path:
     elif path.name == name and not path.is_file():
         path = runs / "studies" / name / "study.json"
     if not path.is_file():
-        what = "which is a folder" if path.is_dir() else f"of which there is no {path}"
+        reason = "which is a folder" if path.is_dir() else f"of which there is no {path}"
         msg = (
-            f"got {name}, {what}, expected the figures of a study: "
+            f"got {name}, {reason}, expected the figures of a study: "
             "`python -m steadfast study run STUDY.yaml` writes them"
         )
         raise StudyError(msg)

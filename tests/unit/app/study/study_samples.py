@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from app.study.outcomes import samples_digest
-from app.study.study import CellFigures, Column, StudyCorpus, PaperFigures, StudyRow, Study
+from app.study.study import CellFigures, Column, PaperFigures, Study, StudyCorpus, StudyRow
 
 ACCURACY = Column(name="accuracy", title="accuracy, %", metric="test/accuracy", scale=100, digits=1)
 ATTACKED = Column(
@@ -17,8 +17,12 @@ TIME = Column(name="loss", title="loss", metric="test/loss", digits=2, better="l
 SST2, NEWS = StudyCorpus(name="sst2", title="SST-2"), StudyCorpus(name="news", title="AG News")
 
 
-def row(name: str, *, seeds: Sequence[int] = (0, 1, 2), corpora: Sequence[str] = ("sst2",)) -> StudyRow:
-    return StudyRow(name=name, title=name.upper(), seeds=tuple(seeds), corpora=tuple(corpora), stages=())
+def row(
+    name: str, *, seeds: Sequence[int] = (0, 1, 2), corpora: Sequence[str] = ("sst2",)
+) -> StudyRow:
+    return StudyRow(
+        name=name, title=name.upper(), seeds=tuple(seeds), corpora=tuple(corpora), stages=()
+    )
 
 
 def study(

@@ -5,7 +5,7 @@ import pytest
 
 from app.study.live import Progress, remaining
 from app.study.runner import Outcome
-from app.study.study import Cell, StudyRow, Study
+from app.study.study import Cell, Study, StudyRow
 
 STUDY = Study(
     name="small",

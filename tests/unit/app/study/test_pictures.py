@@ -7,7 +7,7 @@ import pytest
 
 from app.study import study_json
 from app.study.pictures import draw, draw_all
-from app.study.study import CellFigures, ReferenceLine, Chart
+from app.study.study import CellFigures, Chart, ReferenceLine
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, cell, row, study
 
 CELLS = [
