@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import lit_modules
-from app.attention.masking_figure import Masking, masking_proportions
+from app.attention.masking_figure import MaskedShares, masking_proportions
 from app.training.join import join
 from benchmarks.command import command, save, table
 from benchmarks.program_runs import of_run
@@ -180,7 +180,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"\n{table(['run', 'divergence', 'by chance', 'ratio'], moves)}")
     save(given.out, {name: one._asdict() for name, one in found.items()})
     if given.figure is not None:
-        drawn = [Masking(name=name, shares=[one.drawn]) for name, one in found.items()]
+        drawn = [MaskedShares(name=name, shares=[one.drawn]) for name, one in found.items()]
         masking_proportions(drawn, given.figure)
 
 

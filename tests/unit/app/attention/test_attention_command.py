@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 from app.attention.attention_command import main
 from app.attention.attention_figure import TOKENS, draw
 from app.attention.attention_report import report
-from app.attention.attention_view import Diversion, View, change, diversions, views
+from app.attention.attention_view import Diversion, View, added_attention, diversions, views
 from app.figures.charts import pixels
 from lit_modules import TextClassifier
 from tests.unit.app.attention.attention_models import asa, made, saved
@@ -37,7 +37,9 @@ def test_rounding_is_no_change() -> None:
     assert model.attacked is not None
     for size, expected in ((1e-8, 0.0), (1e-4, 1e-4)):
         maps = [model.plain.maps[0], model.plain.maps[1] + size]
-        found = change(replace(model, attacked=replace(model.attacked, maps=maps)), View(2, 1))
+        found = added_attention(
+            replace(model, attacked=replace(model.attacked, maps=maps)), View(2, 1)
+        )
         assert found is not None
         assert found.flatten().tolist() == pytest.approx([expected] * 16, rel=1e-3)
 

@@ -8,8 +8,8 @@ import pytest
 from app.report.sandwich import (
     LIMIT,
     ROUNDING,
-    Ball,
     AttackPoint,
+    Ball,
     sandwich,
     steps,
 )
@@ -48,9 +48,13 @@ def test_rounding_is_of_the_margin_and_not_of_the_radius() -> None:
 
 
 def test_the_nearest_change_is_above() -> None:
-    points = [AttackPoint(7, "far", 3.0, 0), AttackPoint(7, "near", 2.0, 0), AttackPoint(7, "same", 1.0, 1)]
+    points = [
+        AttackPoint(7, "far", 3.0, 0),
+        AttackPoint(7, "near", 2.0, 0),
+        AttackPoint(7, "same", 1.0, 1),
+    ]
     (found,) = sandwich([ball(0.5)], points)
-    assert found.above == AttackPoint(7, "near", 2.0, 0)
+    assert found.above == points[1]
 
 
 def test_certified_accuracy() -> None:

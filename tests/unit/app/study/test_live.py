@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.study.live import Progress, remaining
+from app.study.live import StudyProgress, remaining
 from app.study.runner import Outcome
 from app.study.study import Cell, Study, StudyRow
 
@@ -28,7 +28,7 @@ class Terminal(io.StringIO):
 
 
 def watched(stream: io.StringIO) -> str:
-    with Progress(STUDY, CELLS, Path("runs"), 2, stream) as progress:
+    with StudyProgress(STUDY, CELLS, Path("runs"), 2, stream) as progress:
         for cell in CELLS[:3]:
             progress.begins(cell)
         progress.tell(CELLS[0], "fit")
