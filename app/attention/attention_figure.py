@@ -91,6 +91,7 @@ def draw(
     )
     with drawing(path, description, size=size, layout="compressed", style=style) as figure:
         table = figure.subplots(len(views), len(columns), squeeze=False)
+        # Rows are views, columns are kinds of maps.
         for row, view in zip(table, views, strict=True):
             _row(list(row), columns, view, side=side)
         for axes, column in zip(table[0], columns, strict=True):
@@ -130,7 +131,7 @@ def _row(row: "Sequence[Axes]", columns: Sequence[_Column], view: View, *, side:
     from matplotlib.colors import PowerNorm
 
     greatest = max(float(column.weights(view).max()) for column in columns)
-    # A few weights are near 1 and most near 0: with their square roots both can be seen.
+    # A few weights are near 1 and most near 0: their square roots make both visible.
     scale: dict[str, Any] = {"cmap": "Blues", "norm": PowerNorm(0.5, 0.0, greatest)}
     image = None
     for axes, column in zip(row, columns, strict=True):
@@ -154,9 +155,10 @@ def _row(row: "Sequence[Axes]", columns: Sequence[_Column], view: View, *, side:
 
 
 def _change(axes: "Axes", column: _Column, view: View) -> None:
-    """Draw what the adversary adds to each weight, on a scale of the greatest change."""
+    """Draw the change of each weight by the adversary, on a scale of the greatest change."""
     added = _cut(added_attention(column.model, view))
     most = float(added.abs().max())
+    # Symmetric around 0, so that white is no change; `or 1.0` where nothing changes.
     axes.imshow(added.numpy(), cmap="PuOr", vmin=-(most or 1.0), vmax=most or 1.0)
     axes.set_title(f"colours from -{most:.2g} to {most:.2g}" if most else "no change", fontsize=11)
 
@@ -185,6 +187,7 @@ def _crosses(axes: "Axes", column: _Column, view: View, *, side: float) -> None:
     tint = LinearSegmentedColormap.from_list("tint", [(*to_rgb(MASKED), 0.0), full])
     axes.imshow(mask.numpy(), cmap=tint, vmin=0.0, vmax=1.0)
     if crossed:
+        # A share of 1: masked for all heads.
         queries, keys = (mask == 1).nonzero(as_tuple=True)
         area = (0.35 * _POINTS * side / len(mask)) ** 2
         axes.scatter(keys.tolist(), queries.tolist(), s=area, marker="x", color=MASKED, lw=1.0)
@@ -219,6 +222,7 @@ def _points(side: float, tokens: int) -> float:
 
 def _ticks(axes: "Axes", tokens: Sequence[str], *, side: float, named: bool) -> None:
     points = _points(side, len(tokens))
+    # A text may hold control characters.
     labels = [harmless(token) for token in tokens]
     axes.set_xticks(range(len(tokens)), labels, rotation=90, fontsize=points)
     axes.set_yticks(range(len(tokens)), labels if named else [], fontsize=points)

@@ -164,9 +164,10 @@ class AttentionModel:
         with self.attention.watched() as maps:
             logits = self.classifier(encoded.batch)
         if row is None:
+            # Multiple choice: one row of the batch per choice, [1, choices] logits.
             row = int(logits[0].argmax()) if encoded.batch.choices > 1 else 0
         plain = self._pass(maps, logits, encoded, row)
-        masks = None
+        masks = None  # only ASA has an adversary that masks attention
         if isinstance(self.classifier, ASA):
             if seed is not None:
                 # The noise of a sample depends on its id.
@@ -210,6 +211,7 @@ class AttentionModel:
         if task == "regression":
             return [], f"{float(logits):.3f}"
         if task == "tagging":
+            # `[N, C]` logits; the first token of a word decides.
             tags = [names[int(logits[start].argmax())] for start in encoded.starts]
             return list(zip(encoded.words, tags, strict=True)), " ".join(tags)
         probabilities = [f"{value:.4f}" for value in logits.softmax(dim=-1).tolist()]

@@ -73,6 +73,7 @@ def encode(classifier: TaskModule, sample: Sample) -> EncodedSample:
     words: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
     if isinstance(sample, Words):
+        # Tagging: the tokenizer must know the borders of words.
         (worded,) = tokenizer.encode_words([sample])
         encodings, starts = [worded.encoding], worded.starts
         words = sample.words[: len(starts)]
@@ -108,6 +109,7 @@ def _names(tokenizer: Tokenizer) -> dict[int, str]:
 def _readable(tokenizer: Tokenizer, text: Text, ids: Sequence[int]) -> list[str]:
     """Return the characters of each token, or its name."""
     parts, names = (text,) if isinstance(text, str) else text, _names(tokenizer)
+    # A special token has an empty span.
     (spans,) = tokenizer.spans([text])
     tokens = []
     for token, span, before in zip(ids, spans, [None, *spans], strict=False):
@@ -157,5 +159,6 @@ def _shorten(characters: str) -> str:
 
 def same_tokenizer(first: Tokenizer, second: Tokenizer) -> bool:
     """Return True if two tokenizers are equal but for the maximum length."""
+    # A longer maximum changes no token of a short text.
     states = [{**tokenizer.state(), "max_length": None} for tokenizer in (first, second)]
     return states[0] == states[1]

@@ -1,4 +1,4 @@
-"""Selects what the figure shows: layers and heads, and their greatest changes."""
+"""Selects the layers and heads of the figure, and their greatest changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def added_attention(model: AttentionMaps, view: View) -> Tensor | None:
     after = model.map(view.layer, view.head, attacked=True)
     if before is None or after is None:
         return None
-    added = after - before
+    added = after - before  # [N, N]
     return added.masked_fill(added.abs() < _ROUNDING, 0.0)
 
 
@@ -112,6 +112,7 @@ def diversions(model: AttentionMaps, view: View, *, most: int = 5) -> list[Diver
     for index in order:
         if moved[index] < UNMOVED:
             break
+        # Rows are queries: index = query N + key.
         unit = query, key = divmod(index, len(before))
         weights = float(before[unit]), float(after[unit])
         changes.append(Diversion(query, key, *weights, masked=float(mask[unit])))

@@ -60,6 +60,7 @@ def masking_proportions(
             lines.errorbar(
                 np.arange(1, shares.shape[1] + 1),
                 shares.mean(axis=0),
+                # Over seeds; a single one has no deviation.
                 yerr=shares.std(axis=0, ddof=1) if several else None,
                 **points(i, task.name),
             )

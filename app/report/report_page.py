@@ -59,7 +59,7 @@ class Section:
         sandwich: certified radii and attacks.
         in_words: certificates of `certify --threat`.
         worst: text pairs of each attack, by its name.
-        missing: what was not measured, and the command that measures it ("" if none does).
+        missing: missing measurements, each with its command ("" if there is none).
         remarks: on the figures.
     """
 
@@ -107,10 +107,12 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
         names = "_".join(run.name for run in runs[1:])
         folder = runs[0].path / (f"report_with_{names}" if names else "report")
     if folder.is_dir():
+        # Files of a process that was killed while it wrote them.
         atomic.sweep(folder, older_than=600)
     sections = [_section(read_evidence(run), i) for i, run in enumerate(runs, 1)]
     common = list(_common_pictures(sections))
     parts = [part for s in sections for part in (s.calibration, s.sandwich) if part is not None]
+    # The page embeds its pictures; the files are for papers and slides.
     for picture in [*common, *(part.picture for part in parts)]:
         if picture is not None:
             atomic.write_text(folder / f"{picture.name}.svg", picture.svg)
@@ -182,6 +184,7 @@ def _section(evidence: Evidence, number: int) -> Section:
 
 def _worst(evidence: Evidence, attack: Attacked, sandwich: SandwichCheck | None) -> list[TextPair]:
     """Return the changed texts inside their certificate, then those with the fewest changes."""
+    # Samples that this attack has changed inside their certificate are `broken`.
     texts = {} if sandwich is None else {text.ball.sample_id: text for text in sandwich.texts}
     broken = {key for key, text in texts.items() if attack.name in {p.by for p in text.broken}}
 
@@ -200,6 +203,7 @@ def _worst(evidence: Evidence, attack: Attacked, sandwich: SandwichCheck | None)
         if distance is not None:
             radius = texts[sample].ball.radius
             facts.append(f"distance {distance:.3g}, certified radius {radius:.3g}")
+        # A pair task has two texts per side.
         before, after = zip(*pairs(record), strict=True)
         classes = [record.prediction, record.adversarial_prediction]
         names = [class_name(c, evidence.class_names) for c in classes if c is not None]
@@ -216,7 +220,7 @@ def _worst(evidence: Evidence, attack: Attacked, sandwich: SandwichCheck | None)
 
 
 def _missing(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    """Yield what was not measured, and the command that measures it ("" if none does)."""
+    """Yield the missing measurements, each with its command ("" if there is none)."""
     command = f"python -m steadfast {{}} --run {evidence.run.name}"
     tested = any(name.startswith("test/") for name in evidence.metrics)
     if not tested:
@@ -290,7 +294,7 @@ def _settings(sections: Sequence[Section]) -> list[tuple[str, list[str], bool]]:
     rows = []
     for name in dict.fromkeys(name for column in columns for name in column):
         values = [str(column[name]) if name in column else "–" for column in columns]
-        # Lightning has many settings that no user has set.
+        # Lightning has many settings that no user sets.
         unset = name.startswith("trainer.") and set(values) == {"None"}
         if name not in HARMLESS and not unset:
             rows.append((name.replace(".init_args", ""), values, len(set(values)) > 1))
@@ -304,6 +308,7 @@ def _figures(section: Section) -> dict[str, FigureCell]:
         measured = test_records(evidence)
         count = 0 if measured is None else len(measured.records)
         figures["accuracy"] = share_cell(metrics["test/accuracy"], count)
+    # From the records where there are some: `results.json` may lack it.
     macro = metrics.get("test/macro_f1") if section.clean is None else section.clean.macro
     if macro is not None:
         figures["F1, mean of the classes"] = FigureCell(format_number(macro))
@@ -346,6 +351,7 @@ def _radius_figures(evidence: Evidence) -> dict[str, FigureCell]:
         return {}
     figures, records = {}, evidence.certificates.records
     if is_labelled(records):
+        # A wrong prediction has no certified radius.
         radii = [r["radius"] * (r["label"] == r["prediction"]) for r in records]
         title = "mean certified radius, 0 where wrong"
     else:
@@ -367,6 +373,7 @@ def _word_figures(evidence: Evidence) -> dict[str, FigureCell]:
         if "threat" not in about or about.get("split") != "test" or count is None:
             continue
         name, around = stage.removeprefix("certify_"), about.get("around") or {}
+        # Randomised smoothing certifies with probability 1 - alpha.
         with_confidence = f", with confidence {1 - around['alpha']:g}" if "alpha" in around else ""
         titles = {"accuracy": "accuracy"}
         for k in about["k"]:
@@ -446,6 +453,7 @@ def _common_pictures(sections: Sequence[Section]) -> Iterator[Picture]:
 
 def _curve(evidence: Evidence) -> AccuracyCurve:
     proven, pgd = evidence.certificates, evidence.pgd
+    # Other norms than l2 have another axis.
     certified, attacked = None, []
     if proven is not None and is_labelled(proven.records):
         right = [record["label"] == record["prediction"] for record in proven.records]

@@ -59,6 +59,7 @@ class Picture:
         svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
         # Names are unique in a file, and must be unique in the page.
         svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{self.name}-", svg)
+        # The style sheet of the page sets the colours, also for dark mode.
         for colour, variable in _VARIABLES.items():
             svg = re.sub(rf"{colour}\b", variable, svg, flags=re.IGNORECASE)
         head, end, rest = svg.partition(">")
@@ -87,6 +88,7 @@ def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture
         filled = [b for b in bins if b.accuracy is not None and b.confidence is not None]
         width, middle = bins[0].high - bins[0].low, [(b.low + b.high) / 2 for b in filled]
         style: dict[str, Any] = {"edgecolor": _PAPER, "linewidth": 0.8}
+        # Bars up to the accuracy; hatched bars from there to the mean confidence.
         heights = [b.accuracy or 0.0 for b in filled]
         gaps = [(b.confidence or 0.0) - (b.accuracy or 0.0) for b in filled]
         upper.bar(middle, heights, width, color=charts.COLOURS[0], label="accuracy", **style)
@@ -160,6 +162,7 @@ def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
                     f"{curve.name}: {e.value:.3f} under PGD at {r:g}" for r, e in curve.attacked
                 ]
         axes.set(ylim=(0, 1.02), xlabel="radius, or eps of PGD (l2)", ylabel="accuracy")
+        # A mark at radius 0 would be cut in half.
         axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
         figure.legend(loc="outside upper center", ncols=2, fontsize=9)
         svg = charts.as_svg(figure)
@@ -189,11 +192,13 @@ def attacks_picture(name: str, runs: Mapping[str, Mapping[str, Estimate]]) -> Pi
             values, ends = _error_bars([attacks[groups[j]] for j in rows])
             style = {**charts.boxes(i), "edgecolor": _PAPER, "label": charts.shown(run)}
             style["error_kw"] = {**style["error_kw"], "ecolor": _INK}
+            # The bars of an attack are centred at its tick.
             ys = [j + height * (i - (len(runs) - 1) / 2) for j in rows]
             axes.barh(ys, values, height, xerr=ends, **style)
         axes.set_yticks(range(len(groups)), [charts.shown(group) for group in groups])
-        axes.invert_yaxis()
+        axes.invert_yaxis()  # the first attack on top
         axes.set(xlim=(0, 1), xlabel="accuracy, 95 % interval")
+        # A single run is named in the heading of the page.
         if len(runs) > 1:
             figure.legend(loc="outside upper center", ncols=len(runs), fontsize=9)
         svg = charts.as_svg(figure)

@@ -90,6 +90,7 @@ def _sandwich(ball: Ball, points: Sequence[AttackPoint]) -> TextSandwich:
     changed = [point for point in points if point.prediction != ball.prediction]
     changed.sort(key=lambda point: (point.distance, point.by))
     inside = [point for point in changed if point.distance < ball.radius]
+    # A certificate proves a margin of lipschitz (radius - distance) at each point of its ball.
     broken = [p for p in inside if ball.lipschitz * (ball.radius - p.distance) > ROUNDING]
     above = changed[0] if changed else None
     return TextSandwich(ball, above, tuple(broken), len(inside) - len(broken))

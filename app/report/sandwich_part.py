@@ -105,6 +105,7 @@ def check_sandwich(evidence: Evidence, number: int) -> SandwichCheck | None:
             record["sample_id"],
             record["prediction"],
             float(record["radius"]),
+            # No constant: every margin is more than rounding.
             math.inf if record["lipschitz"] is None else float(record["lipschitz"]),
         )
         for record in certificates.records
@@ -167,6 +168,7 @@ def _check_attack(
         for record, distance in zip(changed, distances, strict=True)
         if distance is not None and record.adversarial_prediction is not None
     ]
+    # The ball is open: a point at the radius is no contradiction.
     inside = sum(point.distance < balls[point.sample_id].radius for point in points)
     return TextAttackCheck(attack.name, len(changed), clean, points, inside, reason)
 
@@ -176,7 +178,7 @@ def _distances(
 ) -> tuple[list[float | None], str]:
     """Return the distances of the embedded texts, and why there are none."""
     if not records:
-        return [], ""
+        return [], ""  # without loading the model
     if not evidence.run.chosen.is_file():
         return [None] * len(records), "the checkpoint is not in the run"
     from app.report.embedded_distances import embedded_distances

@@ -94,6 +94,7 @@ def _attacks(evidence: Evidence, measured: Measured) -> tuple[list[Inside], str]
     """Return the attacks inside the threat, and why none is comparable."""
     if "bound" in (measured.about.get("around") or {}):
         return [], "not compared with attacks: the formula guarantees nothing"
+    # Smoothing or an encoding certifies another classifier than the attacked one.
     if measured.about.get("around"):
         return [], "not compared with attacks: these are on the model itself"
     if not evidence.attacks:
@@ -120,6 +121,7 @@ def _threat(settings: Mapping[str, Any]) -> Threat:
         msg = "an earlier version has certified these texts, and has not said which words they have"
         raise ValueError(msg)
     name, lists = settings["threat"]["name"], source["lists"]
+    # The digest is about the lists; k does not change it.
     k = None if THREATS[name].endless else 0
     threat = parse_threat(name, lists=lists, k=k, words=WordSettings(split=source["words"]))
     if threat.digest != settings["threat"]["digest"]:
@@ -132,6 +134,7 @@ def _row(layer: Layer, records: Sequence[Record]) -> LayerRow:
     right = [record for record in records if record["prediction"] == record["label"]]
     share = sum(record["holds"][layer.k] for record in right) / len(records)
     below = attacked = None
+    # `below` and `attacked` are about the same texts: those that all these attacks have.
     if layer.attacked is not None:
         below = share_cell(layer.certified, layer.samples)
         attacked = share_cell(layer.attacked, layer.samples)

@@ -109,7 +109,7 @@ def _cell(kind: _Kind, seed: int, context: StudyContext, problems: list[str]) ->
 
     def replace(match: re.Match[str]) -> str:
         name = match[1]
-        if context.runs_only:
+        if context.runs_only:  # a missing value may stay: it starts no run
             return values.get(name, match[0])
         if name == DATA_DIR and name not in values:
             problems.append(f"rows.{row.name}: got ${{{name}}}, expected --data_dir DIR")
@@ -194,6 +194,7 @@ def options_of(stage: Stage, context: StudyContext) -> Settings:
     """Return the options of a stage by their full names on the command line."""
     if stage.command != "attack":
         return stage.options
+    # A stage may name its own resources.
     options = {} if context.data_dir is None else {"attack.resources": str(context.data_dir)}
     return options | {
         key if "." in key else f"attack.{key}": value for key, value in stage.options.items()
@@ -250,6 +251,7 @@ def only(runs: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] =
     if lacking := sorted(numbers - all_seeds):
         msg = f"got --seeds {_enumerate(lacking)}, expected some of {_enumerate(all_seeds)}"
         raise StudyError(msg)
+    # Names of rows alone select all corpora, and the other way round.
     rows, corpora = selected & rows or rows, selected & corpora or corpora | {""}
     numbers = numbers or all_seeds
     needed = {
@@ -261,6 +263,7 @@ def only(runs: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] =
         both = f"--only {', '.join(sorted(selected))} and --seeds {_enumerate(numbers)}"
         msg = f"got {both}, which no run has both, expected some that one has"
         raise StudyError(msg)
+    # A selected run needs all runs that it starts from.
     before = {cell.run: cell.after for cell in runs}
     for run in list(needed):
         earlier = before[run]

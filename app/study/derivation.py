@@ -53,6 +53,7 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:
         pairs = [(f"{where}.{key}".strip("."), first[key], second[key]) for key in first]
     elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         pairs = [(f"{where}[{i}]", *both) for i, both in enumerate(zip(first, second, strict=True))]
+    # Published numbers have ten digits.
     elif isinstance(first, float) and isinstance(second, float | int):
         same = math.isclose(first, second, rel_tol=1e-6, abs_tol=1e-9)
         return [] if same else [f"{where} is {first:.10g}, computed again {second:.10g}"]
@@ -123,7 +124,7 @@ def _cell_figures(
             )
             raise StudyError(msg)
     for name in ("unreliable", "revisions"):
-        own[name] = tuple(own[name])
+        own[name] = tuple(own[name])  # JSON has lists
     return CellFigures(**{**own, **fields}, seconds=seconds.get(cell["run"], {}))
 
 

@@ -115,6 +115,7 @@ class StudyProgress:
         for corpus in corpora:
             table.add_column(corpus or "runs")
         table.add_column("now")
+        # Other threads change them while the table is drawn.
         with self._lock:
             stages, outcomes = dict(self._stages), dict(self.outcomes)
         for row in dict.fromkeys(cell.row for cell in self.cells):
@@ -135,6 +136,7 @@ class StudyProgress:
 
 def _live(stream: TextIO) -> "Live | None":
     """Return a display in a terminal; None elsewhere."""
+    # A live table would fill a log file with control characters.
     if not stream.isatty():
         return None
     from rich.console import Console

@@ -37,7 +37,7 @@ class LocalExecutor:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, cell: Cell) -> Outcome:
-        share = self._shares.get()
+        share = self._shares.get()  # waits until one is free
         try:
             return run_cell(cell, self._work, share, stop=self._stop, tell=self._tell)
         finally:

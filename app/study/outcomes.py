@@ -62,7 +62,7 @@ def samples_digest(ids: Sequence[int], labels: Sequence[float]) -> str:
 
 
 def write(study: Path, outcomes: Outcomes | None) -> None:
-    """Write the file of a `study.json`; remove it if there are no outcomes.
+    """Write the file of a `study.json`; remove it if `outcomes` is None.
 
     Raises:
         OSError: it cannot be written; an existing file is unchanged.
@@ -100,6 +100,7 @@ def read(study: Path, digest: str | None) -> Outcomes | None:
         if len(packed) > LIMIT:
             raise ValueError
         content: Any = json.loads(packed)
+        # The digest in `study.json` binds both files to each other.
         if digest_of(content) != digest or content["format"] != FORMAT:
             raise ValueError
     except (gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:

@@ -107,6 +107,7 @@ def check_file(path: Path) -> list[PageProblem]:
         again = derive(content, outcomes.read(path, content["outcomes"]))
     except (StudyError, OSError) as error:
         return [PageProblem(path, 1, str(error))]
+    # Content without the keys of the format.
     except (KeyError, TypeError, AttributeError) as error:
         return [PageProblem(path, 1, f"got a study.json that cannot be computed again ({error!r})")]
     lines = differences(content, again)
@@ -130,6 +131,7 @@ def fill(text: str, page: Path) -> tuple[str, list[PageProblem]]:
     file = _SAME
     for begin in _outside_code(_BEGIN, text):
         line = text.count("\n", 0, begin.start()) + 1
+        # Inside the text of the marker before.
         if begin.start() < position:
             problems.append(
                 PageProblem(page, line, f"got a marker inside another, expected {_END}")
@@ -171,6 +173,7 @@ def _render(page: Path, file: str, part: list[str]) -> str:
         raise StudyError(msg)
     content = study_json.read(path)
     name, *names = part
+    # The number of words decides whether CORPUS is given.
     render = _PARTS.get((name, len(names)))
     text = None if render is None else render(content, *names)
     if text is None:
@@ -226,6 +229,7 @@ def _outside_code(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]
 
 
 def _first_difference(before: str, after: str) -> int:
+    # The page may have more lines than the new text: these compare with "".
     lines = zip(
         before.splitlines(), [*after.splitlines(), *[""] * before.count("\n")], strict=False
     )

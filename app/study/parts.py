@@ -66,9 +66,11 @@ def merge(study: Study, paths: Sequence[Path]) -> tuple[list[CellFigures], dict[
         for path, part in zip(paths, parts, strict=True)
         if (part["study"], part["digest"]) != (study.name, study.digest)
     ]
+    # Parts of two divisions would overlap.
     shards = [Shard.of(part["shard"]) for part in parts]
     counts = {shard.count for shard in shards}
     indices = sorted(shard.index for shard in shards)
+    # Also finds a missing last part: each part knows their number.
     expected = list(range(1, max(counts, default=1) + 1))
     if len(counts) > 1:
         divisions = ", ".join(sorted(part["shard"] for part in parts))

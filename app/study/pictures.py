@@ -64,7 +64,7 @@ def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
         path: the PNG or SVG.
 
     Returns:
-        False if there are no figures to draw.
+        False if there is nothing to draw.
 
     Raises:
         OSError: the file cannot be written.
@@ -124,6 +124,7 @@ def _figure(
     row: Mapping[str, Any],
     column: Mapping[str, Any],
 ) -> _Figure:
+    # The corpus of the column comes first: one chart may show several corpora.
     corpus = column["corpus"] or picture["corpus"] or ""
     key = (row["name"], corpus, column["name"])
     for line in content["figures"]:
@@ -159,6 +160,7 @@ def _scatter(
             name = row["title"] + max(x.doubt, y.doubt)
             points.append(Point(name=name, x=x.mean, y=y.mean, x_ends=x.ends, y_ends=y.ends))
     joined = [(grid[name, across["name"]].mean, grid[name, up["name"]].mean) for name in line]
+    # By accuracy: the reference line never turns back.
     joined = sorted(spot for spot in joined if all(map(math.isfinite, spot)))
     if points:
         labels = {"x_label": across["title"], "y_label": up["title"], "title": title}

@@ -82,6 +82,7 @@ class RayExecutor:
         task = self._remote.remote(cell, self._work, self._threads)
         with self._lock:
             self._tasks.add(task)
+        # The wish may have come between the two.
         if self._stop.wished.is_set():
             self._cancel()
         try:
@@ -168,6 +169,7 @@ def _connect(address: str | None) -> Any:
             "pip install 'steadfast[ray]' (in a checkout: pip install ray)"
         )
         raise StudyError(msg) from error
+    # Workers find `app` from any working directory.
     paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {**_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
     options: dict[str, Any] = {
@@ -180,6 +182,7 @@ def _connect(address: str | None) -> Any:
         options |= {"num_cpus": max(1, int(cores())), "include_dashboard": False}
     try:
         _check_answers(address)
+        # `study` has its own handlers of SIGTERM and Ctrl-C.
         with _own_handlers():
             ray.init(**options)
     except (OSError, ValueError, RuntimeError) as error:

@@ -114,9 +114,11 @@ class _Run:
         stage, _, figure = metric.partition("/")
         stage = f"attack/{figure.rpartition('/')[0]}" if stage == "attack" else stage
         about = dict(all_about.get(stage, {}))
+        # PGD changes only the accuracy under PGD.
         if metric != "test/pgd_accuracy":
             about.pop("pgd", None)
         about.pop("rows", None)
+        # The rows of each split, from all stages of the run.
         for subject in all_about.values():
             about |= {f"{_ROWS}{k}": rows for k, rows in (subject.get("rows") or {}).items()}
         samples = metrics.get(f"{stage}/samples")
@@ -161,6 +163,7 @@ def _group(runs: Sequence[_Run]) -> list[_Row]:
     """Return the rows, in the order of their first runs."""
     groups: dict[str, list[_Run]] = {}
     for run in runs:
+        # Everything but the seed.
         key = json.dumps([run.results["corpus"], run.settings], sort_keys=True, default=str)
         groups.setdefault(key, []).append(run)
     rows: list[_Row] = []
@@ -234,7 +237,7 @@ def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
             continue
         if not key.startswith(_ROWS):
             parts.append(f"{key} {_short(first.get(key))} and {_short(second.get(key))}")
-        elif key in first and key in second:  # unknown rows are no difference
+        elif key in first and key in second:  # a run may not record its rows
             parts.append(f"other {key}")
     return ", ".join(parts)
 

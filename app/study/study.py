@@ -166,7 +166,7 @@ class Study:
     Attributes:
         name: of its file.
         title: of its tables.
-        about: what it is to show.
+        about: its question.
         notes: lines below its tables: differences from its source, runs that were left out.
         needs: values that the command line must give, with an explanation: `encoder`.
         corpora: may be empty.

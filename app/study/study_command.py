@@ -211,11 +211,13 @@ def _run(args: argparse.Namespace) -> int:
             outcomes = run_all(selected, executor, progress, stop)
         finally:
             executor.close()
+    # The exit status of a shell for a signal.
     if signals:
         _say(f"stopped by {signal.Signals(signals[0]).name}: the same command resumes")
         return 128 + signals[0]
     figures, unusable = _figures(study, cells if shard is None else selected, work, outcomes)
     outcomes |= unusable
+    # A part of a study has no complete tables.
     if shard is None:
         _write(study, figures, versions(), out)
     else:

@@ -136,6 +136,7 @@ def examine(path: Path) -> tuple[Study, list[str]]:
         msg = f"got {path}, which holds no study, expected one like configs/studies/example.yaml"
         raise StudyError(msg)
     reader = YamlReader()
+    # The name is a part of the names of all runs.
     if not NAME.fullmatch(path.stem):
         reader.problems.append(
             f"got the file's name {path.name!r}, expected letters, digits and . _ -"
@@ -251,6 +252,7 @@ def _axis_values(reader: YamlReader, axis: _Axis) -> list[StudyCorpus]:
     setting = reader.check(str, axis.setting, f"{key}.setting")
     title = f"{axis.name} {{value}}" if axis.title is None else axis.title
     return [
+        # A value such as 1/3 cannot be part of the name of a directory.
         StudyCorpus(
             name=axis.name + re.sub(r"[^A-Za-z0-9._+=-]", "_", str(value)),
             title=title.replace("{value}", str(value)),
@@ -289,6 +291,7 @@ def _stages(reader: YamlReader, key: str, content: Any) -> tuple[Stage, ...]:
             f"{key}: got {', '.join(repeated)} twice, expected stages with outcomes of different "
             "names: attacks of one recipe need a `tag`"
         )
+    # Without a valid stage there is a message already.
     first = stages[0] if stages else Stage(command="fit")
     if first.command not in ("fit", "train") and "ckpt_path" not in first.options:
         reader.add(key, first.command, "fit or train as the first stage")
@@ -362,6 +365,7 @@ def _paper_figures(reader: YamlReader, file: _StudyFile) -> PaperFigures | None:
         return None
     figures: dict[str, dict[str, dict[str, float]]] = {}
     for row, content in file.paper.figures.items():
+        # A study without corpora has figures by row and column only.
         by_corpus = content if file.corpora else {"": content}
         if not isinstance(by_corpus, Mapping):
             reader.add(f"paper.figures.{row}", by_corpus, "figures by corpus and column")
@@ -394,6 +398,7 @@ def _check_rows(study: Study, problems: list[str]) -> None:
         if (first := rows.get(row.after)) is None:
             problems.append(f"{key}.after: got {row.after!r}, {_one_of(rows)}")
             continue
+        # A first row with a single corpus, or seed, serves all of this row.
         lacking = set(row.corpora) - set(first.corpora)
         if lacking and len(first.corpora) > 1:
             problems.append(
@@ -467,6 +472,7 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         "diagnose": {"diagnose"},
     }
     threats = {stage.threat for stage in stages if stage.threat is not None}
+    # A threat names its own metrics: certify_THREAT/accuracy@K.
     if family.removeprefix("certify_") in threats and name:
         return None
     if family not in measured_by or not name:

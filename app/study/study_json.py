@@ -1,6 +1,6 @@
 """`study.json`: all figures of a study, with intervals, tests, digests and versions.
 
-The same runs give the same bytes: keys are sorted, and there are no dates and no paths; only
+The same runs give the same bytes: keys are sorted, dates and paths are left out, and only
 `seconds` holds times. Tables and pictures are made from this file alone. `derivation.derive`
 computes its figures and tests again from its cells and the outcomes in the file next to it.
 docs/tables.md explains its fields.
@@ -168,6 +168,7 @@ class _Cells:
         """Yield the comparisons: row, baseline row, corpus and column."""
         rows = {row.name: row for row in self.study.rows}
         for name, against in self.study.against:
+            # Rows may be on different corpora.
             common = list(self.positions(rows[against]))
             for corpus, column in self.positions(rows[name]):
                 if column.name in self.study.compared and (corpus, column) in common:
@@ -248,6 +249,7 @@ def _mixed(cells: Sequence[CellFigures], column: str) -> list[str]:
                 f"got runs {first.run} and {cell.run} on other rows of the {' and '.join(splits)} "
                 "split, expected the same, to average and compare their figures"
             )
+    # A column without records has no samples to compare.
     with_samples = [cell for cell in cells if column in cell.samples]
     for cell in with_samples[1:]:
         first = with_samples[0]
@@ -341,12 +343,14 @@ def _comparison(
         **_flags(groups, name),
     }
     earlier = _same_position(former, line, "row", "against", "corpus", "column", "seeds")
+    # A new study, or a new comparison.
     if earlier is None:
         return line
     if not with_texts:
         line |= {key: earlier[key] for key in ("p_texts", "texts_test", "texts")}
         if len(seeds) == 1:
             line |= {end: earlier[end] for end in ENDS}
+    # Other versions of the libraries draw other permutations: the published p stays.
     elif _by_chance(earlier["p_texts"], line["p_texts"], RESAMPLES):
         line["p_texts"] = earlier["p_texts"]
         if len(seeds) == 1:
@@ -359,6 +363,7 @@ def _by_chance(former: float | None, p: float | None, resamples: int) -> bool:
     """Return True if two p of as many permutations differ by at most four standard errors."""
     if former is None or p is None:
         return False
+    # Each p is a share of `resamples` draws, with variance p (1 - p) / resamples.
     mean = (former + p) / 2
     return abs(former - p) <= 4 * math.sqrt(2 * mean * (1 - mean) / resamples) + 2 / resamples
 
@@ -459,6 +464,7 @@ def _round_figures(cell: CellFigures) -> CellFigures:
     """Return the figures of a run with the digits of the file."""
     names = ("values", "outcomes", "labels", "predictions")
     rounded = {name: _round(getattr(cell, name)) for name in names}
+    # Tuples, as in the figures of a run.
     for name in names[1:]:
         rounded[name] = {key: tuple(values) for key, values in rounded[name].items()}
     return replace(cell, **rounded)

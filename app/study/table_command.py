@@ -34,7 +34,7 @@ def write_all(
         The files, without that of the outcomes.
 
     Raises:
-        OSError: one cannot be written; there are no half-written files.
+        OSError: one cannot be written; none is half-written.
     """
     from app.study.pictures import draw_all
 
@@ -67,6 +67,7 @@ def table_main(argv: Sequence[str]) -> int:
         path = _file(name, Path(args.runs_dir))
         content = study_json.read(path)
         if args.publish is not None:
+            # Published figures must follow from the published outcomes.
             samples = outcomes.read(path, content["outcomes"])
             content = derive(content, samples)
             published = Path(args.publish) / f"{content['study']['name']}.json"
@@ -77,7 +78,7 @@ def table_main(argv: Sequence[str]) -> int:
             print(harmless(tables.render(content, args.format)), end="")
     for name in args.write:
         if not Path(name).is_file():
-            msg = f"got --write {name}, which is no file, expected a page with markers"
+            msg = f"got --write {name}, which is not a file, expected a page with markers"
             raise StudyError(msg)
         changed = pages.write(Path(name))
         print(harmless(f"{name}: {'written' if changed else 'up to date'}"))

@@ -78,12 +78,14 @@ def markdown(table: Table) -> str:
 def _split_columns(table: Table, widths: Sequence[int]) -> list[list[int]]:
     """Return the columns of each part that is narrow enough; each part repeats the labels."""
     labels = list(range(table.labels))
+    # Each column takes three characters more than its text: "| " and " ".
     space = WIDTH - 1 - sum(widths[i] + 3 for i in labels)
     parts: list[list[int]] = []
     remaining = 0
     for i in range(table.labels, len(widths)):
         if table.header[i] == PAPER:
             continue
+        # A column of the paper stays next to ours.
         group = [i, i + 1] if table.header[i + 1 : i + 2] == [PAPER] else [i]
         needed = sum(widths[j] + 3 for j in group)
         if not parts or needed > remaining:
@@ -134,7 +136,7 @@ def _greek(sign: str) -> str:
     kind, _, name = unicodedata.name(sign, "").partition(" LETTER ")
     if kind not in ("GREEK SMALL", "GREEK CAPITAL") or " " in name:
         return sign
-    name = name.lower().replace("lamda", "lambda")
+    name = name.lower().replace("lamda", "lambda")  # Unicode spells it "lamda"
     return rf"$\{name.capitalize() if kind.endswith('CAPITAL') else name}$"
 
 

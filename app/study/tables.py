@@ -79,6 +79,7 @@ def main_tables(content: Content, corpus: str | None = None) -> list[Table]:
     """
     corpora = _titles(content, "corpora") or {"": ""}
     columns = content["columns"]
+    # A column per corpus: a single table has them all.
     if columns and all(column["corpus"] for column in columns):
         return [_main_table(content, "", columns)]
     measured = {figure["corpus"] for figure in content["figures"]}
@@ -103,6 +104,7 @@ def _main_table(
     for column in columns:
         name, position = column["name"], column["corpus"] or corpus
         published = [paper.get(row["name"], {}).get(position, {}).get(name) for row in rows]
+        # A column of the paper only where it has a figure.
         in_paper = any(value is not None for value in published)
         header += [column["title"], PAPER] if in_paper else [column["title"]]
         for line, row, value in zip(lines, rows, published, strict=True):
@@ -154,6 +156,7 @@ def doubts(line: Mapping[str, Any]) -> str:
 def _mark(line: Mapping[str, Any]) -> str:
     """Return the sign of a significant difference; "" for a figure that measures nothing."""
     p, effect = line["p_holm"], line["effect"]
+    # A figure with a doubt gets no sign of significance.
     if p is None or p >= LEVEL or not effect or doubts(line):
         return ""
     return UP if effect > 0 else DOWN
@@ -262,6 +265,7 @@ def _labels(content: Content, line: Mapping[str, Any], several: bool) -> list[st
 
 def _comparison(content: Content, line: Mapping[str, Any]) -> list[str]:
     ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
+    # One seed says nothing about other seeds.
     ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
     return [f"{_effect(line, _digits(content, line['column']))}{doubts(line)}{_mark(line)}", *ps]
 
@@ -323,7 +327,7 @@ def matched(content: Content, corpus: str | None = None) -> list[Table]:
 
 def number(value: float, digits: int, *, sign: bool = False) -> str:
     """Return a number with so many digits after the point, and without a negative zero."""
-    rounded = round(value, digits) + 0.0
+    rounded = round(value, digits) + 0.0  # -0.0 + 0.0 is 0.0
     return f"{rounded:+.{digits}f}" if sign and rounded else f"{rounded:.{digits}f}"
 
 
@@ -338,7 +342,7 @@ def probability(p: float | None) -> str:
 
 
 def notes(content: Content) -> list[str]:
-    """Return what a reader has to know, a sentence or two each."""
+    """Return the notes below the tables, a sentence or two each."""
     figures, compared = content["figures"], content["comparisons"]
     lines = []
     seeds = _common_seeds(content)
@@ -406,6 +410,7 @@ def _revisions(content: Content) -> str:
 def _test_notes(content: Content) -> list[str]:
     compared = content["comparisons"]
     lines = []
+    # Holm counts only comparisons with a p.
     count = sum(line["p_holm"] is not None for line in compared)
     correction = f"(p < {LEVEL:g} after Holm's correction for {count} comparisons)."
     if any(map(_mark, compared)):

@@ -162,6 +162,7 @@ def compare(
     low = high = p_seeds = p_texts = test = None
     if seeds > 1:
         low, high, p_seeds = _test_seeds(*values)
+        # A difference of two shares is between -1 and 1.
         span = bounds[1] - bounds[0]
         low, high = max(low, -span), min(high, span)
     if texts is not None:
@@ -236,6 +237,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Args:
         p_values: None for a comparison without a test, which does not count.
     """
+    # None keeps its position.
     tested = [p for p in p_values if p is not None]
     if not tested:
         return [None] * len(p_values)
@@ -381,6 +383,7 @@ def _test_texts(texts: _Texts) -> tuple[float, Test]:
 def _mcnemar(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
     from statsmodels.stats.contingency_tables import mcnemar
 
+    # Counts of texts: both right, first only; second only, none.
     table = [
         [int((first & second).sum()), int((first & ~second).sum())],
         [int((~first & second).sum()), int((~first & ~second).sum())],

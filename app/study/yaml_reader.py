@@ -66,6 +66,7 @@ class YamlReader:
             default = field.default
             if field.default_factory is not MISSING:
                 default = field.default_factory()
+            # A named entry has its name as title.
             elif default is MISSING and field.name == "title" and name is not None:
                 default = name
             part = content.get(field.name, MISSING)
@@ -136,6 +137,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint == tuple[str, ...]:
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if hint == tuple[int, ...]:
+        # `type`, as True is an int for `isinstance`.
         counts = isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
         return counts and 0 < len(value) == len(set(value))
     if hint is int:
