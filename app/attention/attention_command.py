@@ -50,8 +50,8 @@ def main(argv: Sequence[str]) -> int:
     models = [AttentionModel(checkpoint, device=device)]
     if args.against is not None:
         models.append(AttentionModel(Path(args.against), device=device))
-        first, second = (model.classifier.require_tokenizer() for model in models)
-        if not same_tokenizer(first, second):
+        tokenizers = [model.classifier.require_tokenizer() for model in models]
+        if not same_tokenizer(*tokenizers):
             msg = (
                 f"got {args.against} with another tokenizer than {checkpoint}, expected the same: "
                 "maps of other tokens do not compare"

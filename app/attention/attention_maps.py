@@ -111,10 +111,6 @@ class AttentionMaps:
 class AttentionModel:
     """Runs the classifier of a checkpoint and returns its attention weights.
 
-    Args:
-        checkpoint: the file.
-        device: device of the computation.
-
     Raises:
         ValueError: not a checkpoint, or a model without such attention.
     """

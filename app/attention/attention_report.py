@@ -8,12 +8,7 @@ from app.cli.terminal import harmless
 
 
 def report(models: Sequence[AttentionMaps], views: Sequence[View]) -> str:
-    """Return predictions, masked units and the greatest diversions of each model.
-
-    Args:
-        models: one, or two to compare.
-        views: rows of the figure.
-    """
+    """Return predictions, masked units and the greatest diversions of each model."""
     return harmless("\n\n".join(_model(model, views) for model in models))
 
 

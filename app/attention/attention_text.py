@@ -63,12 +63,7 @@ def sample_of(classifier: TaskModule, text: str, pairs: Sequence[str]) -> Sample
 
 
 def encode(classifier: TaskModule, sample: Sample) -> EncodedSample:
-    """Encode a sample in the same way as the corpora.
-
-    Args:
-        classifier: the model.
-        sample: see `sample_of`.
-    """
+    """Encode a sample in the same way as the corpora."""
     tokenizer = classifier.require_tokenizer()
     words: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
@@ -86,10 +81,7 @@ def encode(classifier: TaskModule, sample: Sample) -> EncodedSample:
             for text, encoding in zip(texts, encodings, strict=True)
         ]
     batch = collate(
-        encodings,
-        pad_id=tokenizer.pad_id,
-        pairs=classifier.pairs,
-        choices=len(encodings),
+        encodings, pad_id=tokenizer.pad_id, pairs=classifier.pairs, choices=len(encodings)
     )
     return EncodedSample(
         batch=batch.to(classifier.device),

@@ -93,13 +93,7 @@ class Diversion:
 
 
 def diversions(model: AttentionMaps, view: View, *, most: int = 5) -> list[Diversion]:
-    """Return the greatest changes of attention weights, the greatest first.
-
-    Args:
-        model: without an adversary, the result is empty.
-        view: layer and head.
-        most: largest number of changes.
-    """
+    """Return the greatest changes of attention weights; without an adversary, none."""
     before = model.map(view.layer, view.head)
     after = model.map(view.layer, view.head, attacked=True)
     mask, added = model.mask(view.layer, view.head), added_attention(model, view)

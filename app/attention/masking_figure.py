@@ -34,11 +34,6 @@ def masking_proportions(
 
     Lines and bars are means over the runs, with their standard deviation if there are several.
 
-    Args:
-        tasks: at least one.
-        path: the PNG to write, if any; it is never half-written.
-        title: above the figure.
-
     Returns:
         The figure, for TensorBoard.
 

@@ -109,11 +109,7 @@ def reliability(confidences: Sequence[float], right: Sequence[bool], bins: int =
 
 
 def calibration_error(bins: Sequence[Bin]) -> float | None:
-    """Return the expected calibration error: the mean over texts of the gap of their bin.
-
-    Args:
-        bins: see `reliability`; the gap of a bin is the distance of confidence from accuracy.
-    """
+    """Return the expected calibration error: the mean over texts of the gap of their bin."""
     count = sum(b.texts for b in bins)
     gaps = (
         b.texts * abs(b.accuracy - b.confidence)

@@ -60,12 +60,14 @@ def test_records(evidence: Evidence) -> Measured | None:
     """Return the records with the class and the prediction of each text of the test split."""
     if not evidence.classifies:
         return None
+    # All three files are about the same texts; the first complete one counts.
     sources = (evidence.pgd, evidence.predictions, evidence.certificates)
     return next((s for s in sources if s is not None and is_labelled(s.records)), None)
 
 
 def is_labelled(records: Sequence[Record]) -> bool:
     """Return True if each sample has a single class and a single prediction."""
+    # A tagging has lists of labels, a regression floats.
     return all(
         type(record.get("label")) is int and type(record.get("prediction")) is int
         for record in records
@@ -79,6 +81,7 @@ def count_clean(evidence: Evidence) -> CleanFigures | None:
         return None
     labels = [record["label"] for record in measured.records]
     predictions = [record["prediction"] for record in measured.records]
+    # [C, C]: labels in rows, predictions in columns.
     counts = confusion(labels, predictions, len(evidence.class_names))
     names = [evidence.class_name(i) for i in range(len(counts))]
     figures = class_figures(counts)
@@ -86,12 +89,7 @@ def count_clean(evidence: Evidence) -> CleanFigures | None:
 
 
 def calibrate(evidence: Evidence, number: int) -> Calibration | None:
-    """Return the calibration of the predictions; None without probabilities.
-
-    Args:
-        evidence: of the run.
-        number: of the run on the page, from 1.
-    """
+    """Return the calibration of the predictions of a run; None without probabilities."""
     measured = evidence.predictions
     if measured is None or not evidence.classifies or not is_labelled(measured.records):
         return None

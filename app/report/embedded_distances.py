@@ -16,10 +16,6 @@ _BATCH = 64
 def embedded_distances(checkpoint: Path, records: Sequence[AttackRecord]) -> list[float | None]:
     """Return the l2 distances of the embedded adversarial texts from the clean ones.
 
-    Args:
-        checkpoint: the weights that were attacked.
-        records: of attacks with an adversarial text.
-
     Returns:
         A distance for each record; None where the two texts have different numbers of tokens: no
         certificate is about such a change.

@@ -45,6 +45,7 @@ def share_cell(value: float | None, count: int) -> FigureCell:
     if value is None:
         return FigureCell("not finite")
     hits = round(value * count)
+    # A share of other texts, or a mean over batches, gets no interval.
     exact = count > 0 and abs(hits / count - value) < 1e-4 and 0 <= hits <= count
     return FigureCell(format_number(value), format_interval(wilson(hits, count)) if exact else "")
 
@@ -58,7 +59,7 @@ def estimate_cell(estimate: Estimate | None) -> FigureCell:
 
 def format_interval(estimate: Estimate) -> str:
     """Return the interval of an estimate as text."""
-    if math.isinf(estimate.high):
+    if math.isinf(estimate.high):  # Student's interval needs two texts
         return "one text"
     return f"{estimate.low:.4f} to {estimate.high:.4f}, {estimate.count} texts"
 

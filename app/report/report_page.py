@@ -94,10 +94,8 @@ class ReportFiles(NamedTuple):
 def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> ReportFiles:
     """Write the page and its pictures.
 
-    Args:
-        runs: at least one; the page shows them side by side.
-        folder: its directory. Default: `report` in the first run; for several runs `report_with_`
-            and the names of the others.
+    Several runs are side by side. The default of `folder` is `report` in the first run, and for
+    several runs `report_with_` and the names of the others.
 
     Raises:
         ValueError: a file of a run has unexpected content.

@@ -76,13 +76,7 @@ def _drawing(size: tuple[float, float]) -> "Iterator[Figure]":
 
 
 def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture:
-    """Draw the accuracy over the confidence, and the number of texts in each bin.
-
-    Args:
-        name: of the file.
-        bins: with at least one text.
-        error: expected calibration error.
-    """
+    """Draw the accuracy over the confidence, and the number of texts in each bin."""
     with _drawing((5.0, 4.2)) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         filled = [b for b in bins if b.accuracy is not None and b.confidence is not None]
@@ -124,12 +118,7 @@ class AccuracyCurve:
 
 
 def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
-    """Draw the certified accuracy over the radius, with the accuracy under PGD above it.
-
-    Args:
-        name: of the file.
-        curves: at least one, of which at least one has something to draw.
-    """
+    """Draw the certified accuracy over the radius, with the accuracy under PGD above it."""
     several, lines = len(curves) > 1, []
     with _drawing((6.4, 3.8)) as figure:
         axes = figure.add_subplot()
@@ -176,12 +165,7 @@ def _error_bars(estimates: Sequence[Estimate]) -> tuple[list[float], list[list[f
 
 
 def attacks_picture(name: str, runs: Mapping[str, Mapping[str, Estimate]]) -> Picture:
-    """Draw the accuracy under each attack as bars with 95 % intervals.
-
-    Args:
-        name: of the file.
-        runs: by run and attack; at least one.
-    """
+    """Draw the accuracy under each attack as bars with 95 % intervals."""
     groups = list(dict.fromkeys(attack for attacks in runs.values() for attack in attacks))
     with _drawing((6.4, 0.8 + 0.34 * max(3, len(groups) * (0.6 + 0.6 * len(runs))))) as figure:
         axes = figure.add_subplot()
@@ -211,12 +195,7 @@ def attacks_picture(name: str, runs: Mapping[str, Mapping[str, Estimate]]) -> Pi
 
 
 def sandwich_picture(name: str, texts: Sequence[TextSandwich]) -> Picture:
-    """Draw the certified radius of each text, and the nearest point that an attack has found.
-
-    Args:
-        name: of the file.
-        texts: at least one.
-    """
+    """Draw the certified radius of each text, and the nearest point that an attack has found."""
     ranked = sorted(texts, key=lambda text: (text.ball.radius, text.ball.sample_id))
     step = max(1, -(-len(ranked) // LIMIT))
     # Every contradiction is drawn.

@@ -91,12 +91,7 @@ class SandwichCheck:
 
 
 def check_sandwich(evidence: Evidence, number: int) -> SandwichCheck | None:
-    """Return the certificates of a run against its attacks; None without certificates.
-
-    Args:
-        evidence: of the run.
-        number: of the run on the page, from 1.
-    """
+    """Return the certificates of a run against its attacks; None without certificates."""
     certificates = evidence.certificates
     if certificates is None:
         return None
@@ -114,6 +109,7 @@ def check_sandwich(evidence: Evidence, number: int) -> SandwichCheck | None:
     attacks = [_check_attack(evidence, attack, balls) for attack in evidence.attacks]
     points = [point for attack in attacks for point in (*attack.clean, *attack.points)]
     texts = sandwich(balls.values(), [*pgd.points, *points])
+    # Without a positive radius the picture would be empty.
     drawn = any(ball.radius > 0 for ball in balls.values())
     return SandwichCheck(
         texts=texts,

@@ -148,6 +148,7 @@ def _worst(records: Sequence[Record]) -> Iterator[TextPair]:
         if record["witness"] is not None and record["prediction"] == record["label"]
     ]
     counted = [(sum(piece.changed for piece in pair[1]), *pair) for pair in pairs]
+    # The fewest changed words first.
     counted.sort(key=lambda pair: (pair[0], pair[1]["sample_id"]))
     for count, record, before, after in counted[:WORST]:
         yield TextPair(

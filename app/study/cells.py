@@ -86,6 +86,7 @@ def lay_out(study: Study, context: StudyContext) -> tuple[list[Cell], list[str]]
         for kind in kinds
         if number < len(kind.row.seeds)
     ]
+    # Row `r-a` on corpus `b` and row `r` on corpus `a-b` have one name.
     names = [cell.run for cell in runs]
     problems += [
         f"got two runs {name!r}, expected names of rows and corpora that differ"
@@ -130,6 +131,7 @@ def _cell(kind: _Kind, seed: int, context: StudyContext, problems: list[str]) ->
         on = corpus.name if corpus and name in first.corpora else "".join(first.corpora[:1])
         earlier = seed if seed in first.seeds else first.seeds[0]
         after = run_name(context.study, first.name, on, earlier)
+    # Paths below the directory of runs; in the settings they are full paths.
     start = {} if after is None else {key: f"{after}/{path}" for key, path in row.start.items()}
     settings = {
         **(corpus.settings if corpus else {}),

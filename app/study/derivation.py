@@ -27,10 +27,6 @@ def derive(content: Content, samples: outcomes.Outcomes | None) -> Content:
     copied where the new ones differ only by chance: other versions of the libraries draw other
     permutations.
 
-    Args:
-        content: of a file.
-        samples: its outcomes; None if there are none.
-
     Raises:
         StudyError: the outcomes do not give the figures of the cells.
     """

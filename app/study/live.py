@@ -21,15 +21,7 @@ _STYLES = {"✓": "green", "✗": "red", "–": "yellow", "‖": "yellow", "▶"
 
 
 class StudyProgress:
-    """Receives the events of the cells, from several threads, and shows them.
-
-    Args:
-        study: the study.
-        cells: those that are run.
-        runs: directory of all runs.
-        jobs: cells at a time.
-        stream: of the output; standard error by default.
-    """
+    """Receives the events of the cells, from several threads, and shows them on standard error."""
 
     def __init__(
         self,

@@ -10,14 +10,7 @@ from app.study.study import Cell
 
 
 class LocalExecutor:
-    """Runs several cells at a time, each with its share of the cores, or one GPU each.
-
-    Args:
-        work: settings of all cells.
-        jobs: cells at a time.
-        stop: asks them to stop.
-        tell: receives the start of each stage, from other threads.
-    """
+    """Runs several cells at a time, each with its share of the cores, or one GPU each."""
 
     def __init__(self, work: Work, jobs: int, *, stop: Stop, tell: Tell) -> None:
         self.slots = jobs
@@ -48,6 +41,7 @@ def shares(jobs: int) -> list[Share]:
     """Return the share of this machine for each of several cells."""
     import torch
 
+    # The cores of the control group, not of the whole machine.
     threads = max(1, int(cores()) // jobs)
     limit = os.environ.get("OMP_NUM_THREADS", "")
     if limit.isdigit() and int(limit):

@@ -49,15 +49,11 @@ class LineComparison:
 
 
 def compare_with_line(row: Spot, line: Sequence[Spot]) -> LineComparison | None:
-    """Compare a row with a line at the row's accuracy.
+    """Compare a row with a line, of at least two rows, at the row's accuracy.
 
     The interval is that of the percentile bootstrap over texts; all rows and seeds share the drawn
     texts. The texts of the two figures are drawn independently, as an attack may have other texts
     than the test. The interval leaves out chance among seeds.
-
-    Args:
-        row: the row.
-        line: rows of one kind, measured on the same samples; at least two.
 
     Returns:
         None where the row is less accurate, or more accurate, than the whole line.
@@ -70,12 +66,14 @@ def compare_with_line(row: Spot, line: Sequence[Spot]) -> LineComparison | None:
         raise ValueError(msg)
     across, up = [spot.across for spot in (row, *line)], [spot.up for spot in (row, *line)]
     at, height = (np.asarray([np.mean(side.values) for side in sides]) for sides in (across, up))
+    # `at[0]` is the row, the rest are the points of the line.
     if not at[1:].min() <= at[0] <= at[1:].max():
         return None
     effect = float(_height_above(at[None], height[None])[0])
     outcomes = _mean_outcomes(across), _mean_outcomes(up)
     low = high = None
     if outcomes[0] is not None and outcomes[1] is not None:
+        # Independent seeds: the two figures may be about different texts.
         drawn = _resample(outcomes[0], seed=0), _resample(outcomes[1], seed=1)
         share = (1 - CONFIDENCE) / 2
         low, high = (float(end) for end in np.quantile(_height_above(*drawn), (share, 1 - share)))

@@ -25,16 +25,13 @@ Outcomes = Mapping[str, Any]
 
 
 def collect_outcomes(figures: Sequence[CellFigures]) -> Outcomes | None:
-    """Return the content of the file; None where no run has outcomes.
-
-    Args:
-        figures: of the runs, in the order of the file.
-    """
+    """Return the content of the file; None where no run has outcomes."""
     samples: dict[str, dict[str, Any]] = {}
     runs: dict[str, dict[str, Any]] = {}
     for cell in figures:
         for column, outcomes in cell.outcomes.items():
             digest = cell.samples[column]
+            # Runs with the same samples share one entry.
             gold = _pack(cell.labels[column])
             samples[digest] = {"ids": list(cell.ids[column]), "gold": gold}
             runs.setdefault(cell.run, {})[column] = {
@@ -57,6 +54,7 @@ def digest_of(outcomes: Outcomes | None) -> str | None:
 
 def samples_digest(ids: Sequence[int], labels: Sequence[float]) -> str:
     """Return the SHA-256 of ids and labels of samples."""
+    # As JSON, so that any program can compute the digest.
     pairs = [list(pair) for pair in zip(ids, labels, strict=True)]
     return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
 
@@ -78,10 +76,6 @@ def write(study: Path, outcomes: Outcomes | None) -> None:
 
 def read(study: Path, digest: str | None) -> Outcomes | None:
     """Return the content of the file of a `study.json`; None where it has no outcomes.
-
-    Args:
-        study: path of the `study.json`.
-        digest: of the file, as the `study.json` names it.
 
     Raises:
         StudyError: the file is missing, unreadable, or has other outcomes.

@@ -212,6 +212,7 @@ _PARTS = {
 
 def _outside_code(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     """Yield the matches of a pattern that are not in fenced blocks of code."""
+    # As in CommonMark: a fence ends with as many signs of its kind, or more.
     blocks, fence, start, position = [], "", 0, 0
     for line in text.splitlines(keepends=True):
         match = _FENCE.match(line)

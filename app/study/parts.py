@@ -52,10 +52,6 @@ def write(
 def merge(study: Study, paths: Sequence[Path]) -> tuple[list[CellFigures], dict[str, str]]:
     """Return the figures of all parts, and the versions that all were made with.
 
-    Args:
-        study: the study, with the file that the parts were run from.
-        paths: of all parts, in any order.
-
     Raises:
         StudyError: parts are missing, repeated, or not of this study; all problems in one message.
     """

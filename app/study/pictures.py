@@ -33,10 +33,6 @@ Items = Sequence[Mapping[str, Any]]
 def draw_all(content: Content, out: Path) -> list[Path]:
     """Draw all pictures as PNG and SVG, `STUDY-PICTURE.png`; one without figures is left out.
 
-    Args:
-        content: of a `study.json`.
-        out: the directory.
-
     Returns:
         The files.
 
@@ -48,20 +44,13 @@ def draw_all(content: Content, out: Path) -> list[Path]:
         for picture in content["pictures"]
         for suffix in SUFFIXES
         if draw(
-            content,
-            picture,
-            path := out / f"{content['study']['name']}-{picture['name']}{suffix}",
+            content, picture, path := out / f"{content['study']['name']}-{picture['name']}{suffix}"
         )
     ]
 
 
 def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
     """Draw a picture.
-
-    Args:
-        content: of a `study.json`.
-        picture: one of its `pictures`.
-        path: the PNG or SVG.
 
     Returns:
         False if there is nothing to draw.
@@ -119,10 +108,7 @@ def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
 
 
 def _figure(
-    content: Content,
-    picture: Mapping[str, Any],
-    row: Mapping[str, Any],
-    column: Mapping[str, Any],
+    content: Content, picture: Mapping[str, Any], row: Mapping[str, Any], column: Mapping[str, Any]
 ) -> _Figure:
     # The corpus of the column comes first: one chart may show several corpora.
     corpus = column["corpus"] or picture["corpus"] or ""

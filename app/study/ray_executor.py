@@ -98,11 +98,11 @@ class RayExecutor:
                 self._tasks.discard(task)
         run = Path(self._work.where, self._work.place.runs_dir, cell.run)
         if outcome.state == "done" and not _wait_for(run / "config.yaml"):
-            error = (
+            reason = (
                 f"has ended, but {run} is not here, expected --runs_dir on a file system that all "
                 "nodes of the cluster share"
             )
-            return Outcome(state="failed", error=error)
+            return Outcome(state="failed", error=reason)
         return outcome
 
     def _watch(self) -> None:
@@ -137,12 +137,7 @@ def _task(cell: Cell, work: Work, threads: int) -> Outcome:
 
 
 def share_of(nodes: Sequence[Mapping[str, Any]], jobs: int) -> tuple[int, int]:
-    """Return the CPUs and GPUs of each cell: as many CPUs as let all jobs run at a time.
-
-    Args:
-        nodes: of the cluster, from `ray.nodes()`.
-        jobs: cells at a time.
-    """
+    """Return the CPUs and GPUs of each cell: as many CPUs as let all jobs run at a time."""
     resources = [node.get("Resources", {}) for node in nodes if node.get("Alive")]
     cpus = [int(node.get("CPU", 0)) for node in resources]
     # A cell does not spread over nodes.

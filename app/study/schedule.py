@@ -43,11 +43,7 @@ def run_all(
 ) -> dict[str, Outcome]:
     """Run cells, each after the run that it needs; a failed one does not stop the others.
 
-    Args:
-        cells: in the order in which they start if there is a choice.
-        executor: runs them.
-        watch: receives the events.
-        stop: after its wish nothing new starts.
+    After a wish to stop, nothing new starts.
 
     Returns:
         The outcomes by the names of runs.
@@ -61,6 +57,7 @@ def run_all(
         watch.ends(cell, outcome)
 
     while waiting or working:
+        # A copy, as cells leave the list.
         for cell in list(waiting):
             # A run outside of `cells` is expected to have ended.
             before = outcomes.get(cell.after) if cell.after in runs and cell.after else None

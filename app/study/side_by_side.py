@@ -39,13 +39,9 @@ _ROWS = "rows of "
 def compare_runs(
     runs_dir: Path, names: Sequence[str], metrics: Sequence[str], form: tables.Format
 ) -> str:
-    """Return the tables of some runs.
+    """Return the tables of some runs; the first run is the baseline.
 
-    Args:
-        runs_dir: directory of all runs.
-        names: of the runs; the first one is the baseline.
-        metrics: of the tables; the usual ones if empty.
-        form: of the tables.
+    Without `metrics` the tables have the usual ones.
 
     Raises:
         StudyError: fewer than two runs, runs without figures, or figures that must not be averaged.
@@ -282,6 +278,7 @@ def _columns(rows: Sequence[_Row], metrics: Sequence[str]) -> list[Column]:
         *(name for usual in _USUAL for name in available if _matches(name, usual)),
         *(name for name in available if name.startswith("attack/") and name.endswith("/accuracy")),
     ]
+    # Figures of a diagnosis are not in `results.json`; `collect` reads them.
     unknown = [n for n in names if not n.startswith("diagnose/") and n not in available]
     if unknown or not names:
         msg = (
@@ -302,6 +299,7 @@ def _without_flag(name: str) -> str:
 
 
 def _column(metric: str) -> Column:
+    # `better=None`: the program does not know which direction is better.
     share = is_share(metric)
     scale, digits = (100.0, 1) if share else (1.0, 4)
     title = f"{metric}, %" if share else metric

@@ -15,13 +15,8 @@ from text.bounded_files import read_json
 def check_start(cell: Cell, context: StudyContext, where: Path, *, begun: bool) -> None:
     """Refuse a run that began with other weights than its first run has now.
 
-    The digests are in `studies/STUDY/starts/` since the first check of a run.
-
-    Args:
-        cell: the cell.
-        context: of the study.
-        where: working directory of the study.
-        begun: False for a run without files: there is nothing to compare yet.
+    The digests are in `studies/STUDY/starts/` since the first check of a run. A run that has not
+    begun has nothing to compare.
 
     Raises:
         OtherRunError: the weights differ.
@@ -39,6 +34,7 @@ def check_start(cell: Cell, context: StudyContext, where: Path, *, begun: bool) 
                 "move it away, and the study makes it anew"
             )
             raise OtherRunError(msg)
+    # A run without `start` needs no note.
     if digests and digests != recorded:
         note.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_text(note, json.dumps(digests, indent=2, sort_keys=True) + "\n")

@@ -248,6 +248,7 @@ def _executor(
 @contextmanager
 def _stop_at_signals(stop: "Stop") -> Iterator[list[int]]:
     """Turn SIGTERM and Ctrl-C into a wish to stop inside the block; yield the signals."""
+    # The runs save their state; a second signal kills them.
     signals: list[int] = []
 
     def handle(signum: int, frame: object) -> None:
@@ -294,6 +295,7 @@ def _figures(
 
     figures, unusable = [], {}
     for cell in cells:
+        # This call has not looked at cells that it did not select.
         state = outcomes[cell.run].state if cell.run in outcomes else state_of(cell, work)[0]
         if state != "done":
             continue

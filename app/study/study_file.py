@@ -228,7 +228,7 @@ def _combine_axes(
         )
         return
     for values in itertools.product(*axes) if axes else ():
-        parts = [_Base() if file.corpora else file.base, *values]
+        parts: list[_Base | StudyCorpus] = [_Base() if file.corpora else file.base, *values]
         yield StudyRow(
             name="-".join(value.name for value in values),
             title=", ".join(value.title for value in values),
@@ -275,11 +275,12 @@ def _stages(reader: YamlReader, key: str, content: Any) -> tuple[Stage, ...]:
             reader.add(key, entry, f"one of {', '.join(commands)}, or one with its options")
             continue
         [(command, options)] = single.items()
+        name: Command = command  # type: ignore[assignment] # one of them, as checked above
         if options is not None and not isinstance(options, Mapping):
             reader.add(key, entry, "options by their names: num_samples: 300")
             continue
-        stage = Stage(command=command, options=dict(options or {}))
-        if command == "diagnose" and (recipe := _diagnosed(stage)) not in attacks_of(stages):
+        stage = Stage(command=name, options=dict(options or {}))
+        if name == "diagnose" and (recipe := _diagnosed(stage)) not in attacks_of(stages):
             reader.problems.append(
                 f"{key}: got diagnose of {recipe!r}, {_one_of(attacks_of(stages))}, as the attacks "
                 "before it are named"
@@ -308,6 +309,7 @@ def _outcomes(stages: Sequence[Stage]) -> Iterator[str]:
         elif stage.threat is not None:
             yield f"certify {stage.threat}"
         else:
+            # Each bound of `certify` has files of its own.
             bound = stage.options.get("bound", "sound")
             yield stage.command if bound == "sound" else f"{stage.command} {bound}"
 
@@ -323,7 +325,7 @@ def attacks_of(stages: Sequence[Stage]) -> list[str]:
     for stage in stages:
         if stage.command != "attack":
             continue
-        tag = stage.options.get("tag")
+        tag = stage.options.get("tag")  # keeps attacks of one recipe apart
         for recipe in map(str.strip, str(stage.options.get("recipe", "textfooler")).split(",")):
             stem = Path(recipe).stem if recipe.endswith(_RECIPE_FILES) else recipe
             attacks = SIX if recipe == "all" else (stem,)
@@ -354,6 +356,7 @@ def _compared(file: _StudyFile, columns: Sequence[Column]) -> tuple[str, ...]:
     if names is None:
         directed = tuple(column.name for column in columns if column.better is not None)
         names = () if file.against is None else directed
+    # Who compares one attack must show the mean over all: no attack is picked by its result.
     attacks = {f"attack/{name}/accuracy" for name in SIX}
     if any(column.name in names and column.metric in attacks for column in columns):
         names += tuple(column.name for column in columns if column.metric == MEAN)
@@ -432,6 +435,7 @@ def _check_tables(study: Study, problems: list[str]) -> None:
     _check_names(problems, "compared", study.compared, columns)
     if study.matched is not None:
         line = study.matched
+        # A hidden row has no figures in the tables.
         visible = {row.name for row in study.rows if row.shown}
         _check_names(problems, "matched.at", filter(None, [line.at]), columns)
         _check_names(problems, "matched.rows", line.rows, visible)

@@ -17,18 +17,9 @@ _ENDINGS: dict[tables.Format, str] = {"markdown": "md", "latex": "tex", "csv": "
 
 
 def write_all(
-    study: Study,
-    content: study_json.Content,
-    out: Path,
-    samples: outcomes.Outcomes | None = None,
+    study: Study, content: study_json.Content, out: Path, samples: outcomes.Outcomes | None = None
 ) -> list[Path]:
     """Write `study.json` with its outcomes, the tables in all formats and the pictures.
-
-    Args:
-        study: the study.
-        content: of its `study.json`.
-        out: the directory.
-        samples: the outcomes of samples; None if no run has any.
 
     Returns:
         The files, without that of the outcomes.
@@ -39,6 +30,7 @@ def write_all(
     from app.study.pictures import draw_all
 
     path = out / "study.json"
+    # First the outcomes: `study.json` names their digest.
     outcomes.write(path, samples)
     study_json.write(path, content)
     written = [path]
@@ -82,6 +74,7 @@ def table_main(argv: Sequence[str]) -> int:
             raise StudyError(msg)
         changed = pages.write(Path(name))
         print(harmless(f"{name}: {'written' if changed else 'up to date'}"))
+    # Checks come last: a page that was just filled passes.
     problems = pages.check(Path(name) for name in args.check)
     for problem in problems:
         print(harmless(f"error: {problem}"), file=sys.stderr)
@@ -111,8 +104,7 @@ def _file(name: str, runs: Path) -> Path:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
-        "study table",
-        "Print the tables of studies, fill them into pages, or check those of pages.",
+        "study table", "Print the tables of studies, fill them into pages, or check those of pages."
     )
     add = parser.add_argument
     text = "STUDY.yaml or the name of a study (the study.json of its runs), or a study.json"

@@ -97,13 +97,7 @@ def _split_columns(table: Table, widths: Sequence[int]) -> list[list[int]]:
 
 
 def latex(tables: Sequence[Table], notes: Sequence[str], *, label: str) -> str:
-    """Return tables as LaTeX for the packages `booktabs` and `amssymb`.
-
-    Args:
-        tables: the tables.
-        notes: below the last one.
-        label: `tab:LABEL-1` refers to the first one.
-    """
+    """Return tables and notes as LaTeX for `booktabs` and `amssymb`, labelled `tab:LABEL-1` ..."""
     parts = ["% \\usepackage{booktabs, amssymb}"]
     for i, table in enumerate(tables, 1):
         alignment = "l" * table.labels + "r" * (len(table.header) - table.labels)

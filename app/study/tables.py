@@ -1,4 +1,7 @@
-"""Tables and notes of a study, from the content of its `study.json` alone."""
+"""Tables and notes of a study, from the content of its `study.json` alone.
+
+A `corpus` is the name of a single corpus; None means all.
+"""
 
 import csv
 import io
@@ -24,12 +27,7 @@ _CSV = (
 
 
 def render(content: Content, form: Format) -> str:
-    """Return all tables of a study with their notes.
-
-    Args:
-        content: of its `study.json`.
-        form: the format.
-    """
+    """Return all tables of a study with their notes."""
     if form == "csv":
         return as_csv(content)
     tables = [*main_tables(content), *comparisons(content), *matched(content)]
@@ -72,10 +70,6 @@ def main_tables(content: Content, corpus: str | None = None) -> list[Table]:
     """Return the tables of figures: one for each corpus, or one where the columns name corpora.
 
     A corpus without any run is left out, unless no corpus has one.
-
-    Args:
-        content: of a `study.json`.
-        corpus: name of a single corpus; None for all.
     """
     corpora = _titles(content, "corpora") or {"": ""}
     columns = content["columns"]
@@ -89,6 +83,7 @@ def main_tables(content: Content, corpus: str | None = None) -> list[Table]:
             content, name, [c for c in columns if c["corpus"] in (None, name)], corpora[name]
         )
         for name in selected
+        # A new study has a table of `not run` for each corpus.
         if name in measured or measured.isdisjoint(selected)
         if any(not row["corpora"] or name in row["corpora"] for row in content["rows"])
     ]
@@ -230,14 +225,10 @@ def _enumerate(
 
 
 def comparisons(content: Content, corpus: str | None = None) -> list[Table]:
-    """Return the tables of comparisons, one for each baseline row.
-
-    Args:
-        content: of a `study.json`.
-        corpus: name of a single corpus; None for all.
-    """
+    """Return the tables of comparisons, one for each baseline row."""
     lines = [line for line in content["comparisons"] if corpus in (None, line["corpus"])]
     rows = _titles(content, "rows")
+    # The corpus is a column only where the lines differ in it.
     several = len({line["corpus"] for line in lines}) > 1
     return [
         Table(
@@ -282,12 +273,7 @@ def _effect(line: Mapping[str, Any], digits: int) -> str:
 
 
 def matched(content: Content, corpus: str | None = None) -> list[Table]:
-    """Return the table of comparisons at equal accuracy; none where the study has no line.
-
-    Args:
-        content: of a `study.json`.
-        corpus: name of a single corpus; None for all.
-    """
+    """Return the table of comparisons at equal accuracy; none where the study has no line."""
     reference = content.get("matched") or {"lines": ()}
     lines = [line for line in reference["lines"] if corpus in (None, line["corpus"])]
     if not lines:

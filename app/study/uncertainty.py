@@ -99,14 +99,10 @@ class Comparison:
 
 
 def over_seeds(values: Sequence[float | None], bounds: Bounds = UNBOUNDED) -> SeedEstimate:
-    """Return the mean over seeds with its spread.
+    """Return the mean over seeds with its spread; None is a figure that is not finite.
 
     The interval ends at the bounds. It covers as often as Student's: the true mean is never in the
     part that is cut off.
-
-    Args:
-        values: at least one; None for a figure that is not finite.
-        bounds: of a value.
 
     Raises:
         ValueError: no values.
@@ -165,6 +161,7 @@ def compare(
         # A difference of two shares is between -1 and 1.
         span = bounds[1] - bounds[0]
         low, high = max(low, -span), min(high, span)
+    count = None if texts is None else texts.first.shape[-1]
     if texts is not None:
         p_texts, test = _test_texts(texts)
         if seeds == 1:
@@ -175,7 +172,7 @@ def compare(
         high=high,
         p_texts=p_texts,
         p_seeds=p_seeds,
-        p=joint_p(p_texts, p_seeds, seeds=seeds, texts=texts and texts.first.shape[-1]),
+        p=joint_p(p_texts, p_seeds, seeds=seeds, texts=count),
         texts_test=test,
     )
 
@@ -232,11 +229,7 @@ def join(p_texts: Array, p_seeds: Array, *, seeds: int, texts: int) -> Array:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return the p of several comparisons after the correction of Holm (1979).
-
-    Args:
-        p_values: None for a comparison without a test, which does not count.
-    """
+    """Return p after the correction of Holm (1979); None, without a test, does not count."""
     # None keeps its position.
     tested = [p for p in p_values if p is not None]
     if not tested:
@@ -420,7 +413,7 @@ def _bootstrap(texts: _Texts) -> tuple[float | None, float | None]:
 
     def statistic(drawn: Array, axis: int = -1) -> Array:
         del axis  # the last one
-        indices = drawn.astype(np.int64)
+        indices = drawn.astype(np.int64)  # [B, N], as SciPy resamples the numbers of texts
         labels = None if texts.labels is None else texts.labels[indices]
         # `[S, B, N]` outcomes of B resamples to `[B, S, N]`.
         first, second = (
@@ -493,7 +486,7 @@ def is_share(metric: str) -> bool:
 
 def bounds_of(metric: str, scale: float = 1.0) -> Bounds:
     """Return the bounds of a metric times a scale; shares, correlations and radii have some."""
-    last = metric.rpartition("/")[2]
+    last = metric.rpartition("/")[2]  # of certify/radius_correct: radius_correct
     low, high = UNBOUNDED
     if is_share(metric):
         low, high = 0.0, 1.0

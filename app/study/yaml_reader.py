@@ -54,6 +54,7 @@ class YamlReader:
             key: its position in the file: `rows.bert`.
             name: key of a named mapping: value of the field `name`, and default of `title`.
         """
+        # `include_extras` keeps the texts of `Annotated`.
         hints = get_type_hints(kind, include_extras=True)
         values: dict[str, Any] = {}
         if name is not None:
@@ -84,6 +85,7 @@ class YamlReader:
             key: its position in the file.
             default: MISSING for a value that is required.
         """
+        # `X | None`: reads X.
         optional = NoneType in get_args(hint)
         if optional:
             hint = next(part for part in get_args(hint) if part is not NoneType)
@@ -106,7 +108,8 @@ class YamlReader:
     def _convert(self, hint: Any, value: Any, key: str) -> Any:
         if is_dataclass(hint):
             return self.read(hint, value, key)  # type: ignore[arg-type] # a class, no instance
-        if get_origin(hint) is Mapping and is_dataclass(entry := get_args(hint)[1]):
+        if get_origin(hint) is Mapping and is_dataclass(get_args(hint)[1]):
+            entry: type[Any] = get_args(hint)[1]
             for name in value:
                 if not NAME.fullmatch(name):
                     self.add(key, name, "a name of letters, digits and . _ @ + = -")
