@@ -17,12 +17,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class View:
-    """A row of the figure.
-
-    Attributes:
-        layer: counted from 1, as in the paper.
-        head: counted from 1; None for the mean of all.
-    """
+    """A row of the figure: a layer and a head, both from 1; None is the mean of all heads."""
 
     layer: int
     head: int | None

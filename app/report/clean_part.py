@@ -22,15 +22,7 @@ from app.runs.sample_records import Record
 
 @dataclass(frozen=True)
 class CleanFigures:
-    """The predictions of clean texts.
-
-    Attributes:
-        file: source of the records.
-        names: of the classes.
-        counts: `[C, C]`, see `confusion`.
-        figures: of each class.
-        macro: mean F1.
-    """
+    """The predictions of clean texts in `file`: `[C, C]` counts, figures of classes, mean F1."""
 
     file: str
     names: Sequence[str]
@@ -41,14 +33,7 @@ class CleanFigures:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The confidence of predictions.
-
-    Attributes:
-        bins: of the reliability diagram.
-        error: expected calibration error.
-        count: texts.
-        picture: the diagram.
-    """
+    """The confidence of `count` predictions; `error` is the expected calibration error."""
 
     bins: Sequence[Bin]
     error: float

@@ -23,15 +23,7 @@ class FigureCell(NamedTuple):
 
 @dataclass(frozen=True)
 class TextPair:
-    """A clean text and a changed one with another prediction.
-
-    Attributes:
-        title: of its row.
-        facts: lines about it.
-        before: parts of each clean text.
-        after: parts of each changed text.
-        broken: True if the changed text is inside the certificate.
-    """
+    """Parts of clean and changed texts; `broken` if the change is inside the certificate."""
 
     title: str
     facts: Sequence[str]

@@ -79,13 +79,7 @@ class Section:
 
 
 class ReportFiles(NamedTuple):
-    """A report that has been written.
-
-    Attributes:
-        page: the HTML file.
-        contradictions: a sentence for each run with a text that an attack changes inside its
-            certificate.
-    """
+    """The HTML page, and a sentence for each contradicted certificate."""
 
     page: Path
     contradictions: Sequence[str]
@@ -387,23 +381,13 @@ def _word_figures(evidence: Evidence) -> dict[str, FigureCell]:
 
 
 class AttackRow(NamedTuple):
-    """A row of the table of attacks.
-
-    Attributes:
-        attack: its name.
-        run: name of the run.
-        accuracy: under attack.
-        clean: accuracy of the same texts without attack.
-        success: share of the attacked texts that it has changed.
-        words: mean share of the words changed, of the changed texts.
-        queries: per attacked text.
-        unreliable: True if the accuracy does not measure robustness.
-    """
+    """A row of the table of attacks; `clean` is the accuracy of the attacked texts before it."""
 
     attack: str
     run: str
     accuracy: FigureCell
     clean: FigureCell
+    # Share of the attacked texts that it has changed; of these, the share of changed words.
     success: FigureCell
     words: FigureCell
     queries: str

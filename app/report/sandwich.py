@@ -19,18 +19,12 @@ float64, attacks run in float32, and a smaller margin may be rounding."""
 
 
 class Ball(NamedTuple):
-    """A certificate.
-
-    Attributes:
-        sample_id: its text.
-        prediction: class at every point of the ball.
-        radius: of the ball, in the l2 norm of all embedded tokens together.
-        lipschitz: margin per unit of the radius.
-    """
+    """A certificate: one prediction in an l2 ball of all embedded tokens together."""
 
     sample_id: int
     prediction: int
     radius: float
+    # Margin per unit of the radius; infinite if unknown.
     lipschitz: float
 
 

@@ -19,12 +19,7 @@ _BATCH = 2**22
 
 @dataclass(frozen=True, kw_only=True)
 class Spot:
-    """A row in the plane.
-
-    Attributes:
-        across: its accuracy.
-        up: its compared figure.
-    """
+    """A row in the plane: its accuracy across, its compared figure up."""
 
     across: Side
     up: Side

@@ -36,13 +36,7 @@ _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 
 
 class PageProblem(NamedTuple):
-    """An error in a page.
-
-    Attributes:
-        page: the file.
-        line: counted from 1.
-        text: the error.
-    """
+    """An error in a page, at a line counted from 1."""
 
     page: Path
     line: int

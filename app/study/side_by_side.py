@@ -25,9 +25,9 @@ from app.study.uncertainty import is_share
 
 _USUAL = (
     *("test/accuracy", "test/f1", "test/spearman", "test/pearson", "test/pgd_accuracy"),
-    *("certify/radius_correct", "certify/accuracy@"),
+    *("certify/radius_correct", "certify/accuracy@.*"),
 )
-"""The metrics that are shown if runs have them, in addition to the accuracy under attacks."""
+"""Patterns of the metrics that are shown by default, besides the accuracy under attacks."""
 _HARMLESS_ABOUT = {
     *("checkpoint", "file", "epoch", "step", "training_ended", "seed", "program"),  # the weights
     *("precision", "radii", "threat_from"),  # the machine
@@ -56,13 +56,7 @@ def compare_runs(
 
 @dataclass(frozen=True)
 class _Run:
-    """A run.
-
-    Attributes:
-        run: its directory.
-        results: content of its `results.json`.
-        settings: flat, without the seed and all that does not change a result.
-    """
+    """A run; its flat settings leave out the seed and all that does not change a result."""
 
     run: RunDirectory
     results: Results
@@ -124,12 +118,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Row:
-    """Runs that differ only by the seed.
-
-    Attributes:
-        name: of the row.
-        runs: at least one.
-    """
+    """Runs, at least one, that differ only by the seed."""
 
     name: str
     runs: Sequence[_Run]
@@ -275,7 +264,7 @@ def _columns(rows: Sequence[_Row], metrics: Sequence[str]) -> list[Column]:
         _without_flag(name) for row in rows for run in row.runs for name in run.results["metrics"]
     )
     names = list(dict.fromkeys(metrics)) or [
-        *(name for usual in _USUAL for name in available if _matches(name, usual)),
+        *(name for usual in _USUAL for name in available if re.fullmatch(usual, name)),
         *(name for name in available if name.startswith("attack/") and name.endswith("/accuracy")),
     ]
     # Figures of a diagnosis are not in `results.json`; `collect` reads them.
@@ -286,21 +275,18 @@ def _columns(rows: Sequence[_Row], metrics: Sequence[str]) -> list[Column]:
             f"{', '.join(sorted(available)) or 'theirs, but they have none'}"
         )
         raise StudyError(msg)
-    return [_column(name) for name in names]
-
-
-def _matches(name: str, usual: str) -> bool:
-    return name.startswith(usual) if usual.endswith("@") else name == usual
+    columns = []
+    for name in names:
+        # `better=None`: the program does not know which direction is better.
+        share = is_share(name)
+        scale, digits = (100.0, 1) if share else (1.0, 4)
+        title = f"{name}, %" if share else name
+        columns.append(
+            Column(name=name, title=title, metric=name, scale=scale, digits=digits, better=None)
+        )
+    return columns
 
 
 def _without_flag(name: str) -> str:
     """Return the name of a metric without the flag that an attack may have set."""
     return name.replace("/unreliable_", "/")
-
-
-def _column(metric: str) -> Column:
-    # `better=None`: the program does not know which direction is better.
-    share = is_share(metric)
-    scale, digits = (100.0, 1) if share else (1.0, 4)
-    title = f"{metric}, %" if share else metric
-    return Column(name=metric, title=title, metric=metric, scale=scale, digits=digits, better=None)

@@ -36,14 +36,7 @@ _LATEX = {
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of texts.
-
-    Attributes:
-        title: above it; may be empty.
-        header: names of the columns.
-        rows: as many texts in each.
-        labels: number of first columns, which are aligned left; figures are aligned right.
-    """
+    """A table of texts, whose first `labels` columns are aligned left, the others right."""
 
     title: str
     header: Sequence[str]

@@ -1,7 +1,7 @@
 """Reads a YAML mapping into a frozen dataclass, by the types of its fields; collects all errors."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -9,14 +9,31 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 T = TypeVar("T")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]*")
 """Names of rows, corpora and columns: they are parts of names of runs and files."""
-_EXPECTED: dict[Any, str] = {
-    str: "a text",
-    tuple[str, ...]: "a list of texts",
-    tuple[int, ...]: "a list of whole numbers from 0 on",
-    float: "a number",
-    int: "a whole number from 0 on",
-    bool: "true or false",
+_KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    Any: ("anything", lambda value: True),
+    str: ("a text", lambda value: isinstance(value, str)),
+    bool: ("true or false", lambda value: isinstance(value, bool)),
+    # `type`, as True is an int for `isinstance`.
+    int: ("a whole number from 0 on", lambda value: type(value) is int and value >= 0),
+    float: ("a number", lambda value: type(value) in (int, float)),
+    tuple[str, ...]: (
+        "a list of texts",
+        lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    ),
+    tuple[int, ...]: (
+        "a list of whole numbers from 0 on",
+        lambda value: (
+            isinstance(value, list)
+            and all(type(item) is int and item >= 0 for item in value)
+            and 0 < len(value) == len(set(value))
+        ),
+    ),
 }
+"""By type: the text for errors, and the check of a value."""
+_MAPPING: tuple[str, Callable[[Any], bool]] = (
+    "a mapping of names",
+    lambda value: isinstance(value, Mapping) and all(isinstance(name, str) for name in value),
+)
 
 
 class YamlReader:
@@ -67,13 +84,10 @@ class YamlReader:
             default = field.default
             if field.default_factory is not MISSING:
                 default = field.default_factory()
-            # A named entry has its name as title.
             elif default is MISSING and field.name == "title" and name is not None:
                 default = name
-            part = content.get(field.name, MISSING)
-            values[field.name] = self.check(
-                hints[field.name], part, _join(key, field.name), default
-            )
+            part, position = content.get(field.name, MISSING), _join(key, field.name)
+            values[field.name] = self.check(hints[field.name], part, position, default)
         return kind(**values)
 
     def check(self, hint: Any, value: Any, key: str, default: Any = MISSING) -> Any:
@@ -85,24 +99,26 @@ class YamlReader:
             key: its position in the file.
             default: MISSING for a value that is required.
         """
-        # `X | None`: reads X.
         optional = NoneType in get_args(hint)
         if optional:
             hint = next(part for part in get_args(hint) if part is not NoneType)
+        absent = default
+        if default is MISSING:
+            absent = "" if hint is str else ()
         if get_origin(hint) is Literal:
             # Here null may be a choice of its own: `better: null`.
             choices = (*get_args(hint), *([None] if optional else []))
             value = default if value is MISSING else value
-            fits, expected = value in choices, f"one of {', '.join(map(str, choices))}"
+            expected, fits = f"one of {', '.join(map(str, choices))}", choices.__contains__
         else:
+            expected, fits = _kind(hint)
             if value is None or value is MISSING:
                 if default is MISSING:
-                    self.problems.append(f"{key}: got nothing, expected {_expected(hint)}")
-                return _absent(hint, default)
-            fits, expected = _fits(value, hint), _expected(hint)
-        if not fits:
+                    self.problems.append(f"{key}: got nothing, expected {expected}")
+                return absent
+        if not fits(value):
             self.add(key, value, expected)
-            return _absent(hint, default)
+            return absent
         return self._convert(hint, value, key)
 
     def _convert(self, hint: Any, value: Any, key: str) -> Any:
@@ -121,33 +137,12 @@ class YamlReader:
         return float(value) if hint is float else value
 
 
-def _absent(hint: Any, default: Any) -> Any:
-    return ("" if hint is str else ()) if default is MISSING else default
-
-
 def _join(key: str, name: object) -> str:
     return f"{key}.{name}" if key else str(name)
 
 
-def _expected(hint: Any) -> str:
+def _kind(hint: Any) -> tuple[str, Callable[[Any], bool]]:
     if get_origin(hint) is Annotated:
-        return str(get_args(hint)[1])
-    return _EXPECTED.get(hint, "a mapping of names")
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    if hint == tuple[str, ...]:
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if hint == tuple[int, ...]:
-        # `type`, as True is an int for `isinstance`.
-        counts = isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
-        return counts and 0 < len(value) == len(set(value))
-    if hint is int:
-        return type(value) is int and value >= 0
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if get_origin(hint) is Mapping:
-        return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+        return str(get_args(hint)[1]), _kind(get_args(hint)[0])[1]
     # `read` checks a dataclass itself.
-    return hint is Any or is_dataclass(hint) or isinstance(value, hint)
+    return _KINDS[Any] if is_dataclass(hint) else _KINDS.get(hint, _MAPPING)

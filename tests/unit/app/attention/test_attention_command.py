@@ -196,7 +196,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([], ValueError, "got neither --run nor --ckpt_path"),
         (["--run=none"], FileNotFoundError, "got run 'none', which is not in runs"),
         (["--ckpt_path=none.ckpt", "--out=a.png"], ValueError, "none.ckpt, which is no file"),
-        (["--ckpt_path=a.ckpt"], ValueError, "got a.ckpt, which lies in no run, expected --out"),
+        (["--ckpt_path=a.ckpt"], ValueError, "got a.ckpt, which is in no run, expected --out"),
         (["--ckpt_path=a.ckpt", "--out=a.jpg"], ValueError, "got --out a.jpg, expected the name"),
         (["--ckpt_path=a.ckpt", "--out=b.png", "--device=gpu"], ValueError, "got --device gpu"),
         (
