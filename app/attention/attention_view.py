@@ -70,15 +70,7 @@ def added_attention(model: AttentionMaps, view: View) -> Tensor | None:
 
 @dataclass(frozen=True)
 class Diversion:
-    """A change, by an adversary, of the attention of one token to another.
-
-    Attributes:
-        query: position of the token that attends.
-        key: position of the token that it attends to.
-        before: attention weight without the adversary.
-        after: and with it.
-        masked: the share of the heads for which the adversary masks the unit.
-    """
+    """The change of an attention weight, and the share of the heads that mask this unit."""
 
     query: int
     key: int

@@ -9,14 +9,7 @@ BINS = 10
 
 
 class ClassFigures(NamedTuple):
-    """The figures of a class; None for 0 / 0.
-
-    Attributes:
-        precision: share of the texts with this prediction that have this label.
-        recall: share of the texts with this label that have this prediction.
-        f1: harmonic mean of both.
-        support: texts with this label.
-    """
+    """The figures of a class with `support` texts; None for 0 / 0."""
 
     precision: float | None
     recall: float | None
@@ -25,15 +18,7 @@ class ClassFigures(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """A bin of the reliability diagram.
-
-    Attributes:
-        low: its texts have a confidence above this (the first bin: at least this).
-        high: and of at most this.
-        texts: number of its texts.
-        confidence: their mean confidence; None in an empty bin.
-        accuracy: share of right predictions; None in an empty bin.
-    """
+    """A bin of confidences above `low` (the first: from `low`), up to `high`; None if empty."""
 
     low: float
     high: float

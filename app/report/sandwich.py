@@ -29,14 +29,7 @@ class Ball(NamedTuple):
 
 
 class AttackPoint(NamedTuple):
-    """A point with a known prediction.
-
-    Attributes:
-        sample_id: its text.
-        by: name of the attack.
-        distance: largest possible l2 distance from the embedded text.
-        prediction: class at this point.
-    """
+    """A point with a known prediction, within the l2 `distance` of the embedded text."""
 
     sample_id: int
     by: str
