@@ -82,7 +82,7 @@ class RayExecutor:
         task = self._remote.remote(cell, self._work, self._threads)
         with self._lock:
             self._tasks.add(task)
-        # The wish may have come between the two.
+        # An earlier wish to stop has not cancelled this task.
         if self._stop.wished.is_set():
             self._cancel()
         try:

@@ -176,7 +176,7 @@ def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> 
     assert not Path("runs").exists()
     for words, problem in (
         (["tiny.yaml", "--data_dir=gone"], "got --data_dir gone, which is not a directory"),
-        (["tiny.yaml", "--runs_dir=tiny.yaml"], "got --runs_dir tiny.yaml, which is not a directory"),
+        (["tiny.yaml", "--runs_dir=tiny.yaml"], "got --runs_dir tiny.yaml, which is not a dir"),
         (["gone.yaml"], "got gone.yaml, which is no file"),
     ):
         found = steadfast("study", "run", *words)
