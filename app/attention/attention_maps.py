@@ -177,7 +177,7 @@ class AttentionModel:
             with self.attention.masked(recorder), self.attention.watched() as maps:
                 logits = self.classifier(encoded.batch)
             attacked = self._pass(maps, logits, encoded, row)
-            masked = [(keep[row, :, :length, :length] == 0).cpu() for keep in recorder.kept]
+            masked = [(keep[row, :, :length, :length] == 0).cpu() for keep in recorder.chosen]
             chances = [chance[row, :, :length, :length].cpu() for chance in recorder.chances]
         return AttentionMaps(
             name=self.name,
@@ -220,7 +220,7 @@ class MaskRecorder(Masks):
     def __init__(self, masks: Masks) -> None:
         super().__init__(masks.real)
         self.masks = masks
-        self.kept: list[Tensor] = []
+        self.chosen: list[Tensor] = []
         """By layer: `[B, 1 or H, N, N]`, 0 for masked units and 1 for all others."""
         self.chances: list[Tensor] = []
         """By layer: chances of being masked, of the same shape."""
@@ -228,7 +228,7 @@ class MaskRecorder(Masks):
     def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
         """Return the masks of a layer, and record them."""
         keep = self.masks(layer, hidden, probabilities)
-        self.kept.append(keep.detach())
+        self.chosen.append(keep.detach())
         chance = 1 - keep.detach()
         if isinstance(self.masks, AdversarialMasks) and self.masks.adversary.noise:
             # With logistic noise a unit of score s is kept with the probability sigmoid(s).
