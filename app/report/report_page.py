@@ -247,7 +247,7 @@ def _by_run(columns: Sequence[Mapping[str, T]]) -> list[tuple[str, list[T | None
 def _facts(evidence: Evidence) -> dict[str, FigureCell]:
     results, settings = evidence.results, evidence.settings
     stages = evidence.about.values()
-    stage = next((about for about in stages if "step" in about), {})
+    stage = next((subject for subject in stages if "step" in subject), {})
     facts = {
         "method": results["method"] if results else _class(settings, "model"),
         "trained on": results["corpus"] if results else _class(settings, "data"),
@@ -261,7 +261,7 @@ def _facts(evidence: Evidence) -> dict[str, FigureCell]:
     if results is not None:
         seconds, versions = results["seconds"], results["versions"]
         facts["training"] = f"{seconds['fit']:.0f} s" if "fit" in seconds else "has not ended"
-        digests = {(about.get("rows") or {}).get("test") for about in stages}
+        digests = {(subject.get("rows") or {}).get("test") for subject in stages}
         facts["rows of the test"] = ", ".join(sorted(d[:SHORT] for d in digests if d))
         names = [n for n in ("steadfast", "revision", "torch", "python") if n in versions]
         facts["measured with"] = ", ".join(f"{name} {versions[name]}" for name in names)
@@ -360,15 +360,15 @@ def _radius_figures(evidence: Evidence) -> dict[str, FigureCell]:
 def _word_figures(evidence: Evidence) -> dict[str, FigureCell]:
     """Return the accuracies of each `certify --threat` on the test split."""
     figures = {}
-    for stage, about in evidence.about.items():
+    for stage, subject in evidence.about.items():
         count = evidence.metrics.get(f"{stage}/samples")
-        if "threat" not in about or about.get("split") != "test" or count is None:
+        if "threat" not in subject or subject.get("split") != "test" or count is None:
             continue
-        name, around = stage.removeprefix("certify_"), about.get("around") or {}
+        name, around = stage.removeprefix("certify_"), subject.get("around") or {}
         # Randomised smoothing certifies with probability 1 - alpha.
         with_confidence = f", with confidence {1 - around['alpha']:g}" if "alpha" in around else ""
         titles = {"accuracy": "accuracy"}
-        for k in about["k"]:
+        for k in subject["k"]:
             titles[f"accuracy@{k}"] = (
                 f"accuracy, k = {k}, by a formula as printed (no guarantee)"
                 if "bound" in around

@@ -40,7 +40,7 @@ class ThreatCertificates:
     Attributes:
         name: of its files.
         statement: the allowed changes.
-        about: lines about the certificates.
+        remarks: on the certificates.
         rows: for each number of changes.
         worst: texts to which the fewest changes give another prediction.
         broken: ids of the samples that an attack has changed inside their certificate.
@@ -49,7 +49,7 @@ class ThreatCertificates:
 
     name: str
     statement: str
-    about: Sequence[str]
+    remarks: Sequence[str]
     rows: Sequence[LayerRow]
     worst: Sequence[TextPair]
     broken: Sequence[int]
@@ -66,7 +66,7 @@ def threat_certificates(evidence: Evidence) -> Iterator[ThreatCertificates]:
         yield ThreatCertificates(
             name=stage.removeprefix("certify_"),
             statement=settings["threat"]["statement"],
-            about=[*_describe(measured), *([reason] if reason else [])],
+            remarks=[*_describe(measured), *([reason] if reason else [])],
             rows=[_row(layer, records) for layer in layers],
             worst=[*_worst(records)],
             broken=sorted({sample for layer in layers for sample in layer.broken}),

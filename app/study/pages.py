@@ -89,8 +89,8 @@ def check(paths: Iterable[Path]) -> list[PageProblem]:
             repair = f"`python -m app study table --write {page}` repairs it"
             text = f"the figures here are not those of the study's file; {repair}"
             problems.append(PageProblem(page, _first_difference(before, after), text))
-        shown = (_find(page, begin["file"]) for begin in _outside_code(_BEGIN, before))
-        files |= dict.fromkeys(file for file in shown if file is not None)
+        sources = (_find(page, begin["file"]) for begin in _outside_code(_BEGIN, before))
+        files |= dict.fromkeys(file for file in sources if file is not None)
     return problems + [problem for file in files for problem in check_file(file)]
 
 

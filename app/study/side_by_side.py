@@ -93,7 +93,7 @@ class _Run:
 
     def protocol(self, metric: str) -> dict[str, Any]:
         """Return how a figure was measured."""
-        metrics, all_about = self.results["metrics"], self.results.get("about", {})
+        metrics, subjects = self.results["metrics"], self.results.get("about", {})
         if metric == MEAN:
             attacks = [name for name in SIX if f"attack/{name}/accuracy" in metrics]
             return {"attacks": attacks} | {
@@ -103,17 +103,17 @@ class _Run:
             }
         stage, _, figure = metric.partition("/")
         stage = f"attack/{figure.rpartition('/')[0]}" if stage == "attack" else stage
-        about = dict(all_about.get(stage, {}))
+        protocol = dict(subjects.get(stage, {}))
         # PGD changes only the accuracy under PGD.
         if metric != "test/pgd_accuracy":
-            about.pop("pgd", None)
-        about.pop("rows", None)
+            protocol.pop("pgd", None)
+        protocol.pop("rows", None)
         # The rows of each split, from all stages of the run.
-        for subject in all_about.values():
-            about |= {f"{_ROWS}{k}": rows for k, rows in (subject.get("rows") or {}).items()}
+        for subject in subjects.values():
+            protocol |= {f"{_ROWS}{k}": rows for k, rows in (subject.get("rows") or {}).items()}
         samples = metrics.get(f"{stage}/samples")
-        about |= {} if samples is None else {"num_samples": int(samples)}
-        return {key: value for key, value in about.items() if key not in _HARMLESS_ABOUT}
+        protocol |= {} if samples is None else {"num_samples": int(samples)}
+        return {key: value for key, value in protocol.items() if key not in _HARMLESS_ABOUT}
 
 
 @dataclass(frozen=True)
