@@ -50,25 +50,16 @@ _TEST_METRICS = ("f1", "spearman", "pearson", "bits_per_character", "loss")
 
 @dataclass(frozen=True)
 class Section:
-    """The contents of the page about one run; None for parts that were not measured.
-
-    Attributes:
-        evidence: the run.
-        clean: predictions of clean texts.
-        calibration: of the predictions.
-        sandwich: certified radii and attacks.
-        in_words: certificates of `certify --threat`.
-        worst: text pairs of each attack, by its name.
-        missing: missing measurements, each with its command ("" if there is none).
-        remarks: on the figures.
-    """
+    """The contents of the page about one run; None for parts that were not measured."""
 
     evidence: Evidence
     clean: CleanFigures | None
     calibration: Calibration | None
     sandwich: SandwichCheck | None
     in_words: Sequence[ThreatCertificates]
+    # Text pairs by the name of the attack.
     worst: Mapping[str, Sequence[TextPair]]
+    # Missing measurements, each with its command.
     missing: Sequence[tuple[str, str]]
     remarks: Sequence[str]
 

@@ -39,13 +39,7 @@ LIMIT = 400
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture.
-
-    Attributes:
-        name: of its file, without suffix.
-        svg: content of the file.
-        alt: text for screen readers.
-    """
+    """A picture: name of its file without suffix, the SVG, and a text for screen readers."""
 
     name: str
     svg: str

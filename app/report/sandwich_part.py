@@ -52,20 +52,13 @@ class TextAttackCheck(NamedTuple):
 
 @dataclass(frozen=True)
 class SandwichCheck:
-    """The certificates of a run against its attacks.
-
-    Attributes:
-        texts: all certified texts.
-        pgd: the points of PGD.
-        attacks: the points of text attacks.
-        picture: of all texts; None where no radius is positive.
-        distances: of attacked texts, by attack and sample.
-    """
+    """The certificates of a run against its attacks; no picture if no radius is positive."""
 
     texts: Sequence[TextSandwich]
     pgd: PGDCheck
     attacks: Sequence[TextAttackCheck]
     picture: Picture | None
+    # Of attacked texts, by attack and sample.
     distances: Mapping[tuple[str, int], float] = field(default_factory=dict)
 
     @property

@@ -20,13 +20,7 @@ class StudyError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One command of a cell.
-
-    Attributes:
-        command: name of the command.
-        options: its options without `--`; of `attack` and `diagnose` also without the name of the
-            command: `num_samples`, `recipe`.
-    """
+    """One command of a cell, with its options without `--`: `attack.recipe`, or just `recipe`."""
 
     command: Command
     options: Settings = field(default_factory=dict)
