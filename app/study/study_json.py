@@ -388,7 +388,7 @@ def _matched(
     """Yield the comparison of each row with the line, at the seeds that all of them have."""
     from app.study.matched import Spot, compare_with_line
 
-    [across] = [column for column in cells.study.columns if column.name == line.at]
+    across = {column.name: column for column in cells.study.columns}[line.at]
     for row, corpus, column in cells.off_line(line):
         own, *points = (
             _finite(cells.by_seed(name, corpus), across.name, column.name)
