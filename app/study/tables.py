@@ -19,7 +19,6 @@ Format = Literal["markdown", "latex", "csv"]
 LEVEL = 0.05
 """A difference is significant if its p, corrected by Holm, is lower."""
 NOT_RUN, NOT_FINITE, NONE = "not run", "not finite", "–"
-_COMPARED = ("row", "column", "difference [95 %]", "p texts", "p seeds", "p Holm")
 _CSV = (
     *("kind", "corpus", "row", "against", "column", "value", "sd", "low", "high", "seeds"),
     *("texts", "p_texts", "p_seeds", "p", "p_holm", "unreliable"),
@@ -228,48 +227,20 @@ def comparisons(content: Content, corpus: str | None = None) -> list[Table]:
     """Return the tables of comparisons, one for each baseline row."""
     lines = [line for line in content["comparisons"] if corpus in (None, line["corpus"])]
     rows = _titles(content, "rows")
-    # The corpus is a column only where the lines differ in it.
-    several = len({line["corpus"] for line in lines}) > 1
-    return [
-        Table(
-            title=f"Differences from: {rows[against]}",
-            header=[*(["corpus"] if several else []), *_COMPARED],
-            rows=[
-                [*_labels(content, line, several), *_comparison(content, line)]
-                for line in lines
-                if line["against"] == against
-            ],
-            labels=3 if several else 2,
-        )
-        for against in dict.fromkeys(line["against"] for line in lines)
-    ]
-
-
-def _labels(content: Content, line: Mapping[str, Any], several: bool) -> list[str]:
-    kinds = {"corpora": "corpus", "rows": "row", "columns": "column"}
-    return [
-        _titles(content, kind)[line[name]]
-        for kind, name in kinds.items()
-        if several or name != "corpus"
-    ]
-
-
-def _comparison(content: Content, line: Mapping[str, Any]) -> list[str]:
-    ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
-    # One seed says nothing about other seeds.
-    ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
-    return [f"{_effect(line, _digits(content, line['column']))}{doubts(line)}{_mark(line)}", *ps]
-
-
-def _digits(content: Content, column: str) -> int:
-    return int(next(head["digits"] for head in content["columns"] if head["name"] == column))
-
-
-def _effect(line: Mapping[str, Any], digits: int) -> str:
-    effect = number(line["effect"], digits, sign=True)
-    if line["low"] is None:
-        return effect
-    return f"{effect} [{', '.join(number(line[end], digits, sign=True) for end in ENDS)}]"
+    header = ["difference [95 %]", "p texts", "p seeds", "p Holm"]
+    tables = []
+    for against in dict.fromkeys(line["against"] for line in lines):
+        cells = []
+        for line in lines:
+            if line["against"] != against:
+                continue
+            ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
+            # One seed says nothing about other seeds.
+            ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
+            effect = f"{_effect(content, line)}{doubts(line)}{_mark(line)}"
+            cells.append([*_labels(content, line, lines), effect, *ps])
+        tables.append(_label_table(f"Differences from: {rows[against]}", header, cells))
+    return tables
 
 
 def matched(content: Content, corpus: str | None = None) -> list[Table]:
@@ -279,36 +250,46 @@ def matched(content: Content, corpus: str | None = None) -> list[Table]:
     if not lines:
         return []
     rows, columns = _titles(content, "rows"), _titles(content, "columns")
-    several = len({line["corpus"] for line in lines}) > 1
-    texts = []
+    cells = []
     for line in lines:
         digits = _digits(content, line["column"])
-        texts.append(
-            [
-                *_labels(content, line, several),
-                str(len(line["seeds"])),
-                number(line["at"], _digits(content, reference["at"])),
-                number(line["figure"], digits),
-                *(
-                    [NONE, "outside the line"]
-                    if line["effect"] is None
-                    else [number(line["line"], digits), _effect(line, digits) + doubts(line)]
-                ),
-            ]
-        )
+        difference = [NONE, "outside the line"]
+        if line["effect"] is not None:
+            difference = [number(line["line"], digits), _effect(content, line) + doubts(line)]
+        at = number(line["at"], _digits(content, reference["at"]))
+        figures = [str(len(line["seeds"])), at, number(line["figure"], digits)]
+        cells.append([*_labels(content, line, lines), *figures, *difference])
     titles = "; ".join(rows[name] for name in reference["rows"])
-    header = ["row", "column", "seeds", columns[reference["at"]]]
-    return [
-        Table(
-            title=f"At equal accuracy: differences from the line through {titles}",
-            header=[
-                *(["corpus"] if several else []),
-                *(*header, "figure", "line", "difference [95 %]"),
-            ],
-            rows=texts,
-            labels=3 if several else 2,
-        )
-    ]
+    title = f"At equal accuracy: differences from the line through {titles}"
+    header = ["seeds", columns[reference["at"]], "figure", "line", "difference [95 %]"]
+    return [_label_table(title, header, cells)]
+
+
+def _labels(
+    content: Content, line: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return the titles of row and column, after that of the corpus if the lines differ in it."""
+    kinds = {"corpora": "corpus", "rows": "row", "columns": "column"}
+    if len({other["corpus"] for other in lines}) == 1:
+        del kinds["corpora"]
+    return [_titles(content, kind)[line[name]] for kind, name in kinds.items()]
+
+
+def _label_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    labels = ["corpus", "row", "column"][-(len(rows[0]) - len(header)) :]
+    return Table(title=title, header=[*labels, *header], rows=rows, labels=len(labels))
+
+
+def _digits(content: Content, column: str) -> int:
+    return int(next(head["digits"] for head in content["columns"] if head["name"] == column))
+
+
+def _effect(content: Content, line: Mapping[str, Any]) -> str:
+    digits = _digits(content, line["column"])
+    effect = number(line["effect"], digits, sign=True)
+    if line["low"] is None:
+        return effect
+    return f"{effect} [{', '.join(number(line[end], digits, sign=True) for end in ENDS)}]"
 
 
 def number(value: float, digits: int, *, sign: bool = False) -> str:
