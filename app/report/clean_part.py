@@ -41,7 +41,7 @@ class Calibration:
     picture: Picture
 
 
-def test_records(evidence: Evidence) -> Measured | None:
+def labelled_records(evidence: Evidence) -> Measured | None:
     """Return the records with the class and the prediction of each text of the test split."""
     if not evidence.classifies:
         return None
@@ -61,7 +61,7 @@ def is_labelled(records: Sequence[Record]) -> bool:
 
 def count_clean(evidence: Evidence) -> CleanFigures | None:
     """Return the confusion matrix and the figures of each class; None without records."""
-    measured = test_records(evidence)
+    measured = labelled_records(evidence)
     if measured is None:
         return None
     labels = [record["label"] for record in measured.records]

@@ -15,7 +15,7 @@ from app.report.clean_part import (
     calibrate,
     count_clean,
     is_labelled,
-    test_records,
+    labelled_records,
 )
 from app.report.evidence import PROVEN, Attacked, Evidence, read_evidence
 from app.report.page_parts import (
@@ -288,7 +288,7 @@ def _figures(section: Section) -> dict[str, FigureCell]:
     evidence, metrics = section.evidence, section.evidence.metrics
     figures = {}
     if "test/accuracy" in metrics:
-        measured = test_records(evidence)
+        measured = labelled_records(evidence)
         count = 0 if measured is None else len(measured.records)
         figures["accuracy"] = share_cell(metrics["test/accuracy"], count)
     # From the records where there are some: `results.json` may lack it.
