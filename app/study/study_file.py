@@ -456,10 +456,9 @@ def _check_tables(study: Study, problems: list[str]) -> None:
 
 
 def _check_names(
-    problems: list[str], key: str, names: Iterable[str | None], allowed: Collection[str]
+    problems: list[str], key: str, names: Iterable[str], allowed: Collection[str]
 ) -> None:
-    unknown = [name for name in names if name is not None and name not in allowed]
-    if unknown:
+    if unknown := [name for name in names if name not in allowed]:
         problems.append(f"{key}: got {', '.join(unknown)}, {_one_of(allowed)}")
 
 
