@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import lit_modules
-from app.attention.masking_figure import Masking, masking_proportions
+from app.attention.masking_figure import MaskedShares, masking_proportions
 from app.training.join import join
 from benchmarks.command import command, save, table
 from benchmarks.program_runs import load_run
@@ -192,7 +192,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     save(options.out, {name: measurement._asdict() for name, measurement in measurements.items()})
     if options.figure is not None:
         drawn = [
-            Masking(name=name, shares=[measurement.drawn])
+            MaskedShares(name=name, shares=[measurement.drawn])
             for name, measurement in measurements.items()
         ]
         masking_proportions(drawn, options.figure)

@@ -1,1 +1,1 @@
-"""The command `attention`: maps of what a trained model attends to."""
+"""The command `attention`: attention maps of a trained model."""

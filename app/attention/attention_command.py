@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.attention.attention_figure import TOKENS, draw
-from app.attention.attention_maps import Model
+from app.attention.attention_maps import AttentionModel
 from app.attention.attention_report import report
 from app.attention.attention_text import same_tokenizer, sample_of
 from app.attention.attention_view import MEAN, views
@@ -31,11 +31,11 @@ _TAG = 60
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attention`; see `Command.place`.
+    """Run `attention`; see `Command.place`.
 
     Raises:
-        ValueError: a model without such attention, or settings that make no sense for it.
-        OSError: no such run, or a file that cannot be written.
+        ValueError: a model without such attention, or settings that do not fit it.
+        OSError: run not found, or a file cannot be written.
     """
     args = _parser().parse_args(argv)
     if args.draw is not None and not 0 <= args.draw < 2**31:
@@ -44,41 +44,45 @@ def main(argv: Sequence[str]) -> int:
     run, checkpoint = evaluated("attention", Path(args.runs_dir), args.run, args.ckpt_path)
     weights = weights_of(checkpoint)
     path = _picture(None if run is None else shelf(run, weights), checkpoint, args.out)
-    if (said := unfinished(checkpoint)) is not None:
-        log.warning("%s", said)
+    if (warning := unfinished(checkpoint)) is not None:
+        log.warning("%s", warning)
     device = torch_device(args.device)
-    models = [Model(checkpoint, device=device)]
+    models = [AttentionModel(checkpoint, device=device)]
     if args.against is not None:
-        models.append(Model(Path(args.against), device=device))
-        first, second = (model.classifier.require_tokenizer() for model in models)
-        if not same_tokenizer(first, second):
+        models.append(AttentionModel(Path(args.against), device=device))
+        tokenizers = [model.classifier.require_tokenizer() for model in models]
+        if not same_tokenizer(*tokenizers):
             msg = (
                 f"got {args.against} with another tokenizer than {checkpoint}, expected the same: "
                 "maps of other tokens do not compare"
             )
             raise ValueError(msg)
-    # Before the first pass: both models check the text here.
+    # Both models check the text before the first pass.
     samples = [sample_of(model.classifier, args.text, args.text_pair) for model in models]
-    found = [models[0].attend(samples[0], seed=args.draw)]
-    found += [models[1].attend(sample, found[0].row, seed=args.draw) for sample in samples[1:]]
-    if len({len(one.tokens) for one in found}) > 1:
-        msg = (
-            f"got {args.against}, which reads {len(found[1].tokens)} tokens of the text, and "
-            f"{checkpoint}, which reads {len(found[0].tokens)}, expected a text that both read "
-            "whole: give a shorter one"
-        )
-        raise ValueError(msg)
-    rows = views(found, args.layers, args.heads)
-    shown = " / ".join([args.text, *args.text_pair[found[0].row : found[0].row + 1]])
-    figure = draw(found, rows, path, text=shown, about=str(weights))
-    written = [str(path)]
+    first = models[0].attend(samples[0], seed=args.draw)
+    maps = [first]
+    if len(models) > 1:
+        # Of a multiple choice, both show the choice that the first model predicts.
+        maps.append(models[1].attend(samples[1], first.row, seed=args.draw))
+        lengths = [len(attention.tokens) for attention in maps]
+        if lengths[0] != lengths[1]:
+            msg = (
+                f"got {args.against}, which reads {lengths[1]} tokens of the text, and "
+                f"{checkpoint}, which reads {lengths[0]}, expected a text that both read whole: "
+                "give a shorter one"
+            )
+            raise ValueError(msg)
+    rows = views(maps, args.layers, args.heads)
+    text = " / ".join([args.text, *args.text_pair[first.row : first.row + 1]])
+    figure = draw(maps, rows, path, text=text, description=str(weights))
+    files = [str(path)]
     if run is not None:
-        written.append(f"TensorBoard of {run.name}")
-        _file(run, figure, shown)
-    print(report(found, rows))
-    if len(found[0].tokens) > TOKENS:
-        print(f"\nthe picture has the first {TOKENS} of {len(found[0].tokens)} tokens")
-    print(harmless(f"\n{', '.join(written)}"))
+        files.append(f"TensorBoard of {run.name}")
+        _file(run, figure, text)
+    print(report(maps, rows))
+    if len(first.tokens) > TOKENS:
+        print(f"\nthe picture has the first {TOKENS} of {len(first.tokens)} tokens")
+    print(harmless(f"\n{', '.join(files)}"))
     return 0
 
 
@@ -110,19 +114,19 @@ def _parser() -> argparse.ArgumentParser:
         help="draw the masks at random with this seed, as in training; by default a unit is masked "
         "if its probability of being masked is above one half, which may be true of none",
     )
-    text = "a second checkpoint with the same tokenizer; its maps are drawn beside the first ones"
+    text = "a second checkpoint with the same tokenizer; its maps are drawn next to the first ones"
     add("--against", metavar="FILE", help=text)
     add("--out", metavar="FILE", help="the picture (default: attention.png in the run)")
     return parser
 
 
-def _head(given: str) -> int | None:
-    if given == MEAN:
+def _head(text: str) -> int | None:
+    if text == MEAN:
         return None
     try:
-        return int(given)
+        return int(text)
     except ValueError as error:
-        msg = f"got {given!r}, expected a number from 1 or {MEAN}"
+        msg = f"got {text!r}, expected a number from 1 or {MEAN}"
         raise argparse.ArgumentTypeError(msg) from error
 
 
@@ -133,13 +137,13 @@ def _picture(run: RunDirectory | None, checkpoint: Path, out: str | None) -> Pat
             raise ValueError(msg)
         return Path(out)
     if run is None:
-        msg = f"got {checkpoint}, which lies in no run, expected --out FILE.png for the picture"
+        msg = f"got {checkpoint}, which is in no run, expected --out FILE.png for the picture"
         raise ValueError(msg)
     return run.path / "attention.png"
 
 
 def _file(run: RunDirectory, figure: "Figure", text: str) -> None:
-    """Put the picture into TensorBoard, under the beginning of the text."""
+    """Write the picture to TensorBoard, under the beginning of the text."""
     writer = evaluation_writer(run, f"attention-{digest([text])[:8]}")
     tag = " ".join(harmless(text).split())[:_TAG]
     writer.add_image(f"attention/{tag}", pixels(figure), 0, dataformats="HWC")

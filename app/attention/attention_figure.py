@@ -1,4 +1,4 @@
-"""The picture of attention maps: with and without an adversary, and what it masks."""
+"""The picture of attention maps: with and without an adversary, and the masked units."""
 
 import textwrap
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from app.attention.attention_maps import Attention
-from app.attention.attention_view import View, change, diversions
+from app.attention.attention_maps import AttentionMaps
+from app.attention.attention_view import View, added_attention, diversions
 from app.cli.terminal import harmless
 from app.figures.charts import drawing
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TOKENS = 40
-"""More of a text would not be readable."""
+"""Tokens that are drawn: more would not be readable."""
 MASKED = "#D55E00"
-"""Colour of what is masked: an orange-red that no kind of eyes takes for blue."""
-_KEPT, _HALF = "#F1F1F1", "#F0C4A1"
+"""Colour of masked units: an orange-red that colour-blind readers can tell from blue."""
+_UNMASKED, _HALF = "#F1F1F1", "#F0C4A1"
 _CELL = 0.3
 _PANEL = (2.4, 5.6)
-"""Inches: of a token's row, and the least and the most of a whole map."""
+"""Inches: the row of a token, and the smallest and the largest side of a map."""
 _POINTS = 72.0
-"""To the inch."""
+"""Points per inch."""
 _FRAME = 1.4
-"""Points: the line around a unit that changed."""
+"""Width in points of the line around a changed unit."""
 _CROSSED = 24
-"""Tokens up to which there is room for a cross in a masked unit."""
+"""Largest number of tokens with space for a cross in a masked unit."""
 
 
 @dataclass(frozen=True)
 class _Column:
-    model: Attention
+    model: AttentionMaps
     kind: Literal["plain", "attacked", "change", "masked"]
     title: str
 
@@ -53,25 +53,25 @@ def _cut(values: Tensor | None) -> Tensor:
 
 
 def draw(
-    models: Sequence[Attention],
+    models: Sequence[AttentionMaps],
     views: Sequence[View],
     path: Path | None = None,
     *,
     text: str,
-    about: str | None = None,
+    description: str | None = None,
 ) -> "Figure":
-    """Attention maps of a text as a table: a row for each view; columns for what is compared.
+    """Draw the attention maps of a text: a row for each view, columns for the compared maps.
 
-    Of each model: the map without the adversary and, where it has one, the map with it, the
-    difference of the two, and the units that it masks. All maps of a row have the same scale of
-    colours; each difference has its own, whose end stands above it.
+    Columns of each model: the map without the adversary and, if it has one, the map with it, the
+    difference of the two, and the masked units. All maps of a row have the same scale of colours;
+    each difference has its own, with its end in the title.
 
     Args:
         models: one, or two to compare.
         views: at least one, which the models have.
-        path: the PNG to write, if any; wholly or not at all.
+        path: the PNG to write, if any; it is never half-written.
         text: above the figure.
-        about: description in the file.
+        description: in the file.
 
     Returns:
         The figure, for TensorBoard.
@@ -83,14 +83,15 @@ def draw(
     length = len(models[0].tokens)
     side = min(max(_CELL * min(length, TOKENS), _PANEL[0]), _PANEL[1])
     style = {"axes.grid": False, "axes.spines.right": True, "axes.spines.top": True}
-    # Names below each map, titles above; the figure's title and its legend.
+    # Names of tokens below each map; 0.8 % of an inch for each of their points and characters.
     below = 0.008 * _points(side, length) * max(map(len, models[0].tokens[:TOKENS]))
     size = (
         (side + 0.3) * len(columns) + 2.4,
         (side + below + 0.55) * len(views) + 1.3 + 0.2 * len(models),
     )
-    with drawing(path, about, size=size, layout="compressed", style=style) as figure:
+    with drawing(path, description, size=size, layout="compressed", style=style) as figure:
         table = figure.subplots(len(views), len(columns), squeeze=False)
+        # Rows are views, columns are kinds of maps.
         for row, view in zip(table, views, strict=True):
             _row(list(row), columns, view, side=side)
         for axes, column in zip(table[0], columns, strict=True):
@@ -103,7 +104,7 @@ def draw(
     return figure
 
 
-def _columns(model: Attention, *, alone: bool) -> list[_Column]:
+def _columns(model: AttentionMaps, *, alone: bool) -> list[_Column]:
     name = "" if alone else f"{harmless(model.name)}\n"
     if model.attacked is None:
         return [_Column(model, "plain", f"{name}attention")]
@@ -115,22 +116,22 @@ def _columns(model: Attention, *, alone: bool) -> list[_Column]:
     ]
 
 
-def _title(text: str, models: Sequence[Attention], *, width: float) -> str:
-    """On two lines at most; about nine characters to an inch."""
+def _title(text: str, models: Sequence[AttentionMaps], *, width: float) -> str:
+    """Return the title on at most two lines; an inch has about nine characters."""
     name = f"{models[0].name}: " if len(models) == 1 else ""
     line = int(9 * width)
-    whole = textwrap.shorten(harmless(f"{name}“{text}”"), 2 * line - 10, placeholder=" …")
+    title = textwrap.shorten(harmless(f"{name}“{text}”"), 2 * line - 10, placeholder=" …")
     length = len(models[0].tokens)
     note = f"\nthe first {TOKENS} of {length} tokens" if length > TOKENS else ""
-    return textwrap.fill(whole, line) + note
+    return textwrap.fill(title, line) + note
 
 
 def _row(row: "Sequence[Axes]", columns: Sequence[_Column], view: View, *, side: float) -> None:
-    """The maps of a view, and beside them what their colours mean."""
+    """Draw the maps of a view, and the bar of their colours."""
     from matplotlib.colors import PowerNorm
 
     greatest = max(float(column.weights(view).max()) for column in columns)
-    # A few weights are near 1 and most near 0: with their square roots both can be seen.
+    # A few weights are near 1 and most near 0: their square roots make both visible.
     scale: dict[str, Any] = {"cmap": "Blues", "norm": PowerNorm(0.5, 0.0, greatest)}
     image = None
     for axes, column in zip(row, columns, strict=True):
@@ -143,7 +144,7 @@ def _row(row: "Sequence[Axes]", columns: Sequence[_Column], view: View, *, side:
             if column.kind == "attacked":
                 _crosses(axes, column, view, side=side)
         _boxes(axes, column.model, view)
-        _ticks(axes, column.model.tokens[:TOKENS], side=side, left=axes is row[0])
+        _ticks(axes, column.model.tokens[:TOKENS], side=side, named=axes is row[0])
     row[0].set_ylabel(f"{view.label}\n\ntoken that attends (query)", fontsize=10)
     assert image is not None  # each model has a plain map
     figure = row[0].get_figure(root=True)
@@ -154,29 +155,30 @@ def _row(row: "Sequence[Axes]", columns: Sequence[_Column], view: View, *, side:
 
 
 def _change(axes: "Axes", column: _Column, view: View) -> None:
-    """Draw what the adversary adds to each weight, on a scale of the greatest change."""
-    added = _cut(change(column.model, view))
+    """Draw the change of each weight by the adversary, on a scale of the greatest change."""
+    added = _cut(added_attention(column.model, view))
     most = float(added.abs().max())
+    # Symmetric around 0, so that white is no change; `or 1.0` where nothing changes.
     axes.imshow(added.numpy(), cmap="PuOr", vmin=-(most or 1.0), vmax=most or 1.0)
     axes.set_title(f"colours from -{most:.2g} to {most:.2g}" if most else "no change", fontsize=11)
 
 
 def _masked(axes: "Axes", column: _Column, view: View) -> None:
-    """The units that are masked, and the others the darker the nearer they are to it."""
+    """Draw the masked units; others are darker the more often they are masked in training."""
     from matplotlib.colors import LinearSegmentedColormap
 
     mask, chance = column.mask(view), _cut(column.model.chance(view.layer, view.head))
-    # A chance of one half is where a unit is masked; half the colour keeps the two kinds apart.
+    # A unit is masked above a chance of one half: unmasked ones have at most half the colour.
     shade = mask + (1 - mask) * chance.clamp(max=0.5)
-    colours = LinearSegmentedColormap.from_list("masked", [_KEPT, MASKED])
+    colours = LinearSegmentedColormap.from_list("masked", [_UNMASKED, MASKED])
     axes.imshow(shade.numpy(), cmap=colours, vmin=0.0, vmax=1.0)
-    share, drawn = (float(one.mean()) for one in (mask, chance))
+    share, drawn = float(mask.mean()), float(chance.mean())
     often = "" if torch.equal(mask, chance) else f", {drawn:.1%} while training"
     axes.set_title(f"{share:.1%} masked{often}", fontsize=11)
 
 
 def _crosses(axes: "Axes", column: _Column, view: View, *, side: float) -> None:
-    """A tint over the units that are masked, and a cross in those that are for all heads."""
+    """Tint the masked units, and cross those that are masked for all heads."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
     mask = column.mask(view)
@@ -185,18 +187,20 @@ def _crosses(axes: "Axes", column: _Column, view: View, *, side: float) -> None:
     tint = LinearSegmentedColormap.from_list("tint", [(*to_rgb(MASKED), 0.0), full])
     axes.imshow(mask.numpy(), cmap=tint, vmin=0.0, vmax=1.0)
     if crossed:
+        # A share of 1: masked for all heads.
         queries, keys = (mask == 1).nonzero(as_tuple=True)
         area = (0.35 * _POINTS * side / len(mask)) ** 2
         axes.scatter(keys.tolist(), queries.tolist(), s=area, marker="x", color=MASKED, lw=1.0)
 
 
-def _boxes(axes: "Axes", model: Attention, view: View) -> None:
-    """A frame around each unit of the greatest diversions, as in the paper's Figure 1."""
+def _boxes(axes: "Axes", model: AttentionMaps, view: View) -> None:
+    """Frame the units of the greatest diversions, as in the paper's Figure 1."""
     from matplotlib.patches import Rectangle
 
-    for one in diversions(model, view):
-        if max(one.query, one.key) < TOKENS:
-            corner = (one.key - 0.5, one.query - 0.5)
+    for diversion in diversions(model, view):
+        if max(diversion.query, diversion.key) < TOKENS:
+            # Keys are columns, queries are rows.
+            corner = (diversion.key - 0.5, diversion.query - 0.5)
             axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor="black", linewidth=_FRAME))
 
 
@@ -212,13 +216,14 @@ def _legend(figure: "Figure") -> None:
 
 
 def _points(side: float, tokens: int) -> float:
-    """Size of the names of tokens."""
+    """Return the size of the names of tokens."""
     return min(9.0, max(5.0, 0.7 * _POINTS * side / min(tokens, TOKENS)))
 
 
-def _ticks(axes: "Axes", tokens: Sequence[str], *, side: float, left: bool) -> None:
+def _ticks(axes: "Axes", tokens: Sequence[str], *, side: float, named: bool) -> None:
     points = _points(side, len(tokens))
+    # A text may hold control characters.
     labels = [harmless(token) for token in tokens]
     axes.set_xticks(range(len(tokens)), labels, rotation=90, fontsize=points)
-    axes.set_yticks(range(len(tokens)), labels if left else [], fontsize=points)
+    axes.set_yticks(range(len(tokens)), labels if named else [], fontsize=points)
     axes.tick_params(length=2)

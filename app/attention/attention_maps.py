@@ -1,4 +1,4 @@
-"""Reads the attention of a trained model to one text, with and without masking.
+"""Computes the attention of a trained model to one text, with and without masking.
 
 Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023, Figures 1 and 6.
 """
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import lit_modules
-from app.attention.attention_text import Reading, read
+from app.attention.attention_text import EncodedSample, encode
 from app.runs import run_directory
 from layers.attention.masking.biased import BIASABLE, BiasedAttention
 from layers.attention.masking.learnt_masks import AdversarialMasks
@@ -28,9 +28,8 @@ class Pass:
 
     Attributes:
         maps: attention weights `[H, N, N]` of each layer; each row sums to 1.
-        answers: answer of the model about the text: a line for each class or word, its name and
-            what is said of it.
-        prediction: the answer.
+        answers: for each class its name and probability; for tagging each word and its tag.
+        prediction: the predicted class, tags or number.
     """
 
     maps: list[Tensor]
@@ -39,22 +38,22 @@ class Pass:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attention:
-    """The attention of a model to a text.
+class AttentionMaps:
+    """The attention maps of a model for a text.
 
     Attributes:
         name: name of the run, or of the file.
         method: method that trained the model.
         checkpoint: checkpoint of the model.
-        row: number of the row of the sample; of a multiple choice, that of the choice.
-        tokens: N tokens as people read them.
+        row: row of the batch; for multiple choice the number of the choice, else 0.
+        tokens: N tokens as readable text.
         cut: True if the text is longer than the model reads.
         plain: the pass without an adversary.
-        attacked: the pass with it; None where the model has none.
-        masked: units that the adversary masks, `[H or 1, N, N]` bool for each layer.
-        chances: probability that each unit is masked while training, `[H or 1, N, N]` for each
-            layer, where masks are drawn; 0 or 1 where they are not.
-        drawn: True if they were drawn here, too.
+        attacked: the pass with it; None if the model has none.
+        masked: masked units, `[H or 1, N, N]` bool for each layer.
+        chances: probability that a unit is masked in training, `[H or 1, N, N]` for each layer; 0
+            or 1 where training does not draw masks.
+        drawn: True if the masks here were drawn, too.
     """
 
     name: str
@@ -80,44 +79,40 @@ class Attention:
         return len(self.plain.maps[0])
 
     def map(self, layer: int, head: int | None, *, attacked: bool = False) -> Tensor | None:
-        """`[N, N]` attention weights, None where there is no such pass.
+        """Return `[N, N]` attention weights; None without such a pass.
 
         Args:
             layer: counted from 1.
             head: counted from 1; None for the mean of all.
             attacked: with the adversary.
         """
-        found = self.attacked if attacked else self.plain
-        if found is None:
+        attention = self.attacked if attacked else self.plain
+        if attention is None:
             return None
-        maps = found.maps[layer - 1]
+        maps = attention.maps[layer - 1]  # [H, N, N]
         return maps.mean(dim=0) if head is None else maps[head - 1]
 
     def mask(self, layer: int, head: int | None) -> Tensor | None:
-        """`[N, N]`: the share of the heads for which each unit is masked; of one head, 0 or 1."""
-        return self._of(self.masked, layer, head)
+        """Return `[N, N]` shares of the heads that mask each unit; of one head, 0 or 1."""
+        return self._select(self.masked, layer, head)
 
     def chance(self, layer: int, head: int | None) -> Tensor | None:
-        """`[N, N]`: how often each unit is masked while training, a mean over the heads."""
-        return self._of(self.chances, layer, head)
+        """Return `[N, N]` chances that each unit is masked in training, a mean over the heads."""
+        return self._select(self.chances, layer, head)
 
-    def _of(self, layers: list[Tensor], layer: int, head: int | None) -> Tensor | None:
+    def _select(self, layers: list[Tensor], layer: int, head: int | None) -> Tensor | None:
         if not layers:
             return None
-        found = layers[layer - 1].float()
-        # One for all heads, as the paper has it.
-        return found.mean(dim=0) if head is None or len(found) == 1 else found[head - 1]
+        units = layers[layer - 1].float()
+        # In the paper all heads share one mask: [1, N, N].
+        return units.mean(dim=0) if head is None or len(units) == 1 else units[head - 1]
 
 
-class Model:
+class AttentionModel:
     """Runs the classifier of a checkpoint and returns its attention weights.
 
-    Args:
-        checkpoint: the file.
-        device: device on which it computes.
-
     Raises:
-        ValueError: no checkpoint, or a model without such attention.
+        ValueError: not a checkpoint, or a model without such attention.
     """
 
     def __init__(self, checkpoint: Path, *, device: torch.device) -> None:
@@ -142,57 +137,55 @@ class Model:
 
     @property
     def name(self) -> str:
-        """That of the run, with that of the file unless it is `best.ckpt`; else the file's."""
+        """Name of the run; with that of the file unless it is `best.ckpt`."""
+        file = self.checkpoint.name
         home = run_directory.of_checkpoint(self.checkpoint)
         if home is None:
-            return self.checkpoint.name
-        return (
-            home.name
-            if self.checkpoint.name == home.best.name
-            else f"{home.name} {self.checkpoint.name}"
-        )
+            return file
+        return home.name if file == home.best.name else f"{home.name} {file}"
 
     @torch.no_grad()
     def attend(
         self, sample: Sample, row: int | None = None, *, seed: int | None = None
-    ) -> Attention:
-        """Both passes of a sample.
+    ) -> AttentionMaps:
+        """Return the maps of both passes of a sample.
 
         Args:
             sample: see `app.attention.attention_text.sample_of`.
-            row: of a multiple choice, the choice to look at; the predicted one by default.
-            seed: draw the masks with it, as while training; None masks without noise what is
-                likelier masked than not.
+            row: number of the choice of a multiple choice; the predicted one by default.
+            seed: draw the masks with it, as in training; None masks the units whose chance of
+                being masked is above one half.
         """
-        reading = read(self.classifier, sample)
+        encoded = encode(self.classifier, sample)
         with self.attention.watched() as maps:
-            logits = self.classifier(reading.batch)
+            logits = self.classifier(encoded.batch)
         if row is None:
-            row = int(logits[0].argmax()) if reading.batch.choices > 1 else 0
-        plain = self._pass(maps, logits, reading, row)
-        masks = None
+            # Multiple choice: one row of the batch per choice, [1, choices] logits.
+            row = int(logits[0].argmax()) if encoded.batch.choices > 1 else 0
+        plain = self._pass(maps, logits, encoded, row)
+        masks = None  # only ASA has an adversary that masks attention
         if isinstance(self.classifier, ASA):
             if seed is not None:
-                # What the noise of a sample is made from.
-                reading.batch.sample_ids.fill_(seed)
-            masks = self.classifier.masks(reading.batch, draw=seed is not None)
+                # The noise of a sample depends on its id.
+                encoded.batch.sample_ids.fill_(seed)
+            masks = self.classifier.masks(encoded.batch, draw=seed is not None)
         attacked: Pass | None = None
         masked: list[Tensor] = []
         chances: list[Tensor] = []
         if masks is not None:
-            noted, length = Noted(masks), len(reading.tokens[row])
-            with self.attention.masked(noted), self.attention.watched() as maps:
-                logits = self.classifier(reading.batch)
-            attacked = self._pass(maps, logits, reading, row)
-            masked = [(keep[row, :, :length, :length] == 0).cpu() for keep in noted.chosen]
-            chances = [chance[row, :, :length, :length].cpu() for chance in noted.chances]
-        return Attention(
+            recorder, length = MaskRecorder(masks), len(encoded.tokens[row])
+            with self.attention.masked(recorder), self.attention.watched() as maps:
+                logits = self.classifier(encoded.batch)
+            attacked = self._pass(maps, logits, encoded, row)
+            masked = [(keep[row, :, :length, :length] == 0).cpu() for keep in recorder.chosen]
+            chances = [chance[row, :, :length, :length].cpu() for chance in recorder.chances]
+        return AttentionMaps(
             name=self.name,
             method=type(self.loaded).__name__,
             checkpoint=self.checkpoint,
             row=row,
-            tokens=reading.tokens[row],
-            cut=reading.cut,
+            tokens=encoded.tokens[row],
+            cut=encoded.cut,
             plain=plain,
             attacked=attacked,
             masked=masked,
@@ -200,44 +193,40 @@ class Model:
             drawn=seed is not None,
         )
 
-    def _pass(self, maps: Sequence[Tensor], logits: Tensor, reading: Reading, row: int) -> Pass:
-        length = len(reading.tokens[row])
-        answers, prediction = self._answers(logits[0].float(), reading)
-        return Pass(
-            maps=[weights[row, :, :length, :length].float().cpu() for weights in maps],
-            answers=answers,
-            prediction=prediction,
-        )
+    def _pass(
+        self, maps: Sequence[Tensor], logits: Tensor, encoded: EncodedSample, row: int
+    ) -> Pass:
+        length = len(encoded.tokens[row])  # padding is cut off
+        answers, prediction = self._answers(logits[0].float(), encoded)
+        maps = [weights[row, :, :length, :length].float().cpu() for weights in maps]
+        return Pass(maps=maps, answers=answers, prediction=prediction)
 
-    def _answers(self, logits: Tensor, reading: Reading) -> tuple[list[tuple[str, str]], str]:
-        """A line for each class or word, and the whole answer."""
+    def _answers(self, logits: Tensor, encoded: EncodedSample) -> tuple[list[tuple[str, str]], str]:
+        """Return a pair of texts for each class or word, and the prediction."""
         task, names = self.classifier.task.name, self.classifier.class_names or []
         if task == "regression":
             return [], f"{float(logits):.3f}"
         if task == "tagging":
-            tags = [names[int(logits[start].argmax())] for start in reading.starts]
-            return list(zip(reading.words, tags, strict=True)), " ".join(tags)
+            # `[N, C]` logits; the first token of a word decides.
+            tags = [names[int(logits[start].argmax())] for start in encoded.starts]
+            return list(zip(encoded.words, tags, strict=True)), " ".join(tags)
         probabilities = [f"{value:.4f}" for value in logits.softmax(dim=-1).tolist()]
         return list(zip(names, probabilities, strict=True)), names[int(logits.argmax())]
 
 
-class Noted(Masks):
-    """Remembers the masks of each layer.
-
-    Args:
-        masks: the ones to remember.
-    """
+class MaskRecorder(Masks):
+    """Records the masks of each layer."""
 
     def __init__(self, masks: Masks) -> None:
         super().__init__(masks.real)
         self.masks = masks
         self.chosen: list[Tensor] = []
-        """By layer: `[B, 1 or H, N, N]`, 1 for what is kept."""
+        """By layer: `[B, 1 or H, N, N]`, 0 for masked units and 1 for all others."""
         self.chances: list[Tensor] = []
-        """By layer: the same, and how often it is masked where masks are drawn."""
+        """By layer: chances of being masked, of the same shape."""
 
     def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
-        """Return the masks of a layer, and remember them."""
+        """Return the masks of a layer, and record them."""
         keep = self.masks(layer, hidden, probabilities)
         self.chosen.append(keep.detach())
         chance = 1 - keep.detach()

@@ -1,24 +1,18 @@
-"""Writes the findings of `attention` as a table."""
+"""Formats the results of `attention` as text."""
 
 from collections.abc import Sequence
 
-from app.attention.attention_maps import Attention
-from app.attention.attention_view import UNMOVED, View, change, diversions
+from app.attention.attention_maps import AttentionMaps
+from app.attention.attention_view import UNMOVED, View, added_attention, diversions
 from app.cli.terminal import harmless
 
 
-def report(models: Sequence[Attention], views: Sequence[View]) -> str:
-    """Predictions, masked units and the greatest diversions of each model.
-
-    Args:
-        models: one, or two that are compared.
-        views: what the figure shows of them.
-    """
-    parts = [_model(model, views) for model in models]
-    return harmless("\n\n".join(parts))
+def report(models: Sequence[AttentionMaps], views: Sequence[View]) -> str:
+    """Return predictions, masked units and the greatest diversions of each model."""
+    return harmless("\n\n".join(_model(model, views) for model in models))
 
 
-def _model(model: Attention, views: Sequence[View]) -> str:
+def _model(model: AttentionMaps, views: Sequence[View]) -> str:
     lines = [f"{model.name}: {model.method}, {model.checkpoint}"]
     if model.cut:
         lines.append(
@@ -34,10 +28,11 @@ def _model(model: Attention, views: Sequence[View]) -> str:
         assert masked is not None  # as there is an adversary
         assert chance is not None
         lines.append(f"  layer {layer:>2}  {masked.mean():.1%} ({chance.mean():.1%})")
+    # An adversary may be unsure of every unit: then no chance is above one half.
     if not model.drawn and not any(masked.any() for masked in model.masked):
         lines.append("nothing is likelier masked than not: --draw 0 draws masks as while training")
     for view in views:
-        added = change(model, view)
+        added = added_attention(model, view)
         assert added is not None  # as there is an adversary
         lines.append(
             f"{view.label}: what changed most; no weight by more than {added.abs().max():.2g}"
@@ -46,30 +41,30 @@ def _model(model: Attention, views: Sequence[View]) -> str:
     return "\n".join(lines)
 
 
-def _answers(model: Attention) -> list[str]:
-    """The model's prediction, then a line for each class or word."""
+def _answers(model: AttentionMaps) -> list[str]:
+    """Return the prediction, then a line for each class or word."""
     plain, attacked = model.plain, model.attacked
     if attacked is None:
         lines = [f"prediction: {plain.prediction}"]
-        others = [""] * len(plain.answers)
+        changes = [""] * len(plain.answers)
     else:
         lines = [f"prediction: {plain.prediction} -> {attacked.prediction} with the adversary"]
-        others = [f" -> {after}" for _, after in attacked.answers]
+        changes = [f" -> {after}" for _, after in attacked.answers]
     width = max((len(name) for name, _ in plain.answers), default=0)
     lines += [
         f"  {name:<{width}}  {before}{after}"
-        for (name, before), after in zip(plain.answers, others, strict=True)
+        for (name, before), after in zip(plain.answers, changes, strict=True)
     ]
     return lines
 
 
-def _diversions(model: Attention, view: View) -> list[str]:
-    found = diversions(model, view)
-    names = [f"{model.tokens[one.query]} -> {model.tokens[one.key]}" for one in found]
+def _diversions(model: AttentionMaps, view: View) -> list[str]:
+    changes = diversions(model, view)
+    names = [f"{model.tokens[c.query]} -> {model.tokens[c.key]}" for c in changes]
     width = max(map(len, names), default=0)
     lines = []
-    for name, one in zip(names, found, strict=True):
-        masked = "" if one.masked == 0 else "  masked"
-        masked += f" for {one.masked:.0%} of the heads" if 0 < one.masked < 1 else ""
-        lines.append(f"  {name:<{width}}  {one.before:.3f} -> {one.after:.3f}{masked}")
+    for name, change in zip(names, changes, strict=True):
+        masked = "" if change.masked == 0 else "  masked"
+        masked += f" for {change.masked:.0%} of the heads" if 0 < change.masked < 1 else ""
+        lines.append(f"  {name:<{width}}  {change.before:.3f} -> {change.after:.3f}{masked}")
     return lines or [f"  nothing by {UNMOVED} or more"]

@@ -1,4 +1,4 @@
-"""The text of the command line as a model reads it, and its tokens as people do."""
+"""Encodes the text of the command line for a model, and its tokens as readable text."""
 
 import json
 from collections.abc import Sequence
@@ -8,18 +8,18 @@ from lit_modules.shared.task_module import TaskModule
 from text import Batch, Choices, Sample, Text, Tokenizer, Words, collate
 
 _WIDEST = 16
-"""Characters of a token that are shown."""
+"""Largest number of displayed characters of a token."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """A sample as a model reads it.
+class EncodedSample:
+    """The input of a model.
 
     Attributes:
-        batch: it alone: one row, or for multiple choice one for each choice.
-        tokens: tokens of each row.
-        words: whole, for tagging; those that are not cut off.
-        starts: place of the first token of each of them.
+        batch: one row, or for multiple choice one for each choice.
+        tokens: tokens of each row as readable text.
+        words: for tagging, the words that are not cut off.
+        starts: position of the first token of each of them.
         cut: True if the text is longer than the model reads.
     """
 
@@ -35,23 +35,25 @@ def sample_of(classifier: TaskModule, text: str, pairs: Sequence[str]) -> Sample
 
     Args:
         classifier: the model.
-        text: the text; for tagging its words are what stands between spaces.
+        text: the text; for tagging, spaces separate its words.
         pairs: the second text of a pair, the choices of a multiple choice, or nothing.
 
     Raises:
-        ValueError: an empty text, or texts of another number than the model reads.
+        ValueError: an empty text, or more or fewer texts than the model reads.
     """
     if not text.strip() or not all(pair.strip() for pair in pairs):
         msg = "got a text without a single word, expected words in --text and --text_pair"
         raise ValueError(msg)
     task, names = classifier.task.name, classifier.class_names or []
-    wanted = len(names) if task == "choice" else int(classifier.pairs)
-    if len(pairs) != wanted:
+    expected = len(names) if task == "choice" else int(classifier.pairs)
+    if len(pairs) != expected:
         advice = {
             0: "single texts, expected --text alone",
             1: "pairs of texts, expected --text and the second text as --text_pair",
-        }.get(wanted, f"multiple choice, expected --text and {wanted} choices after --text_pair")
-        msg = f"got {len(pairs)} texts as --text_pair for a model of {advice}"
+        }
+        choices = f"multiple choice, expected --text and {expected} choices after --text_pair"
+        kind = advice.get(expected, choices)
+        msg = f"got {len(pairs)} texts as --text_pair for a model of {kind}"
         raise ValueError(msg)
     if task == "choice":
         return Choices(text, tuple(pairs))
@@ -60,17 +62,13 @@ def sample_of(classifier: TaskModule, text: str, pairs: Sequence[str]) -> Sample
     return (text, pairs[0]) if pairs else text
 
 
-def read(classifier: TaskModule, sample: Sample) -> Reading:
-    """Encode a sample as the corpora do.
-
-    Args:
-        classifier: the model.
-        sample: see `sample_of`.
-    """
+def encode(classifier: TaskModule, sample: Sample) -> EncodedSample:
+    """Encode a sample in the same way as the corpora."""
     tokenizer = classifier.require_tokenizer()
     words: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
     if isinstance(sample, Words):
+        # Tagging: the tokenizer must know the borders of words.
         (worded,) = tokenizer.encode_words([sample])
         encodings, starts = [worded.encoding], worded.starts
         words = sample.words[: len(starts)]
@@ -79,16 +77,13 @@ def read(classifier: TaskModule, sample: Sample) -> Reading:
         texts: list[Text] = [*sample.pairs] if isinstance(sample, Choices) else [sample]
         encodings = tokenizer.encode(texts)
         tokens = [
-            _shown(tokenizer, text, encoding.input_ids)
+            _readable(tokenizer, text, encoding.input_ids)
             for text, encoding in zip(texts, encodings, strict=True)
         ]
     batch = collate(
-        encodings,
-        pad_id=tokenizer.pad_id,
-        pairs=classifier.pairs,
-        choices=len(encodings),
+        encodings, pad_id=tokenizer.pad_id, pairs=classifier.pairs, choices=len(encodings)
     )
-    return Reading(
+    return EncodedSample(
         batch=batch.to(classifier.device),
         tokens=tokens,
         words=words,
@@ -98,33 +93,35 @@ def read(classifier: TaskModule, sample: Sample) -> Reading:
 
 
 def _names(tokenizer: Tokenizer) -> dict[int, str]:
-    """The names of special tokens, for example [CLS]."""
+    """Return the names of special tokens, for example [CLS]."""
     definition = json.loads(tokenizer.state().get("definition", "{}"))
     return {token["id"]: str(token["content"]) for token in definition.get("added_tokens", ())}
 
 
-def _shown(tokenizer: Tokenizer, text: Text, ids: Sequence[int]) -> list[str]:
-    """The characters of each token, or its name."""
+def _readable(tokenizer: Tokenizer, text: Text, ids: Sequence[int]) -> list[str]:
+    """Return the characters of each token, or its name."""
     parts, names = (text,) if isinstance(text, str) else text, _names(tokenizer)
+    # A special token has an empty span.
     (spans,) = tokenizer.spans([text])
     tokens = []
     for token, span, before in zip(ids, spans, [None, *spans], strict=False):
         part = parts[span.text]
-        shown = _brief(part[span.start : span.end]) or names.get(token, _SPACE)
+        label = _shorten(part[span.start : span.end]) or names.get(token, _SPACE)
+        # The previous token ends where this one begins.
         inside = before is not None and (before.text, before.end) == (span.text, span.start)
         if inside and 0 < span.start < span.end and part[span.start - 1 : span.start + 1].isalnum():
-            shown = f"{_GOES_ON}{shown}"
-        tokens.append(shown)
+            label = f"{_INSIDE}{label}"
+        tokens.append(label)
     return tokens
 
 
 def _pieces(
     tokenizer: Tokenizer, words: Words, starts: Sequence[int], ids: Sequence[int]
 ) -> list[str]:
-    """The same where words are given: what stands in each, as far as that can be told."""
+    """Return the characters of each token of separate words, as far as they are known."""
     names = _names(tokenizer)
     tokens = [names.get(token, "") for token in ids]
-    # Behind the last word stands what the tokenizer adds.
+    # The tokenizer adds special tokens after the last word.
     last = len(ids)
     while starts and last > starts[-1] + 1 and tokens[last - 1]:
         last -= 1
@@ -132,26 +129,28 @@ def _pieces(
         alone = tokenizer.spans([word])[0]
         parts = [word[span.start : span.end].strip() for span in alone if span.end > span.start]
         if len(parts) != end - start:
-            # Cut off, or behind a space it has other pieces than alone.
+            # The word is cut off, or has other pieces after a space than alone.
             parts = [word, *["…"] * (end - start - 1)]
         tokens[start:end] = [
-            _brief(part) if i == 0 else f"{_GOES_ON}{_brief(part)}" for i, part in enumerate(parts)
+            _shorten(part) if i == 0 else f"{_INSIDE}{_shorten(part)}"
+            for i, part in enumerate(parts)
         ]
     return [token or _SPACE for token in tokens]
 
 
 _SPACE = "␣"
-"""A space alone, which some tokenizers have as a token."""
-_GOES_ON = "##"
-"""Before what goes on within a word, as BERT writes it."""
+"""A single space, which is a token of some tokenizers."""
+_INSIDE = "##"
+"""Prefix of a token inside a word, as in BERT."""
 
 
-def _brief(characters: str) -> str:
-    shown = characters.strip()
-    return shown if len(shown) <= _WIDEST else f"{shown[: _WIDEST - 1]}…"
+def _shorten(characters: str) -> str:
+    text = characters.strip()
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
 
 
 def same_tokenizer(first: Tokenizer, second: Tokenizer) -> bool:
-    """True if both split texts alike and have the same words; the maximum length may differ."""
-    states = [{**one.state(), "max_length": None} for one in (first, second)]
+    """Return True if two tokenizers are equal but for the maximum length."""
+    # A longer maximum changes no token of a short text.
+    states = [{**tokenizer.state(), "max_length": None} for tokenizer in (first, second)]
     return states[0] == states[1]

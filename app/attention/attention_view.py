@@ -1,52 +1,46 @@
-"""Selects what the figure shows: layers and heads, and their greatest changes."""
+"""Selects the layers and heads of the figure, and their greatest changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from app.attention.attention_maps import Attention
+from app.attention.attention_maps import AttentionMaps
 
 MEAN = "mean"
 """Label of the mean over all heads."""
 UNMOVED = 0.005
-"""Changes of attention weights below this are not worth a line."""
+"""Smallest change of an attention weight that is reported."""
 _ROUNDING = 1e-6
-"""Two passes in single precision may differ by as much where nothing is masked."""
+"""Largest difference of two passes in single precision without any mask."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A row of the figure.
-
-    Attributes:
-        layer: counted from 1, as in the paper.
-        head: counted from 1; None for the mean of all.
-    """
+    """A row of the figure: a layer and a head, both from 1; None is the mean of all heads."""
 
     layer: int
     head: int | None
 
     @property
     def label(self) -> str:
-        """For people."""
-        return f"layer {self.layer}, " + (
-            "mean of heads" if self.head is None else f"head {self.head}"
-        )
+        """Title of the row."""
+        head = "mean of heads" if self.head is None else f"head {self.head}"
+        return f"layer {self.layer}, {head}"
 
 
 def views(
-    models: Sequence[Attention], layers: Sequence[int], heads: Sequence[int | None]
+    models: Sequence[AttentionMaps], layers: Sequence[int], heads: Sequence[int | None]
 ) -> list[View]:
-    """The rows of the figure: each layer with each head.
+    """Return the rows of the figure: each layer with each head.
 
     Args:
-        models: which all have to have them.
-        layers: counted from 1; the first and the last of the first model if there are none.
+        models: all must have these layers and heads.
+        layers: counted from 1; if empty, the first and the last of the first model.
         heads: counted from 1; None for the mean of all.
 
     Raises:
-        ValueError: a model has no such layer or head.
+        ValueError: a model lacks a layer or head.
     """
     first = models[0]
     chosen = list(dict.fromkeys(layers or (1, first.layers)))
@@ -61,30 +55,22 @@ def views(
     return [View(layer, head) for layer in chosen for head in dict.fromkeys(heads)]
 
 
-def change(model: Attention, view: View) -> Tensor | None:
-    """`[N, N]`: what an adversary adds to each attention weight; None where there is none.
+def added_attention(model: AttentionMaps, view: View) -> Tensor | None:
+    """Return `[N, N]` changes of the attention weights by an adversary; None without one.
 
-    What may come from rounding alone is 0.
+    Changes within rounding are 0.
     """
     before = model.map(view.layer, view.head)
     after = model.map(view.layer, view.head, attacked=True)
     if before is None or after is None:
         return None
-    added = after - before
+    added = after - before  # [N, N]
     return added.masked_fill(added.abs() < _ROUNDING, 0.0)
 
 
 @dataclass(frozen=True)
 class Diversion:
-    """One change, by an adversary, of the attention of one token to another.
-
-    Attributes:
-        query: position of the token that attends.
-        key: position of the token that it attends to.
-        before: attention weight without the adversary.
-        after: and with it.
-        masked: the share of the heads for which the adversary masks the unit.
-    """
+    """The change of an attention weight, and the share of the heads that mask this unit."""
 
     query: int
     key: int
@@ -93,29 +79,22 @@ class Diversion:
     masked: float
 
 
-def diversions(model: Attention, view: View, *, most: int = 5) -> list[Diversion]:
-    """The greatest changes of attention weights, the greatest first.
-
-    Args:
-        model: with an adversary; none are found without.
-        view: where.
-        most: how many at most.
-    """
+def diversions(model: AttentionMaps, view: View, *, most: int = 5) -> list[Diversion]:
+    """Return the greatest changes of attention weights; without an adversary, none."""
     before = model.map(view.layer, view.head)
     after = model.map(view.layer, view.head, attacked=True)
-    mask, added = model.mask(view.layer, view.head), change(model, view)
+    mask, added = model.mask(view.layer, view.head), added_attention(model, view)
     if before is None or after is None or mask is None or added is None:
         return []
     moved = added.abs().flatten()
-    # Stable, so that of equal changes the first in the text comes first on any machine.
+    # Stable: of equal changes the first in the text comes first on any machine.
     order = moved.argsort(descending=True, stable=True)[:most].tolist()
-    found = []
-    for place in order:
-        if moved[place] < UNMOVED:
+    changes = []
+    for index in order:
+        if moved[index] < UNMOVED:
             break
-        query, key = divmod(place, len(before))
-        unit = (query, key)
-        found.append(
-            Diversion(query, key, float(before[unit]), float(after[unit]), float(mask[unit]))
-        )
-    return found
+        # Rows are queries: index = query N + key.
+        unit = query, key = divmod(index, len(before))
+        weights = float(before[unit]), float(after[unit])
+        changes.append(Diversion(query, key, *weights, masked=float(mask[unit])))
+    return changes

@@ -1,4 +1,4 @@
-"""The picture of what an adversary masks, by layer and by task."""
+"""The picture of the units that an adversary masks, by layer and by task."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Masking:
-    """The shares that an adversary masks on a task.
+class MaskedShares:
+    """The shares of units that an adversary masks on a task.
 
     Attributes:
         name: name of the task or run, in the legend.
-        shares: share of the units that are masked in each layer, for each run (seed), 0 to 1, the
-            first layer first; at least one run, all with as many layers.
+        shares: `[S, L]` share (0 to 1) of the masked units for each run (seed) and layer; at least
+            one run, all with equally many layers.
     """
 
     name: str
@@ -28,22 +28,17 @@ class Masking:
 
 
 def masking_proportions(
-    tasks: Sequence[Masking], path: Path | None = None, *, title: str = ""
+    tasks: Sequence[MaskedShares], path: Path | None = None, *, title: str = ""
 ) -> "Figure":
-    """Figure 5 of Wu et al. (2023): what is masked (a) in each layer and (b) on each task.
+    """Draw Figure 5 of Wu et al. (2023): masked units (a) in each layer and (b) on each task.
 
-    Lines and bars are means over the runs, with their standard deviation where there are several.
-
-    Args:
-        tasks: at least one.
-        path: the PNG to write, if any; wholly or not at all.
-        title: above the figure.
+    Lines and bars are means over the runs, with their standard deviation if there are several.
 
     Returns:
         The figure, for TensorBoard.
 
     Raises:
-        ValueError: nothing to draw, or runs of a task with other numbers of layers.
+        ValueError: nothing to draw, or runs of a task with different numbers of layers.
         OSError: the file cannot be written.
     """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -55,22 +50,23 @@ def masking_proportions(
         bars.set_axisbelow(True)
         bars.grid(visible=False, axis="x")
         for i, task in enumerate(tasks):
-            shares = 100 * np.asarray(task.shares, dtype=np.float64)
+            shares = 100 * np.asarray(task.shares, dtype=np.float64)  # [S, L]
             several = len(shares) > 1
             lines.errorbar(
                 np.arange(1, shares.shape[1] + 1),
                 shares.mean(axis=0),
+                # Over seeds; a single one has no deviation.
                 yerr=shares.std(axis=0, ddof=1) if several else None,
                 **points(i, task.name),
             )
-            each = shares.mean(axis=1)
-            std = each.std(ddof=1) if several else None
-            bars.bar(i, each.mean(), 0.7, yerr=std, capsize=3, **boxes(i))
+            means = shares.mean(axis=1)  # [S]
+            std = means.std(ddof=1) if several else None
+            bars.bar(i, means.mean(), 0.7, yerr=std, capsize=3, **boxes(i))
         lines.set(xlabel="layer", ylabel="masked units", title="(a) between layers")
         lines.set_ylim(bottom=0.0)
         lines.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         lines.yaxis.set_major_formatter(PercentFormatter())
-        # Beside the panels, as within them it would lie over lines that stay high.
+        # Outside of the panels: inside it would cover lines near the top.
         figure.legend(*lines.get_legend_handles_labels(), loc="outside right upper")
         bars.set(title="(b) between tasks, mean of the layers")
         bars.set_xticks(range(len(tasks)), [shown(task.name) for task in tasks])
@@ -79,7 +75,7 @@ def masking_proportions(
     return figure
 
 
-def _check(tasks: Sequence[Masking]) -> None:
+def _check(tasks: Sequence[MaskedShares]) -> None:
     if not tasks:
         msg = "got no tasks to draw, expected at least one"
         raise ValueError(msg)

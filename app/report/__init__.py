@@ -1,1 +1,1 @@
-"""The page of a run: what is known about a model, what attacks it, and what was not measured."""
+"""The page of a run: its figures, its certificates against attacks, and missing measurements."""

@@ -9,14 +9,7 @@ BINS = 10
 
 
 class ClassFigures(NamedTuple):
-    """The figures of a class; None where nothing is divided by nothing.
-
-    Attributes:
-        precision: share of the texts with this prediction that have this label.
-        recall: share of the texts with this label that have this prediction.
-        f1: harmonic mean of both.
-        support: texts with this label.
-    """
+    """The figures of a class with `support` texts; None for 0 / 0."""
 
     precision: float | None
     recall: float | None
@@ -25,15 +18,7 @@ class ClassFigures(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """A bin of the reliability diagram.
-
-    Attributes:
-        low: its texts have a confidence above this (the first bin: at least this).
-        high: and of at most this.
-        texts: number of its texts.
-        confidence: their mean confidence; None in an empty bin.
-        accuracy: share of them that is predicted rightly; None in an empty bin.
-    """
+    """A bin of confidences above `low` (the first: from `low`), up to `high`; None if empty."""
 
     low: float
     high: float
@@ -45,30 +30,26 @@ class Bin(NamedTuple):
 def confusion(
     labels: Sequence[int], predictions: Sequence[int], classes: int = 0
 ) -> list[list[int]]:
-    """Returns `[C, C]` counts: a row for each label, a column for each prediction.
+    """Return `[C, C]` counts: a row for each label, a column for each prediction.
 
     Args:
         labels: `[N]` gold classes.
         predictions: `[N]` predicted classes.
-        classes: number of classes; more rows follow where the samples have more.
+        classes: number of classes; the samples may have more.
     """
-    size = max([classes, *(1 + one for one in (*labels, *predictions))])
-    found = [[0] * size for _ in range(size)]
+    size = max([classes, *(1 + index for index in (*labels, *predictions))])
+    counts = [[0] * size for _ in range(size)]
     for label, prediction in zip(labels, predictions, strict=True):
-        found[label][prediction] += 1
-    return found
+        counts[label][prediction] += 1
+    return counts
 
 
 def class_figures(counts: Sequence[Sequence[int]]) -> list[ClassFigures]:
-    """Returns the figures of each class.
-
-    Args:
-        counts: `[C, C]`, see `confusion`.
-    """
-    found = []
+    """Return the figures of each class from `[C, C]` counts, see `confusion`."""
+    figures = []
     for i, row in enumerate(counts):
         right, labelled, predicted = row[i], sum(row), sum(other[i] for other in counts)
-        found.append(
+        figures.append(
             ClassFigures(
                 precision=_share(right, predicted),
                 recall=_share(right, labelled),
@@ -76,27 +57,24 @@ def class_figures(counts: Sequence[Sequence[int]]) -> list[ClassFigures]:
                 support=labelled,
             )
         )
-    return found
+    return figures
 
 
 def macro_f1(figures: Sequence[ClassFigures]) -> float | None:
-    """Returns the mean F1 of the classes that occur as a label or a prediction."""
-    known = [one.f1 for one in figures if one.f1 is not None]
-    return math.fsum(known) / len(known) if known else None
+    """Return the mean F1 of the classes that occur as a label or a prediction."""
+    scores = [figure.f1 for figure in figures if figure.f1 is not None]
+    return math.fsum(scores) / len(scores) if scores else None
 
 
 def confidence(logits: Sequence[float]) -> float:
-    """Returns the largest probability of a softmax.
-
-    Args:
-        logits: `[C]`, finite.
-    """
+    """Return the largest probability of the softmax of `[C]` finite logits."""
     top = max(logits)
-    return 1 / math.fsum(math.exp(one - top) for one in logits)
+    # exp(top - top) = 1, so that nothing overflows.
+    return 1 / math.fsum(math.exp(logit - top) for logit in logits)
 
 
 def reliability(confidences: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[Bin]:
-    """Returns the bins of the reliability diagram (Guo et al., 2017, section 2).
+    """Return the bins of the reliability diagram (Guo et al., 2017, section 2).
 
     Args:
         confidences: `[N]` probabilities of the predicted classes, 0 to 1.
@@ -104,30 +82,27 @@ def reliability(confidences: Sequence[float], right: Sequence[bool], bins: int =
         bins: number of bins of equal width.
     """
     members: list[list[int]] = [[] for _ in range(bins)]
-    for i, one in enumerate(confidences):
-        members[max(0, min(bins - 1, math.ceil(one * bins) - 1))].append(i)
-    found = []
-    for m, own in enumerate(members):
-        mean = math.fsum(confidences[i] for i in own) / len(own) if own else None
-        hits = _share(sum(right[i] for i in own), len(own))
-        found.append(Bin(m / bins, (m + 1) / bins, len(own), mean, hits))
-    return found
+    for i, value in enumerate(confidences):
+        # Bin m is the interval (m / bins, (m + 1) / bins]; 0 is in the first bin.
+        members[max(0, min(bins - 1, math.ceil(value * bins) - 1))].append(i)
+    diagram = []
+    for m, texts in enumerate(members):
+        mean = math.fsum(confidences[i] for i in texts) / len(texts) if texts else None
+        hits = _share(sum(right[i] for i in texts), len(texts))
+        diagram.append(Bin(m / bins, (m + 1) / bins, len(texts), mean, hits))
+    return diagram
 
 
 def calibration_error(bins: Sequence[Bin]) -> float | None:
-    """Returns the expected calibration error: the mean over texts of their bin's gap.
-
-    Args:
-        bins: see `reliability`; the gap of a bin is the distance of confidence from accuracy.
-    """
-    count = sum(one.texts for one in bins)
+    """Return the expected calibration error: the mean over texts of the gap of their bin."""
+    count = sum(b.texts for b in bins)
     gaps = (
-        one.texts * abs(one.accuracy - one.confidence)
-        for one in bins
-        if one.accuracy is not None and one.confidence is not None
+        b.texts * abs(b.accuracy - b.confidence)
+        for b in bins
+        if b.accuracy is not None and b.confidence is not None
     )
     return math.fsum(gaps) / count if count else None
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _share(part: int, total: int) -> float | None:
+    return part / total if total else None

@@ -1,4 +1,4 @@
-"""Measures how far attacked texts lie from the clean ones, where certificates are about both."""
+"""Measures the distance of attacked texts from the clean ones, in the space of certificates."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,29 +14,27 @@ _BATCH = 64
 
 
 def embedded_distances(checkpoint: Path, records: Sequence[AttackRecord]) -> list[float | None]:
-    """Returns the l2 distances of the embedded adversarial texts from the clean ones.
-
-    Args:
-        checkpoint: the weights that were attacked.
-        records: of attacks with an adversarial text.
+    """Return the l2 distances of the embedded adversarial texts from the clean ones.
 
     Returns:
-        A distance for each record; None where the two texts have different numbers of tokens:
-        then neither lies in the space of the other's certificate.
+        A distance for each record; None where the two texts have different numbers of tokens: no
+        certificate is about such a change.
 
     Raises:
-        ValueError: the checkpoint cannot be read, or texts that it does not take.
+        ValueError: the checkpoint cannot be read, or the model does not accept the texts.
     """
     model = load(checkpoint)
-    found: list[float | None] = []
+    distances: list[float | None] = []
     with torch.no_grad(), cuts_unsaid():
         for start in range(0, len(records), _BATCH):
             part = records[start : start + _BATCH]
-            texts = [text for one in part for text in (one.text, one.adversarial or one.text)]
+            # Clean texts at even positions of the batch, adversarial ones at odd positions.
+            texts = [text for r in part for text in (r.text, r.adversarial or r.text)]
             batch = model.encode_texts(texts)
+            # `[2 B, N, d]`; padding does not count.
             tokens = model.embed(batch).double().masked_fill(~batch.mask.unsqueeze(-1), 0.0)
             lengths = batch.mask.sum(dim=1).tolist()
-            distances = (tokens[::2] - tokens[1::2]).flatten(1).norm(dim=1).tolist()
-            pairs = zip(distances, lengths[::2], lengths[1::2], strict=True)
-            found += [gap if clean == changed else None for gap, clean, changed in pairs]
-    return found
+            gaps = (tokens[::2] - tokens[1::2]).flatten(1).norm(dim=1).tolist()
+            pairs = zip(gaps, lengths[::2], lengths[1::2], strict=True)
+            distances += [gap if clean == changed else None for gap, clean, changed in pairs]
+    return distances

@@ -11,32 +11,19 @@ from attacks.summary import IntervalEstimate, wilson
 WORST = 5
 """Texts of each attack, and rows of the table of the tightest sandwiches."""
 _LONGEST = 320
-"""Characters of an unchanged part of a text; the middle of longer ones is left out."""
+"""Characters of an unchanged part of a text; longer parts lose their middle."""
 
 
-class Cell(NamedTuple):
-    """A figure with its interval.
-
-    Attributes:
-        value: as text.
-        interval: as text; "" without one.
-    """
+class FigureCell(NamedTuple):
+    """A figure with its interval, both as text; the interval is "" if there is none."""
 
     value: str
     interval: str = ""
 
 
 @dataclass(frozen=True)
-class Worst:
-    """A text and a changed one with another prediction.
-
-    Attributes:
-        title: of its row.
-        facts: lines about it.
-        before: parts of each clean text.
-        after: parts of each changed text.
-        broken: True if it lies inside its certificate.
-    """
+class TextPair:
+    """Parts of clean and changed texts; `broken` if the change is inside the certificate."""
 
     title: str
     facts: Sequence[str]
@@ -45,36 +32,39 @@ class Worst:
     broken: bool
 
 
-def share_cell(value: float | None, count: int) -> Cell:
-    """Returns a share, with its interval where it is one of so many texts."""
+def share_cell(value: float | None, count: int) -> FigureCell:
+    """Return a share; with its interval if it can be a share of so many texts."""
     if value is None:
-        return Cell("not finite")
+        return FigureCell("not finite")
     hits = round(value * count)
-    whole = count > 0 and abs(hits / count - value) < 1e-4 and 0 <= hits <= count
-    return Cell(shown(value), interval(wilson(hits, count)) if whole else "")
+    # A share of other texts, or a mean over batches, gets no interval.
+    exact = count > 0 and abs(hits / count - value) < 1e-4 and 0 <= hits <= count
+    return FigureCell(format_number(value), format_interval(wilson(hits, count)) if exact else "")
 
 
-def estimate_cell(one: IntervalEstimate | None) -> Cell:
-    """Returns an estimate with its interval."""
-    return Cell("–") if one is None else Cell(shown(one.value), interval(one))
+def estimate_cell(estimate: IntervalEstimate | None) -> FigureCell:
+    """Return an estimate with its interval."""
+    if estimate is None:
+        return FigureCell("–")
+    return FigureCell(format_number(estimate.value), format_interval(estimate))
 
 
-def interval(one: IntervalEstimate) -> str:
-    """Returns the interval of an estimate as text."""
-    if math.isinf(one.high):
+def format_interval(estimate: IntervalEstimate) -> str:
+    """Return the interval of an estimate as text."""
+    if math.isinf(estimate.high):  # Student's interval needs two texts
         return "one text"
-    return f"{one.low:.4f} to {one.high:.4f}, {one.count} texts"
+    return f"{estimate.low:.4f} to {estimate.high:.4f}, {estimate.count} texts"
 
 
-def shown(value: float | None) -> str:
-    """Returns a number as text."""
+def format_number(value: float | None) -> str:
+    """Return a number as text."""
     if value is None:
         return "–"
     return f"{value:.4f}" if math.isfinite(value) else "not finite"
 
 
-def shortened(pieces: Sequence[Piece]) -> list[Piece]:
-    """Returns the parts of a text without the middle of long unchanged ones."""
+def shorten(pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the parts of a text without the middle of long unchanged ones."""
     half = _LONGEST // 2
     return [
         piece

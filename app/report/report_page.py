@@ -1,42 +1,39 @@
-"""Brings the evidence of runs together, and writes the page and its pictures."""
+"""Combines the evidence of runs, and writes the page and its pictures."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from app.attack.attack_report import class_name, pairs
 from app.cli.terminal import harmless
 from app.report import report_pictures as pictures
-from app.report.clean_figures import (
-    Bin,
-    ClassFigures,
-    calibration_error,
-    class_figures,
-    confidence,
-    confusion,
-    macro_f1,
-    reliability,
+from app.report.clean_part import (
+    Calibration,
+    CleanFigures,
+    calibrate,
+    count_clean,
+    is_labelled,
+    labelled_records,
 )
-from app.report.evidence import PROVEN, Attacked, Evidence, Measured, read_evidence
+from app.report.evidence import PROVEN, Attacked, Evidence, read_evidence
 from app.report.page_parts import (
     WORST,
-    Cell,
-    Worst,
+    FigureCell,
+    TextPair,
     estimate_cell,
-    interval,
+    format_interval,
+    format_number,
     share_cell,
-    shortened,
-    shown,
+    shorten,
 )
-from app.report.report_pictures import Curve, Picture
-from app.report.sandwich import Ball, Found, Layers, sandwich, steps
-from app.report.words_part import InWords, contradiction, in_words
+from app.report.report_pictures import AccuracyCurve, Picture
+from app.report.sandwich import steps
+from app.report.sandwich_part import SandwichCheck, check_sandwich
+from app.report.words_part import ThreatCertificates, contradiction, threat_certificates
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
-from app.runs.sample_records import Record
 from app.runs.summary_table import notes
 from app.runs.weights import SHORT
 from attacks.outcome import AttackRecord
@@ -45,137 +42,24 @@ from attacks.summary import mean, remarks, wilson
 if TYPE_CHECKING:
     from jinja2 import Template
 
+T = TypeVar("T")
 PAGE = "report.html"
-_OTHERS = ("f1", "spearman", "pearson", "bits_per_character", "loss")
-"""Figures of `test` that are shown without an interval."""
-
-
-@dataclass(frozen=True)
-class Clean:
-    """The answers to texts as they are.
-
-    Attributes:
-        file: the records they are from.
-        names: of the classes.
-        counts: `[C, C]`, see `confusion`.
-        figures: of each class.
-        macro: mean F1.
-    """
-
-    file: str
-    names: Sequence[str]
-    counts: Sequence[Sequence[int]]
-    figures: Sequence[ClassFigures]
-    macro: float | None
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """The confidence of predictions.
-
-    Attributes:
-        bins: of the reliability diagram.
-        error: expected calibration error.
-        count: texts.
-        picture: the diagram.
-    """
-
-    bins: Sequence[Bin]
-    error: float
-    count: int
-    picture: Picture
-
-
-@dataclass(frozen=True)
-class TextAttack:
-    """A text attack against the certificates.
-
-    Attributes:
-        name: of the attack.
-        changed: certified texts whose prediction it has changed.
-        comparable: those among them whose embedded texts have a known distance.
-        inside: those among them inside their certificate.
-        why: reason that nothing could be compared; "" where it could.
-    """
-
-    name: str
-    changed: int
-    comparable: int
-    inside: int
-    why: str = ""
-
-
-@dataclass
-class Checked:
-    """The sandwich of a run.
-
-    Attributes:
-        layers: of each certified text.
-        epsilon: radius of PGD; None where PGD is not comparable.
-        pgd_why: reason for that.
-        proven: texts whose certificate reaches beyond `epsilon`.
-        changed: texts that PGD has changed.
-        attacks: text attacks.
-        picture: of all texts; None where nothing is certified.
-        distances: of attacked texts, by attack and sample.
-    """
-
-    layers: Sequence[Layers]
-    epsilon: float | None = None
-    pgd_why: str = ""
-    proven: int = 0
-    changed: int = 0
-    attacks: list[TextAttack] = field(default_factory=list)
-    picture: Picture | None = None
-    distances: dict[tuple[str, int], float] = field(default_factory=dict)
-
-    @property
-    def broken(self) -> list[Layers]:
-        """The texts that an attack has changed inside their certificate."""
-        return [one for one in self.layers if one.broken]
-
-    @property
-    def compared(self) -> bool:
-        """True if there is an attack that certificates could be held against."""
-        return self.epsilon is not None or any(not one.why for one in self.attacks)
-
-    @property
-    def rounded(self) -> int:
-        """Texts at which only rounding could tell."""
-        return sum(one.rounded > 0 and not one.broken for one in self.layers)
-
-    @property
-    def tightest(self) -> list[Layers]:
-        """Texts whose certificate reaches nearest to the next known change."""
-        known = [one for one in self.layers if one.above is not None and one.ball.radius > 0]
-        known = [one for one in known if one.above is not None and one.above.distance > 0]
-        return sorted(
-            known,
-            key=lambda one: (_ratio(one) * -1, one.ball.sample_id),
-        )[:WORST]
+_TEST_METRICS = ("f1", "spearman", "pearson", "bits_per_character", "loss")
+"""Metrics of `test` that are shown without an interval."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """All that the page says of one run.
-
-    Attributes:
-        evidence: the run.
-        clean: answers to texts as they are; None where not known.
-        calibration: None where not known.
-        checked: the sandwich; None without certificates.
-        in_words: certificates in words.
-        worst: pairs of each attack, by its name.
-        missing: what was not measured, and the command that measures it ("" if none does).
-        remarks: on the figures.
-    """
+    """The contents of the page about one run; None for parts that were not measured."""
 
     evidence: Evidence
-    clean: Clean | None
+    clean: CleanFigures | None
     calibration: Calibration | None
-    checked: Checked | None
-    in_words: Sequence[InWords]
-    worst: Mapping[str, Sequence[Worst]]
+    sandwich: SandwichCheck | None
+    in_words: Sequence[ThreatCertificates]
+    # Text pairs by the name of the attack.
+    worst: Mapping[str, Sequence[TextPair]]
+    # Missing measurements, each with its command.
     missing: Sequence[tuple[str, str]]
     remarks: Sequence[str]
 
@@ -185,373 +69,176 @@ class Section:
         return self.evidence.run.name
 
 
-class Written(NamedTuple):
-    """A report that has been written.
-
-    Attributes:
-        page: the HTML file.
-        contradictions: a sentence for each run with a text that an attack changes inside its
-            certificate.
-    """
+class ReportFiles(NamedTuple):
+    """The HTML page, and a sentence for each contradicted certificate."""
 
     page: Path
     contradictions: Sequence[str]
 
 
-def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Written:
-    """Writes the page and its pictures.
+def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> ReportFiles:
+    """Write the page and its pictures.
 
-    Args:
-        runs: at least one; they stand side by side.
-        folder: its place; `report` in the first run if not given, for several runs
-            `report_with_` and the names of the others.
+    Several runs are side by side. The default of `folder` is `report` in the first run, and for
+    several runs `report_with_` and the names of the others.
 
     Raises:
-        ValueError: a file of a run holds something else than it should.
+        ValueError: a file of a run has unexpected content.
         OSError: the files cannot be written.
     """
     if folder is None:
-        others = "_".join(run.name for run in runs[1:])
-        folder = runs[0].path / (f"report_with_{others}" if others else "report")
+        names = "_".join(run.name for run in runs[1:])
+        folder = runs[0].path / (f"report_with_{names}" if names else "report")
     if folder.is_dir():
+        # Files of a process that was killed while it wrote them.
         atomic.sweep(folder, older_than=600)
-    sections = [_section(read_evidence(run), i) for i, run in enumerate(runs)]
-    common = list(_common(sections))
-    every = common + [
-        picture
-        for one in sections
-        for picture in (
-            one.calibration and one.calibration.picture,
-            one.checked and one.checked.picture,
-        )
-        if picture
-    ]
-    for picture in every:
-        atomic.write_text(folder / f"{picture.name}.svg", picture.svg)
+    sections = [_section(read_evidence(run), i) for i, run in enumerate(runs, 1)]
+    common = list(_common_pictures(sections))
+    parts = [part for s in sections for part in (s.calibration, s.sandwich) if part is not None]
+    # The page embeds its pictures; the files are for papers and slides.
+    for picture in [*common, *(part.picture for part in parts)]:
+        if picture is not None:
+            atomic.write_text(folder / f"{picture.name}.svg", picture.svg)
     page = folder / PAGE
-    atomic.write_text(page, _rendered(sections, {one.name: one for one in common}))
-    said = [
-        f"run {one.name}: an attack has changed {len(one.checked.broken)} of "
-        f"{len(one.checked.layers)} texts inside their certificate"
-        for one in sections
-        if one.checked is not None and one.checked.broken
+    broken = [s for s in sections if s.sandwich is not None and s.sandwich.broken]
+    in_words = [
+        (section.name, contradiction(certificates))
+        for section in sections
+        for certificates in section.in_words
+        if certificates.broken
     ]
-    said += [
-        f"run {one.name}: {contradiction(found)}"
-        for one in sections
-        for found in one.in_words
-        if found.broken
+    html = _template().render(
+        sections=sections,
+        broken=broken,
+        contradicted=in_words,
+        facts=_by_run([_facts(section.evidence) for section in sections]),
+        settings=_settings(sections),
+        figures=_by_run([_figures(section) for section in sections]),
+        attacks=_attack_rows(sections),
+        common={picture.name: picture for picture in common},
+        style=(Path(__file__).parent / "report.css").read_text(encoding="utf-8"),
+    )
+    atomic.write_text(page, html)
+    contradictions = [
+        f"run {section.name}: an attack has changed {len(section.sandwich.broken)} of "
+        f"{len(section.sandwich.texts)} texts inside their certificate"
+        for section in broken
+        if section.sandwich is not None
     ]
-    return Written(page, said)
+    return ReportFiles(page, contradictions + [f"run {name}: {text}" for name, text in in_words])
 
 
 @cache
 def _template() -> "Template":
-    """The page, compiled."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    # Texts come from strangers: everything is escaped, but for our own pictures and style.
+    # The texts are untrusted: all is escaped but our own pictures and style.
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda one: harmless(one) if type(one) is str else one,
+        finalize=lambda value: harmless(value) if type(value) is str else value,
     )
-    environment.filters["number"] = shown
-    environment.filters["ratio"] = _ratio
+    environment.filters["number"] = format_number
     return environment.get_template("report.html.j2")
-
-
-def _rendered(sections: Sequence[Section], common: Mapping[str, Picture]) -> str:
-    style = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
-    return _template().render(
-        sections=sections,
-        broken=[one for one in sections if one.checked is not None and one.checked.broken],
-        contradicted=[
-            (one.name, contradiction(found))
-            for one in sections
-            for found in one.in_words
-            if found.broken
-        ],
-        facts=_facts(sections),
-        settings=_settings(sections),
-        figures=_figures(sections),
-        attacks=_attack_rows(sections),
-        common=common,
-        style=style,
-    )
 
 
 # One run
 
 
 def _section(evidence: Evidence, number: int) -> Section:
-    clean = _clean(evidence)
-    calibration = _calibration(evidence, number)
-    checked = _checked(evidence, number)
+    sandwich = check_sandwich(evidence, number)
     return Section(
         evidence=evidence,
-        clean=clean,
-        calibration=calibration,
-        checked=checked,
-        in_words=list(in_words(evidence)),
-        worst={one.name: _worst(evidence, one, checked) for one in evidence.attacks},
+        clean=count_clean(evidence),
+        calibration=calibrate(evidence, number),
+        sandwich=sandwich,
+        in_words=list(threat_certificates(evidence)),
+        worst={attack.name: _worst(evidence, attack, sandwich) for attack in evidence.attacks},
         missing=list(_missing(evidence)),
-        remarks=list(_remarks(evidence)),
+        remarks=[
+            *(notes(evidence.results).splitlines() if evidence.results is not None else ()),
+            *(line for a in evidence.attacks for line in remarks(a.name, a.summary)),
+        ],
     )
 
 
-def _answered(evidence: Evidence) -> Measured | None:
-    """The records with the answer to each text of the test split, and its class."""
-    every = (evidence.pgd, evidence.predictions, evidence.certificates)
-    return next((one for one in every if one is not None and _labelled(one.records)), None)
+def _worst(evidence: Evidence, attack: Attacked, sandwich: SandwichCheck | None) -> list[TextPair]:
+    """Return the changed texts inside their certificate, then those with the fewest changes."""
+    # Samples that this attack has changed inside their certificate are `broken`.
+    texts = {} if sandwich is None else {text.ball.sample_id: text for text in sandwich.texts}
+    broken = {key for key, text in texts.items() if attack.name in {p.by for p in text.broken}}
 
+    def order(record: AttackRecord) -> tuple[bool, float, int, int]:
+        share = record.words_changed / record.words if record.words else 0.0
+        return record.sample_id not in broken, share, record.queries, record.sample_id
 
-def _labelled(records: Sequence[Record]) -> bool:
-    """True if each sample has one class and one prediction."""
-    return all(
-        type(record.get("label")) is int and type(record.get("prediction")) is int
-        for record in records
-    )
-
-
-def _clean(evidence: Evidence) -> Clean | None:
-    found = _answered(evidence) if evidence.classifies else None
-    if found is None:
-        return None
-    labels = [record["label"] for record in found.records]
-    predictions = [record["prediction"] for record in found.records]
-    counts = confusion(labels, predictions, len(evidence.class_names))
-    names = [evidence.class_name(i) for i in range(len(counts))]
-    figures = class_figures(counts)
-    return Clean(found.file, names, counts, figures, macro_f1(figures))
-
-
-def _calibration(evidence: Evidence, number: int) -> Calibration | None:
-    found = evidence.predictions
-    if found is None or not evidence.classifies or not _labelled(found.records):
-        return None
-    if not all(_finite(record.get("logits")) for record in found.records):
-        return None
-    sure = [confidence(record["logits"]) for record in found.records]
-    bins = reliability(sure, [one["label"] == one["prediction"] for one in found.records])
-    error = calibration_error(bins)
-    if error is None:
-        return None
-    picture = pictures.reliability_picture(f"reliability-{number + 1}", bins, error)
-    return Calibration(bins, error, len(sure), picture)
-
-
-def _finite(logits: Any) -> bool:
-    return (
-        isinstance(logits, list)
-        and len(logits) > 1
-        and all(isinstance(one, int | float) and math.isfinite(one) for one in logits)
-    )
-
-
-# The sandwich
-
-
-def _checked(evidence: Evidence, number: int) -> Checked | None:
-    proven = evidence.certificates
-    if proven is None:
-        return None
-    balls = [
-        Ball(
-            one["sample_id"],
-            one["prediction"],
-            float(one["radius"]),
-            math.inf if one["lipschitz"] is None else float(one["lipschitz"]),
-        )
-        for one in proven.records
-    ]
-    found = Checked([])
-    points = [*_pgd_points(evidence, balls, found), *_text_points(evidence, balls, found)]
-    found.layers = sandwich(balls, points)
-    if any(ball.radius > 0 for ball in balls):
-        found.picture = pictures.sandwich_picture(f"sandwich-{number + 1}", found.layers)
-    return found
-
-
-def _pgd_points(evidence: Evidence, balls: Sequence[Ball], found: Checked) -> Iterator[Found]:
-    pgd, proven = evidence.pgd, evidence.certificates
-    if pgd is None or proven is None:
-        found.pgd_why = "PGD was not run"
-        return
-    about = pgd.about.get("pgd") or {}
-    if about.get("norm") != "l2" or not isinstance(about.get("epsilon"), int | float):
-        found.pgd_why = "PGD was not run in the l2 norm of certificates"
-        return
-    if pgd.rows is None or pgd.rows != proven.rows:
-        found.pgd_why = "PGD and certificates are not of the same rows"
-        return
-    epsilon = found.epsilon = float(about["epsilon"])
-    of = {ball.sample_id: ball for ball in balls}
-    found.proven = sum(ball.radius > epsilon for ball in balls)
-    for one in pgd.records:
-        sample, ball = one["sample_id"], of.get(one["sample_id"])
-        found.changed += ball is not None and one["pgd_prediction"] != ball.prediction
-        yield Found(sample, "no attack, in float32", 0.0, one["prediction"])
-        yield Found(sample, "PGD", epsilon, one["pgd_prediction"])
-
-
-def _text_points(evidence: Evidence, balls: Sequence[Ball], found: Checked) -> Iterator[Found]:
-    of = {ball.sample_id: ball for ball in balls}
-    proven = evidence.certificates
-    for attack in evidence.attacks:
-        changed = [
-            one
-            for one in attack.records
-            if one.adversarial_prediction is not None
-            and one.sample_id in of
-            and one.adversarial_prediction != of[one.sample_id].prediction
-        ]
-        if attack.rows is None or proven is None or attack.rows != proven.rows:
-            why = "not of the same rows as the certificates"
-            found.attacks.append(TextAttack(attack.name, len(changed), 0, 0, why))
-            continue
-        for one in attack.records:
-            if one.prediction is not None:
-                yield Found(one.sample_id, f"{attack.name}, clean text", 0.0, one.prediction)
-        distances, why = _distances(evidence, changed)
-        known = [
-            Found(one.sample_id, attack.name, distance, one.adversarial_prediction)
-            for one, distance in zip(changed, distances, strict=True)
-            if distance is not None and one.adversarial_prediction is not None
-        ]
-        found.distances |= {(attack.name, one.sample_id): one.distance for one in known}
-        inside = sum(one.distance < of[one.sample_id].radius for one in known)
-        found.attacks.append(TextAttack(attack.name, len(changed), len(known), inside, why))
-        yield from known
-
-
-def _distances(
-    evidence: Evidence, records: Sequence[AttackRecord]
-) -> tuple[list[float | None], str]:
-    """Distances of the embedded texts, and why there are none."""
-    if not records:
-        return [], ""
-    if not evidence.run.chosen.is_file():
-        return [None] * len(records), "the checkpoint is not in the run"
-    from app.report.embedded_distances import embedded_distances
-
-    try:
-        return embedded_distances(evidence.run.chosen, records), ""
-    # A backbone, a resource or a class of one's own may not be here.
-    except Exception as error:
-        return [None] * len(records), f"the model cannot be loaded ({error})"
-
-
-def _ratio(layers: Layers) -> float:
-    """The certified radius over the distance of the nearest known change."""
-    if layers.above is None or layers.above.distance <= 0:
-        return math.inf
-    return layers.ball.radius / layers.above.distance
-
-
-# Texts
-
-
-def _worst(evidence: Evidence, attack: Attacked, checked: Checked | None) -> list[Worst]:
-    radii = {} if checked is None else {one.ball.sample_id: one.ball for one in checked.layers}
-    inside = {
-        (point.by, one.ball.sample_id)
-        for one in ([] if checked is None else checked.broken)
-        for point in one.broken
-    }
-
-    def order(one: AttackRecord) -> tuple[bool, float, int, int]:
-        share = one.words_changed / one.words if one.words else 0.0
-        return (attack.name, one.sample_id) not in inside, share, one.queries, one.sample_id
-
-    made = []
-    succeeded = [one for one in attack.records if one.outcome == "succeeded"]
-    for one in sorted(succeeded, key=order)[:WORST]:
-        facts = [f"{one.words_changed} of {one.words} words", f"{one.queries} queries"]
-        if one.similarity is not None:
-            facts.append(f"similarity {one.similarity:.3f}")
-        distance = None if checked is None else checked.distances.get((attack.name, one.sample_id))
+    worst = []
+    succeeded = [record for record in attack.records if record.outcome == "succeeded"]
+    for record in sorted(succeeded, key=order)[:WORST]:
+        sample = record.sample_id
+        facts = [f"{record.words_changed} of {record.words} words", f"{record.queries} queries"]
+        if record.similarity is not None:
+            facts.append(f"similarity {record.similarity:.3f}")
+        distance = None if sandwich is None else sandwich.distances.get((attack.name, sample))
         if distance is not None:
-            radius = radii[one.sample_id].radius
+            radius = texts[sample].ball.radius
             facts.append(f"distance {distance:.3g}, certified radius {radius:.3g}")
-        before, after = zip(*pairs(one), strict=True)
-        classes = [one.prediction, one.adversarial_prediction]
-        named = [class_name(c, evidence.class_names) for c in classes if c is not None]
-        made.append(
-            Worst(
-                title=f"sample {one.sample_id}: {' → '.join(named)}",
+        # A pair task has two texts per side.
+        before, after = zip(*pairs(record), strict=True)
+        classes = [record.prediction, record.adversarial_prediction]
+        names = [class_name(c, evidence.class_names) for c in classes if c is not None]
+        worst.append(
+            TextPair(
+                title=f"sample {sample}: {' → '.join(names)}",
                 facts=facts,
-                before=[shortened(pieces) for pieces in before],
-                after=[shortened(pieces) for pieces in after],
-                broken=(attack.name, one.sample_id) in inside,
+                before=[shorten(pieces) for pieces in before],
+                after=[shorten(pieces) for pieces in after],
+                broken=sample in broken,
             )
         )
-    return made
-
-
-# What is missing
+    return worst
 
 
 def _missing(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    run, metrics = evidence.run.name, evidence.metrics
-    if not any(name.startswith("test/") for name in metrics):
-        yield "The test split", f"python -m steadfast test --run {run}"
+    """Yield the missing measurements, each with its command ("" if there is none)."""
+    command = f"python -m steadfast {{}} --run {evidence.run.name}"
+    tested = any(name.startswith("test/") for name in evidence.metrics)
+    if not tested:
+        yield "The test split", command.format("test")
     if not evidence.classifies:
-        yield (
-            f"Confusion matrix, calibration, certificates, attacks: not for a {_task(evidence)}",
-            "",
-        )
+        task = {"choice": "multiple choice"}.get(evidence.task or "", evidence.task or "model")
+        yield f"Confusion matrix, calibration, certificates, attacks: not for a {task}", ""
         return
     if evidence.predictions is None:
-        yield "Calibration: it needs probabilities", f"python -m steadfast predict --run {run}"
+        yield "Calibration: it needs probabilities", command.format("predict")
     if evidence.certificates is None:
         reason = None if evidence.results is None else evidence.results.get("no_certificate")
         if reason is None:
-            yield "Certified radii", f"python -m steadfast certify --run {run}"
+            yield "Certified radii", command.format("certify")
         else:
             yield f"Certified radii: {reason}", ""
-    if evidence.pgd is None and any(name.startswith("test/") for name in metrics):
-        yield "Accuracy under PGD, text by text", f"python -m steadfast test --run {run}"
+    if evidence.pgd is None and tested:
+        yield "Accuracy under PGD, text by text", command.format("test")
     if not evidence.attacks:
-        yield (
-            "Attacks that change words",
-            f"python -m steadfast attack --run {run} --attack textfooler",
-        )
-
-
-def _task(evidence: Evidence) -> str:
-    return {"choice": "multiple choice"}.get(evidence.task or "", evidence.task or "model")
-
-
-def _remarks(evidence: Evidence) -> Iterator[str]:
-    if evidence.results is not None:
-        yield from notes(evidence.results).splitlines()
-    for attack in evidence.attacks:
-        yield from remarks(attack.name, attack.summary)
+        yield "Attacks that change words", f"{command.format('attack')} --attack textfooler"
 
 
 # Tables with a column for each run
 
 
-Row = tuple[str, list[Cell | None]]
+def _by_run(columns: Sequence[Mapping[str, T]]) -> list[tuple[str, list[T | None]]]:
+    """Return rows of a name and its value in each run."""
+    names = dict.fromkeys(name for column in columns for name in column)
+    return [(name, [column.get(name) for column in columns]) for name in names]
 
 
-def _facts(sections: Sequence[Section]) -> list[Row]:
-    every = [_facts_of(one.evidence) for one in sections]
-    names = dict.fromkeys(name for facts in every for name in facts)
-    return [(name, [_cell(facts.get(name)) for facts in every]) for name in names]
-
-
-def _cell(text: str | None) -> Cell | None:
-    return None if text is None else Cell(text)
-
-
-def _facts_of(evidence: Evidence) -> dict[str, str]:
+def _facts(evidence: Evidence) -> dict[str, FigureCell]:
     results, settings = evidence.results, evidence.settings
-    stage = next((one for one in evidence.about.values() if "step" in one), {})
+    stages = evidence.about.values()
+    stage = next((subject for subject in stages if "step" in subject), {})
     facts = {
         "method": results["method"] if results else _class(settings, "model"),
         "trained on": results["corpus"] if results else _class(settings, "data"),
@@ -563,205 +250,192 @@ def _facts_of(evidence: Evidence) -> dict[str, str]:
         "SHA-256 of the weights": evidence.weights[:SHORT],
     }
     if results is not None:
-        seconds = results["seconds"]
+        seconds, versions = results["seconds"], results["versions"]
         facts["training"] = f"{seconds['fit']:.0f} s" if "fit" in seconds else "has not ended"
-        rows = {
-            found
-            for one in evidence.about.values()
-            for found in [(one.get("rows") or {}).get("test")]
-            if found
-        }
-        facts["rows of the test"] = ", ".join(sorted(one[:SHORT] for one in rows))
-        versions = results["versions"]
-        wanted = ("steadfast", "revision", "torch", "python")
-        facts["measured with"] = ", ".join(f"{k} {versions[k]}" for k in wanted if k in versions)
-    return {name: fact for name, fact in facts.items() if fact}
+        digests = {(subject.get("rows") or {}).get("test") for subject in stages}
+        facts["rows of the test"] = ", ".join(sorted(d[:SHORT] for d in digests if d))
+        names = [n for n in ("steadfast", "revision", "torch", "python") if n in versions]
+        facts["measured with"] = ", ".join(f"{name} {versions[name]}" for name in names)
+    return {name: FigureCell(fact) for name, fact in facts.items() if fact}
 
 
 def _class(settings: Mapping[str, Any], part: str) -> str:
-    found = settings.get(part)
-    path = found.get("class_path") if isinstance(found, Mapping) else found
+    setting = settings.get(part)
+    path = setting.get("class_path") if isinstance(setting, Mapping) else setting
     return str(path).rpartition(".")[2] if path else "unknown"
 
 
 def _settings(sections: Sequence[Section]) -> list[tuple[str, list[str], bool]]:
-    """Settings of model, data and trainer: name, value in each run, True if they differ."""
+    """Return settings of model, data and trainer: name, value in each run, True if they differ."""
     from app.study.reuse import HARMLESS, leaves
 
     parts = ("model", "data", "trainer", "early_stopping")
-    every = [
-        leaves({key: one.evidence.settings[key] for key in parts if key in one.evidence.settings})
-        for one in sections
+    columns = [
+        leaves({part: s.evidence.settings[part] for part in parts if part in s.evidence.settings})
+        for s in sections
     ]
-    found = []
-    for name in dict.fromkeys(name for one in every for name in one):
-        if name in HARMLESS:
-            continue
-        values = [str(one[name]) if name in one else "–" for one in every]
-        differ = len(set(values)) > 1
-        # Lightning has many settings that nobody has set.
-        if name.startswith("trainer.") and values == ["None"] * len(values):
-            continue
-        found.append((name.replace(".init_args", ""), values, differ))
-    return found
+    rows = []
+    for name in dict.fromkeys(name for column in columns for name in column):
+        values = [str(column[name]) if name in column else "–" for column in columns]
+        # Lightning has many settings that no user sets.
+        unset = name.startswith("trainer.") and set(values) == {"None"}
+        if name not in HARMLESS and not unset:
+            rows.append((name.replace(".init_args", ""), values, len(set(values)) > 1))
+    return rows
 
 
-def _figures(sections: Sequence[Section]) -> list[Row]:
-    every = [_figures_of(one) for one in sections]
-    names = dict.fromkeys(name for figures in every for name in figures)
-    return [(name, [figures.get(name) for figures in every]) for name in names]
-
-
-def _titled(name: str, evidence: Evidence) -> str:
-    """Returns the title of a figure; F1 is of a class, or of the entities of a tagging."""
-    if name != "f1" or not evidence.classifies:
-        return name.replace("_", " ")
-    of_class = None if evidence.results is None else evidence.results.get("positive")
-    if of_class is None and len(evidence.class_names) == 2:
-        of_class = evidence.class_names[1]
-    return "F1" if of_class is None else f"F1 of {of_class}"
-
-
-def _figures_of(section: Section) -> dict[str, Cell]:
-    evidence, found = section.evidence, {}
-    metrics = evidence.metrics
+def _figures(section: Section) -> dict[str, FigureCell]:
+    evidence, metrics = section.evidence, section.evidence.metrics
+    figures = {}
     if "test/accuracy" in metrics:
-        answered = _answered(evidence) if evidence.classifies else None
-        count = 0 if answered is None else len(answered.records)
-        found["accuracy"] = share_cell(metrics["test/accuracy"], count)
+        measured = labelled_records(evidence)
+        count = 0 if measured is None else len(measured.records)
+        figures["accuracy"] = share_cell(metrics["test/accuracy"], count)
+    # From the records where there are some: `results.json` may lack it.
     macro = metrics.get("test/macro_f1") if section.clean is None else section.clean.macro
     if macro is not None:
-        found["F1, mean of the classes"] = Cell(shown(macro))
-    for name in _OTHERS:
+        figures["F1, mean of the classes"] = FigureCell(format_number(macro))
+    for name in _TEST_METRICS:
         if f"test/{name}" in metrics:
-            found[_titled(name, evidence)] = Cell(shown(metrics[f"test/{name}"]))
+            value = format_number(metrics[f"test/{name}"])
+            figures[_metric_title(name, evidence)] = FigureCell(value)
     if section.calibration is not None:
-        error = section.calibration.error
-        found["expected calibration error"] = Cell(shown(error))
+        error = format_number(section.calibration.error)
+        figures["expected calibration error"] = FigureCell(error)
     epsilon = metrics.get("test/pgd_epsilon")
     if "test/pgd_accuracy" in metrics:
-        count = len(evidence.pgd.records) if evidence.pgd is not None else 0
+        count = 0 if evidence.pgd is None else len(evidence.pgd.records)
         title = "accuracy under PGD" + (f", eps {epsilon:g}" if epsilon is not None else "")
-        found[title] = share_cell(metrics["test/pgd_accuracy"], count)
-    found |= _certified_figures(evidence) | _figures_in_words(evidence)
+        figures[title] = share_cell(metrics["test/pgd_accuracy"], count)
+    figures |= _radius_figures(evidence) | _word_figures(evidence)
     if evidence.attacks:
-        lowest = min(evidence.attacks, key=lambda one: one.summary.accuracy.value)
-        found["accuracy under the strongest text attack"] = Cell(
-            f"{shown(lowest.summary.accuracy.value)} ({lowest.name})",
-            interval(lowest.summary.accuracy),
+        lowest = min(evidence.attacks, key=lambda attack: attack.summary.accuracy.value)
+        accuracy, clean = lowest.summary.accuracy, lowest.summary.clean_accuracy
+        figures["accuracy under the strongest text attack"] = FigureCell(
+            f"{format_number(accuracy.value)} ({lowest.name})", format_interval(accuracy)
         )
-        # Not that of all texts: an attack may be about few of them.
-        clean = estimate_cell(lowest.summary.clean_accuracy)
-        found["accuracy on the texts of that attack, before it"] = clean
-    return found
+        # Not that of all texts: an attack may cover only a few of them.
+        figures["accuracy on the texts of that attack, before it"] = estimate_cell(clean)
+    return figures
 
 
-def _certified_figures(evidence: Evidence) -> dict[str, Cell]:
+def _metric_title(name: str, evidence: Evidence) -> str:
+    """Return the title of a metric; F1 is of a class, or of the entities of a tagging."""
+    if name != "f1" or not evidence.classifies:
+        return name.replace("_", " ")
+    positive = None if evidence.results is None else evidence.results.get("positive")
+    if positive is None and len(evidence.class_names) == 2:
+        positive = evidence.class_names[1]
+    return "F1" if positive is None else f"F1 of {positive}"
+
+
+def _radius_figures(evidence: Evidence) -> dict[str, FigureCell]:
     if evidence.certificates is None:
         return {}
-    found, records = {}, evidence.certificates.records
-    if _labelled(records):
-        right = [one["radius"] * (one["label"] == one["prediction"]) for one in records]
-        found["mean certified radius, 0 where wrong"] = estimate_cell(mean(right))
+    figures, records = {}, evidence.certificates.records
+    if is_labelled(records):
+        # A wrong prediction has no certified radius.
+        radii = [r["radius"] * (r["label"] == r["prediction"]) for r in records]
+        title = "mean certified radius, 0 where wrong"
     else:
-        radii = [float(one["radius"]) for one in records]
-        found["mean certified radius, right or wrong"] = estimate_cell(mean(radii))
+        radii = [float(record["radius"]) for record in records]
+        title = "mean certified radius, right or wrong"
+    figures[title] = estimate_cell(mean(radii))
     for name, value in evidence.metrics.items():
         stage, _, radius = name.partition("/accuracy@")
         if radius and stage in PROVEN:
-            found[f"certified accuracy at radius {radius}"] = share_cell(value, len(records))
-    return found
+            figures[f"certified accuracy at radius {radius}"] = share_cell(value, len(records))
+    return figures
 
 
-def _figures_in_words(evidence: Evidence) -> dict[str, Cell]:
-    """Accuracy and certified accuracy of each `certify --threat` on the test split."""
-    found = {}
-    for stage, about in evidence.about.items():
+def _word_figures(evidence: Evidence) -> dict[str, FigureCell]:
+    """Return the accuracies of each `certify --threat` on the test split."""
+    figures = {}
+    for stage, subject in evidence.about.items():
         count = evidence.metrics.get(f"{stage}/samples")
-        if "threat" not in about or about.get("split") != "test" or count is None:
+        if "threat" not in subject or subject.get("split") != "test" or count is None:
             continue
-        name, around = stage.removeprefix("certify_"), about.get("around") or {}
-        sure = f", with confidence {1 - around['alpha']:g}" if "alpha" in around else ""
-        for key in ("accuracy", *(f"accuracy@{k}" for k in about["k"])):
-            k = key.partition("@")[2]
-            title = f"certified accuracy, k = {k}{sure}" if k else key
-            if k and "bound" in around:
-                title = f"accuracy, k = {k}, by a formula as printed (no guarantee)"
-            found[f"{name}: {title}"] = share_cell(
-                evidence.metrics.get(f"{stage}/{key}"), int(count)
+        name, around = stage.removeprefix("certify_"), subject.get("around") or {}
+        # Randomised smoothing certifies with probability 1 - alpha.
+        with_confidence = f", with confidence {1 - around['alpha']:g}" if "alpha" in around else ""
+        titles = {"accuracy": "accuracy"}
+        for k in subject["k"]:
+            titles[f"accuracy@{k}"] = (
+                f"accuracy, k = {k}, by a formula as printed (no guarantee)"
+                if "bound" in around
+                else f"certified accuracy, k = {k}{with_confidence}"
             )
-    return found
+        for key, title in titles.items():
+            value = evidence.metrics.get(f"{stage}/{key}")
+            figures[f"{name}: {title}"] = share_cell(value, int(count))
+    return figures
 
 
 class AttackRow(NamedTuple):
-    """A row of the table of attacks.
-
-    Attributes:
-        attack: its name.
-        run: name of the run.
-        accuracy: under attack.
-        clean: accuracy of the same texts without attack.
-        success: share of the attacked texts that it has changed.
-        words: mean share of the words changed, of the changed texts.
-        queries: per attacked text.
-        unreliable: True if the accuracy is no measure of robustness.
-    """
+    """A row of the table of attacks; `clean` is the accuracy of the attacked texts before it."""
 
     attack: str
     run: str
-    accuracy: Cell
-    clean: Cell
-    success: Cell
-    words: Cell
+    accuracy: FigureCell
+    clean: FigureCell
+    # Share of the attacked texts that it has changed; of these, the share of changed words.
+    success: FigureCell
+    words: FigureCell
     queries: str
     unreliable: bool
 
 
 def _attack_rows(sections: Sequence[Section]) -> list[AttackRow]:
+    attacks = [
+        (section.name, attack) for section in sections for attack in section.evidence.attacks
+    ]
     rows = [
         AttackRow(
-            attack=one.name,
-            run=section.name,
-            accuracy=estimate_cell(one.summary.accuracy),
-            clean=estimate_cell(one.summary.clean_accuracy),
-            success=estimate_cell(one.summary.success_rate),
-            words=estimate_cell(one.summary.words_changed),
-            queries="–" if one.summary.queries is None else f"{one.summary.queries.value:.1f}",
-            unreliable=one.summary.unreliable,
+            attack=attack.name,
+            run=run,
+            accuracy=estimate_cell(attack.summary.accuracy),
+            clean=estimate_cell(attack.summary.clean_accuracy),
+            success=estimate_cell(attack.summary.success_rate),
+            words=estimate_cell(attack.summary.words_changed),
+            queries="–"
+            if attack.summary.queries is None
+            else f"{attack.summary.queries.value:.1f}",
+            unreliable=attack.summary.unreliable,
         )
-        for section in sections
-        for one in section.evidence.attacks
+        for run, attack in attacks
     ]
-    return sorted(rows, key=lambda row: row.attack)  # of one attack, runs keep their order
+    return sorted(rows, key=lambda row: row.attack)  # stable: runs of an attack stay in order
 
 
 # Pictures of all runs
 
 
-def _common(sections: Sequence[Section]) -> Iterator[Picture]:
-    curves = [_curve(one.evidence) for one in sections]
-    curves = [one for one in curves if one.steps is not None or one.attacked]
+def _common_pictures(sections: Sequence[Section]) -> Iterator[Picture]:
+    curves = [_curve(section.evidence) for section in sections]
+    curves = [curve for curve in curves if curve.steps is not None or curve.attacked]
     if curves:
         yield pictures.curve_picture("accuracy-over-radius", curves)
     attacks = {
-        one.name: {attack.name: attack.summary.accuracy for attack in one.evidence.attacks}
-        for one in sections
-        if one.evidence.attacks
+        section.name: {attack.name: attack.summary.accuracy for attack in section.evidence.attacks}
+        for section in sections
+        if section.evidence.attacks
     }
     if attacks:
         yield pictures.attacks_picture("attacks", attacks)
 
 
-def _curve(evidence: Evidence) -> Curve:
-    proven, pgd, attacked = evidence.certificates, evidence.pgd, []
-    certified = None
-    if proven is not None and _labelled(proven.records):
-        right = [one["label"] == one["prediction"] for one in proven.records]
-        certified = steps([float(one["radius"]) for one in proven.records], right)
-    about = {} if pgd is None else pgd.about.get("pgd") or {}
-    if pgd is not None and about.get("norm") == "l2":
-        hits = sum(one["label"] == one["prediction"] for one in pgd.records)
-        standing = sum(bool(one["survived"]) for one in pgd.records)
+def _curve(evidence: Evidence) -> AccuracyCurve:
+    proven, pgd = evidence.certificates, evidence.pgd
+    # Other norms than l2 have another axis.
+    certified, attacked = None, []
+    if proven is not None and is_labelled(proven.records):
+        right = [record["label"] == record["prediction"] for record in proven.records]
+        certified = steps([float(record["radius"]) for record in proven.records], right)
+    settings = {} if pgd is None else pgd.about.get("pgd") or {}
+    if pgd is not None and settings.get("norm") == "l2":
         count = len(pgd.records)
-        attacked = [(0.0, wilson(hits, count)), (float(about["epsilon"]), wilson(standing, count))]
-    return Curve(evidence.run.name, certified, attacked)
+        hits = sum(record["label"] == record["prediction"] for record in pgd.records)
+        survived = sum(bool(record["survived"]) for record in pgd.records)
+        epsilon = float(settings["epsilon"])
+        attacked = [(0.0, wilson(hits, count)), (epsilon, wilson(survived, count))]
+    return AccuracyCurve(evidence.run.name, certified, attacked)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from app.cli.terminal import harmless
 from app.figures import charts
 from app.report.clean_figures import Bin
-from app.report.sandwich import Layers
+from app.report.sandwich import TextSandwich
 from attacks.summary import IntervalEstimate
 
 if TYPE_CHECKING:
@@ -32,33 +32,28 @@ _VARIABLES = {
     _PAPER: "var(--paper)",
     **{colour.lower(): f"var(--c{i})" for i, colour in enumerate(charts.COLOURS)},
 }
-"""Colours of the files, and what they are on the page, which also has a dark dress."""
+"""Colours of the files, and their variables on the page, which also has a dark style."""
 LIMIT = 400
 """Texts in the picture of the sandwich."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture.
-
-    Attributes:
-        name: of its file, without suffix.
-        svg: content of the file.
-        alt: what it shows, for those who cannot see it.
-    """
+    """A picture: name of its file without suffix, the SVG, and a text for screen readers."""
 
     name: str
     svg: str
     alt: str
 
     def inline(self) -> str:
-        """Returns the SVG as a part of a page: with a title, in the colours of the page."""
+        """Return the SVG as a part of a page: with a title, in the colours of the page."""
         svg = self.svg[self.svg.index("<svg") :]
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-        # Its only rule would hold for the whole page.
+        # Its only rule would apply to the whole page.
         svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
-        # Names are unique in a file, and have to be in the page.
+        # Names are unique in a file, and must be unique in the page.
         svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{self.name}-", svg)
+        # The style sheet of the page sets the colours, also for dark mode.
         for colour, variable in _VARIABLES.items():
             svg = re.sub(rf"{colour}\b", variable, svg, flags=re.IGNORECASE)
         head, end, rest = svg.partition(">")
@@ -75,20 +70,15 @@ def _drawing(size: tuple[float, float]) -> "Iterator[Figure]":
 
 
 def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture:
-    """Draws the accuracy over the confidence, and how many texts lie in each bin.
-
-    Args:
-        name: of the file.
-        bins: with at least one text.
-        error: expected calibration error.
-    """
+    """Draw the accuracy over the confidence, and the number of texts in each bin."""
     with _drawing((5.0, 4.2)) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-        known = [one for one in bins if one.accuracy is not None and one.confidence is not None]
-        width, middle = bins[0].high - bins[0].low, [(one.low + one.high) / 2 for one in known]
+        filled = [b for b in bins if b.accuracy is not None and b.confidence is not None]
+        width, middle = bins[0].high - bins[0].low, [(b.low + b.high) / 2 for b in filled]
         style: dict[str, Any] = {"edgecolor": _PAPER, "linewidth": 0.8}
-        heights = [one.accuracy or 0.0 for one in known]
-        gaps = [(one.confidence or 0.0) - (one.accuracy or 0.0) for one in known]
+        # Bars up to the accuracy; hatched bars from there to the mean confidence.
+        heights = [b.accuracy or 0.0 for b in filled]
+        gaps = [(b.confidence or 0.0) - (b.accuracy or 0.0) for b in filled]
         upper.bar(middle, heights, width, color=charts.COLOURS[0], label="accuracy", **style)
         between: dict[str, Any] = {"hatch": "//", "facecolor": "none", "linewidth": 1.0}
         between |= {"edgecolor": charts.COLOURS[1], "label": "up or down to the mean confidence"}
@@ -96,19 +86,18 @@ def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture
         upper.plot([0, 1], [0, 1], color=_INK, linestyle="--", lw=1.0, label="perfect calibration")
         upper.set(ylim=(0, 1.02), xlim=(0, 1), ylabel="accuracy")
         upper.legend(loc="upper left", fontsize=9)
-        lower.bar(middle, [one.texts for one in known], width, color=charts.COLOURS[0], **style)
+        lower.bar(middle, [b.texts for b in filled], width, color=charts.COLOURS[0], **style)
         lower.set(xlabel="confidence of the prediction", ylabel="texts")
         svg = charts.as_svg(figure)
-    told = "; ".join(
-        f"{one.low:.1f} to {one.high:.1f}: accuracy {one.accuracy:.2f} of {one.texts} texts"
-        for one in known
+    lines = "; ".join(
+        f"{b.low:.1f} to {b.high:.1f}: accuracy {b.accuracy:.2f} of {b.texts} texts" for b in filled
     )
-    alt = f"Reliability diagram, calibration error {error:.3f}. Confidence {told}."
+    alt = f"Reliability diagram, calibration error {error:.3f}. Confidence {lines}."
     return Picture(name, svg, alt)
 
 
 @dataclass(frozen=True)
-class Curve:
+class AccuracyCurve:
     """The certified accuracy of a run, and its accuracy under PGD.
 
     Attributes:
@@ -122,95 +111,92 @@ class Curve:
     attacked: Sequence[tuple[float, IntervalEstimate]] = ()
 
 
-def curve_picture(name: str, curves: Sequence[Curve]) -> Picture:
-    """Draws the certified accuracy over the radius, with the accuracy under PGD above it.
-
-    Args:
-        name: of the file.
-        curves: at least one, of which at least one has something to draw.
-    """
-    several, told = len(curves) > 1, []
+def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
+    """Draw the certified accuracy over the radius, with the accuracy under PGD above it."""
+    several, lines = len(curves) > 1, []
     with _drawing((6.4, 3.8)) as figure:
         axes = figure.add_subplot()
-        for i, one in enumerate(curves):
-            colour, of = charts.COLOURS[i % len(charts.COLOURS)], charts.shown(one.name)
-            if one.steps is not None:
-                xs, ys = one.steps
-                label = f"certified: {of}" if several else "certified"
+        for i, curve in enumerate(curves):
+            colour, run = charts.COLOURS[i % len(charts.COLOURS)], charts.shown(curve.name)
+            if curve.steps is not None:
+                xs, ys = curve.steps
+                label = f"certified: {run}" if several else "certified"
                 dashes = charts.DASHES[i % len(charts.DASHES)]
                 axes.step(xs, ys, where="post", color=colour, label=label, linestyle=dashes)
                 if not several:
                     axes.fill_between(xs, ys, step="post", color=colour, alpha=0.12, linewidth=0)
-                told.append(
-                    f"{one.name}: certified {ys[0]:.3f} at radius 0, none from {xs[-1]:.3g}"
+                lines.append(
+                    f"{curve.name}: certified {ys[0]:.3f} at radius 0, none from {xs[-1]:.3g}"
                 )
-            if one.attacked:
-                label = f"under PGD: {of}" if several else "under PGD (eps), and without attack (0)"
+            if curve.attacked:
+                label = (
+                    f"under PGD: {run}" if several else "under PGD (eps), and without attack (0)"
+                )
                 style: dict[str, Any] = {
                     "color": colour,
                     "marker": charts.MARKERS[i % len(charts.MARKERS)],
                 }
-                places, made = zip(*one.attacked, strict=True)
-                ends = [[e.value - e.low for e in made], [e.high - e.value for e in made]]
-                heights = [e.value for e in made]
+                radii, estimates = zip(*curve.attacked, strict=True)
+                heights, ends = _error_bars(estimates)
                 axes.errorbar(
-                    places, heights, ends, linestyle="none", capsize=3, label=label, **style
+                    radii, heights, ends, linestyle="none", capsize=3, label=label, **style
                 )
-                told += [f"{one.name}: {e.value:.3f} under PGD at {r:g}" for r, e in one.attacked]
+                lines += [
+                    f"{curve.name}: {e.value:.3f} under PGD at {r:g}" for r, e in curve.attacked
+                ]
         axes.set(ylim=(0, 1.02), xlabel="radius, or eps of PGD (l2)", ylabel="accuracy")
+        # A mark at radius 0 would be cut in half.
         axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
         figure.legend(loc="outside upper center", ncols=2, fontsize=9)
         svg = charts.as_svg(figure)
-    return Picture(name, svg, f"Accuracy over the radius. {'; '.join(told)}.")
+    return Picture(name, svg, f"Accuracy over the radius. {'; '.join(lines)}.")
+
+
+def _error_bars(estimates: Sequence[IntervalEstimate]) -> tuple[list[float], list[list[float]]]:
+    """Return the values, and the lengths of their error bars downwards and upwards."""
+    ends = [[e.value - e.low for e in estimates], [e.high - e.value for e in estimates]]
+    return [e.value for e in estimates], ends
 
 
 def attacks_picture(name: str, runs: Mapping[str, Mapping[str, IntervalEstimate]]) -> Picture:
-    """Draws the accuracy under each attack as bars with 95 % intervals.
-
-    Args:
-        name: of the file.
-        runs: by run and attack; at least one.
-    """
-    groups = list(dict.fromkeys(attack for found in runs.values() for attack in found))
+    """Draw the accuracy under each attack as bars with 95 % intervals."""
+    groups = list(dict.fromkeys(attack for attacks in runs.values() for attack in attacks))
     with _drawing((6.4, 0.8 + 0.34 * max(3, len(groups) * (0.6 + 0.6 * len(runs))))) as figure:
         axes = figure.add_subplot()
         axes.grid(visible=False, axis="y")
         height = 0.8 / len(runs)
-        for i, (run, found) in enumerate(runs.items()):
-            own = [j for j, attack in enumerate(groups) if attack in found]
-            made = [found[groups[j]] for j in own]
-            ends = [[e.value - e.low for e in made], [e.high - e.value for e in made]]
+        for i, (run, attacks) in enumerate(runs.items()):
+            rows = [j for j, attack in enumerate(groups) if attack in attacks]
+            values, ends = _error_bars([attacks[groups[j]] for j in rows])
             style = {**charts.boxes(i), "edgecolor": _PAPER, "label": charts.shown(run)}
             style["error_kw"] = {**style["error_kw"], "ecolor": _INK}
-            places = [j + height * (i - (len(runs) - 1) / 2) for j in own]
-            axes.barh(places, [e.value for e in made], height, xerr=ends, **style)
+            # The bars of an attack are centred at its tick.
+            ys = [j + height * (i - (len(runs) - 1) / 2) for j in rows]
+            axes.barh(ys, values, height, xerr=ends, **style)
         axes.set_yticks(range(len(groups)), [charts.shown(group) for group in groups])
-        axes.invert_yaxis()
+        axes.invert_yaxis()  # the first attack on top
         axes.set(xlim=(0, 1), xlabel="accuracy, 95 % interval")
+        # A single run is named in the heading of the page.
         if len(runs) > 1:
             figure.legend(loc="outside upper center", ncols=len(runs), fontsize=9)
         svg = charts.as_svg(figure)
-    told = "; ".join(
-        f"{run}, {attack}: {one.value:.3f} ({one.low:.3f} to {one.high:.3f})"
-        for run, found in runs.items()
-        for attack, one in found.items()
+    lines = "; ".join(
+        f"{run}, {attack}: {e.value:.3f} ({e.low:.3f} to {e.high:.3f})"
+        for run, attacks in runs.items()
+        for attack, e in attacks.items()
     )
-    return Picture(name, svg, f"Accuracy under attacks. {told}.")
+    return Picture(name, svg, f"Accuracy under attacks. {lines}.")
 
 
-def sandwich_picture(name: str, layers: Sequence[Layers]) -> Picture:
-    """Draws the certified radius of each text, and the nearest point that an attack has found.
-
-    Args:
-        name: of the file.
-        layers: of the texts, at least one.
-    """
-    ranked = sorted(layers, key=lambda one: (one.ball.radius, one.ball.sample_id))
+def sandwich_picture(name: str, texts: Sequence[TextSandwich]) -> Picture:
+    """Draw the certified radius of each text, and the nearest point that an attack has found."""
+    ranked = sorted(texts, key=lambda text: (text.ball.radius, text.ball.sample_id))
     step = max(1, -(-len(ranked) // LIMIT))
-    chosen = [one for i, one in enumerate(ranked) if i % step == 0 or one.broken]
+    # Every contradiction is drawn.
+    drawn = [text for i, text in enumerate(ranked) if i % step == 0 or text.broken]
     with _drawing((6.4, 3.4)) as figure:
         axes = figure.add_subplot()
-        xs, radii = list(range(len(chosen))), [one.ball.radius for one in chosen]
+        xs, radii = list(range(len(drawn))), [text.ball.radius for text in drawn]
         axes.fill_between(
             [*xs, len(xs)],
             [*radii, radii[-1]],
@@ -221,27 +207,27 @@ def sandwich_picture(name: str, layers: Sequence[Layers]) -> Picture:
             label="certified radius",
         )
         kinds = (
-            ("changed by an attack", charts.COLOURS[1], ".", [not one.broken for one in chosen]),
-            ("CONTRADICTION", charts.COLOURS[3], "X", [bool(one.broken) for one in chosen]),
+            ("changed by an attack", charts.COLOURS[1], ".", False),
+            ("CONTRADICTION", charts.COLOURS[3], "X", True),
         )
-        for label, colour, marker, wanted in kinds:
+        for label, colour, marker, broken in kinds:
             points = [
-                (x + 0.5, one.above.distance)
-                for x, one, yes in zip(xs, chosen, wanted, strict=True)
-                if yes and one.above is not None
+                (x + 0.5, text.above.distance)
+                for x, text in enumerate(drawn)
+                if text.above is not None and bool(text.broken) == broken
             ]
             if points:
-                places = tuple(zip(*points, strict=True))
-                axes.plot(*places, color=colour, marker=marker, linestyle="none", label=label)
-        every = "" if step == 1 else f", 1 of {step}"
-        axes.set(xlabel=f"texts by certified radius{every}", ylabel="l2 distance")
+                columns = tuple(zip(*points, strict=True))
+                axes.plot(*columns, color=colour, marker=marker, linestyle="none", label=label)
+        sampled = "" if step == 1 else f", 1 of {step}"
+        axes.set(xlabel=f"texts by certified radius{sampled}", ylabel="l2 distance")
         axes.set(xlim=(0, len(xs)), ylim=(0, None))
         figure.legend(loc="outside upper center", ncols=3, fontsize=9)
         svg = charts.as_svg(figure)
-    broken = sum(bool(one.broken) for one in layers)
-    changed = sum(one.above is not None for one in layers)
+    contradictions = sum(bool(text.broken) for text in texts)
+    changed = sum(text.above is not None for text in texts)
     alt = (
-        f"Certified radius of {len(layers)} texts, from {radii[0]:.3g} to {radii[-1]:.3g}; an "
-        f"attack has changed {changed} of them, {broken} inside the certificate."
+        f"Certified radius of {len(texts)} texts, from {radii[0]:.3g} to {radii[-1]:.3g}; an "
+        f"attack has changed {changed} of them, {contradictions} inside the certificate."
     )
     return Picture(name, svg, alt)

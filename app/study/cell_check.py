@@ -10,7 +10,8 @@ from typing import Any
 from app.attack.attack_settings import AttackSettings, check_attacks
 from app.cli.constructor_errors import of_constructor
 from app.cli.robust_cli import RobustCLI
-from app.study.cells import TRAINING, Place, command_line, options_of, training_words, words
+from app.study.cells import TRAINING, command_line, options_of, training_words, words
+from app.study.cells import StudyContext as Place
 from app.study.study import Cell, Stage
 from attacks import PGD, PGDSettings
 

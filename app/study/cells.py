@@ -7,25 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.study.study import Cell, Corpus, Row, Settings, Stage, Study, StudyError
+from app.study.study import Cell, Settings, Stage, Study, StudyCorpus, StudyError, StudyRow
 from app.study.study_file import DATA_DIR
 
 TRAINING = ("train", "fit")
-_PLACE = re.compile(r"\$\{([^}]*)\}")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]*")
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """The place of a study: all that its file leaves to the command line.
+class StudyContext:
+    """The parts of a study that its file leaves to the command line.
 
     Attributes:
         study: name of the study.
         runs_dir: directory of all runs.
-        data_dir: folder of the corpora; None if none is given.
+        data_dir: directory of the corpora.
         values: those of `--set`.
-        runs_only: True where only runs are read: values that are not given stay as `${NAME}`, and
-            no corpus is loaded.
+        runs_only: True if runs are only read: missing values stay as `${NAME}`, and no corpus is
+            loaded.
     """
 
     study: str
@@ -36,45 +35,41 @@ class Place:
 
     @property
     def out(self) -> Path:
-        """Folder of the study's own files."""
+        """Directory of the study's own files."""
         return self.runs_dir / "studies" / self.study
 
     @property
-    def given(self) -> dict[str, str]:
-        """All values, by the names that a study's file calls them."""
+    def all_values(self) -> dict[str, str]:
+        """All values, by their names in the file of the study."""
         data = {} if self.data_dir is None else {DATA_DIR: str(self.data_dir)}
         return {**data, **self.values}
 
 
-def cells(study: Study, place: Place) -> list[Cell]:
-    """Returns all runs of a study: those with the first seed of every row, then the second, ...
+def cells(study: Study, context: StudyContext) -> list[Cell]:
+    """Return all runs of a study: those with the first seed of every row, then the second, ...
 
-    So a study that is stopped has whole tables, of fewer seeds.
-
-    Args:
-        study: the study.
-        place: where it is run.
+    With this order, a study that is stopped has complete tables of fewer seeds.
 
     Raises:
         StudyError: a value that the study needs is missing, or one is given that it does not need.
     """
-    found, problems = laid_out(study, place)
+    runs, problems = lay_out(study, context)
     if problems:
         raise StudyError("\n".join(problems))
-    return found
+    return runs
 
 
-def laid_out(study: Study, place: Place) -> tuple[list[Cell], list[str]]:
-    """Returns the same, and all that is wrong with the values that are given, a line each."""
+def lay_out(study: Study, context: StudyContext) -> tuple[list[Cell], list[str]]:
+    """Return the same, and all errors in the values of the command line, one per line."""
     problems = [
-        f"got no {name}, expected --set {name}=VALUE: {what}"
-        for name, what in study.needs.items()
-        if name not in place.given and not place.runs_only
+        f"got no {name}, expected --set {name}=VALUE: {explanation}"
+        for name, explanation in study.needs.items()
+        if name not in context.all_values and not context.runs_only
     ]
     problems += [
         f"got --set {name}, which the study does not need, expected "
         f"{', '.join(study.needs) or 'none'}"
-        for name in place.values
+        for name in context.values
         if name not in study.needs
     ]
     rows = {row.name: row for row in study.rows}
@@ -85,50 +80,70 @@ def laid_out(study: Study, place: Place) -> tuple[list[Cell], list[str]]:
         for corpus in row.corpora or ("",)
         if not corpus or corpus in corpora
     ]
-    found = [
-        _cell(kind, kind.row.seeds[number], place, problems)
+    runs = [
+        _cell(kind, kind.row.seeds[number], context, problems)
         for number in range(max((len(kind.row.seeds) for kind in kinds), default=0))
         for kind in kinds
         if number < len(kind.row.seeds)
     ]
-    names = [cell.run for cell in found]
+    # Row `r-a` on corpus `b` and row `r` on corpus `a-b` have one name.
+    names = [cell.run for cell in runs]
     problems += [
         f"got two runs {name!r}, expected names of rows and corpora that differ"
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     ]
-    return found, list(dict.fromkeys(problems))
+    return runs, list(dict.fromkeys(problems))
 
 
 class _Kind(NamedTuple):
     """A row on a corpus, and the row that comes first."""
 
-    row: Row
-    corpus: Corpus | None
-    first: Row | None
+    row: StudyRow
+    corpus: StudyCorpus | None
+    first: StudyRow | None
 
 
-def _cell(kind: _Kind, seed: int, place: Place, problems: list[str]) -> Cell:
+def _cell(kind: _Kind, seed: int, context: StudyContext, problems: list[str]) -> Cell:
     row, corpus, first = kind
-    given, where = place.given, f"rows.{row.name}"
+    values = context.all_values
+
+    def replace(match: re.Match[str]) -> str:
+        name = match[1]
+        if context.runs_only:  # a missing value may stay: it starts no run
+            return values.get(name, match[0])
+        if name == DATA_DIR and name not in values:
+            problems.append(f"rows.{row.name}: got ${{{name}}}, expected --data_dir DIR")
+        return values.get(name, "")
 
     def fill(value: Any) -> Any:
-        return _filled(value, given, where, None if place.runs_only else problems)
+        """Replace `${name}` at any depth."""
+        if isinstance(value, Mapping):
+            return {key: fill(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [fill(item) for item in value]
+        return _VARIABLE.sub(replace, value) if isinstance(value, str) else value
 
     name = "" if corpus is None else corpus.name
-    after = None if first is None else _run_before(first, name, seed, place)
+    after = None
+    if first is not None:
+        # At the same seed and on the same corpus; or the only ones that the first row has.
+        on = corpus.name if corpus and name in first.corpora else "".join(first.corpora[:1])
+        earlier = seed if seed in first.seeds else first.seeds[0]
+        after = run_name(context.study, first.name, on, earlier)
+    # Paths below the directory of runs; in the settings they are full paths.
+    start = {} if after is None else {key: f"{after}/{path}" for key, path in row.start.items()}
     settings = {
         **(corpus.settings if corpus else {}),
         **row.settings,
         **row.settings_on.get(name, {}),
+        **{key: str(context.runs_dir / path) for key, path in start.items()},
     }
-    start = {} if after is None else {key: f"{after}/{path}" for key, path in row.start.items()}
-    settings |= {key: str(place.runs_dir / path) for key, path in start.items()}
     return Cell(
         row=row.name,
         corpus=name,
         seed=seed,
-        run=run_name(place.study, row.name, name, seed),
+        run=run_name(context.study, row.name, name, seed),
         config=tuple(fill([*(corpus.config if corpus else ()), *row.config])),
         settings=fill(settings),
         stages=tuple(
@@ -139,174 +154,138 @@ def _cell(kind: _Kind, seed: int, place: Place, problems: list[str]) -> Cell:
     )
 
 
-def _run_before(first: Row, corpus: str, seed: int, place: Place) -> str:
-    """The run of another row that has to have ended."""
-    on = corpus if corpus in first.corpora else "".join(first.corpora[:1])
-    of = seed if seed in first.seeds else first.seeds[0]
-    return run_name(place.study, first.name, on, of)
-
-
 def run_name(study: str, row: str, corpus: str, seed: int) -> str:
-    """Returns the name of a run."""
+    """Return the name of a run."""
     return "-".join(part for part in (study, row, corpus, f"s{seed}") if part)
-
-
-def _filled(value: Any, given: Mapping[str, str], where: str, problems: list[str] | None) -> Any:
-    """A value with `${name}` replaced, at any depth; without problems, a lacking one stays."""
-    if isinstance(value, Mapping):
-        return {key: _filled(one, given, where, problems) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_filled(one, given, where, problems) for one in value]
-    if not isinstance(value, str):
-        return value
-
-    def replaced(match: re.Match[str]) -> str:
-        name = match[1]
-        if problems is None:
-            return given.get(name, match[0])
-        if name == DATA_DIR and name not in given:
-            problems.append(f"{where}: got ${{{name}}}, expected --data_dir DIR")
-        return given.get(name, "")
-
-    return _PLACE.sub(replaced, value)
 
 
 # Command lines
 
 
-def command_line(cell: Cell, stage: Stage, place: Place) -> list[str]:
-    """Returns the words of a stage's command, after the name of the program."""
+def command_line(cell: Cell, stage: Stage, context: StudyContext) -> list[str]:
+    """Return the words of a stage's command, after the name of the program."""
+    run = [f"--run={cell.run}", f"--runs_dir={context.runs_dir}"]
     if stage.command == "diagnose":
-        return ["diagnose", *_of_run(cell, place), *_plain_words(stage.options)]
+        return ["diagnose", *run, *_plain_words(stage.options)]
     if stage.threat is not None:
-        where = [] if place.data_dir is None else [f"--data_dir={place.data_dir}"]
-        return ["certify", *_of_run(cell, place), *_plain_words(stage.options), *where]
-    quiet = ["--trainer.enable_progress_bar=false"]
+        data = [] if context.data_dir is None else [f"--data_dir={context.data_dir}"]
+        return ["certify", *run, *_plain_words(stage.options), *data]
+    quiet, options = "--trainer.enable_progress_bar=false", words(options_of(stage, context))
     if stage.command in TRAINING:
-        return [
-            *(stage.command, *training_words(cell, place), *quiet),
-            *(*_of_run(cell, place), *words(options_of(stage, place))),
-        ]
-    # A run keeps its model, data and seed; where it computes is given anew.
+        return [stage.command, *training_words(cell, context), quiet, *run, *options]
+    # A run has its model, data and seed; only the machine may be another one.
     machine = {
         key: cell.settings[key]
         for key in ("trainer.accelerator", "trainer.devices")
         if key in cell.settings
     }
-    return [
-        *(stage.command, *_of_run(cell, place), *words(machine), *data_words(place), *quiet),
-        *words(options_of(stage, place)),
-    ]
+    return [stage.command, *run, *words(machine), *_data_words(context), quiet, *options]
 
 
-def training_words(cell: Cell, place: Place) -> list[str]:
-    """Returns the words that say all about a run but its name."""
+def training_words(cell: Cell, context: StudyContext) -> list[str]:
+    """Return the words that describe a run completely, but for its name."""
     return [
         *(f"--config={path}" for path in cell.config),
         *words(cell.settings),
-        *data_words(place),
+        *_data_words(context),
         f"--seed_everything={cell.seed}",
     ]
 
 
-def options_of(stage: Stage, place: Place) -> Settings:
-    """Returns the options of a stage by their full names on the command line."""
+def options_of(stage: Stage, context: StudyContext) -> Settings:
+    """Return the options of a stage by their full names on the command line."""
     if stage.command != "attack":
         return stage.options
-    options = {} if place.data_dir is None else {"attack.resources": str(place.data_dir)}
-    full = {(key if "." in key else f"attack.{key}"): one for key, one in stage.options.items()}
-    return {**options, **full}
-
-
-def data_words(place: Place) -> list[str]:
-    """Returns the words that name the folder of the corpora."""
-    return [] if place.data_dir is None else [f"--data.data_dir={place.data_dir}"]
+    # A stage may name its own resources.
+    options = {} if context.data_dir is None else {"attack.resources": str(context.data_dir)}
+    return options | {
+        key if "." in key else f"attack.{key}": value for key, value in stage.options.items()
+    }
 
 
 def words(settings: Settings) -> list[str]:
-    """Returns settings as words of a command line."""
-    return [f"--{key}={_written(value)}" for key, value in settings.items()]
+    """Return settings as words of a command line."""
+    return [f"--{key}={_word(value)}" for key, value in settings.items()]
+
+
+def _data_words(context: StudyContext) -> list[str]:
+    return [] if context.data_dir is None else [f"--data.data_dir={context.data_dir}"]
 
 
 def _plain_words(options: Settings) -> list[str]:
-    """Options of a command that is not Lightning's: flags have no value, lists several words."""
-    found = []
+    """Return options for argparse: flags have no value, lists several words."""
+    line = []
     for key, value in options.items():
         if isinstance(value, list):
-            found += [f"--{key}", *map(_written, value)]
+            line += [f"--{key}", *map(_word, value)]
         elif value is True:
-            found.append(f"--{key}")
+            line.append(f"--{key}")
         elif value not in (False, None):
-            found.append(f"--{key}={_written(value)}")
-    return found
+            line.append(f"--{key}={_word(value)}")
+    return line
 
 
-def _written(value: Any) -> str:
+def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _of_run(cell: Cell, place: Place) -> list[str]:
-    return [f"--run={cell.run}", f"--runs_dir={place.runs_dir}"]
 
 
 # Parts of a study
 
 
-def only(every: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] = ()) -> list[Cell]:
-    """Returns the cells of some rows, corpora and seeds, and those that must have ended before.
+def only(runs: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] = ()) -> list[Cell]:
+    """Return the cells of some rows, corpora and seeds, and those that must end before them.
 
     Args:
-        every: all cells.
-        names: of rows and corpora; all rows where none is named, all corpora where none is.
-        seeds: of the runs; all if none is given.
+        runs: all cells.
+        names: of rows and corpora; all rows if none is named, all corpora if none is.
+        seeds: of the runs; all if empty.
 
     Raises:
-        StudyError: there is no such row, corpus or seed, or no run with all of them.
+        StudyError: row, corpus or seed not found, or no run with all of them.
     """
-    wanted = set(names)
-    rows, corpora = {cell.row for cell in every}, {cell.corpus for cell in every} - {""}
-    if unknown := sorted(wanted - rows - corpora):
-        known = ", ".join([*sorted(rows), *sorted(corpora)])
-        msg = f"got --only {', '.join(unknown)}, expected some of {known}"
+    selected, numbers = set(names), set(seeds)
+    rows, corpora = {cell.row for cell in runs}, {cell.corpus for cell in runs} - {""}
+    all_seeds = {cell.seed for cell in runs}
+    if unknown := sorted(selected - rows - corpora):
+        expected = ", ".join([*sorted(rows), *sorted(corpora)])
+        msg = f"got --only {', '.join(unknown)}, expected some of {expected}"
         raise StudyError(msg)
-    drawn, known_seeds = set(seeds), {cell.seed for cell in every}
-    if lacking := sorted(drawn - known_seeds):
-        msg = f"got --seeds {_listed(lacking)}, expected some of {_listed(sorted(known_seeds))}"
+    if lacking := sorted(numbers - all_seeds):
+        msg = f"got --seeds {_enumerate(lacking)}, expected some of {_enumerate(all_seeds)}"
         raise StudyError(msg)
-    rows, corpora = wanted & rows or rows, wanted & corpora or corpora | {""}
-    drawn = drawn or known_seeds
-    before = {cell.run: cell.after for cell in every}
-    kept = {
+    # Names of rows alone select all corpora, and the other way round.
+    rows, corpora = selected & rows or rows, selected & corpora or corpora | {""}
+    numbers = numbers or all_seeds
+    needed = {
         cell.run
-        for cell in every
-        if cell.row in rows and cell.corpus in corpora and cell.seed in drawn
+        for cell in runs
+        if cell.row in rows and cell.corpus in corpora and cell.seed in numbers
     }
-    if not kept:
-        both = f"--only {', '.join(sorted(wanted))} and --seeds {_listed(sorted(drawn))}"
+    if not needed:
+        both = f"--only {', '.join(sorted(selected))} and --seeds {_enumerate(numbers)}"
         msg = f"got {both}, which no run has both, expected some that one has"
         raise StudyError(msg)
-    for run in list(kept):
-        now = before[run]
-        while now is not None:
-            kept.add(now)
-            now = before.get(now)
-    return [cell for cell in every if cell.run in kept]
+    # A selected run needs all runs that it starts from.
+    before = {cell.run: cell.after for cell in runs}
+    for run in list(needed):
+        earlier = before[run]
+        while earlier is not None:
+            needed.add(earlier)
+            earlier = before.get(earlier)
+    return [cell for cell in runs if cell.run in needed]
 
 
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))
+def _enumerate(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
 
 
-def chains(every: Sequence[Cell]) -> list[list[Cell]]:
-    """Returns the cells in groups that no `after` connects, in the order of their first cells."""
-    before = {cell.run: cell.after for cell in every}
-
-    def root(run: str) -> str:
-        while (earlier := before.get(run)) is not None:
-            run = earlier
-        return run
-
-    found: dict[str, list[Cell]] = {}
-    for cell in every:
-        found.setdefault(root(cell.run), []).append(cell)
-    return list(found.values())
+def chains(runs: Sequence[Cell]) -> list[list[Cell]]:
+    """Return the cells in groups that no `after` connects, in the order of their first cells."""
+    before = {cell.run: cell.after for cell in runs}
+    groups: dict[str, list[Cell]] = {}
+    for cell in runs:
+        root = cell.run
+        while (earlier := before.get(root)) is not None:
+            root = earlier
+        groups.setdefault(root, []).append(cell)
+    return list(groups.values())

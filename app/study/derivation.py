@@ -7,102 +7,104 @@ from typing import Any
 from app.study import outcomes
 from app.study.study import (
     CellFigures,
+    Chart,
     Column,
-    Corpus,
-    Matched,
-    Picture,
-    Published,
-    Row,
+    PaperFigures,
+    ReferenceLine,
     Study,
+    StudyCorpus,
     StudyError,
+    StudyRow,
 )
-from app.study.study_json import Content, content
+from app.study.study_json import Content
+from app.study.study_json import content as build
 
 
-def derive(found: Content, samples: outcomes.Outcomes | None) -> Content:
-    """Returns the content with figures and tests that are computed again.
+def derive(content: Content, samples: outcomes.Outcomes | None) -> Content:
+    """Return the content with its figures and tests computed again.
 
-    What needs outcomes of samples that are not kept is taken over as it is: p over texts, and the
-    intervals by bootstrap. A p over texts by permutations is taken over as well where it differs by
-    no more than chance: other versions of the libraries draw other permutations.
-
-    Args:
-        found: the content of a file.
-        samples: its outcomes; None if they are not kept.
+    Without the outcomes of samples, p over texts and bootstrap intervals are copied. They are also
+    copied where the new ones differ only by chance: other versions of the libraries draw other
+    permutations.
 
     Raises:
-        StudyError: the outcomes do not amount to the figures of the cells.
+        StudyError: the outcomes do not give the figures of the cells.
     """
-    study = _study(found)
-    figures = [_cell_figures(one, found["seconds"], samples) for one in found["cells"]]
+    study = _study(content)
+    figures = [_cell_figures(cell, content["seconds"], samples) for cell in content["cells"]]
     columns = {column.name: column for column in study.columns}
-    for one in figures:
-        for name, values in one.outcomes.items():
-            _check_figure(one, columns[name], values)
+    for cell in figures:
+        for name, values in cell.outcomes.items():
+            _check_figure(cell, columns[name], values)
     refused = {
-        (one["row"], one["against"], one["column"]): one["reason"] for one in found["refused"]
+        (pair["row"], pair["against"], pair["column"]): pair["reason"]
+        for pair in content["refused"]
     }
-    return content(study, figures, found["versions"], refused=refused, former=found)
+    return build(study, figures, content["versions"], refused=refused, former=content)
 
 
 def differences(first: Any, second: Any, where: str = "") -> list[str]:
-    """Returns the places in which two contents differ by more than rounding."""
+    """Return the keys at which two contents differ by more than rounding."""
     if isinstance(first, Mapping) and isinstance(second, Mapping) and first.keys() == second.keys():
         pairs = [(f"{where}.{key}".strip("."), first[key], second[key]) for key in first]
     elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         pairs = [(f"{where}[{i}]", *both) for i, both in enumerate(zip(first, second, strict=True))]
+    # Published numbers have ten digits.
     elif isinstance(first, float) and isinstance(second, float | int):
         same = math.isclose(first, second, rel_tol=1e-6, abs_tol=1e-9)
         return [] if same else [f"{where} is {first:.10g}, computed again {second:.10g}"]
     else:
         return [] if first == second else [f"{where} is {first!r}, computed again {second!r}"]
-    return [line for place, one, two in pairs for line in differences(one, two, place)]
+    return [line for key, old, new in pairs for line in differences(old, new, key)]
 
 
-def _study(found: Content) -> Study:
-    """The study of a content, with all that its figures depend on."""
-    shown = {
-        row["name"]: Row(
-            name=row["name"],
-            title=row["title"],
+def _study(content: Content) -> Study:
+    """Return the study of a content, with all that its figures depend on."""
+    visible = {
+        row["name"]: StudyRow(
+            **_pick(row, "name", "title"),
             seeds=tuple(row["seeds"]),
             corpora=tuple(row["corpora"]),
             stages=(),
         )
-        for row in found["rows"]
+        for row in content["rows"]
     }
-    rows = list(shown.values())
-    of_cells = list(dict.fromkeys(cell["row"] for cell in found["cells"]))
-    for i, name in enumerate(of_cells):
-        if name not in shown:  # hidden, as others only start from it; where its cells are
-            following = next((shown[one] for one in of_cells[i:] if one in shown), None)
-            at = len(rows) if following is None else rows.index(following)
-            rows.insert(at, Row(name=name, title=name, seeds=(), stages=(), shown=False))
-    paper, matched = found["paper"], found["matched"]
+    rows = list(visible.values())
+    measured = list(dict.fromkeys(cell["row"] for cell in content["cells"]))
+    for i, name in enumerate(measured):
+        if name not in visible:
+            # A hidden row, from which others start: it keeps the position of its cells.
+            following = next((visible[other] for other in measured[i:] if other in visible), None)
+            index = len(rows) if following is None else rows.index(following)
+            rows.insert(index, StudyRow(name=name, title=name, seeds=(), stages=(), shown=False))
+    paper, matched = content["paper"], content["matched"]
     return Study(
-        **{key: found["study"][key] for key in ("name", "title", "about", "digest")},
-        notes=tuple(found["study"]["notes"]),
-        corpora=tuple(Corpus(**one) for one in found["corpora"]),
+        **_pick(content["study"], "name", "title", "about", "digest"),
+        notes=tuple(content["study"]["notes"]),
+        corpora=tuple(StudyCorpus(**corpus) for corpus in content["corpora"]),
         rows=tuple(rows),
-        columns=tuple(Column(**one) for one in found["columns"]),
-        against=tuple((row, against) for row, against in found["compared"]["against"]),
-        compared=tuple(found["compared"]["columns"]),
-        matched=None
-        if matched is None
-        else Matched(
+        columns=tuple(Column(**column) for column in content["columns"]),
+        against=tuple((row, against) for row, against in content["compared"]["against"]),
+        compared=tuple(content["compared"]["columns"]),
+        matched=matched
+        and ReferenceLine(
             at=matched["at"], rows=tuple(matched["rows"]), columns=tuple(matched["columns"])
         ),
-        published=None if paper is None else Published(**paper),
+        published=paper and PaperFigures(**paper),
         pictures=tuple(
-            Picture(**{**one, "columns": tuple(one["columns"])}) for one in found["pictures"]
+            Chart(**{**chart, "columns": tuple(chart["columns"])}) for chart in content["pictures"]
         ),
     )
+
+
+def _pick(source: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: source[name] for name in names}
 
 
 def _cell_figures(
     cell: Mapping[str, Any], seconds: Mapping[str, Any], samples: outcomes.Outcomes | None
 ) -> CellFigures:
-    """The figures of a cell of a file.
+    """Return the figures of a cell of a file.
 
     Raises:
         StudyError: its outcomes are about other samples.
@@ -118,19 +120,19 @@ def _cell_figures(
             )
             raise StudyError(msg)
     for name in ("unreliable", "revisions"):
-        own[name] = tuple(own[name])
+        own[name] = tuple(own[name])  # JSON has lists
     return CellFigures(**{**own, **fields}, seconds=seconds.get(cell["run"], {}))
 
 
-def _check_figure(one: CellFigures, column: Column, values: Sequence[float]) -> None:
-    """Refuses outcomes that do not amount to the figure of their cell."""
+def _check_figure(cell: CellFigures, column: Column, values: Sequence[float]) -> None:
+    """Refuse outcomes that do not give the figure of their cell."""
     from app.study.uncertainty import agree, kind_of, score
 
     kind = kind_of(column.metric)
-    figure = score(values, kind=kind, labels=one.labels[column.name])
-    if not agree(figure, one.values[column.name] or 0.0, kind):
+    figure = score(values, kind=kind, labels=cell.labels[column.name])
+    if not agree(figure, cell.values[column.name] or 0.0, kind):
         msg = (
-            f"got {column.metric} = {one.values[column.name]} of run {one.run}, and {figure:.6g} "
+            f"got {column.metric} = {cell.values[column.name]} of run {cell.run}, and {figure:.6g} "
             "from its outcomes, expected the same: publish both files together"
         )
         raise StudyError(msg)

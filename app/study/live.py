@@ -1,4 +1,4 @@
-"""Shows how far a study is: a live table in a terminal, lines elsewhere."""
+"""Shows the progress of a study: a live table in a terminal, lines elsewhere."""
 
 import sys
 import threading
@@ -17,19 +17,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _SIGNS = {"done": "✓", "failed": "✗", "not run": "–", "stopped": "‖"}
-_STYLES = {"✓": "green", "✗": "red", "–": "yellow", "‖": "yellow"}
+_STYLES = {"✓": "green", "✗": "red", "–": "yellow", "‖": "yellow", "▶": "cyan", "·": "dim"}
 
 
-class Progress:
-    """Is told what happens to the cells, and shows it.
-
-    Args:
-        study: the study.
-        cells: those that are run.
-        runs: directory of all runs.
-        jobs: cells at a time.
-        stream: where it is shown; standard error if not given.
-    """
+class StudyProgress:
+    """Receives the events of the cells, from several threads, and shows them on standard error."""
 
     def __init__(
         self,
@@ -41,14 +33,14 @@ class Progress:
     ) -> None:
         self.study, self.cells, self.runs, self.jobs = study, cells, runs, jobs
         self.outcomes: dict[str, Outcome] = {}
-        self._doing: dict[str, str] = {}
+        self._stages: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
         self._began: dict[str, float] = {}
         self._lock = threading.Lock()
         self._stream = stream or sys.stderr
         self._live = _live(self._stream)
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "StudyProgress":
         if self._live is not None:
             self._live.start()
         return self
@@ -59,49 +51,45 @@ class Progress:
             self._live.stop()
 
     def tell(self, cell: Cell, stage: str) -> None:
-        """A stage begins."""
+        """Show the start of a stage."""
         with self._lock:
-            self._doing[cell.run] = stage
+            self._stages[cell.run] = stage
         self._line(f"{cell.run}: {stage}")
 
     def begins(self, cell: Cell) -> None:
-        """A cell begins."""
+        """Show the start of a cell."""
         with self._lock:
             self._began[cell.run] = time.monotonic()
-            self._doing.setdefault(cell.run, "begins")
+            self._stages.setdefault(cell.run, "begins")
 
     def ends(self, cell: Cell, outcome: Outcome) -> None:
-        """A cell has ended."""
+        """Show the end of a cell."""
         with self._lock:
-            self._doing.pop(cell.run, None)
+            self._stages.pop(cell.run, None)
             self.outcomes[cell.run] = outcome
         if outcome.state == "done":
-            whole = time.monotonic() - self._began.get(cell.run, time.monotonic())
-            self._seconds[cell.run] = max(whole, spent(self.runs, cell.run))
+            seconds = time.monotonic() - self._began.get(cell.run, time.monotonic())
+            # A resumed run took longer than its last part.
+            self._seconds[cell.run] = max(seconds, spent(self.runs, cell.run))
         count = f"{len(self.outcomes)} of {len(self.cells)}"
         if outcome.state != "stopped":
             error = f": {outcome.error}" if outcome.error else ""
-            self._line(f"{cell.run}: {outcome.state}{error} ({count}{self._left()})")
+            self._line(f"{cell.run}: {outcome.state}{error} ({count}{self._estimate()})")
 
     def tick(self) -> None:
-        """Draws the table anew."""
+        """Draw the table again."""
         if self._live is not None:
             self._live.update(self._table())
 
-    def minutes_left(self) -> float | None:
-        """Returns an estimate from the finished cells of the study; None before the first."""
+    def _estimate(self) -> str:
+        """Return the remaining time as text; "" before the first cell has ended, and at the end."""
         with self._lock:
-            known = dict(self._seconds)
-            left = [cell for cell in self.cells if cell.run not in self.outcomes]
-            began = dict(self._began)
-        return remaining(self.cells, left, known, began, self.jobs)
-
-    def _left(self) -> str:
-        """The estimate in words; nothing where there is none."""
-        left = self.minutes_left()
-        if left is None or len(self.outcomes) == len(self.cells):
+            seconds, began = dict(self._seconds), dict(self._began)
+            waiting = [cell for cell in self.cells if cell.run not in self.outcomes]
+        minutes = remaining(self.cells, waiting, seconds, began, self.jobs)
+        if minutes is None or not waiting:
             return ""
-        return ", less than a minute left" if left < 1 else f", about {left:.0f} min left"
+        return ", less than a minute left" if minutes < 1 else f", about {minutes:.0f} min left"
 
     def _line(self, text: str) -> None:
         if self._live is None:
@@ -112,38 +100,35 @@ class Progress:
         from rich.text import Text
 
         count = f"{len(self.outcomes)} of {len(self.cells)} runs"
-        table = Table(
-            title=Text(f"{self.study.name}: {count}{self._left()}", no_wrap=True),
-            min_width=60,
-        )
+        title = Text(f"{self.study.name}: {count}{self._estimate()}", no_wrap=True)
+        table = Table(title=title, min_width=60)
         table.add_column("row")
         corpora = list(dict.fromkeys(cell.corpus for cell in self.cells))
         for corpus in corpora:
             table.add_column(corpus or "runs")
         table.add_column("now")
+        # Other threads change them while the table is drawn.
         with self._lock:
-            doing, outcomes = dict(self._doing), dict(self.outcomes)
+            stages, outcomes = dict(self._stages), dict(self.outcomes)
         for row in dict.fromkeys(cell.row for cell in self.cells):
-            mine = [cell for cell in self.cells if cell.row == row]
-            parts = []
-            for corpus in corpora:
-                text = Text()
-                for cell in (one for one in mine if one.corpus == corpus):
-                    outcome = outcomes.get(cell.run)
-                    sign = _SIGNS[outcome.state] if outcome else "▶" if cell.run in doing else "·"
-                    text.append(sign, style=_STYLES.get(sign, "cyan" if sign == "▶" else "dim"))
-                parts.append(text)
+            cells = [cell for cell in self.cells if cell.row == row]
+            columns = {corpus: Text() for corpus in corpora}
+            for cell in cells:
+                outcome = outcomes.get(cell.run)
+                sign = _SIGNS[outcome.state] if outcome else "▶" if cell.run in stages else "·"
+                columns[cell.corpus].append(sign, style=_STYLES[sign])
             now = ", ".join(
-                f"{cell.corpus} s{cell.seed}: {doing[cell.run]}".strip()
-                for cell in mine
-                if cell.run in doing
+                f"{cell.corpus} s{cell.seed}: {stages[cell.run]}".strip()
+                for cell in cells
+                if cell.run in stages
             )
-            table.add_row(row, *parts, Text(now))
+            table.add_row(row, *columns.values(), Text(now))
         return table
 
 
 def _live(stream: TextIO) -> "Live | None":
-    """A display in a terminal; None elsewhere."""
+    """Return a display in a terminal; None elsewhere."""
+    # A live table would fill a log file with control characters.
     if not stream.isatty():
         return None
     from rich.console import Console
@@ -153,43 +138,43 @@ def _live(stream: TextIO) -> "Live | None":
 
 
 def spent(runs: Path, run: str) -> float:
-    """Returns the seconds of all stages of a run; 0 where nothing is known."""
+    """Return the seconds of all stages of a run; 0 if unknown."""
     try:
-        found = results.read(runs / run / "results.json")
+        content = results.read(runs / run / "results.json")
     except (ValueError, OSError):
         return 0.0
-    return 0.0 if found is None else float(sum(found["seconds"].values()))
+    return 0.0 if content is None else float(sum(content["seconds"].values()))
 
 
 def remaining(
     cells: Sequence[Cell],
-    left: Sequence[Cell],
+    waiting: Sequence[Cell],
     seconds: Mapping[str, float],
     began: Mapping[str, float],
     jobs: int,
 ) -> float | None:
-    """Returns the minutes that the cells that are left will take.
+    """Return the minutes that the remaining cells will take; None before the first has ended.
 
     A cell takes as long as the finished ones of its row and corpus, else of its row, else all.
 
     Args:
         cells: all.
-        left: those that have not ended.
+        waiting: those that have not ended.
         seconds: of those that have, by run.
-        began: when those that run have begun, by run.
+        began: start of those that run, by run.
         jobs: cells at a time.
     """
-    if not seconds:
+    finished = [(cell, seconds[cell.run]) for cell in cells if cell.run in seconds]
+    if not finished:
         return None
-    of = [(cell, seconds[cell.run]) for cell in cells if cell.run in seconds]
-    each = []
-    for cell in left:
-        same = [
-            [s for one, s in of if (one.row, one.corpus) == (cell.row, cell.corpus)],
-            [s for one, s in of if one.row == cell.row],
-            [s for _, s in of],
-        ]
-        known = next(found for found in same if found)
+    times = []
+    for cell in waiting:
+        similar = (
+            [s for c, s in finished if (c.row, c.corpus) == (cell.row, cell.corpus)]
+            or [s for c, s in finished if c.row == cell.row]
+            or [s for _, s in finished]
+        )
         past = time.monotonic() - began[cell.run] if cell.run in began else 0.0
-        each.append(max(0.0, sum(known) / len(known) - past))
-    return max([sum(each) / jobs, *each]) / 60
+        times.append(max(0.0, sum(similar) / len(similar) - past))
+    # The longest cell is not divided among jobs.
+    return max([sum(times) / jobs, *times]) / 60

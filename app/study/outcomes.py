@@ -1,7 +1,7 @@
-"""The outcome of each sample behind a `study.json`, in a file next to it: numbers, no texts.
+"""The outcomes of all samples of a `study.json`, in a file next to it: numbers, no texts.
 
-`NAME.outcomes.json.gz` has, for each run and column, what the model answered and what that counts
-as, so that anybody can compute all tests and intervals again. docs/tables.md explains its fields.
+`NAME.outcomes.json.gz` has, for each run and column, the predictions and their outcomes, so that
+all tests and intervals can be computed again. docs/tables.md explains its fields.
 """
 
 import gzip
@@ -16,58 +16,54 @@ from app.runs import atomic
 from app.study.study import CellFigures, StudyError
 
 FORMAT = 1
-"""Number of the form of the file; a reader refuses others."""
+"""Format number of the file; a reader refuses others."""
 LIMIT = 2**28
-"""Bytes that a file may have once it is unpacked."""
+"""Largest number of bytes of an unpacked file."""
 _DIGITS = frozenset(map(float, range(10)))
 Outcomes = Mapping[str, Any]
 """The content of the file as JSON values."""
 
 
 def collect_outcomes(figures: Sequence[CellFigures]) -> Outcomes | None:
-    """Returns the content of the file; None where no run has outcomes.
-
-    Args:
-        figures: of the runs, in the order of the file.
-    """
+    """Return the content of the file; None where no run has outcomes."""
     samples: dict[str, dict[str, Any]] = {}
     runs: dict[str, dict[str, Any]] = {}
-    for one in figures:
-        for column, outcomes in one.outcomes.items():
-            digest = one.samples[column]
-            samples[digest] = {
-                "ids": list(one.ids[column]),
-                "gold": _pack(one.labels[column]),
-            }
-            runs.setdefault(one.run, {})[column] = {
+    for cell in figures:
+        for column, outcomes in cell.outcomes.items():
+            digest = cell.samples[column]
+            # Runs with the same samples share one entry.
+            gold = _pack(cell.labels[column])
+            samples[digest] = {"ids": list(cell.ids[column]), "gold": gold}
+            runs.setdefault(cell.run, {})[column] = {
                 "samples": digest,
                 "outcomes": _pack(outcomes),
-                "predictions": _pack(one.predictions.get(column, ())),
+                "predictions": _pack(cell.predictions.get(column, ())),
             }
     return {"format": FORMAT, "samples": samples, "runs": runs} if runs else None
 
 
 def path_of(study: Path) -> Path:
-    """Returns the file that belongs to a `study.json`."""
+    """Return the file that belongs to a `study.json`."""
     return study.with_suffix(".outcomes.json.gz")
 
 
 def digest_of(outcomes: Outcomes | None) -> str | None:
-    """Returns the SHA-256 of the content, which `study.json` names; None without outcomes."""
+    """Return the SHA-256 of the content, which `study.json` names; None without outcomes."""
     return None if outcomes is None else hashlib.sha256(_encode(outcomes)).hexdigest()
 
 
 def samples_digest(ids: Sequence[int], labels: Sequence[float]) -> str:
-    """Returns the SHA-256 of ids and labels of samples."""
+    """Return the SHA-256 of ids and labels of samples."""
+    # As JSON, so that any program can compute the digest.
     pairs = [list(pair) for pair in zip(ids, labels, strict=True)]
     return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
 
 
 def write(study: Path, outcomes: Outcomes | None) -> None:
-    """Writes the file of a `study.json`, or removes one of former outcomes.
+    """Write the file of a `study.json`; remove it if `outcomes` is None.
 
     Raises:
-        OSError: it cannot be written; what was there before is unchanged.
+        OSError: it cannot be written; an existing file is unchanged.
     """
     path = path_of(study)
     if outcomes is None:
@@ -79,14 +75,10 @@ def write(study: Path, outcomes: Outcomes | None) -> None:
 
 
 def read(study: Path, digest: str | None) -> Outcomes | None:
-    """Returns the content of the file of a `study.json`; None where that has no outcomes.
-
-    Args:
-        study: path of the `study.json`.
-        digest: what that says of the file.
+    """Return the content of the file of a `study.json`; None where it has no outcomes.
 
     Raises:
-        StudyError: the file is not there, not to be read, or has other outcomes.
+        StudyError: the file is missing, unreadable, or has other outcomes.
         OSError: it cannot be opened.
     """
     if digest is None:
@@ -97,10 +89,12 @@ def read(study: Path, digest: str | None) -> Outcomes | None:
         raise StudyError(msg)
     try:
         with gzip.open(path) as stream:
+            # Bounded: a small file may unpack to gigabytes.
             packed = stream.read(LIMIT + 1)
         if len(packed) > LIMIT:
             raise ValueError
         content: Any = json.loads(packed)
+        # The digest in `study.json` binds both files to each other.
         if digest_of(content) != digest or content["format"] != FORMAT:
             raise ValueError
     except (gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
@@ -114,7 +108,7 @@ def read(study: Path, digest: str | None) -> Outcomes | None:
 
 
 def of_run(outcomes: Outcomes, run: str) -> dict[str, dict[str, Any]]:
-    """Returns what `CellFigures` has of a run: outcomes, samples, ids, labels, predictions."""
+    """Return fields of `CellFigures` of a run: outcomes, samples, ids, labels, predictions."""
     fields: dict[str, dict[str, Any]] = {
         name: {} for name in ("outcomes", "samples", "ids", "labels", "predictions")
     }
@@ -130,7 +124,7 @@ def of_run(outcomes: Outcomes, run: str) -> dict[str, dict[str, Any]]:
 
 
 def _pack(values: Sequence[float]) -> str | list[float]:
-    """Values as a text of digits where all of them are such, else as they are."""
+    """Return values as a text if all are digits, else as a list."""
     if _DIGITS.issuperset(values):
         return "".join(str(int(value)) for value in values)
     return list(values)

@@ -3,25 +3,29 @@
     <!-- study: docs/results/NAME.json PART -->
     <!-- /study -->
 
-The file is looked for from the page's folder upwards. PART is `all` (also if it is left out),
-`tables`, `comparisons`, `matched`, `notes`, `table CORPUS`, `comparisons CORPUS`, `matched CORPUS`,
-or, with both markers in one line, figures inside a sentence:
+The file is searched in the directory of the page and all those above it. PART is `all` (the
+default), `tables`, `comparisons`, `matched`, `notes`, `table CORPUS`, `comparisons CORPUS`,
+`matched CORPUS`, or, with both markers in one line, figures inside a sentence:
 
 - `figure ROW COLUMN [CORPUS]`, `mean`, `seeds`: as in the table, its mean, the figure of each seed
 - `difference ROW AGAINST COLUMN [CORPUS]`, `differences`: the mean one, that at each seed
 
-`.` instead of the file is that of the marker before. Markers in code are left alone.
+The file `.` repeats that of the marker before. Markers in code are left alone.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.runs import atomic
 from app.study import outcomes, study_json, tables
 from app.study.derivation import derive, differences
 from app.study.study import StudyError
+from app.study.table_formats import Table, markdown
+from app.study.tables import Content
 from text.bounded_files import DataError, read_text
 
 _BEGIN = re.compile(r"(?<!`)<!-- study: (?P<file>\S+?)(?: (?P<part>[^<>\n]*?))? -->")
@@ -29,17 +33,10 @@ _END = "<!-- /study -->"
 _SAME = "."
 """The file of the marker before."""
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
-Content = Mapping[str, Any]
 
 
-class Problem(NamedTuple):
-    """A place of a page that is wrong.
-
-    Attributes:
-        page: the file.
-        line: counted from 1.
-        text: what is wrong.
-    """
+class PageProblem(NamedTuple):
+    """An error in a page, at a line counted from 1."""
 
     page: Path
     line: int
@@ -50,17 +47,17 @@ class Problem(NamedTuple):
 
 
 def write(page: Path) -> bool:
-    """Fills all markers of a page; a page with a wrong marker is left as it is.
+    """Fill all markers of a page; a page with a wrong marker is not changed.
 
     Returns:
         True if the page has changed.
 
     Raises:
-        StudyError: a marker is wrong; the message lists all that are.
+        StudyError: a marker is wrong; the message lists all wrong ones.
         OSError: the page cannot be read or written.
     """
     before = read_text(page)
-    after, problems = filled(before, page)
+    after, problems = fill(before, page)
     if problems:
         raise StudyError("\n".join(map(str, problems)))
     if after != before:
@@ -68,105 +65,98 @@ def write(page: Path) -> bool:
     return after != before
 
 
-def check(places: Iterable[Path]) -> list[Problem]:
-    """Returns all that is wrong or out of date in pages, and in the files that they show.
+def check(paths: Iterable[Path]) -> list[PageProblem]:
+    """Return all errors and outdated figures in pages, and in the files that they show.
 
     Args:
-        places: pages, folders with pages (`*.md`) at any depth, and files of studies (`*.json`).
+        paths: pages, directories with pages (`*.md`) at any depth, and files of studies (`*.json`).
     """
-    found: list[Problem] = []
+    problems: list[PageProblem] = []
     files: dict[Path, None] = {}
-    for page in _pages(places):
+    pages = (sorted(path.rglob("*.md")) if path.is_dir() else [path] for path in paths)
+    for page in chain.from_iterable(pages):
         if page.suffix == ".json":
             files[page] = None
             continue
         try:
             before = read_text(page)
         except DataError as error:
-            found.append(Problem(page, 1, f"got a page that cannot be read ({error})"))
+            problems.append(PageProblem(page, 1, f"got a page that cannot be read ({error})"))
             continue
-        after, problems = filled(before, page)
-        found += problems
-        if after != before and not problems:
+        after, wrong = fill(before, page)
+        problems += wrong
+        if after != before and not wrong:
             repair = f"`python -m app study table --write {page}` repairs it"
             text = f"the figures here are not those of the study's file; {repair}"
-            found.append(Problem(page, _first_difference(before, after), text))
-        files |= dict.fromkeys(_files(before, page))
-    for file in files:
-        found += check_file(file)
-    return found
+            problems.append(PageProblem(page, _first_difference(before, after), text))
+        sources = (_find(page, begin["file"]) for begin in _outside_code(_BEGIN, before))
+        files |= dict.fromkeys(file for file in sources if file is not None)
+    return problems + [problem for file in files for problem in check_file(file)]
 
 
-def check_file(path: Path) -> list[Problem]:
-    """Returns what does not follow from cells and outcomes in a file: figures, intervals, tests."""
+def check_file(path: Path) -> list[PageProblem]:
+    """Return the figures, intervals and tests of a file that do not follow from its outcomes."""
     try:
         content = study_json.read(path)
         again = derive(content, outcomes.read(path, content["outcomes"]))
     except (StudyError, OSError) as error:
-        return [Problem(path, 1, str(error))]
+        return [PageProblem(path, 1, str(error))]
+    # Content without the keys of the format.
     except (KeyError, TypeError, AttributeError) as error:
-        return [Problem(path, 1, f"got a study.json that cannot be computed again ({error!r})")]
+        return [PageProblem(path, 1, f"got a study.json that cannot be computed again ({error!r})")]
     lines = differences(content, again)
     text = f"`python -m app study table {path} --publish {path.parent}` writes it anew"
     more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
-    return [Problem(path, 1, f"{'; '.join(lines[:3])}{more}: {text}")] if lines else []
-
-
-def _files(text: str, page: Path) -> Iterator[Path]:
-    """The files that a page shows."""
-    code = list(_code(text))
-    for begin in _BEGIN.finditer(text):
-        file = None if _inside(begin.start(), code) else _find(page, begin["file"])
-        if file is not None:
-            yield file
+    return [PageProblem(path, 1, f"{'; '.join(lines[:3])}{more}: {text}")] if lines else []
 
 
 def _find(page: Path, file: str) -> Path | None:
-    """The file in the nearest folder above a page; None if there is none."""
+    """Return the file in the nearest directory above a page; None if not found."""
     folders = page.absolute().parents
     return next((folder / file for folder in folders if (folder / file).is_file()), None)
 
 
-def filled(text: str, page: Path) -> tuple[str, list[Problem]]:
-    """Returns the text of a page with its figures, and what is wrong with its markers."""
-    parts, problems, position = [], [], 0
-    code = list(_code(text))
-    ends = [at for at in _places(text, _END) if not _inside(at, code)]
-    used = 0
+def fill(text: str, page: Path) -> tuple[str, list[PageProblem]]:
+    """Return the text of a page with its figures, and the errors in its markers."""
+    parts, problems, position, used = [], [], 0, 0
+    # An end in backquotes is an example of one.
+    end_marker = re.compile(f"(?<!`){re.escape(_END)}")
+    ends = [match.start() for match in _outside_code(end_marker, text)]
     file = _SAME
-    for begin in _BEGIN.finditer(text):
-        if _inside(begin.start(), code):
-            continue
+    for begin in _outside_code(_BEGIN, text):
         line = text.count("\n", 0, begin.start()) + 1
+        # Inside the text of the marker before.
         if begin.start() < position:
-            problems.append(Problem(page, line, f"got a marker inside another, expected {_END}"))
+            problems.append(
+                PageProblem(page, line, f"got a marker inside another, expected {_END}")
+            )
             continue
-        end = next((at for at in ends if at >= begin.end()), None)
+        end = next((start for start in ends if start >= begin.end()), None)
         if end is None:
-            problems.append(Problem(page, line, f"got a marker without {_END}, expected one"))
+            problems.append(PageProblem(page, line, f"got a marker without {_END}, expected one"))
             continue
         used += 1
         file = file if begin["file"] == _SAME else begin["file"]
         try:
-            shown = _shown(page, file, (begin["part"] or "all").split())
+            figures = _render(page, file, (begin["part"] or "all").split())
         except (StudyError, OSError) as error:
-            problems.append(Problem(page, line, str(error)))
+            problems.append(PageProblem(page, line, str(error)))
             continue
-        # A single figure stands inside a sentence.
-        inline = "\n" not in shown and "\n" not in text[begin.end() : end]
-        parts += [text[position : begin.end()], shown if inline else f"\n\n{shown}\n\n"]
+        # A single figure is a part of a sentence.
+        inline = "\n" not in figures and "\n" not in text[begin.end() : end]
+        parts += [text[position : begin.end()], figures if inline else f"\n\n{figures}\n\n"]
         position = end
     if used < len(ends):
         line = text.count("\n", 0, ends[0]) + 1
-        problems.append(Problem(page, line, f"got {_END} more often than its beginning"))
+        problems.append(PageProblem(page, line, f"got {_END} more often than its beginning"))
     return "".join([*parts, text[position:]]), problems
 
 
-def _shown(page: Path, file: str, part: list[str]) -> str:
-    """The text between two markers.
+def _render(page: Path, file: str, part: list[str]) -> str:
+    """Return the text between two markers.
 
     Raises:
-        StudyError: no such file or part.
+        StudyError: file or part not found.
     """
     path = _find(page, file)
     if path is None:
@@ -176,89 +166,66 @@ def _shown(page: Path, file: str, part: list[str]) -> str:
         )
         raise StudyError(msg)
     content = study_json.read(path)
-    name, *rest = part
-    make = _PARTS.get((name, len(rest)))
-    shown = None if make is None else make(content, *rest)
-    if shown is None:
-        known = ", ".join(" ".join([name, *["NAME"] * count]) for name, count in _PARTS)
-        msg = f"got part {' '.join(part)!r} of {file}, which has none of it, expected: {known}"
+    name, *names = part
+    # The number of words decides whether CORPUS is given.
+    render = _PARTS.get((name, len(names)))
+    text = None if render is None else render(content, *names)
+    if text is None:
+        available = ", ".join(" ".join([name, *["NAME"] * count]) for name, count in _PARTS)
+        msg = f"got part {' '.join(part)!r} of {file}, which has none of it, expected: {available}"
         raise StudyError(msg)
     if name in ("all", "notes"):
-        shown += f"\n- Printed by `python -m app study table {file}`."
-    return shown
+        text += f"\n- Printed by `python -m app study table {file}`."
+    return text
 
 
-def _tables(content: Content, corpus: str | None = None) -> str | None:
-    made = tables.main_tables(content, corpus)
-    return "\n\n".join(map(tables.markdown, made)) or None
+def _joined(
+    make: Callable[[Content, str | None], list[Table]], content: Content, corpus: str | None = None
+) -> str | None:
+    return "\n\n".join(map(markdown, make(content, corpus))) or None
 
 
-def _comparisons(content: Content, corpus: str | None = None) -> str | None:
-    return "\n\n".join(map(tables.markdown, tables.comparisons(content, corpus))) or None
-
-
-def _matched(content: Content, corpus: str | None = None) -> str | None:
-    return "\n\n".join(map(tables.markdown, tables.matched(content, corpus))) or None
-
-
-_PARTS: dict[tuple[str, int], Callable[..., str | None]] = {
-    ("all", 0): lambda content: tables.render(content, "markdown").rstrip("\n"),
-    ("tables", 0): _tables,
-    ("table", 1): _tables,
-    ("comparisons", 0): _comparisons,
-    ("comparisons", 1): _comparisons,
-    ("matched", 0): _matched,
-    ("matched", 1): _matched,
-    ("notes", 0): tables.noted,
-    ("figure", 2): tables.figure,
-    ("figure", 3): tables.figure,
-    ("mean", 2): tables.mean,
-    ("mean", 3): tables.mean,
-    ("seeds", 2): tables.seeds,
-    ("seeds", 3): tables.seeds,
-    ("difference", 3): tables.difference,
-    ("difference", 4): tables.difference,
-    ("differences", 3): tables.differences,
-    ("differences", 4): tables.differences,
+_FUNCTIONS: dict[str, tuple[Callable[..., str | None], tuple[int, ...]]] = {
+    "all": (lambda content: tables.render(content, "markdown").rstrip("\n"), (0,)),
+    "tables": (partial(_joined, tables.main_tables), (0,)),
+    "table": (partial(_joined, tables.main_tables), (1,)),
+    "comparisons": (partial(_joined, tables.comparisons), (0, 1)),
+    "matched": (partial(_joined, tables.matched), (0, 1)),
+    "notes": (tables.note_list, (0,)),
+    "figure": (tables.figure, (2, 3)),
+    "mean": (partial(tables.figures_by_seed, mean=True), (2, 3)),
+    "seeds": (tables.figures_by_seed, (2, 3)),
+    "difference": (partial(tables.differences_by_seed, mean=True), (3, 4)),
+    "differences": (tables.differences_by_seed, (3, 4)),
 }
-"""The makers of a part, by its first word and the number of words after it."""
+_PARTS = {
+    (name, count): function for name, (function, counts) in _FUNCTIONS.items() for count in counts
+}
+"""The function of a part, by its first word and the number of words after it."""
 
 
-def _pages(places: Iterable[Path]) -> Iterator[Path]:
-    for place in places:
-        if place.is_dir():
-            yield from sorted(place.rglob("*.md"))
-        else:
-            yield place
-
-
-def _code(text: str) -> Iterator[tuple[int, int]]:
-    """The places where fenced blocks of code begin and end."""
-    fence, start, position = "", 0, 0
+def _outside_code(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of a pattern that are not in fenced blocks of code."""
+    # As in CommonMark: a fence ends with as many signs of its kind, or more.
+    blocks, fence, start, position = [], "", 0, 0
     for line in text.splitlines(keepends=True):
-        found = _FENCE.match(line)
-        if found and not fence:
-            fence, start = found[1], position
-        elif found and found[1].startswith(fence) and line.strip() == found[1]:
-            yield start, position + len(line)
+        match = _FENCE.match(line)
+        if match and not fence:
+            fence, start = match[1], position
+        elif match and match[1].startswith(fence) and line.strip() == match[1]:
+            blocks.append((start, position + len(line)))
             fence = ""
         position += len(line)
-    if fence:
-        yield start, position
-
-
-def _inside(at: int, spans: Iterable[tuple[int, int]]) -> bool:
-    return any(start <= at < end for start, end in spans)
-
-
-def _places(text: str, word: str) -> Iterator[int]:
-    """The places of a word; not in code inside a line."""
-    for found in re.finditer(f"(?<!`){re.escape(word)}", text):
-        yield found.start()
+    if fence:  # never closed
+        blocks.append((start, position))
+    for match in pattern.finditer(text):
+        if not any(begin <= match.start() < end for begin, end in blocks):
+            yield match
 
 
 def _first_difference(before: str, after: str) -> int:
+    # The page may have more lines than the new text: these compare with "".
     lines = zip(
         before.splitlines(), [*after.splitlines(), *[""] * before.count("\n")], strict=False
     )
-    return next((i for i, (one, two) in enumerate(lines, 1) if one != two), 1)
+    return next((i for i, (old, new) in enumerate(lines, 1) if old != new), 1)

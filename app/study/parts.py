@@ -1,4 +1,4 @@
-"""Parts of a study that was divided among machines, and how they come together again."""
+"""Parts of a study that was divided among machines: writes and merges them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from app.study.study import Cell, CellFigures, Study, StudyError
 from text.bounded_files import DataError, read_json
 
 FORMAT = 2
-"""Number of the form of the file; a reader refuses others."""
+"""Format number of the file; a reader refuses others."""
 
 
 def take(cells: Sequence[Cell], shard: Shard) -> list[Cell]:
-    """Returns the cells of one part: every N-th chain of `after`, whole."""
+    """Return the cells of one part: every N-th complete chain of `after`."""
     return [cell for chain in shard.take(chains(cells)) for cell in chain]
 
 
 def path_of(study: str, shard: Shard, out: Path) -> Path:
-    """Returns the file of a part."""
+    """Return the file of a part."""
     return out / f"{study}.{shard.suffix()}.json"
 
 
@@ -33,10 +33,10 @@ def write(
     figures: Sequence[CellFigures],
     versions: Mapping[str, str],
 ) -> None:
-    """Writes what was measured in one part.
+    """Write the figures of one part.
 
     Raises:
-        OSError: it cannot be written; what was there before is unchanged.
+        OSError: it cannot be written; an existing file is unchanged.
     """
     content = {
         "format": FORMAT,
@@ -44,48 +44,46 @@ def write(
         "digest": study.digest,
         "shard": str(shard),
         "versions": dict(versions),
-        "figures": [asdict(one) for one in figures],
+        "figures": [asdict(figure) for figure in figures],
     }
     atomic.write_text(path, json.dumps(content, indent=1, sort_keys=True) + "\n")
 
 
-def merged(study: Study, paths: Sequence[Path]) -> tuple[list[CellFigures], dict[str, str]]:
-    """Returns the figures of all parts, and the versions that all were made with.
-
-    Args:
-        study: the study, with the file that the parts were run from.
-        paths: of all parts, in any order.
+def merge(study: Study, paths: Sequence[Path]) -> tuple[list[CellFigures], dict[str, str]]:
+    """Return the figures of all parts, and the versions that all were made with.
 
     Raises:
-        StudyError: parts are missing, given twice, or not of this study; all problems in one
-            message.
+        StudyError: parts are missing, repeated, or not of this study; all problems in one message.
     """
-    parts = {path: _read(path) for path in paths}
-    problems = []
-    counts = {Shard.of(part["shard"]).count for part in parts.values()}
-    indices = [Shard.of(part["shard"]).index for part in parts.values()]
-    for path, part in parts.items():
-        if (part["study"], part["digest"]) != (study.name, study.digest):
-            problems.append(
-                f"got {path} of another file of study {part['study']}, expected parts of "
-                f"{study.name} as it is now: run that part again"
-            )
+    parts = [_read(path) for path in paths]
+    problems = [
+        f"got {path} of another file of study {part['study']}, expected parts of {study.name} as "
+        "it is now: run that part again"
+        for path, part in zip(paths, parts, strict=True)
+        if (part["study"], part["digest"]) != (study.name, study.digest)
+    ]
+    # Parts of two divisions would overlap.
+    shards = [Shard.of(part["shard"]) for part in parts]
+    counts = {shard.count for shard in shards}
+    indices = sorted(shard.index for shard in shards)
+    # Also finds a missing last part: each part knows their number.
+    expected = list(range(1, max(counts, default=1) + 1))
     if len(counts) > 1:
-        shards = ", ".join(sorted(part["shard"] for part in parts.values()))
-        problems.append(f"got parts {shards}, expected all of one division")
-    elif sorted(indices) != (wanted := list(range(1, max(counts, default=1) + 1))):
-        given = ", ".join(map(str, sorted(indices))) or "none"
-        problems.append(f"got parts {given}, expected each of 1 to {wanted[-1]} once")
-    versions = [part["versions"] for part in parts.values()]
-    if any(one != versions[0] for one in versions):
-        changed = sorted(key for key in versions[0] if len({one.get(key) for one in versions}) > 1)
+        divisions = ", ".join(sorted(part["shard"] for part in parts))
+        problems.append(f"got parts {divisions}, expected all of one division")
+    elif indices != expected:
+        numbers = ", ".join(map(str, indices)) or "none"
+        problems.append(f"got parts {numbers}, expected each of 1 to {expected[-1]} once")
+    versions = [part["versions"] for part in parts]
+    if any(other != versions[0] for other in versions):
+        changed = sorted(key for key in versions[0] if len({v.get(key) for v in versions}) > 1)
         problems.append(
             f"got parts of several versions of {', '.join(changed)}, expected one: run all parts "
             "with the same program"
         )
     if problems:
         raise StudyError("\n".join(problems))
-    return [_figures(one) for part in parts.values() for one in part["figures"]], versions[0]
+    return [_figures(line) for part in parts for line in part["figures"]], versions[0]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -101,10 +99,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _figures(line: Mapping[str, Any]) -> CellFigures:
-    """One line of figures, with tuples where JSON has lists."""
-    given = {one.name: line[one.name] for one in fields(CellFigures)}
+    """Return one line of figures, with tuples for the lists of JSON."""
+    values = {field.name: line[field.name] for field in fields(CellFigures)}
     for name in ("outcomes", "ids", "labels", "predictions"):
-        given[name] = {key: tuple(values) for key, values in given[name].items()}
+        values[name] = {key: tuple(numbers) for key, numbers in values[name].items()}
     for name in ("unreliable", "revisions"):
-        given[name] = tuple(given[name])
-    return CellFigures(**given)
+        values[name] = tuple(values[name])
+    return CellFigures(**values)

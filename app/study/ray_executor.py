@@ -1,4 +1,4 @@
-"""Runs cells as tasks of a Ray cluster: one that exists, or one on this machine."""
+"""Runs cells as tasks of a Ray cluster: a running one, or a new one on this machine."""
 
 import contextlib
 import logging
@@ -18,43 +18,43 @@ from app.study.runner import Outcome, Share, Stop, Work, run_cell
 from app.study.study import Cell, StudyError
 
 RETRIES = 20
-"""Times that a cell is begun again because its node has died; each goes on from what is saved."""
+"""Restarts of a cell whose node has died; each resumes from the saved state."""
 _ENVIRONMENT = {
-    # Ray sends nothing home.
+    # Ray sends no usage statistics.
     "RAY_USAGE_STATS_ENABLED": "0",
-    # A task without a GPU leaves CUDA_VISIBLE_DEVICES as it is: Ray's own default soon.
+    # A task without a GPU keeps CUDA_VISIBLE_DEVICES, as later versions of Ray do by default.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 _ROOT = str(Path(__file__).parents[2])
-_EVERY = 0.2
-"""Seconds between two looks at a wish to stop."""
-_ANSWERS = 10.0
+_INTERVAL = 0.2
+"""Seconds between two checks of the wish to stop."""
+_CONNECT_TIMEOUT = 10.0
 """Seconds in which a cluster must answer."""
-_SEEN = 30.0
-"""Seconds after which a file that another machine has written must be seen here."""
+_FILE_TIMEOUT = 30.0
+"""Seconds after which a file of another machine must be visible here."""
 
 
 class RayExecutor:
-    """Runs so many cells at a time as Ray tasks, each with its share of the cluster.
+    """Runs several cells at a time as Ray tasks, each with its share of the cluster.
 
-    A cell whose node has died is begun again on another one, and goes on from what it has saved:
-    all nodes must see one runs directory at one path.
+    A cell whose node has died starts again on another one and resumes from its saved state: all
+    nodes must see one runs directory at one path.
 
     Args:
-        work: settings and place of all cells.
-        jobs: how many cells at a time, on all nodes together.
+        work: settings of all cells.
+        jobs: cells at a time, on all nodes together.
         stop: asks them to stop.
-        address: of the cluster: `auto`, `HOST:PORT` or `ray://HOST:PORT`; None begins one on this
+        address: of the cluster: `auto`, `HOST:PORT` or `ray://HOST:PORT`; None starts one on this
             machine, which ends with the study.
 
     Raises:
-        StudyError: Ray is not installed, or no cluster answers there.
+        StudyError: Ray is not installed, or no cluster answers.
     """
 
     def __init__(self, work: Work, jobs: int, *, stop: Stop, address: str | None = None) -> None:
         self.slots = jobs
         self._work, self._stop = work, stop
-        self._ray = _begun(address)
+        self._ray = _connect(address)
         self._threads, gpus = share_of(self._ray.nodes(), jobs)
         self._remote = self._ray.remote(_task).options(
             num_cpus=self._threads, num_gpus=gpus, max_retries=RETRIES
@@ -66,11 +66,11 @@ class RayExecutor:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def submit(self, cell: Cell) -> Future[Outcome]:
-        """Gives a cell to Ray."""
+        """Give a cell to Ray."""
         return self._waiting.submit(self._run, cell)
 
     def close(self) -> None:
-        """Ends what still runs, and the cluster if it was begun here."""
+        """End the cells that still run, and the cluster if it was started here."""
         self._cancel()
         self._waiting.shutdown(wait=True, cancel_futures=True)
         self._closed.set()
@@ -82,6 +82,7 @@ class RayExecutor:
         task = self._remote.remote(cell, self._work, self._threads)
         with self._lock:
             self._tasks.add(task)
+        # An earlier wish to stop has not cancelled this task.
         if self._stop.wished.is_set():
             self._cancel()
         try:
@@ -96,17 +97,17 @@ class RayExecutor:
             with self._lock:
                 self._tasks.discard(task)
         run = Path(self._work.where, self._work.place.runs_dir, cell.run)
-        if outcome.state == "done" and not _seen(run / "config.yaml"):
-            lost = (
+        if outcome.state == "done" and not _wait_for(run / "config.yaml"):
+            reason = (
                 f"has ended, but {run} is not here, expected --runs_dir on a file system that all "
                 "nodes of the cluster share"
             )
-            return Outcome(state="failed", error=lost)
+            return Outcome(state="failed", error=reason)
         return outcome
 
     def _watch(self) -> None:
         while not self._closed.is_set():
-            if self._stop.wished.wait(_EVERY):
+            if self._stop.wished.wait(_INTERVAL):
                 self._cancel()
                 return
 
@@ -118,7 +119,7 @@ class RayExecutor:
 
 
 def _task(cell: Cell, work: Work, threads: int) -> Outcome:
-    """Runs a cell on the node that Ray has chosen; a cancelled one saves its state."""
+    """Run a cell on the node that Ray has chosen; a cancelled one saves its state."""
     stop = Stop()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(
@@ -126,8 +127,8 @@ def _task(cell: Cell, work: Work, threads: int) -> Outcome:
         )
         while True:
             try:
-                # Not for ever: Ray's KeyboardInterrupt does not wake a thread that waits for that.
-                return running.result(timeout=_EVERY)
+                # With a timeout: Ray's KeyboardInterrupt does not wake a thread that waits without.
+                return running.result(timeout=_INTERVAL)
             except TimeoutError:
                 if running.done():
                     raise
@@ -136,28 +137,23 @@ def _task(cell: Cell, work: Work, threads: int) -> Outcome:
 
 
 def share_of(nodes: Sequence[Mapping[str, Any]], jobs: int) -> tuple[int, int]:
-    """Returns the CPUs and GPUs of each cell: as many CPUs as let so many run at a time.
-
-    Args:
-        nodes: of the cluster, as `ray.nodes()` returns them.
-        jobs: cells at a time.
-    """
-    alive = [node.get("Resources", {}) for node in nodes if node.get("Alive")]
-    cpus = [int(one.get("CPU", 0)) for one in alive]
+    """Return the CPUs and GPUs of each cell: as many CPUs as let all jobs run at a time."""
+    resources = [node.get("Resources", {}) for node in nodes if node.get("Alive")]
+    cpus = [int(node.get("CPU", 0)) for node in resources]
     # A cell does not spread over nodes.
     fitting = [
         threads
         for threads in range(1, max(cpus, default=1) + 1)
-        if sum(one // threads for one in cpus) >= jobs
+        if sum(count // threads for count in cpus) >= jobs
     ]
-    return max(fitting, default=1), int(any(one.get("GPU", 0) >= 1 for one in alive))
+    return max(fitting, default=1), int(any(node.get("GPU", 0) >= 1 for node in resources))
 
 
-def _begun(address: str | None) -> Any:
-    """Returns the module `ray`, connected to a cluster.
+def _connect(address: str | None) -> Any:
+    """Return the module `ray`, connected to a cluster.
 
     Raises:
-        StudyError: it is not installed, or no cluster answers.
+        StudyError: Ray is not installed, or no cluster answers.
     """
     os.environ.update(_ENVIRONMENT)
     try:
@@ -168,6 +164,7 @@ def _begun(address: str | None) -> Any:
             "pip install 'steadfast[ray]' (in a checkout: pip install ray)"
         )
         raise StudyError(msg) from error
+    # Workers find `app` from any working directory.
     paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {**_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
     options: dict[str, Any] = {
@@ -180,6 +177,7 @@ def _begun(address: str | None) -> Any:
         options |= {"num_cpus": max(1, int(cores())), "include_dashboard": False}
     try:
         _check_answers(address)
+        # `study` has its own handlers of SIGTERM and Ctrl-C.
         with _own_handlers():
             ray.init(**options)
     except (OSError, ValueError, RuntimeError) as error:
@@ -193,33 +191,33 @@ def _begun(address: str | None) -> Any:
 
 
 def _check_answers(address: str | None) -> None:
-    """Checks that somebody listens there; Ray itself would try for minutes.
+    """Check that a cluster listens; Ray itself would try for minutes.
 
     Raises:
-        OSError: nobody does.
-        ValueError: the address is none.
+        OSError: nothing listens.
+        ValueError: not an address.
     """
     if address in (None, "auto", "local"):
         return
-    found = urlsplit(address if "://" in str(address) else f"//{address}")
-    if found.hostname is None or found.port is None:
+    url = urlsplit(address if "://" in str(address) else f"//{address}")
+    if url.hostname is None or url.port is None:
         msg = "expected auto, HOST:PORT or ray://HOST:PORT"
         raise ValueError(msg)
-    socket.create_connection((found.hostname, found.port), timeout=_ANSWERS).close()
+    socket.create_connection((url.hostname, url.port), timeout=_CONNECT_TIMEOUT).close()
 
 
 @contextlib.contextmanager
 def _own_handlers() -> Iterator[None]:
-    """Keeps the handlers of signals, which Ray replaces."""
+    """Restore the handlers of signals, which Ray replaces."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _failed(error: BaseException) -> Outcome:
@@ -227,11 +225,11 @@ def _failed(error: BaseException) -> Outcome:
     return Outcome(state="failed", error=f"{type(error).__name__}: {text:.300}")
 
 
-def _seen(path: Path) -> bool:
-    """Returns True once a file is there; that of another machine may come late."""
-    ends = time.monotonic() + _SEEN
+def _wait_for(path: Path) -> bool:
+    """Return True once a file is visible; one of another machine may come late."""
+    deadline = time.monotonic() + _FILE_TIMEOUT
     while not path.is_file():
-        if time.monotonic() > ends:
+        if time.monotonic() > deadline:
             return False
-        time.sleep(_EVERY)
+        time.sleep(_INTERVAL)
     return True

@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from app.runs.run_directory import RunDirectory
 from app.study.cell_check import Kind, Parsed, kind_of
-from app.study.cells import TRAINING, Place, command_line
+from app.study.cells import TRAINING, command_line
+from app.study.cells import StudyContext as Place
 from app.study.reuse import UNREAD, check_run, missing
 from app.study.start import check_start
 from app.study.study import Cell, Stage

@@ -1,4 +1,4 @@
-"""The order of the cells: what can begin, what must wait, and what is not run any more."""
+"""Decides which cells start, which wait for another one, and which are not run any more."""
 
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -7,62 +7,60 @@ from typing import Protocol
 from app.study.runner import Outcome, Stop
 from app.study.study import Cell
 
-_EVERY = 0.5
-"""Seconds between two looks at a wish to stop."""
+_INTERVAL = 0.5
+"""Seconds between two checks of the wish to stop."""
 
 
 class Executor(Protocol):
-    """Runs cells; each of them as `runner.run_cell` does."""
+    """Runs each cell as `runner.run_cell` does."""
 
     @property
     def slots(self) -> int:
         """Number of cells that it can run at a time."""
 
     def submit(self, cell: Cell) -> Future[Outcome]:
-        """Begins a cell; the future has an exception where the machine itself fails."""
+        """Start a cell; the future has an exception if the machine itself fails."""
 
     def close(self) -> None:
-        """Ends what it has started; nothing runs any more."""
+        """End all cells that still run."""
 
 
 class Watch(Protocol):
-    """Is told what happens."""
+    """Receives the events."""
 
     def begins(self, cell: Cell) -> None:
-        """A cell is given to the executor."""
+        """Handle the start of a cell."""
 
     def ends(self, cell: Cell, outcome: Outcome) -> None:
-        """A cell has ended, or is not run."""
+        """Handle the end of a cell, also of one that is not run."""
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Redraw after some time."""
 
 
 def run_all(
     cells: Sequence[Cell], executor: Executor, watch: Watch, stop: Stop
 ) -> dict[str, Outcome]:
-    """Runs cells, each after the run that it needs; a failed one does not stop the others.
+    """Run cells, each after the run that it needs; a failed one does not stop the others.
 
-    Args:
-        cells: in the order in which they are begun where there is a choice.
-        executor: runs them.
-        watch: is told.
-        stop: nothing new begins once somebody wishes to stop.
+    After a wish to stop, nothing new starts.
 
     Returns:
         The outcomes by the names of runs.
     """
     waiting, working = list(cells), dict[Future[Outcome], Cell]()
     outcomes: dict[str, Outcome] = {}
-    known = {cell.run for cell in cells}
+    runs = {cell.run for cell in cells}
 
     def end(cell: Cell, outcome: Outcome) -> None:
         outcomes[cell.run] = outcome
         watch.ends(cell, outcome)
 
     while waiting or working:
+        # A copy, as cells leave the list.
         for cell in list(waiting):
-            before = outcomes.get(cell.after) if cell.after in known and cell.after else None
+            # A run outside of `cells` is expected to have ended.
+            before = outcomes.get(cell.after) if cell.after in runs and cell.after else None
             if stop.wished.is_set():
                 waiting.remove(cell)
                 end(cell, Outcome(state="stopped"))
@@ -70,17 +68,17 @@ def run_all(
                 waiting.remove(cell)
                 why = "failed" if before.state == "failed" else "was not run"
                 end(cell, Outcome(state="not run", error=f"not run, because {cell.after} {why}"))
-            elif len(working) < executor.slots and (before or cell.after not in known):
+            elif len(working) < executor.slots and (before or cell.after not in runs):
                 waiting.remove(cell)
                 watch.begins(cell)
                 working[executor.submit(cell)] = cell
-        done, _ = wait(working, timeout=_EVERY, return_when=FIRST_COMPLETED)
+        done, _ = wait(working, timeout=_INTERVAL, return_when=FIRST_COMPLETED)
         for future in done:
-            error = future.exception()
-            end(working.pop(future), future.result() if error is None else _failed(error))
+            cell, error = working.pop(future), future.exception()
+            if error is None:
+                end(cell, future.result())
+            else:
+                text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                end(cell, Outcome(state="failed", error=text))
         watch.tick()
     return outcomes
-
-
-def _failed(error: BaseException) -> Outcome:
-    return Outcome(state="failed", error=f"{type(error).__name__}: {' '.join(str(error).split())}")

@@ -1,4 +1,4 @@
-"""The tables of any runs side by side, and what differs in their settings.
+"""The tables of any runs side by side, and the differences of their settings.
 
 Runs that differ only by the seed are one row. Every row is compared with the first one, where both
 were measured in the same way.
@@ -18,61 +18,54 @@ from app.runs.version import versions
 from app.study import study_json, tables
 from app.study.collect import collect_run
 from app.study.reuse import COMPARED, HARMLESS, leaves
-from app.study.study import CellFigures, Column, Row, Study, StudyError
+from app.study.study import Column, Study, StudyError, StudyRow
 from app.study.study_file import MEAN, SIX
+from app.study.table_formats import Table, latex, markdown
 from app.study.uncertainty import is_share
 
 _USUAL = (
     *("test/accuracy", "test/f1", "test/spearman", "test/pearson", "test/pgd_accuracy"),
-    *("certify/radius_correct", "certify/accuracy@"),
+    *("certify/radius_correct", "certify/accuracy@.*"),
 )
-"""The metrics that are shown where runs have them, besides the accuracy under attacks."""
-_OF_WEIGHTS = {"checkpoint", "file", "epoch", "step", "training_ended", "seed", "program"}
-_OF_MACHINE = {"precision", "radii", "threat_from"}
-"""Entries of `about` that a figure does not depend on as a figure of that name."""
+"""Patterns of the metrics that are shown by default, besides the accuracy under attacks."""
+_HARMLESS_ABOUT = {
+    *("checkpoint", "file", "epoch", "step", "training_ended", "seed", "program"),  # the weights
+    *("precision", "radii", "threat_from"),  # the machine
+}
+"""Entries of `about` that do not change the meaning of a figure."""
 _ROWS = "rows of "
 
 
-def report(
+def compare_runs(
     runs_dir: Path, names: Sequence[str], metrics: Sequence[str], form: tables.Format
 ) -> str:
-    """Returns the tables of some runs.
+    """Return the tables of some runs; the first run is the baseline.
 
-    Args:
-        runs_dir: directory of all runs.
-        names: of the runs; the first one is what the others are compared with.
-        metrics: what is shown; the usual ones if empty.
-        form: of the tables.
+    Without `metrics` the tables have the usual ones.
 
     Raises:
         StudyError: fewer than two runs, runs without figures, or figures that must not be averaged.
-        OSError: no such run.
+        OSError: run not found.
     """
     if len(different := list(dict.fromkeys(names))) < 2:
         msg = f"got {len(different)} run, expected at least two to compare"
         raise StudyError(msg)
-    rows = _grouped([_Run.of(existing(runs_dir, name)) for name in different])
-    return _report(rows, _columns(rows, metrics), form)
+    rows = _group([_Run.read(existing(runs_dir, name)) for name in different])
+    return _render(rows, _columns(rows, metrics), form)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A run.
-
-    Attributes:
-        run: its directory.
-        results: content of its `results.json`.
-        settings: flat, without the seed and what does not change a result.
-    """
+    """A run; its flat settings leave out the seed and all that does not change a result."""
 
     run: RunDirectory
     results: Results
     settings: Mapping[str, Any]
 
     @classmethod
-    def of(cls, run: RunDirectory) -> "_Run":
-        found = run.results()
-        if found is None:
+    def read(cls, run: RunDirectory) -> "_Run":
+        results = run.results()
+        if results is None:
             msg = (
                 f"got run {run.name} without figures, expected some: "
                 f"`python -m steadfast test --run {run.name}` measures it"
@@ -80,67 +73,70 @@ class _Run:
             raise StudyError(msg)
         config = run.config()
         seed = int(config["seed_everything"])
-        flat = leaves({key: config[key] for key in COMPARED if key in config})
-        known = {
-            # What a run starts from has a seed of its own in its name.
+        settings = {
+            # The path of an earlier run, which this one starts from, names the seed as well.
             name.replace(".init_args", ""): re.sub(rf"-s{seed}(?=/|$)", "-sSEED", value)
             if isinstance(value, str)
             else value
-            for name, value in flat.items()
+            for name, value in leaves({k: config[k] for k in COMPARED if k in config}).items()
             if name not in HARMLESS and name != "seed_everything"
         }
-        return cls(run, found, known)
+        return cls(run, results, settings)
 
     @property
     def name(self) -> str:
         """Name of the run without its seed."""
         return re.sub(rf"[-_.]?(s|seed)?[-_.]?{self.results['seed']}$", "", self.run.name)
 
+    def has(self, metric: str) -> bool:
+        return any(_without_flag(name) == metric for name in self.results["metrics"])
+
     def protocol(self, metric: str) -> dict[str, Any]:
-        """The way in which a figure was measured."""
+        """Return how a figure was measured."""
+        metrics, subjects = self.results["metrics"], self.results.get("about", {})
         if metric == MEAN:
-            parts = [name for name in SIX if f"attack/{name}/accuracy" in self.results["metrics"]]
-            return {"attacks": parts} | {
+            attacks = [name for name in SIX if f"attack/{name}/accuracy" in metrics]
+            return {"attacks": attacks} | {
                 f"{key} of {name}": value
-                for name in parts
+                for name in attacks
                 for key, value in self.protocol(f"attack/{name}/accuracy").items()
             }
-        stage, _, rest = metric.partition("/")
-        stage = f"attack/{rest.rpartition('/')[0]}" if stage == "attack" else stage
-        about = dict(self.results.get("about", {}).get(stage, {}))
+        stage, _, figure = metric.partition("/")
+        stage = f"attack/{figure.rpartition('/')[0]}" if stage == "attack" else stage
+        protocol = dict(subjects.get(stage, {}))
+        # PGD changes only the accuracy under PGD.
         if metric != "test/pgd_accuracy":
-            about.pop("pgd", None)
-        about.pop("rows", None)
-        for other in self.results.get("about", {}).values():
-            about |= {f"{_ROWS}{split}": rows for split, rows in (other.get("rows") or {}).items()}
-        samples = self.results["metrics"].get(f"{stage}/samples")
-        about |= {} if samples is None else {"num_samples": int(samples)}
-        return {k: v for k, v in about.items() if k not in _OF_WEIGHTS | _OF_MACHINE}
+            protocol.pop("pgd", None)
+        protocol.pop("rows", None)
+        # The rows of each split, from all stages of the run.
+        for subject in subjects.values():
+            protocol |= {f"{_ROWS}{k}": rows for k, rows in (subject.get("rows") or {}).items()}
+        samples = metrics.get(f"{stage}/samples")
+        protocol |= {} if samples is None else {"num_samples": int(samples)}
+        return {key: value for key, value in protocol.items() if key not in _HARMLESS_ABOUT}
 
 
 @dataclass(frozen=True)
 class _Row:
-    """Runs that differ only by the seed.
-
-    Attributes:
-        name: of the row.
-        runs: at least one.
-    """
+    """Runs, at least one, that differ only by the seed."""
 
     name: str
     runs: Sequence[_Run]
 
+    def has(self, metric: str) -> bool:
+        return any(run.has(metric) for run in self.runs)
+
     def protocol(self, metric: str) -> dict[str, Any]:
-        """The way in which a figure was measured.
+        """Return how a figure was measured.
 
         Raises:
             StudyError: the runs differ in it.
         """
-        first, *others = [one for one in self.runs if _has(one, metric)] or self.runs[:1]
-        for other in others:
-            if different := _differences(first.protocol(metric), other.protocol(metric)):
+        first, *rest = [run for run in self.runs if run.has(metric)] or self.runs[:1]
+        for run in rest:
+            if different := _differences(first.protocol(metric), run.protocol(metric)):
                 msg = (
-                    f"got runs {first.run.name} and {other.run.name}, which differ only by the "
+                    f"got runs {first.run.name} and {run.run.name}, which differ only by the "
                     f"seed, with {metric} measured in other ways ({different}), expected the same, "
                     "to average them: measure one of them again, or choose others by --metrics"
                 )
@@ -148,33 +144,39 @@ class _Row:
         return first.protocol(metric)
 
 
-def _grouped(runs: Sequence[_Run]) -> list[_Row]:
-    """The rows, in the order of their first runs."""
+def _group(runs: Sequence[_Run]) -> list[_Row]:
+    """Return the rows, in the order of their first runs."""
     groups: dict[str, list[_Run]] = {}
-    for one in runs:
-        key = json.dumps([one.results["corpus"], one.settings], sort_keys=True, default=str)
-        groups.setdefault(key, []).append(one)
+    for run in runs:
+        # Everything but the seed.
+        key = json.dumps([run.results["corpus"], run.settings], sort_keys=True, default=str)
+        groups.setdefault(key, []).append(run)
     rows: list[_Row] = []
-    for every in groups.values():
-        name, *others = [one.name for one in every]
-        taken = {row.name for row in rows}
-        alone = not others or not name or {*others} != {name} or name in taken
-        rows.append(_Row(every[0].run.name if alone else name, every))
+    for group in groups.values():
+        name, *rest = [run.name for run in group]
+        used = {row.name for row in rows}
+        # A row has the common name of its runs without the seed, if there is a free one.
+        own = not rest or not name or {*rest} != {name} or name in used
+        rows.append(_Row(group[0].run.name if own else name, group))
     return rows
 
 
-def _report(rows: Sequence[_Row], columns: Sequence[Column], form: tables.Format) -> str:
-    """The tables, and what differs in the settings."""
+def _render(rows: Sequence[_Row], columns: Sequence[Column], form: tables.Format) -> str:
     study = Study(
         name="compare",
         title="Runs side by side",
         about="",
-        notes=tuple(_notes(rows)),
+        notes=tuple(
+            f"{run.run.name}: {line}"
+            for row in rows
+            for run in row.runs
+            for line in notes(run.results).splitlines()
+        ),
         rows=tuple(
-            Row(
+            StudyRow(
                 name=row.name,
                 title=row.name,
-                seeds=tuple(sorted({one.results["seed"] for one in row.runs})),
+                seeds=tuple(sorted({run.results["seed"] for run in row.runs})),
                 stages=(),
             )
             for row in rows
@@ -184,63 +186,64 @@ def _report(rows: Sequence[_Row], columns: Sequence[Column], form: tables.Format
         compared=tuple(column.name for column in columns),
         digest="",
     )
-    figures = [_figures(row, one, columns) for row in rows for one in row.runs]
-    found = study_json.content(study, figures, versions(), refused=_refused(rows, columns))
+    figures = [
+        collect_run(run.run, columns, row=row.name, corpus="", seed=run.results["seed"])
+        for row in rows
+        for run in row.runs
+    ]
+    content = study_json.content(study, figures, versions(), refused=_refused(rows, columns))
     if form == "csv":
-        return tables.as_csv(found)
-    settings = _settings(rows)
+        return tables.as_csv(content)
+    settings = _different_settings(rows)
     if form == "latex":
-        made = [*tables.main_tables(found), *tables.comparisons(found), settings]
-        return tables.latex([one for one in made if one], tables.notes(found), label=study.name)
-    end = "" if settings is None else f"\n{tables.markdown(settings)}\n"
-    return tables.render(found, form) + end
-
-
-def _figures(row: _Row, one: _Run, columns: Sequence[Column]) -> CellFigures:
-    return collect_run(one.run, columns, row=row.name, corpus="", seed=one.results["seed"])
+        parts = [*tables.main_tables(content), *tables.comparisons(content), *settings]
+        return latex(parts, tables.notes(content), label=study.name)
+    return tables.render(content, form) + "".join(f"\n{markdown(table)}\n" for table in settings)
 
 
 def _refused(rows: Sequence[_Row], columns: Sequence[Column]) -> dict[study_json.Pair, str]:
-    """The comparisons that would be of figures that were measured in other ways."""
-    found = {}
+    """Return the comparisons of figures that were measured in different ways, with the reason."""
+    refused = {}
     for column in columns:
         first = rows[0].protocol(column.metric)
         for row in rows[1:]:
             own = row.protocol(column.metric)
-            measured = [any(_has(one, column.metric) for one in of.runs) for of in (row, rows[0])]
-            if all(measured) and (different := _differences(first, own)):
-                found[row.name, rows[0].name, column.name] = f"measured with {different}"
-    return found
+            measured = row.has(column.metric) and rows[0].has(column.metric)
+            if measured and (different := _differences(first, own)):
+                refused[row.name, rows[0].name, column.name] = f"measured with {different}"
+    return refused
 
 
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
-    """The settings of a measurement that differ; empty if none does."""
-    found = []
+    """Return the settings of a measurement that differ; "" if they are equal."""
+    parts = []
     for key in sorted(first.keys() | second.keys()):
-        of_rows = key.startswith(_ROWS)
-        if first.get(key) == second.get(key) or (of_rows and not (key in first and key in second)):
+        if first.get(key) == second.get(key):
             continue
-        values = f"{key} {_short(first.get(key))} and {_short(second.get(key))}"
-        found.append(f"other {key}" if of_rows else values)
-    return ", ".join(found)
+        if not key.startswith(_ROWS):
+            parts.append(f"{key} {_short(first.get(key))} and {_short(second.get(key))}")
+        elif key in first and key in second:  # a run may not record its rows
+            parts.append(f"other {key}")
+    return ", ".join(parts)
 
 
-def _settings(rows: Sequence[_Row]) -> tables.Table | None:
-    """The settings in which the rows differ; None if there is but one row."""
+def _different_settings(rows: Sequence[_Row]) -> list[Table]:
+    """Return the table of the settings in which the rows differ; none for a single row."""
     if len(rows) < 2:
-        return None
-    every = [{"corpus": row.runs[0].results["corpus"], **row.runs[0].settings} for row in rows]
-    names = dict.fromkeys(name for one in every for name in one)
-    return tables.Table(
+        return []
+    settings = [{"corpus": row.runs[0].results["corpus"], **row.runs[0].settings} for row in rows]
+    names = dict.fromkeys(name for values in settings for name in values)
+    table = Table(
         title="Settings that differ",
         header=["setting", *(row.name for row in rows)],
         rows=[
-            [name, *(_short(one[name]) if name in one else tables.NONE for one in every)]
+            [name, *(_short(v[name]) if name in v else tables.NONE for v in settings)]
             for name in names
-            if any(one.get(name) != every[0].get(name) for one in every)
+            if any(values.get(name) != settings[0].get(name) for values in settings)
         ],
-        left=1 + len(rows),
+        labels=1 + len(rows),
     )
+    return [table]
 
 
 def _short(value: Any) -> str:
@@ -248,61 +251,42 @@ def _short(value: Any) -> str:
     return text if len(text) <= 48 else f"{text[:45]}..."
 
 
-def _notes(rows: Sequence[_Row]) -> list[str]:
-    """Remarks of the program on the figures of single runs."""
-    return [
-        f"{one.run.name}: {line}"
-        for row in rows
-        for one in row.runs
-        for line in notes(one.results).splitlines()
-    ]
-
-
 # The metrics
 
 
-def _columns(rows: Sequence[_Row], wanted: Sequence[str]) -> list[Column]:
-    """The columns.
+def _columns(rows: Sequence[_Row], metrics: Sequence[str]) -> list[Column]:
+    """Return the columns of some metrics, or of the usual ones.
 
     Raises:
-        StudyError: no run has a metric that is wanted.
+        StudyError: no run has one of the metrics.
     """
-    runs = [one for row in rows for one in row.runs]
-    known = dict.fromkeys(_known(name) for one in runs for name in one.results["metrics"])
-    names = list(dict.fromkeys(wanted)) or _usual(list(known))
-    unknown = [n for n in names if not n.startswith("diagnose/") and n not in known]
+    available = dict.fromkeys(
+        _without_flag(name) for row in rows for run in row.runs for name in run.results["metrics"]
+    )
+    names = list(dict.fromkeys(metrics)) or [
+        *(name for usual in _USUAL for name in available if re.fullmatch(usual, name)),
+        *(name for name in available if name.startswith("attack/") and name.endswith("/accuracy")),
+    ]
+    # Figures of a diagnosis are not in `results.json`; `collect` reads them.
+    unknown = [n for n in names if not n.startswith("diagnose/") and n not in available]
     if unknown or not names:
         msg = (
             f"got --metrics {' '.join(unknown)}, which no run has, expected some of "
-            f"{', '.join(sorted(known)) or 'theirs, but they have none'}"
+            f"{', '.join(sorted(available)) or 'theirs, but they have none'}"
         )
         raise StudyError(msg)
-    return [_column(name) for name in names]
+    columns = []
+    for name in names:
+        # `better=None`: the program does not know which direction is better.
+        share = is_share(name)
+        scale, digits = (100.0, 1) if share else (1.0, 4)
+        title = f"{name}, %" if share else name
+        columns.append(
+            Column(name=name, title=title, metric=name, scale=scale, digits=digits, better=None)
+        )
+    return columns
 
 
-def _usual(known: Sequence[str]) -> list[str]:
-    """Those of the known metrics that say how good a model is."""
-    found = [name for front in _USUAL for name in known if _fits(name, front)]
-    return found + [
-        name for name in known if name.startswith("attack/") and name.endswith("/accuracy")
-    ]
-
-
-def _fits(name: str, front: str) -> bool:
-    return name.startswith(front) if front.endswith("@") else name == front
-
-
-def _known(name: str) -> str:
-    """The name of a metric, also of one that an attack has flagged."""
+def _without_flag(name: str) -> str:
+    """Return the name of a metric without the flag that an attack may have set."""
     return name.replace("/unreliable_", "/")
-
-
-def _has(one: _Run, metric: str) -> bool:
-    return any(_known(name) == metric for name in one.results["metrics"])
-
-
-def _column(metric: str) -> Column:
-    share = is_share(metric)
-    scale, digits = (100.0, 1) if share else (1.0, 4)
-    title = f"{metric}, %" if share else metric
-    return Column(name=metric, title=title, metric=metric, scale=scale, digits=digits, better=None)

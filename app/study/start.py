@@ -1,50 +1,46 @@
-"""The files of another run that a run begins with, and the check that they are still the same."""
+"""Checks that the weights a run started from have not changed."""
 
 import hashlib
 import json
 from pathlib import Path
 
 from app.runs import atomic
-from app.study.cells import Place
+from app.study.cells import StudyContext
 from app.study.reuse import OtherRunError
 from app.study.study import Cell
 from attacks.digests import file_digest
 from text.bounded_files import read_json
 
 
-def check_start(cell: Cell, place: Place, where: Path, *, begun: bool) -> None:
-    """Refuses a run that began with other weights than those that its first run has now.
+def check_start(cell: Cell, context: StudyContext, where: Path, *, begun: bool) -> None:
+    """Refuse a run that began with other weights than its first run has now.
 
-    The digests are kept in `studies/STUDY/starts/` from the first time that a run is looked at.
-
-    Args:
-        cell: the cell.
-        place: where the study is run.
-        where: working directory of the study.
-        begun: True if the run is there; it is not checked before, only noted.
+    The digests are in `studies/STUDY/starts/` since the first check of a run. A run that has not
+    begun has nothing to compare.
 
     Raises:
         OtherRunError: the weights differ.
     """
-    runs = where / place.runs_dir
-    found = {
+    runs = where / context.runs_dir
+    digests = {
         key: _digest(runs / path) for key, path in cell.start.items() if (runs / path).exists()
     }
-    note = where / place.out / "starts" / f"{cell.run}.json"
-    known = _noted(note) if begun and note.is_file() else {}
-    for key, digest in found.items():
-        if known.get(key, digest) != digest:
+    note = where / context.out / "starts" / f"{cell.run}.json"
+    recorded = _read_note(note) if begun and note.is_file() else {}
+    for key, digest in digests.items():
+        if recorded.get(key, digest) != digest:
             msg = (
                 f"run {cell.run} began with other weights than {runs / cell.start[key]} has now; "
                 "move it away, and the study makes it anew"
             )
             raise OtherRunError(msg)
-    if found and found != known:
+    # A run without `start` needs no note.
+    if digests and digests != recorded:
         note.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(note, json.dumps(found, indent=2, sort_keys=True) + "\n")
+        atomic.write_text(note, json.dumps(digests, indent=2, sort_keys=True) + "\n")
 
 
-def _noted(note: Path) -> dict[str, str]:
+def _read_note(note: Path) -> dict[str, str]:
     try:
         return dict(read_json(note, "digests of weights"))
     except (TypeError, ValueError) as error:
@@ -56,10 +52,11 @@ def _noted(note: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    """The digest of weights: those in a checkpoint, or those in a folder of `transformers`."""
+    """Return the digest of a checkpoint, or of a directory of `transformers`."""
     from app.runs.weights import tensors_digest
 
     if path.is_dir():
+        # Large models are divided into several files.
         parts = [file_digest(file) for file in sorted(path.glob("*.safetensors"))]
         return hashlib.sha256("".join(parts).encode()).hexdigest()
     return tensors_digest(path) if path.suffix == ".ckpt" else file_digest(path)

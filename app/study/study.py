@@ -2,26 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-Settings = Mapping[str, Any]
+Settings = Annotated[
+    Mapping[str, Any], "settings by their names on the command line, as model.objective.gamma: 2"
+]
 """Settings by their names on the command line, without `--`: `model.objective.gamma`."""
+Files = Annotated[tuple[str, ...], "a list of settings files"]
 Command = Literal["train", "fit", "validate", "test", "certify", "predict", "attack", "diagnose"]
+
+# `yaml_reader` reads most of these classes from the file of a study: a field is a key of it.
 
 
 class StudyError(ValueError):
-    """A study that cannot be run or read; the message lists all that is wrong, a line each."""
+    """A study that cannot be run or read; the message lists all problems, one per line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One command of a cell.
-
-    Attributes:
-        command: of the program.
-        options: of the command, by their names there without `--` (of `attack` and `diagnose`
-            without the name of the command, too: `num_samples`, `recipe`).
-    """
+    """One command of a cell, with its options without `--`: `attack.recipe`, or just `recipe`."""
 
     command: Command
     options: Settings = field(default_factory=dict)
@@ -36,7 +35,7 @@ class Stage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corpus:
+class StudyCorpus:
     """A corpus that every row is run on.
 
     Attributes:
@@ -48,28 +47,28 @@ class Corpus:
 
     name: str
     title: str
-    config: tuple[str, ...] = ()
+    config: Files = ()
     settings: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class StudyRow:
     """A row of the tables: one method with its settings.
 
     Attributes:
         name: in names of runs.
         title: in tables.
         config: settings files, after those of the corpus.
-        settings: above those of `base` and of the corpus.
-        settings_on: settings on one corpus alone, by its name: above all others.
+        settings: override those of `base` and of the corpus.
+        settings_on: settings on a single corpus, by its name: they override all others.
         seeds: of the runs.
         corpora: names of the corpora that it is run on; empty where the study has none.
         stages: commands of each run, in order.
-        after: row whose run must have ended first; at the same seed and on the same corpus, or the
-            only one where that row has but one.
+        after: row whose run must end first, at the same seed and on the same corpus; or its only
+            run where it has just one seed or corpus.
         start: settings that name a file of that run, with the file: `model.init_from:
             checkpoints/best.ckpt`.
-        shown: False for a run that others start from and that is no row of a table.
+        shown: False for a run that others start from and that the tables leave out.
     """
 
     name: str
@@ -92,10 +91,10 @@ class Column:
     Attributes:
         name: in the file of figures.
         title: in tables.
-        metric: of `results.json`.
-        scale: what the metric is multiplied by: 100 for percent.
+        metric: name in `results.json`.
+        scale: factor of the metric: 100 for percent.
         digits: after the point.
-        better: which values are better; None where no value is, as of a count.
+        better: which values are better; None where neither is, as for a count.
         corpus: the corpus; None for all, with a table for each corpus.
     """
 
@@ -109,11 +108,11 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
-    """Figures of a paper, beside ours.
+class PaperFigures:
+    """Figures of a paper, shown next to ours.
 
     Attributes:
-        source: paper, table, and in what its setting differs from ours.
+        source: paper, table, and how its setting differs from ours.
         figures: by row, corpus ("" where the study has none) and column, in the unit of the column.
     """
 
@@ -122,7 +121,7 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture:
+class Chart:
     """A picture of a study.
 
     Attributes:
@@ -134,19 +133,19 @@ class Picture:
     """
 
     name: str
-    kind: Literal["bars", "scatter", "lines"]
+    kind: Literal["bars", "scatter", "lines"] = "bars"
     columns: tuple[str, ...]
     corpus: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Matched:
-    """Rows of one kind at several accuracies, beside which the others stand at equal accuracy.
+class ReferenceLine:
+    """Rows of one kind at several accuracies: others are compared with them at equal accuracy.
 
     Attributes:
         at: the column that is made equal: accuracy.
         rows: names of the rows of one kind, such as early checkpoints of a baseline.
-        columns: names of the columns that are compared there.
+        columns: names of the compared columns.
     """
 
     at: str
@@ -159,17 +158,17 @@ class Study:
     """A study; see docs/studies.md for its file.
 
     Attributes:
-        name: that of its file.
+        name: of its file.
         title: of its tables.
-        about: what it is to show.
-        notes: lines beneath its tables: in what it departs from its source, what was not run.
-        needs: values that the command line must give, and what they are: `encoder`.
+        about: its question.
+        notes: lines below its tables: differences from its source, runs that were left out.
+        needs: values that the command line must give, with an explanation: `encoder`.
         corpora: may be empty.
         rows: hidden ones, too.
         columns: of its tables.
-        against: pairs of rows that are compared, the second being the one to exceed.
+        against: pairs of rows to compare; the second one is the baseline.
         compared: names of the columns that are compared.
-        matched: rows at several accuracies, for comparisons at equal accuracy; None for none.
+        matched: rows at several accuracies, for comparisons at equal accuracy.
         published: figures of the paper.
         pictures: what to draw.
         digest: SHA-256 of the file.
@@ -180,14 +179,14 @@ class Study:
     about: str
     notes: tuple[str, ...] = ()
     needs: Mapping[str, str] = field(default_factory=dict)
-    corpora: tuple[Corpus, ...] = ()
-    rows: tuple[Row, ...]
+    corpora: tuple[StudyCorpus, ...] = ()
+    rows: tuple[StudyRow, ...]
     columns: tuple[Column, ...]
     against: tuple[tuple[str, str], ...] = ()
     compared: tuple[str, ...] = ()
-    matched: Matched | None = None
-    published: Published | None = None
-    pictures: tuple[Picture, ...] = ()
+    matched: ReferenceLine | None = None
+    published: PaperFigures | None = None
+    pictures: tuple[Chart, ...] = ()
     digest: str
 
 
@@ -201,9 +200,9 @@ class Cell:
         seed: of the run.
         run: its name.
         config: settings files, in order.
-        settings: over them; the files of `Row.start` are paths here.
+        settings: override the files; files of `StudyRow.start` are paths here.
         stages: its commands.
-        after: run that must have ended first; None if it needs none.
+        after: run that must end first; None if it needs none.
         start: settings that name a file of that run, with its path below the directory of runs.
     """
 
@@ -220,24 +219,24 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class CellFigures:
-    """All that the tables need of one finished run; parts of a study travel as lists of these.
+    """All that the tables need of one finished run; the parts of a divided study are lists of them.
 
     Attributes:
         row: name of the row.
         corpus: name of the corpus; "" where the study has none.
         seed: of the run.
         run: its name.
-        values: by column, in the metric's own unit; None where it is not finite. Columns that the
-            run has no figure for are absent.
-        unreliable: columns whose figure an attack flagged: no measure of robustness.
-        collapsed: True if the model gives all texts the same answer, of which it should give
-            several; None where no record has its answers.
+        values: by column, in the unit of the metric; None where not finite. Columns without a
+            figure are absent.
+        unreliable: columns that an attack flagged: they do not measure robustness.
+        collapsed: True if the model predicts one class for all texts although there are several;
+            None where no record has its predictions.
         outcomes: by column, one value per test sample in the order of `ids`: 1 or 0 for right or
             wrong; the prediction for a correlation. Columns without records are absent.
         samples: by column, SHA-256 of the ids and labels of those samples.
         ids: by column, those of the samples.
         labels: by column, the gold values.
-        predictions: by column, what the model answered; absent where it is the outcome, or a mean.
+        predictions: by column; absent where it is the outcome, or a mean.
         weights: SHA-256 of the weights by their names.
         revisions: of the programs that trained and measured the run; empty if not recorded.
         data: digest of the samples of each split.

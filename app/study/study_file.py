@@ -6,59 +6,113 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
 from app.runs.certified_bounds import FILE_OF
-from app.study.fields import NAME, Fields
 from app.study.study import (
+    Chart,
     Column,
     Command,
-    Corpus,
-    Matched,
-    Picture,
-    Published,
-    Row,
+    Files,
+    PaperFigures,
+    ReferenceLine,
+    Settings,
     Stage,
     Study,
+    StudyCorpus,
     StudyError,
+    StudyRow,
 )
+from app.study.yaml_reader import NAME, YamlReader
 from text.bounded_files import YAML_LIMIT, DataError, decode, parse_yaml, read_bytes
 
-_ROW = {
-    "base",
-    "title",
-    "config",
-    "settings",
-    "settings_on",
-    "seeds",
-    "corpora",
-    "stages",
-    "after",
-    "start",
-    "shown",
-}
-_STUDY = {
-    *("title", "about", "notes", "needs", "base", "seeds", "corpora", "rows", "axes", "stages"),
-    *("columns", "against", "compared", "matched", "paper", "pictures"),
-}
-_PLACE = re.compile(r"\$\{([^}]*)\}")
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_RECIPE_FILES = (".yaml", ".yml", ".json")
 ROWS_LIMIT = 1000
-"""Rows that the axes of a study may make: a table of more is read by nobody."""
+"""Largest number of rows that the axes of a study may make."""
 DATA_DIR = "data_dir"
 """The value that `--data_dir` gives, as `--set` gives the others."""
+ATTACK_METRICS = {
+    *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
+    *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "target"),
+    *("unstable", "errors"),
+}
+"""The metrics of one attack in `results.json`."""
+_TEST_METRICS = (
+    *("accuracy", "f1", "macro_f1", "spearman", "pearson", "loss", "objective", "perplexity"),
+    *("pgd_accuracy", "radius", "margin_met"),
+)
+"""Usual metrics of a test and a validation."""
+SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
+"""The attacks that `all` means, and that `attack/mean_accuracy` is a mean of."""
+MEAN = "attack/mean_accuracy"
+"""The mean over the attacks of `SIX` that a run has."""
+
+# The keys of the file, where they differ from the classes of `study`
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Base:
+    config: Files = ()
+    settings: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RowEntry(_Base):
+    name: str
+    title: str
+    base: bool = True
+    settings_on: Any = None
+    seeds: tuple[int, ...] | None = None
+    corpora: tuple[str, ...] | None = None
+    stages: Any = None
+    after: str | None = None
+    start: Mapping[str, Any] = field(default_factory=dict)
+    shown: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Axis:
+    name: str
+    setting: str | None = None
+    values: Any = None
+    title: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Paper:
+    source: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StudyFile:
+    title: str
+    about: str = ""
+    notes: tuple[str, ...] = ()
+    needs: Mapping[str, Any] = field(default_factory=dict)
+    base: _Base = _Base()
+    seeds: tuple[int, ...] = (0,)
+    corpora: Mapping[str, StudyCorpus] = field(default_factory=dict)
+    rows: Mapping[str, _RowEntry] = field(default_factory=dict)
+    axes: Mapping[str, _Axis] = field(default_factory=dict)
+    stages: Any = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    against: Any = None
+    compared: tuple[str, ...] | None = None
+    matched: ReferenceLine | None = None
+    paper: _Paper | None = None
+    pictures: Mapping[str, Chart] = field(default_factory=dict)
 
 
 def read_study(path: Path) -> Study:
-    """Returns the study of a file.
-
-    Args:
-        path: the YAML file; its name is that of the study.
+    """Return the study of a YAML file, whose name is the name of the study.
 
     Raises:
-        StudyError: it is no such file; the message lists all that is wrong.
+        StudyError: not the file of a study; the message lists all errors.
     """
     study, problems = examine(path)
     if problems:
@@ -67,10 +121,10 @@ def read_study(path: Path) -> Study:
 
 
 def examine(path: Path) -> tuple[Study, list[str]]:
-    """Returns what can be read of a study's file, and all that is wrong with it, a line each.
+    """Return the readable parts of a study's file, and all its errors, one per line.
 
     Raises:
-        StudyError: it cannot be read, is no YAML, or no mapping.
+        StudyError: the file cannot be read, is not YAML, or not a mapping.
     """
     expected = "the YAML file of a study: configs/studies/example.yaml"
     try:
@@ -81,194 +135,172 @@ def examine(path: Path) -> tuple[Study, list[str]]:
     if not isinstance(content, Mapping):
         msg = f"got {path}, which holds no study, expected one like configs/studies/example.yaml"
         raise StudyError(msg)
-    problems: list[str] = []
+    reader = YamlReader()
+    # The name is a part of the names of all runs.
     if not NAME.fullmatch(path.stem):
-        problems.append(f"got the file's name {path.name!r}, expected letters, digits and . _ -")
-    fields = Fields(content, "", _STUDY, problems)
-    study = _study(fields, path.stem, hashlib.sha256(raw).hexdigest())
-    _check_rows(study, problems)
-    _check_tables(study, problems)
-    _check_places(content, study, problems)
-    return study, list(dict.fromkeys(problems))
-
-
-def _study(fields: Fields, name: str, digest: str) -> Study:
-    base = Fields(fields.values.get("base"), "base", {"config", "settings"}, fields.problems)
-    below = (base.get("config", "files", ()), base.get("settings", "settings", {}))
-    seeds = fields.get("seeds", "numbers", (0,))
-    stages = _stages(fields)
-    corpora = tuple(
-        Corpus(
-            name=key,
-            title=one.get("title", "text", key),
-            config=below[0] + one.get("config", "files", ()),
-            settings={**below[1], **one.get("settings", "settings", {})},
+        reader.problems.append(
+            f"got the file's name {path.name!r}, expected letters, digits and . _ -"
         )
-        for key, one in fields.named("corpora", {"title", "config", "settings"})
-    )
-    known = tuple(corpus.name for corpus in corpora)
-    defaults = _Defaults(*below, seeds, known, stages)
-    rows = [defaults.row(key, one) for key, one in fields.named("rows", _ROW)]
-    axes = [
-        list(_axis(key, one)) for key, one in fields.named("axes", {"setting", "values", "title"})
+    study = _build(reader, content, path.stem, hashlib.sha256(raw).hexdigest())
+    _check_rows(study, reader.problems)
+    _check_tables(study, reader.problems)
+    reader.problems += [
+        f"got ${{{name}}}, expected it in needs, with what it is: {{{name}: folder of ...}}"
+        for name in sorted(set(_VARIABLE.findall(repr(content))))
+        if name != DATA_DIR and name not in study.needs
     ]
-    if (count := math.prod(map(len, axes))) > ROWS_LIMIT:
-        fields.problems.append(
-            f"axes: got {count:,} combinations of their values, expected at most {ROWS_LIMIT:,}: "
-            "leave values out, or make several studies"
-        )
-        axes = []
-    rows += [defaults.product(chosen) for chosen in itertools.product(*axes) if axes]
+    return study, list(dict.fromkeys(reader.problems))
+
+
+def _build(reader: YamlReader, content: Mapping[str, Any], name: str, digest: str) -> Study:
+    file = reader.read(_StudyFile, content)
+    stages = _stages(reader, "stages", ["fit", "test"] if file.stages is None else file.stages)
+    rows = [_row(reader, file, entry, stages) for entry in file.rows.values()]
+    rows += _combine_axes(reader, file, stages)
     if not rows:
-        fields.problems.append("rows: got none, expected rows or axes")
-    columns = tuple(_columns(fields))
+        reader.problems.append("rows: got none, expected rows or axes")
+    columns = tuple(file.columns.values())
     return Study(
         name=name,
-        title=fields.required("title", "text", name),
-        about=fields.get("about", "text", ""),
-        notes=fields.get("notes", "texts", ()),
-        needs=fields.get("needs", "mapping", {}),
-        corpora=corpora,
+        title=file.title,
+        about=file.about,
+        notes=file.notes,
+        needs=file.needs,
+        corpora=tuple(
+            replace(
+                corpus,
+                config=file.base.config + corpus.config,
+                settings={**file.base.settings, **corpus.settings},
+            )
+            for corpus in file.corpora.values()
+        ),
         rows=tuple(rows),
         columns=columns,
-        against=_pairs(fields, rows),
-        compared=_compared(fields, columns),
-        matched=_matched(fields),
-        published=_published(fields, bool(corpora)),
-        pictures=tuple(_pictures(fields)),
+        against=_pairs(reader, file.against, rows),
+        compared=_compared(file, columns),
+        matched=file.matched,
+        published=_paper_figures(reader, file),
+        pictures=tuple(file.pictures.values()),
         digest=digest,
     )
 
 
-@dataclass(frozen=True)
-class _Defaults:
-    """The defaults of a row.
-
-    Attributes:
-        config: settings files of `base`.
-        settings: settings of `base`.
-        seeds: of the study.
-        corpora: names of all.
-        stages: of the study.
-    """
-
-    config: tuple[str, ...]
-    settings: Mapping[str, Any]
-    seeds: tuple[int, ...]
-    corpora: tuple[str, ...]
-    stages: tuple[Stage, ...]
-
-    def row(self, name: str, one: Fields) -> Row:
-        """The row of a mapping in the file."""
-        corpora = one.get("corpora", "texts", self.corpora)
-        # Those of a corpus have `base` below them already.
-        base = not corpora and one.get("base", "flag", True)
-        if corpora and one.get("base", "flag", True) is False:
-            one.problem("base", False, "it only in a row with `corpora: []`")
-        config, settings = one.get("config", "files", ()), one.get("settings", "settings", {})
-        own = Fields(
-            one.values.get("settings_on"), one.at("settings_on"), set(corpora), one.problems
-        )
-        return Row(
-            name=name,
-            title=one.get("title", "text", name),
-            config=self.config + config if base else config,
-            settings={**self.settings, **settings} if base else settings,
-            settings_on={corpus: own.get(corpus, "settings", {}) for corpus in corpora},
-            seeds=one.get("seeds", "numbers", self.seeds),
-            corpora=corpora,
-            stages=_stages(one) if "stages" in one else self.stages,
-            after=one.get("after", "text", None),
-            start=one.get("start", "mapping", {}),
-            shown=one.get("shown", "flag", True),
-        )
-
-    def product(self, chosen: Sequence[Corpus]) -> Row:
-        """The row of one value of each axis."""
-        parts = (
-            [*chosen]
-            if self.corpora
-            else [Corpus(name="", title="", config=self.config, settings=self.settings), *chosen]
-        )
-        return Row(
-            name="-".join(part.name for part in chosen),
-            title=", ".join(part.title for part in chosen),
-            config=tuple(itertools.chain.from_iterable(part.config for part in parts)),
-            settings={key: value for part in parts for key, value in part.settings.items()},
-            seeds=self.seeds,
-            corpora=self.corpora,
-            stages=self.stages,
-        )
-
-
-def _axis(name: str, one: Fields) -> Iterator[Corpus]:
-    """The values of an axis, each with the fields of a corpus: name, title, config, settings."""
-    values = one.values.get("values")
-    if isinstance(values, Mapping):
-        for key, value in one.named("values", {"title", "config", "settings"}):
-            yield Corpus(
-                name=key,
-                title=value.get("title", "text", key),
-                config=value.get("config", "files", ()),
-                settings=value.get("settings", "settings", {}),
+def _row(
+    reader: YamlReader, file: _StudyFile, entry: _RowEntry, stages: tuple[Stage, ...]
+) -> StudyRow:
+    key = f"rows.{entry.name}"
+    corpora = tuple(file.corpora) if entry.corpora is None else entry.corpora
+    if corpora and not entry.base:
+        reader.add(f"{key}.base", False, "it only in a row with `corpora: []`")
+    # With corpora, `base` is below the settings of each corpus already.
+    base = _Base() if corpora or not entry.base else file.base
+    settings_on = reader.mapping(entry.settings_on, f"{key}.settings_on", corpora)
+    return StudyRow(
+        name=entry.name,
+        title=entry.title,
+        config=base.config + entry.config,
+        settings={**base.settings, **entry.settings},
+        settings_on={
+            corpus: reader.check(
+                Settings, settings_on.get(corpus), f"{key}.settings_on.{corpus}", {}
             )
+            for corpus in corpora
+        },
+        seeds=entry.seeds or file.seeds,
+        corpora=corpora,
+        stages=stages if entry.stages is None else _stages(reader, f"{key}.stages", entry.stages),
+        after=entry.after,
+        start=entry.start,
+        shown=entry.shown,
+    )
+
+
+def _combine_axes(
+    reader: YamlReader, file: _StudyFile, stages: tuple[Stage, ...]
+) -> Iterator[StudyRow]:
+    """Yield a row for each combination of the values of all axes."""
+    axes = [_axis_values(reader, axis) for axis in file.axes.values()]
+    # Counted before they are combined: five axes of 60 values have 777 million combinations.
+    if (count := math.prod(map(len, axes))) > ROWS_LIMIT:
+        reader.problems.append(
+            f"axes: got {count:,} combinations of their values, expected at most {ROWS_LIMIT:,}: "
+            "leave values out, or make several studies"
+        )
         return
+    for values in itertools.product(*axes) if axes else ():
+        parts: list[_Base | StudyCorpus] = [_Base() if file.corpora else file.base, *values]
+        yield StudyRow(
+            name="-".join(value.name for value in values),
+            title=", ".join(value.title for value in values),
+            config=tuple(path for part in parts for path in part.config),
+            settings={key: value for part in parts for key, value in part.settings.items()},
+            seeds=file.seeds,
+            corpora=tuple(file.corpora),
+            stages=stages,
+        )
+
+
+def _axis_values(reader: YamlReader, axis: _Axis) -> list[StudyCorpus]:
+    """Return the values of an axis; each has the fields of a corpus."""
+    key, values = f"axes.{axis.name}", axis.values
+    if isinstance(values, Mapping):
+        return [*reader.check(Mapping[str, StudyCorpus], values, f"{key}.values", {}).values()]
     if not isinstance(values, list) or not values:
-        one.problem("values", values, "a list of values, or named ones with config and settings")
-        return
-    setting = one.required("setting", "text", "")
-    title = one.get("title", "text", f"{name} {{value}}")
-    for value in values:
-        shown = re.sub(r"[^A-Za-z0-9._+=-]", "_", str(value))
-        yield Corpus(
-            name=f"{name}{shown}",
+        expected = "a list of values, or named ones with config and settings"
+        reader.add(f"{key}.values", values, expected)
+        return []
+    setting = reader.check(str, axis.setting, f"{key}.setting")
+    title = f"{axis.name} {{value}}" if axis.title is None else axis.title
+    return [
+        # A value such as 1/3 cannot be part of the name of a directory.
+        StudyCorpus(
+            name=axis.name + re.sub(r"[^A-Za-z0-9._+=-]", "_", str(value)),
             title=title.replace("{value}", str(value)),
             settings={setting: value},
         )
+        for value in values
+    ]
 
 
-def _stages(fields: Fields) -> tuple[Stage, ...]:
-    """The commands of a run."""
-    given = fields.values.get("stages", ["fit", "test"])
-    known = get_args(Command)
-    if not isinstance(given, list) or not given:
-        fields.problem("stages", given, f"a list of {', '.join(known)}")
+def _stages(reader: YamlReader, key: str, content: Any) -> tuple[Stage, ...]:
+    """Return the commands of a run."""
+    commands = get_args(Command)
+    if not isinstance(content, list) or not content:
+        reader.add(key, content, f"a list of {', '.join(commands)}")
         return ()
     stages: list[Stage] = []
-    for one in given:
-        single = {one: None} if isinstance(one, str) else one
-        if not isinstance(single, Mapping) or len(single) != 1 or next(iter(single)) not in known:
-            fields.problem("stages", one, f"one of {', '.join(known)}, or one with its options")
+    for entry in content:
+        single = {entry: None} if isinstance(entry, str) else entry
+        if not isinstance(single, Mapping) or len(single) != 1 or not {*single} <= {*commands}:
+            reader.add(key, entry, f"one of {', '.join(commands)}, or one with its options")
             continue
-        [(name, options)] = single.items()
-        command: Command = name  # type: ignore[assignment] # one of them, as checked above
+        [(command, options)] = single.items()
+        name: Command = command  # type: ignore[assignment] # one of them, as checked above
         if options is not None and not isinstance(options, Mapping):
-            fields.problem("stages", one, "options by their names: num_samples: 300")
+            reader.add(key, entry, "options by their names: num_samples: 300")
             continue
-        stage = Stage(command=command, options=dict(options or {}))
-        if command == "diagnose" and (recipe := _diagnosed(stage)) not in attacks_of(stages):
-            fields.problems.append(
-                f"{fields.at('stages')}: got diagnose of {recipe!r}, "
-                f"{_one_of(attacks_of(stages))}, as the attacks before it are named"
+        stage = Stage(command=name, options=dict(options or {}))
+        if name == "diagnose" and (recipe := _diagnosed(stage)) not in attacks_of(stages):
+            reader.problems.append(
+                f"{key}: got diagnose of {recipe!r}, {_one_of(attacks_of(stages))}, as the attacks "
+                "before it are named"
             )
         stages.append(stage)
-    twice = [name for name, count in Counter(_outcomes(stages)).items() if count > 1]
-    if twice:
-        fields.problems.append(
-            f"{fields.at('stages')}: got {', '.join(twice)} twice, expected stages whose outcomes "
-            "stand beside each other: attacks of one recipe need a `tag`"
+    repeated = [name for name, count in Counter(_outcomes(stages)).items() if count > 1]
+    if repeated:
+        reader.problems.append(
+            f"{key}: got {', '.join(repeated)} twice, expected stages with outcomes of different "
+            "names: attacks of one recipe need a `tag`"
         )
-    if (
-        stages
-        and stages[0].command not in ("fit", "train")
-        and "ckpt_path" not in stages[0].options
-    ):
-        fields.problem("stages", stages[0].command, "fit or train as the first stage")
+    # Without a valid stage there is a message already.
+    first = stages[0] if stages else Stage(command="fit")
+    if first.command not in ("fit", "train") and "ckpt_path" not in first.options:
+        reader.add(key, first.command, "fit or train as the first stage")
     return tuple(stages)
 
 
 def _outcomes(stages: Sequence[Stage]) -> Iterator[str]:
-    """The names of what some stages measure."""
+    """Yield the names of what some stages measure."""
     for stage in stages:
         if stage.command == "attack":
             yield from (f"attack {name}" for name in attacks_of([stage]))
@@ -277,182 +309,164 @@ def _outcomes(stages: Sequence[Stage]) -> Iterator[str]:
         elif stage.threat is not None:
             yield f"certify {stage.threat}"
         else:
+            # Each bound of `certify` has files of its own.
             bound = stage.options.get("bound", "sound")
             yield stage.command if bound == "sound" else f"{stage.command} {bound}"
 
 
 def _diagnosed(stage: Stage) -> str:
-    """The name of the attack that a diagnosis is about."""
+    """Return the name of the attack that a diagnosis is about."""
     return str(stage.options.get("recipe", "textfooler"))
 
 
-def _columns(fields: Fields) -> Iterator[Column]:
-    known = {"title", "metric", "scale", "digits", "better", "corpus"}
-    for name, one in fields.named("columns", known):
-        yield Column(
-            name=name,
-            title=one.get("title", "text", name),
-            metric=one.required("metric", "text", ""),
-            scale=float(one.get("scale", "number", 1.0)),
-            digits=one.get("digits", "count", 3),
-            better=one.choice("better", ("higher", "lower", None), "higher"),
-            corpus=one.get("corpus", "text", None),
-        )
+def attacks_of(stages: Sequence[Stage]) -> list[str]:
+    """Return the names under which the attacks of some stages are filed."""
+    names: list[str] = []
+    for stage in stages:
+        if stage.command != "attack":
+            continue
+        tag = stage.options.get("tag")  # keeps attacks of one recipe apart
+        for recipe in map(str.strip, str(stage.options.get("recipe", "textfooler")).split(",")):
+            stem = Path(recipe).stem if recipe.endswith(_RECIPE_FILES) else recipe
+            attacks = SIX if recipe == "all" else (stem,)
+            names += [name if tag is None else f"{name}-{tag}" for name in attacks]
+    return list(dict.fromkeys(names))
 
 
-def _pairs(fields: Fields, rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
-    """Pairs of rows to compare."""
-    given = fields.values.get("against", [])
-    if isinstance(given, str):
-        return tuple((row.name, given) for row in rows if row.shown and row.name != given)
-    good = isinstance(given, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and all(isinstance(one, str) for one in pair)
-        for pair in given
-    )
-    if not good:
-        fields.problem("against", given, "the name of a row, or a list of [row, row]")
+def _pairs(
+    reader: YamlReader, against: Any, rows: Sequence[StudyRow]
+) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of rows to compare."""
+    if against is None:
         return ()
-    return tuple((first, second) for first, second in given)
+    if isinstance(against, str):
+        return tuple((row.name, against) for row in rows if row.shown and row.name != against)
+    if not isinstance(against, list) or not all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(name, str) for name in pair)
+        for pair in against
+    ):
+        reader.add("against", against, "the name of a row, or a list of [row, row]")
+        return ()
+    return tuple((first, second) for first, second in against)
 
 
-def _compared(fields: Fields, columns: Sequence[Column]) -> tuple[str, ...]:
-    """The columns that are compared; the mean of the attacks wherever one of them is."""
-    names: tuple[str, ...] = fields.get("compared", "texts", _by_default(fields, columns))
+def _compared(file: _StudyFile, columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the compared columns; with any attack of `SIX`, also the mean of the attacks."""
+    names = file.compared
+    if names is None:
+        directed = tuple(column.name for column in columns if column.better is not None)
+        names = () if file.against is None else directed
+    # Who compares one attack must show the mean over all: no attack is picked by its result.
     attacks = {f"attack/{name}/accuracy" for name in SIX}
     if any(column.name in names and column.metric in attacks for column in columns):
         names += tuple(column.name for column in columns if column.metric == MEAN)
     return tuple(dict.fromkeys(names))
 
 
-def _by_default(fields: Fields, columns: Sequence[Column]) -> tuple[str, ...]:
-    """The columns that are compared where the file does not say it."""
-    if "against" not in fields:
-        return ()
-    return tuple(column.name for column in columns if column.better is not None)
-
-
-def _matched(fields: Fields) -> Matched | None:
-    if "matched" not in fields:
+def _paper_figures(reader: YamlReader, file: _StudyFile) -> PaperFigures | None:
+    if file.paper is None:
         return None
-    one = Fields(fields.values["matched"], "matched", {"at", "rows", "columns"}, fields.problems)
-    return Matched(
-        at=one.required("at", "text", ""),
-        rows=one.required("rows", "texts", ()),
-        columns=one.required("columns", "texts", ()),
-    )
-
-
-def _published(fields: Fields, corpora: bool) -> Published | None:
-    if "paper" not in fields:
-        return None
-    one = Fields(fields.values["paper"], "paper", {"source", "figures"}, fields.problems)
     figures: dict[str, dict[str, dict[str, float]]] = {}
-    for row, value in one.get("figures", "mapping", {}).items():
-        parts = value if corpora else {"": value}
-        if not isinstance(parts, Mapping):
-            one.problem(f"figures.{row}", parts, "figures by corpus and column")
+    for row, content in file.paper.figures.items():
+        # A study without corpora has figures by row and column only.
+        by_corpus = content if file.corpora else {"": content}
+        if not isinstance(by_corpus, Mapping):
+            reader.add(f"paper.figures.{row}", by_corpus, "figures by corpus and column")
             continue
-        for corpus, found in parts.items():
-            numbers = isinstance(found, Mapping) and all(
-                isinstance(number, int | float) for number in found.values()
-            )
-            if not numbers:
-                one.problem(f"figures.{row}", found, "numbers by corpus and column")
+        for corpus, values in by_corpus.items():
+            if not isinstance(values, Mapping) or not all(
+                isinstance(value, int | float) for value in values.values()
+            ):
+                reader.add(f"paper.figures.{row}", values, "numbers by corpus and column")
                 continue
-            figures.setdefault(row, {})[corpus] = {k: float(v) for k, v in found.items()}
-    return Published(source=one.required("source", "text", ""), figures=figures)
-
-
-def _pictures(fields: Fields) -> Iterator[Picture]:
-    for name, one in fields.named("pictures", {"kind", "columns", "corpus"}):
-        yield Picture(
-            name=name,
-            kind=one.choice("kind", ("bars", "scatter", "lines"), "bars"),
-            columns=one.required("columns", "texts", ()),
-            corpus=one.get("corpus", "text", None),
-        )
+            floats = {column: float(value) for column, value in values.items()}
+            figures.setdefault(row, {})[corpus] = floats
+    return PaperFigures(source=file.paper.source, figures=figures)
 
 
 def _check_rows(study: Study, problems: list[str]) -> None:
-    """Checks what rows say of each other and of corpora."""
+    """Check the names of rows and corpora that rows refer to."""
     rows = {row.name: row for row in study.rows}
     corpora = {corpus.name for corpus in study.corpora}
-    if len(rows) < len(study.rows):
-        names = [row.name for row in study.rows]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        problems.append(f"rows: got {', '.join(twice)} twice, expected names of their own")
+    counts = Counter(row.name for row in study.rows)
+    if repeated := sorted(name for name, count in counts.items() if count > 1):
+        problems.append(f"rows: got {', '.join(repeated)} twice, expected names of their own")
     for row in study.rows:
-        unknown = [name for name in row.corpora if name not in corpora]
-        if unknown:
-            problems.append(
-                f"rows.{row.name}.corpora: got {', '.join(unknown)}, {_one_of(corpora)}"
-            )
+        key = f"rows.{row.name}"
+        _check_names(problems, f"{key}.corpora", row.corpora, corpora)
         if row.start and row.after is None:
-            problems.append(f"rows.{row.name}.start: got it without `after`, expected both")
+            problems.append(f"{key}.start: got it without `after`, expected both")
         if row.after is None:
             continue
-        if row.after not in rows:
-            problems.append(f"rows.{row.name}.after: got {row.after!r}, {_one_of(rows)}")
+        if (first := rows.get(row.after)) is None:
+            problems.append(f"{key}.after: got {row.after!r}, {_one_of(rows)}")
             continue
-        first, where = rows[row.after], f"rows.{row.name}.after"
+        # A first row with a single corpus, or seed, serves all of this row.
         lacking = set(row.corpora) - set(first.corpora)
         if lacking and len(first.corpora) > 1:
             problems.append(
-                f"{where}: got {row.after}, which is not on {', '.join(sorted(lacking))}"
+                f"{key}.after: got {row.after}, which is not on {', '.join(sorted(lacking))}"
             )
-        lacking_seeds = sorted(set(row.seeds) - set(first.seeds))
+        lacking_seeds = set(row.seeds) - set(first.seeds)
         if lacking_seeds and len(first.seeds) > 1:
-            problems.append(f"{where}: got {row.after}, which has no seed {lacking_seeds[0]}")
+            problems.append(f"{key}.after: got {row.after}, which has no seed {min(lacking_seeds)}")
     for row in study.rows:
-        way, now = [row.name], row.after
-        while now in rows and now not in way:
-            way.append(now)
-            now = rows[now].after
-        if now == row.name:
-            problems.append(f"rows: got a circle of `after`: {' -> '.join([*way, row.name])}")
+        path, after = [row.name], row.after
+        while after in rows and after not in path:
+            path.append(after)
+            after = rows[after].after
+        # A row before a circle, which is not in it, gets no line of its own.
+        if after == row.name:
+            problems.append(f"rows: got a circle of `after`: {' -> '.join([*path, row.name])}")
 
 
 def _check_tables(study: Study, problems: list[str]) -> None:
-    """Checks the names in columns, comparisons, pictures and figures of the paper."""
+    """Check the names in columns, comparisons, pictures and figures of the paper."""
     rows = {row.name for row in study.rows}
     columns = {column.name for column in study.columns}
     corpora = {corpus.name for corpus in study.corpora}
-
-    def need(where: str, names: Sequence[str], known: set[str]) -> None:
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            problems.append(f"{where}: got {', '.join(unknown)}, {_one_of(known)}")
-
     for column in study.columns:
-        need(f"columns.{column.name}.corpus", [column.corpus] if column.corpus else [], corpora)
+        key = f"columns.{column.name}"
+        _check_names(problems, f"{key}.corpus", filter(None, [column.corpus]), corpora)
         if problem := _unknown_metric(study, column.metric):
-            problems.append(f"columns.{column.name}.metric: {problem}")
+            problems.append(f"{key}.metric: {problem}")
     for pair in study.against:
-        need("against", pair, rows)
-    need("compared", study.compared, columns)
+        _check_names(problems, "against", pair, rows)
+    _check_names(problems, "compared", study.compared, columns)
     if study.matched is not None:
-        need("matched.at", [study.matched.at] if study.matched.at else [], columns)
-        need("matched.rows", study.matched.rows, {row.name for row in study.rows if row.shown})
-        need("matched.columns", study.matched.columns, columns)
-        if len(set(study.matched.rows)) < 2:
+        line = study.matched
+        # A hidden row has no figures in the tables.
+        visible = {row.name for row in study.rows if row.shown}
+        _check_names(problems, "matched.at", filter(None, [line.at]), columns)
+        _check_names(problems, "matched.rows", line.rows, visible)
+        _check_names(problems, "matched.columns", line.columns, columns)
+        if len(set(line.rows)) < 2:
             problems.append("matched.rows: got fewer than two rows, expected the ends of a line")
-    for picture in study.pictures:
-        need(f"pictures.{picture.name}.columns", picture.columns, columns)
-        need(f"pictures.{picture.name}.corpus", [picture.corpus] if picture.corpus else [], corpora)
+    for chart in study.pictures:
+        _check_names(problems, f"pictures.{chart.name}.columns", chart.columns, columns)
+        _check_names(
+            problems, f"pictures.{chart.name}.corpus", filter(None, [chart.corpus]), corpora
+        )
     if study.published is not None:
-        need("paper.figures", list(study.published.figures), rows)
+        _check_names(problems, "paper.figures", study.published.figures, rows)
         for row, parts in study.published.figures.items():
-            need(f"paper.figures.{row}", list(parts), corpora or {""})
-            for corpus, found in parts.items():
-                need(f"paper.figures.{row}.{corpus}", list(found), columns)
+            _check_names(problems, f"paper.figures.{row}", parts, corpora or {""})
+            for corpus, values in parts.items():
+                _check_names(problems, f"paper.figures.{row}.{corpus}", values, columns)
+
+
+def _check_names(
+    problems: list[str], key: str, names: Iterable[str], allowed: Collection[str]
+) -> None:
+    if unknown := [name for name in names if name not in allowed]:
+        problems.append(f"{key}: got {', '.join(unknown)}, {_one_of(allowed)}")
 
 
 def _unknown_metric(study: Study, metric: str) -> str | None:
-    """The reason that no run of a study has a metric; None if one may have it."""
+    """Return the reason that no run of a study has a metric; None if one may have it."""
     stages = [stage for row in study.rows if row.shown for stage in row.stages]
-    commands = {stage.command for stage in stages}
-    family, _, rest = metric.partition("/")
-    made_by: dict[str, set[str]] = {
+    family, _, name = metric.partition("/")
+    measured_by: dict[str, set[str]] = {
         "test": {"test", "train"},
         "val": {"fit", "train", "validate"},
         **{stage: {"certify"} for stage in FILE_OF},
@@ -461,76 +475,34 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         "diagnose": {"diagnose"},
     }
     threats = {stage.threat for stage in stages if stage.threat is not None}
-    if family.removeprefix("certify_") in threats and rest:
+    # A threat names its own metrics: certify_THREAT/accuracy@K.
+    if family.removeprefix("certify_") in threats and name:
         return None
-    if family not in made_by or not rest:
+    if family not in measured_by or not name:
         return f"got {metric!r}, expected a metric of results.json: test/accuracy (docs/cli.md)"
-    if not commands & made_by[family]:
-        wanted = " or ".join(sorted(made_by[family]))
-        return f"got {metric!r}, which no stage measures, expected {wanted} among the stages"
+    if measured_by[family].isdisjoint(stage.command for stage in stages):
+        commands = " or ".join(sorted(measured_by[family]))
+        return f"got {metric!r}, which no stage measures, expected {commands} among the stages"
     if family == "diagnose":
         diagnosed = {_diagnosed(stage) for stage in stages if stage.command == "diagnose"}
-        name = rest.partition("/")[0]
-        return None if name in diagnosed else f"got diagnosis {name!r}, {_one_of(diagnosed)}"
-    return _unknown_figure(family, rest, attacks_of(stages))
+        attack = name.partition("/")[0]
+        return None if attack in diagnosed else f"got diagnosis {attack!r}, {_one_of(diagnosed)}"
+    return _unknown_figure(family, name, attacks_of(stages))
 
 
-def _unknown_figure(family: str, rest: str, named: Sequence[str]) -> str | None:
-    """The reason that a test or an attack has no such figure; None if it may have it."""
-    if family in ("test", "val") and rest not in _FIGURES:
-        # Methods have figures of their own.
-        near = difflib.get_close_matches(rest, _FIGURES, 1, cutoff=0.85)
-        return f"got '{family}/{rest}', expected perhaps {family}/{near[0]}" if near else None
-    if family != "attack" or rest.startswith("mean_"):
+def _unknown_figure(family: str, name: str, attacks: Sequence[str]) -> str | None:
+    """Return the reason that a test or an attack has no such figure; None if it may have it."""
+    if family in ("test", "val") and name not in _TEST_METRICS:
+        # Methods have metrics of their own, so that only a misspelt usual one is an error.
+        near = difflib.get_close_matches(name, _TEST_METRICS, 1, cutoff=0.85)
+        return f"got '{family}/{name}', expected perhaps {family}/{near[0]}" if near else None
+    if family != "attack" or name.startswith("mean_"):
         return None
-    name, _, figure = rest.rpartition("/")
-    if name not in named:
-        return f"got attack {name!r}, {_one_of(named)}, as the stages name them"
+    attack, _, figure = name.rpartition("/")
+    if attack not in attacks:
+        return f"got attack {attack!r}, {_one_of(attacks)}, as the stages name them"
     return None if figure in ATTACK_METRICS else f"got {figure!r}, {_one_of(ATTACK_METRICS)}"
 
 
-ATTACK_METRICS = {
-    *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
-    *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "target"),
-    *("unstable", "errors"),
-}
-"""The metrics of one attack in `results.json`."""
-_FIGURES = (
-    *("accuracy", "f1", "macro_f1", "spearman", "pearson", "loss", "objective", "perplexity"),
-    *("pgd_accuracy", "radius", "margin_met"),
-)
-"""Usual figures of a test and a validation."""
-SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
-"""The attacks that `all` stands for, and that `attack/mean_accuracy` is a mean of."""
-MEAN = "attack/mean_accuracy"
-"""The mean over the attacks of `SIX` that a run has."""
-
-
-def attacks_of(stages: Sequence[Stage]) -> list[str]:
-    """Returns the names under which the attacks of some stages are filed."""
-    names: list[str] = []
-    for stage in stages:
-        if stage.command != "attack":
-            continue
-        tag = stage.options.get("tag")
-        for part in str(stage.options.get("recipe", "textfooler")).split(","):
-            one = part.strip()
-            every = SIX if one == "all" else (Path(one).stem if one.endswith(_FILES) else one,)
-            names += [name if tag is None else f"{name}-{tag}" for name in every]
-    return list(dict.fromkeys(names))
-
-
-_FILES = (".yaml", ".yml", ".json")
-
-
-def _check_places(content: Mapping[str, Any], study: Study, problems: list[str]) -> None:
-    """Checks that every `${name}` of the file is explained in `needs`."""
-    problems += [
-        f"got ${{{name}}}, expected it in needs, with what it is: {{{name}: folder of ...}}"
-        for name in sorted(set(_PLACE.findall(repr(content))))
-        if name != DATA_DIR and name not in study.needs
-    ]
-
-
-def _one_of(known: Any) -> str:
-    return f"expected one of {', '.join(sorted(known)) or 'none, as there are none'}"
+def _one_of(names: Iterable[str]) -> str:
+    return f"expected one of {', '.join(sorted(names)) or 'none, as there are none'}"

@@ -1,35 +1,39 @@
 """`study.json`: all figures of a study, with intervals, tests, digests and versions.
 
-The same runs give the same bytes: keys are sorted, and there are no dates and no paths. What
-seconds were spent stands apart in `seconds`. Tables and pictures are made from this file alone
-(`app/study/tables.py`). `derivation.derive` computes its figures and tests again from its
-cells and the outcomes next to it. docs/tables.md explains its fields.
+The same runs give the same bytes: keys are sorted, dates and paths are left out, and only
+`seconds` holds times. Tables and pictures are made from this file alone. `derivation.derive`
+computes its figures and tests again from its cells and the outcomes in the file next to it.
+docs/tables.md explains its fields.
 """
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from app.runs import atomic
 from app.study import outcomes
-from app.study.study import CellFigures, Column, Matched, Row, Study, StudyError
+from app.study.study import CellFigures, Column, ReferenceLine, Study, StudyError, StudyRow
 from text.bounded_files import DataError, read_json
 
 if TYPE_CHECKING:
     from app.study.uncertainty import Side
 
 FORMAT = 2
-"""Number of the form of the file; a reader refuses others."""
+"""Format number of the file; a reader refuses others."""
 ENDS = ("low", "high")
 """The keys of an interval."""
+_CELL_KEYS = (
+    *("row", "corpus", "seed", "run", "values", "collapsed", "revisions", "samples", "weights"),
+    "data",
+)
 Content = dict[str, Any]
 """A `study.json` as JSON values."""
 Pair = tuple[str, str, str]
-"""A comparison: row, row that it is compared with, column."""
+"""A comparison: row, baseline row, column."""
 
 
 def content(
@@ -40,316 +44,259 @@ def content(
     refused: Mapping[Pair, str] | None = None,
     former: Content | None = None,
 ) -> Content:
-    """Returns the content of `study.json`.
+    """Return the content of `study.json`.
 
     Args:
         study: the study.
         figures: of its finished runs, in any order.
         versions: of the program that makes the file, and its libraries.
-        refused: comparisons that are not made, with the reason.
-        former: a content of the same runs, for what needs outcomes that are not known.
+        refused: comparisons to leave out, with the reason.
+        former: a content of the same runs: source of all that needs outcomes which are unknown.
 
     Raises:
-        StudyError: runs of one row, or of two rows that are compared, were measured on other
-            samples; or two runs stand for the same cell. The message names them all.
+        StudyError: runs of one row, or of two compared rows, were measured on different samples; or
+            two runs belong to the same cell. The message names them all.
     """
-    # With the digits of the file, so that it gives the same figures again.
-    cells = _Cells(study, [_in_digits(one) for one in figures])
-    reasons = dict(refused or {})
-    problems = cells.problems(reasons)
-    if problems:
+    cells = _Cells(study, figures)
+    reasons, former = dict(refused or {}), former or {}
+    if problems := cells.problems(reasons):
         raise StudyError("\n".join(problems))
-    shown = [row for row in study.rows if row.shown]
-    found: Content = {
+    visible = [row for row in study.rows if row.shown]
+    line, former_line = study.matched, (former.get("matched") or {}).get("lines", ())
+    data: Content = {
         "format": FORMAT,
-        "study": {
-            "name": study.name,
-            "title": study.title,
-            "about": study.about,
-            "notes": list(study.notes),
-            "digest": study.digest,
-        },
-        "corpora": [{"name": one.name, "title": one.title} for one in study.corpora],
-        "rows": [
-            {
-                "name": row.name,
-                "title": row.title,
-                "seeds": list(row.seeds),
-                "corpora": list(row.corpora),
-            }
-            for row in shown
-        ],
+        "study": _pick(study, "name", "title", "about", "notes", "digest"),
+        "corpora": [_pick(corpus, "name", "title") for corpus in study.corpora],
+        "rows": [_pick(row, "name", "title", "seeds", "corpora") for row in visible],
         "columns": [asdict(column) for column in study.columns],
-        "cells": [_cell(one) for one in cells.every],
-        "figures": [
-            line
-            for row in shown
-            for corpus, column in cells.places(row)
-            if (line := _figure(cells, row, corpus, column)) is not None
+        "cells": [
+            {**_pick(cell, *_CELL_KEYS), "unreliable": sorted(cell.unreliable)}
+            for cell in cells.cells
         ],
-        "compared": {
-            "columns": list(study.compared),
-            "against": [list(pair) for pair in study.against],
-        },
-        "comparisons": _comparisons(cells, reasons, (former or {}).get("comparisons", ())),
-        "matched": None
-        if study.matched is None
-        else {
-            "at": study.matched.at,
-            "rows": list(study.matched.rows),
-            "columns": list(study.matched.columns),
-            "lines": list(
-                _matched(
-                    cells, study.matched, ((former or {}).get("matched") or {}).get("lines", ())
-                )
-            ),
-        },
+        "figures": [
+            figure
+            for row in visible
+            for corpus, column in cells.positions(row)
+            if (figure := _figure(cells, row, corpus, column)) is not None
+        ],
+        "compared": {"columns": study.compared, "against": study.against},
+        "comparisons": _comparisons(cells, reasons, former.get("comparisons", ())),
+        "matched": line and {**asdict(line), "lines": [*_matched(cells, line, former_line)]},
         "refused": [
             {"row": row, "against": against, "column": column, "reason": reason}
             for (row, against, column), reason in sorted(reasons.items())
         ],
-        "paper": None
-        if study.published is None
-        else {"source": study.published.source, "figures": _plain(study.published.figures)},
+        "paper": study.published and _pick(study.published, "source", "figures"),
         "missing": cells.missing(),
-        "pictures": [
-            {**asdict(one), "columns": list(one.columns)}
-            for one in sorted(study.pictures, key=lambda one: one.name)
-        ],
-        "outcomes": outcomes.digest_of(outcomes.collect_outcomes(cells.every)),
-        "versions": dict(former["versions"]) if former else _libraries(versions),
-        "remarks": list((former or {}).get("remarks", ())),
-        "seconds": {one.run: dict(one.seconds) for one in cells.every},
+        "pictures": [asdict(chart) for chart in sorted(study.pictures, key=lambda c: c.name)],
+        "outcomes": outcomes.digest_of(outcomes.collect_outcomes(cells.cells)),
+        # The revision that counts is that of the runs; their cells have it.
+        "versions": former.get("versions")
+        or {name: version for name, version in versions.items() if name != "revision"},
+        "remarks": former.get("remarks", ()),
+        "seconds": {cell.run: cell.seconds for cell in cells.cells},
     }
-    # As it will be read, and with numbers that do not depend on the last bit of a library.
-    read_back: Content = json.loads(json.dumps(_rounded(found), allow_nan=False))
+    # Rounded, so that nothing depends on the last bit of a library; and as a reader will get it.
+    read_back: Content = json.loads(json.dumps(_round(data), allow_nan=False))
     return read_back
 
 
 def outcomes_of(study: Study, figures: Sequence[CellFigures]) -> outcomes.Outcomes | None:
-    """Returns the outcomes that belong to `content` of the same arguments; None without any."""
-    return outcomes.collect_outcomes(_Cells(study, [_in_digits(one) for one in figures]).every)
+    """Return the outcomes that belong to `content` of the same arguments; None without any."""
+    return outcomes.collect_outcomes(_Cells(study, figures).cells)
 
 
-def write(path: Path, found: Content) -> None:
-    """Writes the file in one step.
+def write(path: Path, data: Content) -> None:
+    """Write the file in one step.
 
     Raises:
-        OSError: it cannot be written; what was there before is unchanged.
+        OSError: it cannot be written; an existing file is unchanged.
     """
-    atomic.write_text(path, text(found))
+    atomic.write_text(path, text(data))
 
 
-def text(found: Content) -> str:
-    """Returns the content as it stands in the file."""
-    return json.dumps(found, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+def text(data: Content) -> str:
+    """Return the text of the file."""
+    return json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read(path: Path) -> Content:
-    """Returns the content of a file.
+    """Return the content of a file.
 
     Raises:
-        StudyError: it is no such file, or one of another form.
+        StudyError: not such a file, or one of another format.
         OSError: it cannot be read.
     """
     try:
-        found = read_json(path, "a study.json: run the study again")
+        data: Any = read_json(path, "a study.json: run the study again")
     except DataError as error:
         raise StudyError(str(error)) from error
-    number = found.get("format") if isinstance(found, dict) else None
+    number = data.get("format") if isinstance(data, dict) else None
     if number != FORMAT:
         msg = (
             f"got {path} of format {number}, expected a study.json of format {FORMAT}: "
             "`study run` writes it anew from the runs"
         )
         raise StudyError(msg)
-    whole: Content = found
-    return whole
+    return dict(data)
 
 
-@dataclass(frozen=True)
 class _Cells:
-    """The cells of a study that have figures.
+    """The finished cells of a study, in the order of rows, corpora and seeds."""
 
-    Attributes:
-        study: the study.
-        given: their figures.
-    """
-
-    study: Study
-    given: Sequence[CellFigures]
-
-    @property
-    def every(self) -> list[CellFigures]:
-        """All, in the order of rows, corpora and seeds."""
-        rows = [row.name for row in self.study.rows]
-        corpora = ["", *(corpus.name for corpus in self.study.corpora)]
-        return sorted(
-            self.given,
-            key=lambda one: (rows.index(one.row), corpora.index(one.corpus), one.seed),
+    def __init__(self, study: Study, figures: Sequence[CellFigures]) -> None:
+        rows = {row.name: i for i, row in enumerate(study.rows)}
+        corpora = {corpus.name: i for i, corpus in enumerate(study.corpora)}
+        self.study = study
+        # With the digits of the file, so that it gives the same figures again.
+        self.cells = sorted(
+            map(_round_figures, figures),
+            key=lambda cell: (rows.get(cell.row, -1), corpora.get(cell.corpus, -1), cell.seed),
         )
 
-    def of(self, row: str, corpus: str) -> dict[int, CellFigures]:
-        """Those of a row on a corpus, by their seeds."""
-        return {one.seed: one for one in self.every if (one.row, one.corpus) == (row, corpus)}
+    def by_seed(self, row: str, corpus: str) -> dict[int, CellFigures]:
+        return {cell.seed: cell for cell in self.cells if (cell.row, cell.corpus) == (row, corpus)}
 
-    def places(self, row: Row) -> Iterator[tuple[str, Column]]:
-        """The corpora and columns in which a row may have a figure."""
+    def positions(self, row: StudyRow) -> Iterator[tuple[str, Column]]:
+        """Yield the corpora and columns in which a row may have a figure."""
         for corpus in row.corpora or ("",):
             for column in self.study.columns:
                 if column.corpus in (None, corpus) or not self.study.corpora:
                     yield corpus, column
 
-    def pairs(self) -> Iterator[tuple[Row, Row, str, Column]]:
-        """The two sides of a comparison: row, row that it is to exceed, corpus and column."""
+    def pairs(self) -> Iterator[tuple[StudyRow, StudyRow, str, Column]]:
+        """Yield the comparisons: row, baseline row, corpus and column."""
         rows = {row.name: row for row in self.study.rows}
         for name, against in self.study.against:
-            theirs = list(self.places(rows[against]))
-            for corpus, column in self.places(rows[name]):
-                if column.name in self.study.compared and (corpus, column) in theirs:
+            # Rows may be on different corpora.
+            common = list(self.positions(rows[against]))
+            for corpus, column in self.positions(rows[name]):
+                if column.name in self.study.compared and (corpus, column) in common:
                     yield rows[name], rows[against], corpus, column
 
-    def beside_line(self, matched: Matched) -> Iterator[tuple[Row, str, Column]]:
-        """The rows that are held against a line, with corpus and column."""
+    def off_line(self, line: ReferenceLine) -> Iterator[tuple[StudyRow, str, Column]]:
+        """Yield the rows that are compared with a line, with corpus and column."""
         for row in self.study.rows:
-            if row.shown and row.name not in matched.rows:
-                for corpus, column in self.places(row):
-                    if column.name in matched.columns:
+            if row.shown and row.name not in line.rows:
+                for corpus, column in self.positions(row):
+                    if column.name in line.columns:
                         yield row, corpus, column
 
     def missing(self) -> list[dict[str, Any]]:
-        """Cells of shown rows without figures."""
-        known = {(one.row, one.corpus, one.seed) for one in self.given}
+        finished = {(cell.row, cell.corpus, cell.seed) for cell in self.cells}
         return [
             {"row": row.name, "corpus": corpus, "seed": seed}
             for row in self.study.rows
             if row.shown
             for corpus in row.corpora or ("",)
             for seed in row.seeds
-            if (row.name, corpus, seed) not in known
+            if (row.name, corpus, seed) not in finished
         ]
 
     def problems(self, refused: Mapping[Pair, str]) -> list[str]:
-        """All that forbids to average and compare the figures, a line each."""
+        """Return all reasons not to average or compare the figures, one per line."""
         rows = {row.name for row in self.study.rows}
         corpora = {"", *(corpus.name for corpus in self.study.corpora)}
-        strange = [one for one in self.given if one.row not in rows or one.corpus not in corpora]
-        if strange:
-            return [
-                f"got run {one.run} of row {one.row!r} and corpus {one.corpus!r}, expected a cell "
-                f"of study {self.study.name}"
-                for one in strange
-            ]
-        found: list[str] = []
+        problems = [
+            f"got run {cell.run} of row {cell.row!r} and corpus {cell.corpus!r}, expected a cell "
+            f"of study {self.study.name}"
+            for cell in self.cells
+            if cell.row not in rows or cell.corpus not in corpora
+        ]
+        if problems:
+            return problems
         first: dict[tuple[str, str, int], CellFigures] = {}
-        for one in self.every:
-            key = (one.row, one.corpus, one.seed)
-            if key in first:
-                found.append(
-                    f"got runs {first[key].run} and {one.run}, both of row {one.row}, corpus "
-                    f"{one.corpus!r} and seed {one.seed}, expected one"
+        for cell in self.cells:
+            same = first.setdefault((cell.row, cell.corpus, cell.seed), cell)
+            if same is not cell:
+                problems.append(
+                    f"got runs {same.run} and {cell.run}, both of row {cell.row}, corpus "
+                    f"{cell.corpus!r} and seed {cell.seed}, expected one"
                 )
-            first.setdefault(key, one)
+        for names, corpus, columns in self._averaged(refused):
+            group = [cell for name in names for cell in self.by_seed(name, corpus).values()]
+            for column in columns:
+                problems += _mixed(group, column)
+        return list(dict.fromkeys(problems))
+
+    def _averaged(
+        self, refused: Mapping[Pair, str]
+    ) -> Iterator[tuple[list[str], str, Sequence[str]]]:
+        """Yield rows, corpus and columns of all cells that must share their samples."""
         for row in self.study.rows:
             for corpus in row.corpora or ("",):
-                same = list(self.of(row.name, corpus).values())
-                for column in self.study.columns:
-                    found += _mixed(same, column.name)
+                yield [row.name], corpus, [column.name for column in self.study.columns]
         for row, against, corpus, column in self.pairs():
-            if (row.name, against.name, column.name) in refused:
-                continue
-            both = [*self.of(row.name, corpus).values(), *self.of(against.name, corpus).values()]
-            found += _mixed(both, column.name)
-        if self.study.matched is not None:
-            for row, corpus, column in self.beside_line(self.study.matched):
-                names = (row.name, *self.study.matched.rows)
-                both = [one for name in names for one in self.of(name, corpus).values()]
-                for wanted in (self.study.matched.at, column.name):
-                    found += _mixed(both, wanted)
-        return list(dict.fromkeys(found))
+            if (row.name, against.name, column.name) not in refused:
+                yield [row.name, against.name], corpus, [column.name]
+        if (line := self.study.matched) is not None:
+            for row, corpus, column in self.off_line(line):
+                yield [row.name, *line.rows], corpus, [line.at, column.name]
 
 
 def _mixed(cells: Sequence[CellFigures], column: str) -> list[str]:
-    """The runs that were measured on other samples than the first of them."""
-    found = []
-    for one in cells[1:]:
+    """Return the runs that were measured on different samples than the first one."""
+    problems = []
+    for cell in cells[1:]:
         first = cells[0]
         splits = [
             split
-            for split in sorted(first.data.keys() & one.data.keys())
-            if first.data[split] != one.data[split]
+            for split in sorted(first.data.keys() & cell.data.keys())
+            if first.data[split] != cell.data[split]
         ]
         if splits:
-            found.append(
-                f"got runs {first.run} and {one.run} on other rows of the {' and '.join(splits)} "
+            problems.append(
+                f"got runs {first.run} and {cell.run} on other rows of the {' and '.join(splits)} "
                 "split, expected the same, to average and compare their figures"
             )
-    with_samples = [one for one in cells if column in one.samples]
-    for one in with_samples[1:]:
+    # A column without records has no samples to compare.
+    with_samples = [cell for cell in cells if column in cell.samples]
+    for cell in with_samples[1:]:
         first = with_samples[0]
-        if one.samples[column] != first.samples[column]:
-            found.append(
-                f"got runs {first.run} and {one.run} with other samples in column {column}, "
+        if cell.samples[column] != first.samples[column]:
+            problems.append(
+                f"got runs {first.run} and {cell.run} with other samples in column {column}, "
                 "expected the same, to average and compare them: measure one of them again"
             )
-    return found
+    return problems
 
 
-def _cell(one: CellFigures) -> dict[str, Any]:
-    return {
-        "row": one.row,
-        "corpus": one.corpus,
-        "seed": one.seed,
-        "run": one.run,
-        "values": dict(one.values),
-        "unreliable": sorted(one.unreliable),
-        "collapsed": one.collapsed,
-        "revisions": list(one.revisions),
-        "samples": dict(one.samples),
-        "weights": one.weights,
-        "data": dict(one.data),
-    }
-
-
-def _figure(cells: _Cells, row: Row, corpus: str, column: Column) -> dict[str, Any] | None:
-    """The figure of a row in a column, in the column's unit; None if no run has one."""
+def _figure(cells: _Cells, row: StudyRow, corpus: str, column: Column) -> dict[str, Any] | None:
+    """Return the figure of a row in a column, in the column's unit; None if no run has one."""
     from app.study.uncertainty import bounds_of, over_seeds
 
-    known = {
-        seed: one for seed, one in cells.of(row.name, corpus).items() if column.name in one.values
-    }
-    if not known:
+    name = column.name
+    measured = [cell for cell in cells.by_seed(row.name, corpus).values() if name in cell.values]
+    if not measured:
         return None
-    values = [one.values[column.name] for one in known.values()]
+    values = [cell.values[name] for cell in measured]
     scaled = [None if value is None else value * column.scale for value in values]
     return {
         "row": row.name,
         "corpus": corpus,
-        "column": column.name,
+        "column": name,
         **asdict(over_seeds(scaled, bounds_of(column.metric, column.scale))),
-        "seeds": sorted(known),
-        "unreliable": any(column.name in one.unreliable for one in known.values()),
-        "collapsed": [seed for seed, one in sorted(known.items()) if one.collapsed],
+        "seeds": [cell.seed for cell in measured],
+        "unreliable": any(name in cell.unreliable for cell in measured),
+        "collapsed": [cell.seed for cell in measured if cell.collapsed],
     }
 
 
 def _comparisons(
     cells: _Cells, refused: Mapping[Pair, str], former: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """All comparisons, with the p of each after Holm's correction over all of them."""
+    """Return all comparisons, with the p of each after Holm's correction over all of them."""
     from app.study.uncertainty import holm
 
-    found = [
+    lines = [
         line
         for row, against, corpus, column in cells.pairs()
         if (row.name, against.name, column.name) not in refused
         if (line := _comparison(cells, (row.name, against.name), corpus, column, former))
-        is not None
     ]
-    corrected = holm([line["p"] for line in found])
-    for line, p in zip(found, corrected, strict=True):
+    for line, p in zip(lines, holm([line["p"] for line in lines]), strict=True):
         line["p_holm"] = p
-    return found
+    return lines
 
 
 def _comparison(
@@ -359,52 +306,51 @@ def _comparison(
     column: Column,
     former: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any] | None:
-    """A comparison at the seeds that both rows have a finite figure for; None without any."""
-    from app.study.uncertainty import RESAMPLES, bounds_of, compared, joint_p, kind_of
+    """Return a comparison at the seeds at which both rows have a finite figure; None without."""
+    from app.study.uncertainty import RESAMPLES, bounds_of, compare, joint_p, kind_of
 
     name = column.name
-    finite = [
-        {s: one for s, one in cells.of(row, corpus).items() if one.values.get(name) is not None}
-        for row in rows
-    ]
+    finite = [_finite(cells.by_seed(row, corpus), name) for row in rows]
     seeds = sorted(finite[0].keys() & finite[1].keys())
-    every = [[side[seed] for seed in seeds] for side in finite]
+    groups = [[side[seed] for seed in seeds] for side in finite]
     if not seeds:
-        # Of one run each, the texts can be compared all the same.
-        every = [list(side.values()) for side in finite]
-        if [len(side) for side in every] != [1, 1]:
+        # Two single runs have the same texts even if their seeds differ.
+        groups = [list(side.values()) for side in finite]
+        if [len(group) for group in groups] != [1, 1]:
             return None
-        seeds = [every[0][0].seed]
-    sides = [_side(side, name) for side in every]
-    known = all(side.outcomes is not None for side in sides)
-    first = every[0][0]
-    labels = first.labels.get(name) if known else None
-    bounds = bounds_of(column.metric)
-    kind = kind_of(column.metric)
-    outcome = compared(sides[0], sides[1], kind=kind, labels=labels, bounds=bounds)
-    ends = [None if end is None else end * column.scale for end in (outcome.low, outcome.high)]
-    low, high = ends if column.scale > 0 else reversed(ends)
+        seeds = [groups[0][0].seed]
+    first, sides = groups[0][0], [_side(group, name) for group in groups]
+    with_texts = all(side.outcomes is not None for side in sides)
+    comparison = compare(
+        sides[0],
+        sides[1],
+        kind=kind_of(column.metric),
+        labels=first.labels.get(name) if with_texts else None,
+        bounds=bounds_of(column.metric),
+    )
+    low, high = _scale_ends(comparison.low, comparison.high, column.scale)
     line = {
         "row": rows[0],
         "against": rows[1],
         "corpus": corpus,
         "column": name,
         "seeds": seeds,
-        "texts": len(first.outcomes[name]) if known else None,
-        **asdict(outcome),
-        "effect": outcome.effect * column.scale,
+        "texts": len(first.outcomes[name]) if with_texts else None,
+        **asdict(comparison),
+        "effect": comparison.effect * column.scale,
         "low": low,
         "high": high,
-        "unreliable": any(name in one.unreliable for side in every for one in side),
-        "collapsed": any(one.collapsed for side in every for one in side),
+        **_flags(groups, name),
     }
-    earlier = _same_place(former, line, "row", "against", "corpus", "column", "seeds")
+    earlier = _same_position(former, line, "row", "against", "corpus", "column", "seeds")
+    # A new study, or a new comparison.
     if earlier is None:
         return line
-    if not known:
+    if not with_texts:
         line |= {key: earlier[key] for key in ("p_texts", "texts_test", "texts")}
         if len(seeds) == 1:
             line |= {end: earlier[end] for end in ENDS}
+    # Other versions of the libraries draw other permutations: the published p stays.
     elif _by_chance(earlier["p_texts"], line["p_texts"], RESAMPLES):
         line["p_texts"] = earlier["p_texts"]
         if len(seeds) == 1:
@@ -414,113 +360,122 @@ def _comparison(
 
 
 def _by_chance(former: float | None, p: float | None, resamples: int) -> bool:
-    """True where two p of as many permutations differ by at most four standard errors."""
+    """Return True if two p of as many permutations differ by at most four standard errors."""
     if former is None or p is None:
         return False
+    # Each p is a share of `resamples` draws, with variance p (1 - p) / resamples.
     mean = (former + p) / 2
     return abs(former - p) <= 4 * math.sqrt(2 * mean * (1 - mean) / resamples) + 2 / resamples
 
 
 def _close_ends(former: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
-    """The former ends of a bootstrap interval where they are within its chance."""
-    both = [(former[end], line[end]) for end in ENDS]
-    if any(one is None or two is None for one, two in both):
+    """Return the former ends of a bootstrap interval if they differ by no more than chance."""
+    if any(source[end] is None for source in (former, line) for end in ENDS):
         return {}
     width = max(line["high"] - line["low"], 1e-9)
-    return {
-        end: one
-        for end, (one, two) in zip(ENDS, both, strict=True)
-        if abs(one - two) <= 0.06 * width
-    }
+    return {end: former[end] for end in ENDS if abs(former[end] - line[end]) <= 0.06 * width}
 
 
-def _same_place(
+def _same_position(
     lines: Sequence[Mapping[str, Any]], line: Mapping[str, Any], *keys: str
 ) -> Mapping[str, Any] | None:
-    """The line about the same comparison."""
-    return next((one for one in lines if all(one[key] == line[key] for key in keys)), None)
+    return next((other for other in lines if all(other[key] == line[key] for key in keys)), None)
 
 
 def _matched(
-    cells: _Cells, matched: Matched, former: Sequence[Mapping[str, Any]]
+    cells: _Cells, line: ReferenceLine, former: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Each row that is not in the line, beside it at equal accuracy, over the seeds of all."""
-    from app.study.matched import Spot, beside
+    """Yield the comparison of each row with the line, at the seeds that all of them have."""
+    from app.study.matched import Spot, compare_with_line
 
-    columns = {column.name: column for column in cells.study.columns}
-    across = columns[matched.at]
-    for row, corpus, column in cells.beside_line(matched):
-        every = [
-            {seed: one for seed, one in found.items() if _finite(one, across, column)}
-            for found in (cells.of(name, corpus) for name in (row.name, *matched.rows))
-        ]
-        line = [one for one in every[1:] if one]
-        seeds = sorted(set(every[0]).intersection(*line))
-        if not seeds or len(line) < 2:
+    across = {column.name: column for column in cells.study.columns}[line.at]
+    for row, corpus, column in cells.off_line(line):
+        own, *points = (
+            _finite(cells.by_seed(name, corpus), across.name, column.name)
+            for name in (row.name, *line.rows)
+        )
+        points = [by_seed for by_seed in points if by_seed]
+        seeds = sorted(set(own).intersection(*points))
+        if not seeds or len(points) < 2:
             continue
-        same = [[one[seed] for seed in seeds] for one in (every[0], *line)]
-        spots = [Spot(across=_side(one, across.name), up=_side(one, column.name)) for one in same]
-        found = beside(spots[0], spots[1:])
-        ends = (None, None) if found is None else (found.low, found.high)
-        scaled = [None if end is None else end * column.scale for end in ends]
-        low, high = scaled if column.scale > 0 else reversed(scaled)
-        place = {"row": row.name, "corpus": corpus, "column": column.name, "seeds": seeds}
-        earlier = _same_place(former, place, *place)
+        groups = [[by_seed[seed] for seed in seeds] for by_seed in (own, *points)]
+        spots = [Spot(across=_side(g, across.name), up=_side(g, column.name)) for g in groups]
+        comparison = compare_with_line(spots[0], spots[1:])
+        low = high = None
+        if comparison is not None:
+            low, high = _scale_ends(comparison.low, comparison.high, column.scale)
+        position = {"row": row.name, "corpus": corpus, "column": column.name, "seeds": seeds}
+        earlier = _same_position(former, position, *position)
         if earlier is not None and low is None:
             low, high = earlier["low"], earlier["high"]
         yield {
-            **place,
+            **position,
             "at": fmean(spots[0].across.values) * across.scale,
             "figure": fmean(spots[0].up.values) * column.scale,
-            "line": None if found is None else found.line * column.scale,
-            "effect": None if found is None else found.effect * column.scale,
+            "line": None if comparison is None else comparison.line * column.scale,
+            "effect": None if comparison is None else comparison.effect * column.scale,
             "low": low,
             "high": high,
-            "collapsed": any(one.collapsed for of in same for one in of),
-            "unreliable": any(column.name in one.unreliable for of in same for one in of),
+            **_flags(groups, column.name),
         }
 
 
-def _finite(one: CellFigures, *columns: Column) -> bool:
-    return all(one.values.get(column.name) is not None for column in columns)
+def _finite(cells: Mapping[int, CellFigures], *columns: str) -> dict[int, CellFigures]:
+    """Return the cells, by seed, with a finite figure in all columns."""
+    return {
+        seed: cell
+        for seed, cell in cells.items()
+        if all(cell.values.get(column) is not None for column in columns)
+    }
 
 
 def _side(cells: Sequence[CellFigures], name: str) -> "Side":
-    """The figures of a row over its seeds, with the outcomes of samples where all have them."""
+    """Return the figures of a row over its seeds; with outcomes if all cells have them."""
     from app.study.uncertainty import Side
 
-    known = all(name in one.outcomes for one in cells)
+    with_texts = all(name in cell.outcomes for cell in cells)
     return Side(
-        values=[float(one.values[name] or 0.0) for one in cells],
-        outcomes=[one.outcomes[name] for one in cells] if known else None,
+        values=[float(cell.values[name] or 0.0) for cell in cells],
+        outcomes=[cell.outcomes[name] for cell in cells] if with_texts else None,
     )
 
 
-def _libraries(versions: Mapping[str, str]) -> dict[str, str]:
-    """Versions without the revision: what counts is that of the runs, which their cells have."""
-    return {name: version for name, version in versions.items() if name != "revision"}
+def _scale_ends(
+    low: float | None, high: float | None, scale: float
+) -> tuple[float | None, float | None]:
+    """Return the ends of an interval in the column's unit; a negative scale swaps them."""
+    scaled = [None if end is None else end * scale for end in (low, high)]
+    return (scaled[0], scaled[1]) if scale > 0 else (scaled[1], scaled[0])
 
 
-def _in_digits(one: CellFigures) -> CellFigures:
-    """The figures of a run with the digits of the file."""
+def _flags(groups: Sequence[Sequence[CellFigures]], column: str) -> dict[str, bool]:
+    cells = [cell for group in groups for cell in group]
+    return {
+        "unreliable": any(column in cell.unreliable for cell in cells),
+        "collapsed": any(cell.collapsed for cell in cells),
+    }
+
+
+def _pick(source: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names}
+
+
+def _round_figures(cell: CellFigures) -> CellFigures:
+    """Return the figures of a run with the digits of the file."""
     names = ("values", "outcomes", "labels", "predictions")
-    rounded = {name: _rounded(getattr(one, name)) for name in names}
+    rounded = {name: _round(getattr(cell, name)) for name in names}
+    # Tuples, as in the figures of a run.
     for name in names[1:]:
         rounded[name] = {key: tuple(values) for key, values in rounded[name].items()}
-    return replace(one, **rounded)
+    return replace(cell, **rounded)
 
 
-def _plain(value: Any) -> Any:
-    """Mappings as dictionaries."""
-    return {k: _plain(v) for k, v in value.items()} if isinstance(value, Mapping) else value
-
-
-def _rounded(value: Any) -> Any:
-    """Numbers in ten digits; None where they are not finite."""
+def _round(value: Any) -> Any:
+    """Return JSON values with numbers of ten digits; None where they are not finite."""
     if isinstance(value, float):
         return float(f"{value:.10g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _rounded(one) for key, one in value.items()}
+        return {key: _round(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(one) for one in value]
+        return [_round(item) for item in value]
     return value

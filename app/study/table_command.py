@@ -17,28 +17,20 @@ _ENDINGS: dict[tables.Format, str] = {"markdown": "md", "latex": "tex", "csv": "
 
 
 def write_all(
-    study: Study,
-    content: study_json.Content,
-    out: Path,
-    samples: outcomes.Outcomes | None = None,
+    study: Study, content: study_json.Content, out: Path, samples: outcomes.Outcomes | None = None
 ) -> list[Path]:
-    """Writes `study.json` with its outcomes, the tables in all formats and the pictures.
-
-    Args:
-        study: the study.
-        content: of its `study.json`.
-        out: the folder.
-        samples: the outcomes of samples; None if no run has any.
+    """Write `study.json` with its outcomes, the tables in all formats and the pictures.
 
     Returns:
-        The files, but for the outcomes.
+        The files, without that of the outcomes.
 
     Raises:
-        OSError: one cannot be written; each is written as a whole or not at all.
+        OSError: one cannot be written; none is half-written.
     """
     from app.study.pictures import draw_all
 
     path = out / "study.json"
+    # First the outcomes: `study.json` names their digest.
     outcomes.write(path, samples)
     study_json.write(path, content)
     written = [path]
@@ -50,14 +42,14 @@ def write_all(
 
 
 def table_main(argv: Sequence[str]) -> int:
-    """Runs `study table`; see `Command.place`.
+    """Run `study table`; see `Command.place`.
 
     Returns:
         0; 1 if a checked page or file is out of date.
 
     Raises:
-        StudyError: no such study, or a page with a wrong marker.
-        OSError: a file that cannot be read or written.
+        StudyError: study not found, or a page with a wrong marker.
+        OSError: a file cannot be read or written.
     """
     args = _parser().parse_args(argv)
     if not (args.studies or args.write or args.check):
@@ -67,20 +59,22 @@ def table_main(argv: Sequence[str]) -> int:
         path = _file(name, Path(args.runs_dir))
         content = study_json.read(path)
         if args.publish is not None:
+            # Published figures must follow from the published outcomes.
             samples = outcomes.read(path, content["outcomes"])
             content = derive(content, samples)
-            kept = Path(args.publish) / f"{content['study']['name']}.json"
-            outcomes.write(kept, samples)
-            study_json.write(kept, content)
-            print(harmless(str(kept)))
+            published = Path(args.publish) / f"{content['study']['name']}.json"
+            outcomes.write(published, samples)
+            study_json.write(published, content)
+            print(harmless(str(published)))
         else:
             print(harmless(tables.render(content, args.format)), end="")
     for name in args.write:
         if not Path(name).is_file():
-            msg = f"got --write {name}, which is no file, expected a page with markers"
+            msg = f"got --write {name}, which is not a file, expected a page with markers"
             raise StudyError(msg)
         changed = pages.write(Path(name))
         print(harmless(f"{name}: {'written' if changed else 'up to date'}"))
+    # Checks come last: a page that was just filled passes.
     problems = pages.check(Path(name) for name in args.check)
     for problem in problems:
         print(harmless(f"error: {problem}"), file=sys.stderr)
@@ -88,10 +82,10 @@ def table_main(argv: Sequence[str]) -> int:
 
 
 def _file(name: str, runs: Path) -> Path:
-    """The `study.json` that is meant.
+    """Return the `study.json` of a study file, of the name of a study, or the file itself.
 
     Raises:
-        StudyError: there is none.
+        StudyError: not found.
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
@@ -99,9 +93,9 @@ def _file(name: str, runs: Path) -> Path:
     elif path.name == name and not path.is_file():
         path = runs / "studies" / name / "study.json"
     if not path.is_file():
-        what = "which is a folder" if path.is_dir() else f"of which there is no {path}"
+        reason = "which is a folder" if path.is_dir() else f"of which there is no {path}"
         msg = (
-            f"got {name}, {what}, expected the figures of a study: "
+            f"got {name}, {reason}, expected the figures of a study: "
             "`python -m steadfast study run STUDY.yaml` writes them"
         )
         raise StudyError(msg)
@@ -110,8 +104,7 @@ def _file(name: str, runs: Path) -> Path:
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
-        "study table",
-        "Print the tables of studies, fill them into pages, or check those of pages.",
+        "study table", "Print the tables of studies, fill them into pages, or check those of pages."
     )
     add = parser.add_argument
     text = "STUDY.yaml or the name of a study (the study.json of its runs), or a study.json"

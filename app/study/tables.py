@@ -1,94 +1,42 @@
-"""Tables of a study as Markdown, LaTeX and CSV, from the content of its `study.json` alone."""
+"""Tables and notes of a study, from the content of its `study.json` alone.
+
+A `corpus` is the name of a single corpus; None means all.
+"""
 
 import csv
 import io
 import textwrap
-import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
 from app.study.study_json import ENDS
+from app.study.table_formats import COLLAPSED, DOUBT, DOWN, PAPER, UP, WIDTH, Table, latex, markdown
 from app.study.uncertainty import FEWEST_SEEDS
 
 Content = Mapping[str, Any]
 Format = Literal["markdown", "latex", "csv"]
-WIDTH = 120
-"""Characters of a line of Markdown."""
 LEVEL = 0.05
-"""A difference is called significant where its p, corrected by Holm, is below."""
-UP, DOWN, DOUBT, COLLAPSED = "▲", "▼", "†", "‡"
-_COMPARED = ("row", "column", "difference [95 %]", "p texts", "p seeds", "p Holm")
-_PAPER = "paper"
+"""A difference is significant if its p, corrected by Holm, is lower."""
 NOT_RUN, NOT_FINITE, NONE = "not run", "not finite", "–"
-_SIGNS = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "|": r"$|$",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "→": r"$\to$",
-    "√": r"$\sqrt{}$",
-    "²": r"$^2$",
-    "−": "$-$",
-    "–": "--",
-    "…": r"\ldots{}",
-    UP: r"$\blacktriangle$",
-    DOWN: r"$\blacktriangledown$",
-    DOUBT: r"\textsuperscript{\dag}",
-    COLLAPSED: r"\textsuperscript{\ddag}",
-    "“": "``",
-    "”": "''",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table of texts.
-
-    Attributes:
-        title: above it; may be empty.
-        header: names of the columns.
-        rows: as many texts in each.
-        left: number of first columns that are aligned left; the others are aligned right.
-    """
-
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    left: int = 1
+_CSV = (
+    *("kind", "corpus", "row", "against", "column", "value", "sd", "low", "high", "seeds"),
+    *("texts", "p_texts", "p_seeds", "p", "p_holm", "unreliable"),
+)
 
 
 def render(content: Content, form: Format) -> str:
-    """Returns all tables of a study with their notes.
-
-    Args:
-        content: of its `study.json`.
-        form: the format.
-    """
+    """Return all tables of a study with their notes."""
     if form == "csv":
         return as_csv(content)
-    parts = [*main_tables(content), *comparisons(content), *matched(content)]
+    tables = [*main_tables(content), *comparisons(content), *matched(content)]
     if form == "latex":
-        return latex(parts, notes(content), label=content["study"]["name"])
-    return "\n\n".join([*map(markdown, parts), noted(content)]) + "\n"
+        return latex(tables, notes(content), label=content["study"]["name"])
+    return "\n\n".join([*map(markdown, tables), note_list(content)]) + "\n"
 
 
-def noted(content: Content) -> str:
-    """Returns the notes as a Markdown list."""
+def note_list(content: Content) -> str:
+    """Return the notes as a Markdown list."""
     return "\n".join(
         textwrap.fill(
             line,
@@ -103,134 +51,61 @@ def noted(content: Content) -> str:
     )
 
 
-# What stands in the cells
+def _titles(content: Content, kind: str) -> dict[str, str]:
+    return {item["name"]: item["title"] for item in content[kind]}
+
+
+def _find(lines: Sequence[Mapping[str, Any]], **key: str) -> Mapping[str, Any] | None:
+    """Return the first line with all values of a key; None if there is none."""
+    return next(
+        (line for line in lines if all(line[name] == value for name, value in key.items())), None
+    )
+
+
+# Main tables
 
 
 def main_tables(content: Content, corpus: str | None = None) -> list[Table]:
-    """Returns the tables of figures: one for each corpus, or one where the columns name corpora.
+    """Return the tables of figures: one for each corpus, or one where the columns name corpora.
 
-    A corpus on which nothing was run has no table as long as there is another one.
-
-    Args:
-        content: of a `study.json`.
-        corpus: name of the only corpus that is wanted; all if not given.
+    A corpus without any run is left out, unless no corpus has one.
     """
-    corpora = {one["name"]: one["title"] for one in content["corpora"]} or {"": ""}
+    corpora = _titles(content, "corpora") or {"": ""}
     columns = content["columns"]
-    if columns and all(one["corpus"] for one in columns):
-        return [_figures(content, "", columns)]
-    run = {one["corpus"] for one in content["figures"]}
-    wanted = [name for name in corpora if corpus in (None, name)]
+    # A column per corpus: a single table has them all.
+    if columns and all(column["corpus"] for column in columns):
+        return [_main_table(content, "", columns)]
+    measured = {figure["corpus"] for figure in content["figures"]}
+    selected = [name for name in corpora if corpus in (None, name)]
     return [
-        _figures(content, name, [one for one in columns if one["corpus"] in (None, name)], title)
-        for name, title in corpora.items()
-        if name in wanted and (name in run or run.isdisjoint(wanted))
+        _main_table(
+            content, name, [c for c in columns if c["corpus"] in (None, name)], corpora[name]
+        )
+        for name in selected
+        # A new study has a table of `not run` for each corpus.
+        if name in measured or measured.isdisjoint(selected)
         if any(not row["corpora"] or name in row["corpora"] for row in content["rows"])
     ]
 
 
-def _figures(
+def _main_table(
     content: Content, corpus: str, columns: Sequence[Mapping[str, Any]], title: str = ""
 ) -> Table:
     paper = (content["paper"] or {}).get("figures", {})
-    header = [""]
-    shown: list[tuple[Mapping[str, Any], str, bool]] = []
     rows = [row for row in content["rows"] if not corpus or corpus in row["corpora"]]
+    with_counts = _common_seeds(content) is None
+    header, lines = [""], [[row["title"]] for row in rows]
     for column in columns:
-        place = column["corpus"] or corpus
-        beside = any(column["name"] in paper.get(row["name"], {}).get(place, {}) for row in rows)
-        header += [column["title"], _PAPER] if beside else [column["title"]]
-        shown.append((column, place, beside))
-    lines = []
-    counted = common_seeds(content) is None
-    for row in rows:
-        line = [row["title"]]
-        for column, place, beside in shown:
-            line.append(_cell(content, row, place, column, counted=counted))
-            if beside:
-                value = paper.get(row["name"], {}).get(place, {}).get(column["name"])
+        name, position = column["name"], column["corpus"] or corpus
+        published = [paper.get(row["name"], {}).get(position, {}).get(name) for row in rows]
+        # A column of the paper only where it has a figure.
+        in_paper = any(value is not None for value in published)
+        header += [column["title"], PAPER] if in_paper else [column["title"]]
+        for line, row, value in zip(lines, rows, published, strict=True):
+            line.append(_cell(content, row, position, column, with_counts=with_counts))
+            if in_paper:
                 line.append(NONE if value is None else number(value, column["digits"]))
-        lines.append(line)
     return Table(title=title, header=header, rows=lines)
-
-
-def figure(content: Content, row: str, column: str, corpus: str = "") -> str | None:
-    """Returns a single figure as it stands in the table; None where there is no such place.
-
-    Args:
-        content: of a `study.json`.
-        row: its name.
-        column: its name.
-        corpus: its name; not needed where the column names it, or the study has none.
-    """
-    rows = [one for one in content["rows"] if one["name"] == row]
-    columns = [one for one in content["columns"] if one["name"] == column]
-    if not rows or not columns:
-        return None
-    place = columns[0]["corpus"] or corpus
-    known = rows[0]["corpora"] or [""]
-    return _cell(content, rows[0], place, columns[0]) if place in known else None
-
-
-def mean(content: Content, row: str, column: str, corpus: str = "") -> str | None:
-    """Returns the mean of a single figure over its seeds; None where there is no such place."""
-    values = _values(content, row, column, corpus).values()
-    return _listed(content, column, [fmean(values)]) if values else None
-
-
-def seeds(content: Content, row: str, column: str, corpus: str = "") -> str | None:
-    """Returns a single figure of each seed; None where there is no such place."""
-    values = _values(content, row, column, corpus).values()
-    return _listed(content, column, list(values)) if values else None
-
-
-def difference(
-    content: Content, row: str, against: str, column: str, corpus: str = ""
-) -> str | None:
-    """Returns the mean difference of two rows over the seeds of both; None where there is none.
-
-    It is that of the figures as they were measured, not of the rounded ones of the table.
-    """
-    values = _differences(content, row, against, column, corpus)
-    return _listed(content, column, [fmean(values)], sign=True) if values else None
-
-
-def differences(
-    content: Content, row: str, against: str, column: str, corpus: str = ""
-) -> str | None:
-    """Returns the difference of two rows at each seed of both; None where there is none."""
-    values = _differences(content, row, against, column, corpus)
-    return _listed(content, column, values, sign=True) if values else None
-
-
-def _values(content: Content, row: str, column: str, corpus: str) -> dict[int, float]:
-    """The finite figures of a row by their seeds, in the unit of the column."""
-    columns = [one for one in content["columns"] if one["name"] == column]
-    place = (row, (columns[0]["corpus"] or corpus) if columns else corpus)
-    return {
-        cell["seed"]: cell["values"][column] * columns[0]["scale"]
-        for cell in content["cells"]
-        if columns and (cell["row"], cell["corpus"]) == place
-        if cell["values"].get(column) is not None
-    }
-
-
-def _differences(content: Content, row: str, against: str, column: str, corpus: str) -> list[float]:
-    first, second = (_values(content, one, column, corpus) for one in (row, against))
-    return [first[seed] - second[seed] for seed in first if seed in second]
-
-
-def _listed(content: Content, column: str, values: Sequence[float], *, sign: bool = False) -> str:
-    """Numbers as in `6.1, 0.7 and 0.3`."""
-    digits = next(one["digits"] for one in content["columns"] if one["name"] == column)
-    *texts, last = [number(value, digits, sign=sign) for value in values]
-    return f"{', '.join(texts)} and {last}" if texts else last
-
-
-def common_seeds(content: Content) -> int | None:
-    """Returns the number of seeds of all figures; None if they differ, or if there is none."""
-    counts = {len(one["seeds"]) for one in content["figures"]}
-    return counts.pop() if len(counts) == 1 else None
 
 
 def _cell(
@@ -239,167 +114,226 @@ def _cell(
     corpus: str,
     column: Mapping[str, Any],
     *,
-    counted: bool = True,
+    with_counts: bool = True,
 ) -> str:
-    """A figure as in `79.4 ± 0.6 (3)`, with its marks; the number of seeds only if counted."""
-    key = {"row": row["name"], "corpus": corpus, "column": column["name"]}
-    found = _first(content["figures"], key)
-    if found is None:
-        place = {"row": row["name"], "corpus": corpus}
-        # Beside a run that has ended, a figure is lacking because the method has none.
-        waits = _first(content["missing"], place) and not _first(content["cells"], place)
+    """Return a figure as in `79.4 ± 0.6 (3)`, with its marks and the number of seeds."""
+    run = {"row": row["name"], "corpus": corpus}
+    key = {**run, "column": column["name"]}
+    figure = _find(content["figures"], **key)
+    if figure is None:
+        # A finished run without this figure belongs to a method that has none.
+        waits = _find(content["missing"], **run) and not _find(content["cells"], **run)
         return NOT_RUN if waits else NONE
-    count = len(found["seeds"])
-    seeds = f" ({'1 seed' if count == 1 else count})" if counted else ""
-    if found["mean"] is None:
+    count = len(figure["seeds"])
+    seeds = f" ({'1 seed' if count == 1 else count})" if with_counts else ""
+    if figure["mean"] is None:
         return f"{NOT_FINITE}{seeds}"
-    text = number(found["mean"], column["digits"])
-    if found["sd"] is not None:
-        text += f" ± {number(found['sd'], column['digits'])}"
-    marks = doubts(found)
-    compared = _first(content["comparisons"], key)
-    if compared is not None:
-        marks += _mark(compared)
-    return f"{text}{marks}{seeds}"
+    text = number(figure["mean"], column["digits"])
+    if figure["sd"] is not None:
+        text += f" ± {number(figure['sd'], column['digits'])}"
+    comparison = _find(content["comparisons"], **key)
+    mark = "" if comparison is None else _mark(comparison)
+    return f"{text}{doubts(figure)}{mark}{seeds}"
+
+
+def _common_seeds(content: Content) -> int | None:
+    """Return the number of seeds of all figures; None if they differ, or without figures."""
+    counts = {len(figure["seeds"]) for figure in content["figures"]}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def doubts(line: Mapping[str, Any]) -> str:
-    """Returns the signs of a flagged figure, and of one of a model that has collapsed."""
+    """Return the signs of a flagged figure, and of one of a model that has collapsed."""
     return (DOUBT if line["unreliable"] else "") + (COLLAPSED if line["collapsed"] else "")
 
 
 def _mark(line: Mapping[str, Any]) -> str:
-    """The sign of a significant difference; none of a figure that measures nothing."""
+    """Return the sign of a significant difference; "" for a figure that measures nothing."""
     p, effect = line["p_holm"], line["effect"]
+    # A figure with a doubt gets no sign of significance.
     if p is None or p >= LEVEL or not effect or doubts(line):
         return ""
     return UP if effect > 0 else DOWN
 
 
-def _first(lines: Sequence[Mapping[str, Any]], key: Mapping[str, str]) -> Mapping[str, Any] | None:
-    return next(
-        (line for line in lines if all(line[name] == value for name, value in key.items())), None
-    )
+# Single figures
+
+
+def figure(content: Content, row: str, column: str, corpus: str = "") -> str | None:
+    """Return a single figure as in the table; None where the table has no such cell.
+
+    Args:
+        content: of a `study.json`.
+        row: its name.
+        column: its name.
+        corpus: its name; not needed where the column names it, or the study has none.
+    """
+    line, head = _find(content["rows"], name=row), _find(content["columns"], name=column)
+    if line is None or head is None:
+        return None
+    position = head["corpus"] or corpus
+    return _cell(content, line, position, head) if position in (line["corpora"] or [""]) else None
+
+
+def figures_by_seed(
+    content: Content, row: str, column: str, corpus: str = "", *, mean: bool = False
+) -> str | None:
+    """Return the figure of each seed, or their mean; None where there are none."""
+    values = list(_values(content, row, column, corpus).values())
+    return _enumerate(content, column, values, mean=mean)
+
+
+def differences_by_seed(
+    content: Content, row: str, against: str, column: str, corpus: str = "", *, mean: bool = False
+) -> str | None:
+    """Return the difference of two rows at each seed of both, or their mean; None without seeds.
+
+    They are differences of the measured figures, not of the rounded ones of the table.
+    """
+    first, second = (_values(content, name, column, corpus) for name in (row, against))
+    values = [first[seed] - second[seed] for seed in first if seed in second]
+    return _enumerate(content, column, values, mean=mean, sign=True)
+
+
+def _values(content: Content, row: str, column: str, corpus: str) -> dict[int, float]:
+    """Return the finite figures of a row by their seeds, in the unit of the column."""
+    head = _find(content["columns"], name=column)
+    if head is None:
+        return {}
+    return {
+        cell["seed"]: cell["values"][column] * head["scale"]
+        for cell in content["cells"]
+        if (cell["row"], cell["corpus"]) == (row, head["corpus"] or corpus)
+        if cell["values"].get(column) is not None
+    }
+
+
+def _enumerate(
+    content: Content, column: str, values: Sequence[float], *, mean: bool, sign: bool = False
+) -> str | None:
+    """Return numbers as in `6.1, 0.7 and 0.3`."""
+    if not values:
+        return None
+    digits = _digits(content, column)
+    numbers = [fmean(values)] if mean else values
+    *texts, last = [number(value, digits, sign=sign) for value in numbers]
+    return f"{', '.join(texts)} and {last}" if texts else last
+
+
+# Comparisons
 
 
 def comparisons(content: Content, corpus: str | None = None) -> list[Table]:
-    """Returns the tables of comparisons, one for each row that others are compared with.
-
-    Args:
-        content: of a `study.json`.
-        corpus: name of the only corpus that is wanted; all if not given.
-    """
-    lines = [one for one in content["comparisons"] if corpus in (None, one["corpus"])]
-    rows = {one["name"]: one["title"] for one in content["rows"]}
-    named = len({line["corpus"] for line in lines}) > 1
-    return [
-        Table(
-            title=f"Differences from: {rows[against]}",
-            header=[*(["corpus"] if named else []), *_COMPARED],
-            rows=[_compared(content, one, named) for one in lines if one["against"] == against],
-            left=3 if named else 2,
-        )
-        for against in dict.fromkeys(line["against"] for line in lines)
-    ]
-
-
-def _compared(content: Content, line: Mapping[str, Any], named: bool) -> list[str]:
-    rows, corpora, columns = (
-        {one["name"]: one for one in content[kind]} for kind in ("rows", "corpora", "columns")
-    )
-    column = columns[line["column"]]
-    effect = number(line["effect"], column["digits"], sign=True)
-    if line["low"] is not None:
-        ends = [number(line[end], column["digits"], sign=True) for end in ENDS]
-        effect += f" [{', '.join(ends)}]"
-    ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
-    ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
-    where = [corpora[line["corpus"]]["title"]] if named else []
-    names = [*where, rows[line["row"]]["title"], column["title"]]
-    return [*names, f"{effect}{doubts(line)}{_mark(line)}", *ps]
+    """Return the tables of comparisons, one for each baseline row."""
+    lines = [line for line in content["comparisons"] if corpus in (None, line["corpus"])]
+    rows = _titles(content, "rows")
+    header = ["difference [95 %]", "p texts", "p seeds", "p Holm"]
+    tables = []
+    for against in dict.fromkeys(line["against"] for line in lines):
+        cells = []
+        for line in lines:
+            if line["against"] != against:
+                continue
+            ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
+            # One seed says nothing about other seeds.
+            ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
+            effect = f"{_effect(content, line)}{doubts(line)}{_mark(line)}"
+            cells.append([*_labels(content, line, lines), effect, *ps])
+        tables.append(_label_table(f"Differences from: {rows[against]}", header, cells))
+    return tables
 
 
 def matched(content: Content, corpus: str | None = None) -> list[Table]:
-    """Returns the table of comparisons at equal accuracy; none where the study has no line.
-
-    Args:
-        content: of a `study.json`.
-        corpus: name of the only corpus that is wanted; all if not given.
-    """
-    found = content.get("matched")
-    lines = [one for one in (found or {}).get("lines", ()) if corpus in (None, one["corpus"])]
-    if not found or not lines:
+    """Return the table of comparisons at equal accuracy; none where the study has no line."""
+    reference = content.get("matched") or {"lines": ()}
+    lines = [line for line in reference["lines"] if corpus in (None, line["corpus"])]
+    if not lines:
         return []
-    rows, corpora, columns = (
-        {one["name"]: one for one in content[kind]} for kind in ("rows", "corpora", "columns")
-    )
-    at = columns[found["at"]]
-    named = len({line["corpus"] for line in lines}) > 1
-    texts = []
+    rows, columns = _titles(content, "rows"), _titles(content, "columns")
+    cells = []
     for line in lines:
-        column = columns[line["column"]]
-        figures = [number(line["at"], at["digits"]), number(line["figure"], column["digits"])]
-        where = [corpora[line["corpus"]]["title"]] if named else []
-        names = [*where, rows[line["row"]]["title"], column["title"]]
-        seeds = str(len(line["seeds"]))
-        texts.append([*names, seeds, *figures, *_beside(line, column["digits"])])
-    titles = "; ".join(rows[name]["title"] for name in found["rows"])
-    header = ["row", "column", "seeds", at["title"], "figure", "line", "difference [95 %]"]
-    return [
-        Table(
-            title=f"At equal accuracy: differences from the line through {titles}",
-            header=[*(["corpus"] if named else []), *header],
-            rows=texts,
-            left=3 if named else 2,
-        )
-    ]
+        digits = _digits(content, line["column"])
+        difference = [NONE, "outside the line"]
+        if line["effect"] is not None:
+            difference = [number(line["line"], digits), _effect(content, line) + doubts(line)]
+        at = number(line["at"], _digits(content, reference["at"]))
+        figures = [str(len(line["seeds"])), at, number(line["figure"], digits)]
+        cells.append([*_labels(content, line, lines), *figures, *difference])
+    titles = "; ".join(rows[name] for name in reference["rows"])
+    title = f"At equal accuracy: differences from the line through {titles}"
+    header = ["seeds", columns[reference["at"]], "figure", "line", "difference [95 %]"]
+    return [_label_table(title, header, cells)]
 
 
-def _beside(line: Mapping[str, Any], digits: int) -> list[str]:
-    """The height of the line at a row, and the row's difference from it."""
-    if line["effect"] is None:
-        return [NONE, "outside the line"]
+def _labels(
+    content: Content, line: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return the titles of row and column, after that of the corpus if the lines differ in it."""
+    kinds = {"corpora": "corpus", "rows": "row", "columns": "column"}
+    if len({other["corpus"] for other in lines}) == 1:
+        del kinds["corpora"]
+    return [_titles(content, kind)[line[name]] for kind, name in kinds.items()]
+
+
+def _label_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    labels = ["corpus", "row", "column"][-(len(rows[0]) - len(header)) :]
+    return Table(title=title, header=[*labels, *header], rows=rows, labels=len(labels))
+
+
+def _digits(content: Content, column: str) -> int:
+    return int(next(head["digits"] for head in content["columns"] if head["name"] == column))
+
+
+def _effect(content: Content, line: Mapping[str, Any]) -> str:
+    digits = _digits(content, line["column"])
     effect = number(line["effect"], digits, sign=True)
-    if line["low"] is not None:
-        effect += f" [{', '.join(number(line[end], digits, sign=True) for end in ENDS)}]"
-    return [number(line["line"], digits), effect + doubts(line)]
+    if line["low"] is None:
+        return effect
+    return f"{effect} [{', '.join(number(line[end], digits, sign=True) for end in ENDS)}]"
 
 
 def number(value: float, digits: int, *, sign: bool = False) -> str:
-    """Returns a number with so many digits after the point, and no negative zero."""
-    rounded = round(value, digits) + 0.0
+    """Return a number with so many digits after the point, and without a negative zero."""
+    rounded = round(value, digits) + 0.0  # -0.0 + 0.0 is 0.0
     return f"{rounded:+.{digits}f}" if sign and rounded else f"{rounded:.{digits}f}"
 
 
 def probability(p: float | None) -> str:
-    """Returns a p with three digits; a dash where there is none."""
+    """Return a p with three digits; a dash for None."""
     if p is None:
         return NONE
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
+# Notes
+
+
 def notes(content: Content) -> list[str]:
-    """Returns what a reader has to know, a sentence or two each."""
+    """Return the notes below the tables, a sentence or two each."""
     figures, compared = content["figures"], content["comparisons"]
     lines = []
-    seeds = common_seeds(content)
+    seeds = _common_seeds(content)
     if seeds is not None and seeds > 1:
         lines.append(f"Mean ± standard deviation over {seeds} seeds.")
-    elif any(one["sd"] is not None for one in figures):
+    elif any(figure["sd"] is not None for figure in figures):
         lines.append("Mean ± standard deviation over seeds; their number in brackets.")
     if seeds == 1:
         lines.append("One seed: chance among seeds is not known.")
-    elif any(len(one["seeds"]) == 1 for one in figures):
+    elif any(len(figure["seeds"]) == 1 for figure in figures):
         lines.append("“1 seed”: chance among seeds is not known.")
-    if any(one["unreliable"] for one in [*figures, *compared]):
+    if any(line["unreliable"] for line in [*figures, *compared]):
         lines.append(
             f"{DOUBT} The attack could not see its way (saturated probabilities): the figure is no "
             "measure of robustness."
         )
-    if any(one["collapsed"] for one in [*figures, *compared]):
-        lines.append(_collapsed(content))
+    if any(line["collapsed"] for line in [*figures, *compared]):
+        runs = [cell["run"] for cell in content["cells"] if cell["collapsed"]]
+        lines.append(
+            f"{COLLAPSED} A model that gives all texts the same answer is among the seeds "
+            f"({', '.join(runs)}): a training that has failed, of which robustness says nothing."
+        )
     if compared:
-        lines += _tests(content)
+        lines += _test_notes(content)
     if matched(content):
         lines.append(
             "At equal accuracy: straight lines join the rows of one kind, and each other row is "
@@ -408,7 +342,12 @@ def notes(content: Content) -> list[str]:
             "seeds, and are not corrected for the number of rows. “outside the line”: less, or "
             "more accurate than all of it."
         )
-    lines += [_refused(content, one) for one in content["refused"]]
+    rows, columns = _titles(content, "rows"), _titles(content, "columns")
+    lines += [
+        f"{columns[pair['column']]}: {rows[pair['row']]} and {rows[pair['against']]} are not "
+        f"compared: {pair['reason']}."
+        for pair in content["refused"]
+    ]
     if content["missing"]:
         lines.append(_missing(content))
     if content["paper"] is not None:
@@ -420,234 +359,107 @@ def notes(content: Content) -> list[str]:
     return [*lines, *content["remarks"], *content["study"]["notes"]]
 
 
-def _collapsed(content: Content) -> str:
-    runs = [cell["run"] for cell in content["cells"] if cell["collapsed"]]
-    return (
-        f"{COLLAPSED} A model that gives all texts the same answer is among the seeds "
-        f"({', '.join(runs)}): a training that has failed, of which robustness says nothing."
-    )
-
-
 def _revisions(content: Content) -> str:
-    """The programs that trained and measured the runs."""
-    runs = [tuple(cell["revisions"]) for cell in content["cells"]]
+    """Return the sentence on the programs that trained and measured the runs."""
+    runs = [cell["revisions"] for cell in content["cells"]]
     program = content["versions"].get("revision")  # older files have it
-    known = sorted({one for of in runs for one in of})
-    dirty = " (-dirty: with changes that are in no commit)"
-    if not known:
+    revisions = sorted({revision for run in runs for revision in run})
+    dirty = any(revision.endswith("-dirty") for revision in revisions or [program or ""])
+    end = " (-dirty: with changes that are in no commit)" if dirty else ""
+    if not revisions:
         line = "The revisions of the runs were not recorded"
-        end = dirty if program and program.endswith("-dirty") else ""
         return f"{line}; {program} first made the tables{end}." if program else f"{line}."
-    end = dirty if any(one.endswith("-dirty") for one in known) else ""
     some = "" if all(runs) else ", not recorded of others"
-    kind = f"mixed revisions: {', '.join(known)}" if len(known) > 1 else f"revision {known[0]}"
-    return f"Runs of {kind}{some}{end}."
+    kind = "mixed revisions:" if len(revisions) > 1 else "revision"
+    return f"Runs of {kind} {', '.join(revisions)}{some}{end}."
 
 
-def _tests(content: Content) -> list[str]:
+def _test_notes(content: Content) -> list[str]:
     compared = content["comparisons"]
-    titles = {one["name"]: one["title"] for one in content["columns"]}
     lines = []
-    count = sum(one["p_holm"] is not None for one in compared)
+    # Holm counts only comparisons with a p.
+    count = sum(line["p_holm"] is not None for line in compared)
+    correction = f"(p < {LEVEL:g} after Holm's correction for {count} comparisons)."
     if any(map(_mark, compared)):
-        rows = {one["name"]: one["title"] for one in content["rows"]}
-        against = list(dict.fromkeys(rows[one["against"]] for one in compared))
-        beside = against[0] if len(against) == 1 else "the row that it is compared with"
-        lines.append(
-            f"{UP} {DOWN} significantly above or below {beside} (p < {LEVEL:g} after Holm's "
-            f"correction for {count} comparisons)."
-        )
+        rows = _titles(content, "rows")
+        baselines = list(dict.fromkeys(rows[line["against"]] for line in compared))
+        baseline = baselines[0] if len(baselines) == 1 else "the row that it is compared with"
+        lines.append(f"{UP} {DOWN} significantly above or below {baseline} {correction}")
     elif count:
-        lines.append(
-            f"No difference is significant (p < {LEVEL:g} after Holm's correction for {count} "
-            "comparisons)."
-        )
-    tests = {one["texts_test"] for one in compared}
-    by = {
+        lines.append(f"No difference is significant {correction}")
+    used = {line["texts_test"] for line in compared}
+    tests = {
         "McNemar": "McNemar's exact test where there is one seed",
         "permutation": "a permutation test that swaps all answers to a text together",
     }
-    named = [text for name, text in by.items() if name in tests]
-    said = [f"“p texts” is from {'; otherwise '.join(named)}."] if named else []
-    if any(one["p_seeds"] is not None for one in compared):
-        said.append("“p seeds” is from the paired t test.")
+    named = [text for name, text in tests.items() if name in used]
+    sentences = [f"“p texts” is from {'; otherwise '.join(named)}."] if named else []
+    if any(line["p_seeds"] is not None for line in compared):
+        sentences.append("“p seeds” is from the paired t test.")
     if count:
-        said.append(
+        sentences.append(
             "“p Holm” is about both kinds of chance at once: no smaller than either p, and than "
             "that of their joined statistics (min F')."
         )
-    if said:
+    if sentences:
         start = "Both rows answer the same texts with the same seeds."
-        lines.append(" ".join([start, *said]))
-    if any(len(one["seeds"]) < FEWEST_SEEDS for one in compared):
+        lines.append(" ".join([start, *sentences]))
+    if any(len(line["seeds"]) < FEWEST_SEEDS for line in compared):
         lines.append("Differences of one or two seeds are not tested as a whole, and get no mark.")
-    if any(one["low"] is not None for one in compared):
+    if any(line["low"] is not None for line in compared):
         lines.append(
             "Intervals: Student's over seeds, within the bounds of the figure; of one seed the "
             "percentile bootstrap over texts."
         )
-    alone = sorted({titles[one["column"]] for one in compared if _by_seeds(one)})
-    if alone:
-        lines.append(f"Tested over seeds alone, for want of a figure per text: {'; '.join(alone)}.")
+    titles = _titles(content, "columns")
+    by_seeds = sorted(
+        {
+            titles[line["column"]]
+            for line in compared
+            if line["p_texts"] is None and line["p_holm"] is not None
+        }
+    )
+    if by_seeds:
+        columns = "; ".join(by_seeds)
+        lines.append(f"Tested over seeds alone, for want of a figure per text: {columns}.")
     return lines
 
 
-def _by_seeds(line: Mapping[str, Any]) -> bool:
-    """True where chance among texts has no part in a test."""
-    return line["p_texts"] is None and line["p_holm"] is not None
-
-
-def _refused(content: Content, one: Mapping[str, Any]) -> str:
-    rows = {row["name"]: row["title"] for row in content["rows"]}
-    columns = {column["name"]: column["title"] for column in content["columns"]}
-    return (
-        f"{columns[one['column']]}: {rows[one['row']]} and {rows[one['against']]} are not "
-        f"compared: {one['reason']}."
-    )
-
-
 def _missing(content: Content) -> str:
-    rows = {row["name"]: row["title"] for row in content["rows"]}
-    corpora = {one["name"]: one["title"] for one in content["corpora"]}
-    seeds: dict[str, list[int]] = {}
-    for one in content["missing"]:
-        where = f" on {corpora[one['corpus']]}" if one["corpus"] else ""
-        seeds.setdefault(f"{rows[one['row']]}{where}", []).append(one["seed"])
-    said = [
-        f"{name} (seed{'s' if len(which) > 1 else ''} {', '.join(map(str, which))})"
-        for name, which in seeds.items()
+    rows, corpora = _titles(content, "rows"), _titles(content, "corpora")
+    seeds: dict[str, list[str]] = {}
+    for cell in content["missing"]:
+        corpus = f" on {corpora[cell['corpus']]}" if cell["corpus"] else ""
+        seeds.setdefault(f"{rows[cell['row']]}{corpus}", []).append(str(cell["seed"]))
+    runs = [
+        f"{name} (seed{'s' if len(numbers) > 1 else ''} {', '.join(numbers)})"
+        for name, numbers in seeds.items()
     ]
-    return f"Not run: {'; '.join(said)}."
-
-
-# The formats
-
-
-def markdown(table: Table) -> str:
-    """Returns a table as Markdown, with columns that are aligned in plain text, too.
-
-    A table of more than `WIDTH` characters is continued below: some of its columns, then the rest.
-    """
-    cells = [[_one_line(text).replace("|", "\\|") for text in row] for row in _lines(table)]
-    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
-    head = [f"**{_one_line(table.title)}**"] if table.title else []
-    parts = [_aligned(cells, widths, table.left, part) for part in _parts(table, widths)]
-    return "\n\n".join([*head, *parts])
-
-
-def _parts(table: Table, widths: Sequence[int]) -> list[list[int]]:
-    """The columns of each part that is narrow enough; a figure stays with the paper's beside it."""
-    first = list(range(table.left))
-    room = WIDTH - 1 - sum(widths[i] + 3 for i in first)
-    parts: list[list[int]] = []
-    left = 0
-    for i in range(table.left, len(widths)):
-        if table.header[i] == _PAPER:
-            continue
-        group = [i, i + 1] if table.header[i + 1 : i + 2] == [_PAPER] else [i]
-        needed = sum(widths[j] + 3 for j in group)
-        if not parts or needed > left:
-            parts.append([*first])
-            left = room
-        parts[-1] += group
-        left -= needed
-    return parts or [first]
-
-
-def _aligned(
-    cells: Sequence[Sequence[str]], widths: Sequence[int], left: int, part: Sequence[int]
-) -> str:
-    lines = [
-        [row[i].ljust(widths[i]) if i < left else row[i].rjust(widths[i]) for i in part]
-        for row in cells
-    ]
-    rule = ["-" * widths[i] if i < left else f"{'-' * (widths[i] - 1)}:" for i in part]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
-
-
-def latex(tables: Sequence[Table], notes: Sequence[str], *, label: str) -> str:
-    """Returns tables as LaTeX for the packages `booktabs` and `amssymb`.
-
-    Args:
-        tables: the tables.
-        notes: beneath the last one.
-        label: `tab:LABEL-1` refers to the first one.
-    """
-    parts = ["% \\usepackage{booktabs, amssymb}"]
-    for i, table in enumerate(tables, 1):
-        kinds = "l" * table.left + "r" * (len(table.header) - table.left)
-        head, *rows = [" & ".join(map(escaped, row)) + r" \\" for row in _lines(table)]
-        caption = [rf"\caption{{{escaped(table.title)}}}"] if table.title else []
-        parts.append(
-            "\n".join(
-                [
-                    r"\begin{table}",
-                    r"\centering",
-                    *caption,
-                    rf"\label{{tab:{label}-{i}}}",
-                    rf"\begin{{tabular}}{{{kinds}}}",
-                    r"\toprule",
-                    head,
-                    r"\midrule",
-                    *rows,
-                    r"\bottomrule",
-                    r"\end{tabular}",
-                    r"\end{table}",
-                ]
-            )
-        )
-    parts += [escaped(line) for line in notes]
-    return "\n\n".join(parts) + "\n"
-
-
-def escaped(text: str) -> str:
-    """Returns a text for LaTeX."""
-    return "".join(_SIGNS.get(sign, _greek(sign)) for sign in _one_line(text))
-
-
-def _greek(sign: str) -> str:
-    """A Greek letter by its name in LaTeX; any other sign as it is."""
-    kind, _, name = unicodedata.name(sign, "").partition(" LETTER ")
-    if kind not in ("GREEK SMALL", "GREEK CAPITAL") or " " in name:
-        return sign
-    name = name.lower().replace("lamda", "lambda")
-    return rf"$\{name.capitalize() if kind.endswith('CAPITAL') else name}$"
+    return f"Not run: {'; '.join(runs)}."
 
 
 def as_csv(content: Content) -> str:
-    """Returns a line for each figure, figure of the paper and difference, in the columns' unit."""
-    names = (
-        *("kind", "corpus", "row", "against", "column", "value", "sd", "low", "high", "seeds"),
-        *("texts", "p_texts", "p_seeds", "p", "p_holm", "unreliable"),
-    )
+    """Return a line for each figure, figure of the paper and difference, in the columns' unit."""
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer = csv.DictWriter(stream, _CSV, lineterminator="\n")
     writer.writeheader()
-    for one in content["figures"]:
-        writer.writerow(_line("figure", one, names) | {"value": one["mean"]})
+
+    def write(kind: str, line: Mapping[str, Any], value: str | None = None) -> None:
+        cells = {name: line[name] for name in _CSV if name in line}
+        cells |= {"kind": kind, "seeds": " ".join(map(str, line.get("seeds", ())))}
+        writer.writerow(cells if value is None else {**cells, "value": line[value]})
+
+    for figure in content["figures"]:
+        write("figure", figure, "mean")
     for row, corpora in ((content["paper"] or {}).get("figures", {})).items():
         for corpus, values in corpora.items():
             for column, value in values.items():
-                where = {"row": row, "corpus": corpus, "column": column}
-                writer.writerow(_line("paper", where, names) | {"value": value})
-    for one in content["comparisons"]:
-        writer.writerow(_line("difference", one, names) | {"value": one["effect"]})
-    for one in (content.get("matched") or {}).get("lines", ()):
-        writer.writerow(_line("at equal accuracy", one, names) | {"value": one["effect"]})
-    for one in content["missing"]:
-        writer.writerow(_line("not run", {**one, "seeds": [one["seed"]]}, names))
+                cell = {"row": row, "corpus": corpus, "column": column, "value": value}
+                write("paper", cell)
+    for comparison in content["comparisons"]:
+        write("difference", comparison, "effect")
+    for line in (content.get("matched") or {}).get("lines", ()):
+        write("at equal accuracy", line, "effect")
+    for cell in content["missing"]:
+        write("not run", {**cell, "seeds": [cell["seed"]]})
     return stream.getvalue()
-
-
-def _line(kind: str, one: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    known = {name: one[name] for name in names if name in one}
-    seeds = " ".join(map(str, known.get("seeds", ())))
-    return {**known, "kind": kind, "seeds": seeds}
-
-
-def _lines(table: Table) -> list[Sequence[str]]:
-    return [table.header, *table.rows]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -1,7 +1,7 @@
-"""Starts a program that ends with the one that starts it; a script, run without site-packages.
+"""Starts a program that ends with its parent; a script, run without site-packages.
 
-`python tied.py PARENT PROGRAM ARGUMENT ...`: Linux kills the program when process PARENT is gone,
-however that ended. Elsewhere, it is only started.
+`python tied.py PARENT PROGRAM ARGUMENT ...`: Linux kills the program when process PARENT ends, even
+by a crash. On other systems the program is only started.
 """
 
 import ctypes
@@ -13,11 +13,11 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Becomes the program."""
+    """Replace this process by the program."""
     parent, program = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # gone already
+        if os.getppid() != parent:  # it ended before prctl
             sys.exit(1)
     os.execv(program[0], program)
 

@@ -175,8 +175,8 @@ def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> 
         assert part in found.err, part
     assert not Path("runs").exists()
     for words, problem in (
-        (["tiny.yaml", "--data_dir=gone"], "got --data_dir gone, which is no folder"),
-        (["tiny.yaml", "--runs_dir=tiny.yaml"], "got --runs_dir tiny.yaml, which is no folder"),
+        (["tiny.yaml", "--data_dir=gone"], "got --data_dir gone, which is not a directory"),
+        (["tiny.yaml", "--runs_dir=tiny.yaml"], "got --runs_dir tiny.yaml, which is not a dir"),
         (["gone.yaml"], "got gone.yaml, which is no file"),
     ):
         found = steadfast("study", "run", *words)
@@ -208,7 +208,7 @@ def test_a_stopped_study_goes_on(here: Path, steadfast: Steadfast) -> None:
     os.kill(program.pid, signal.SIGTERM)
     _, err = program.communicate()
     assert program.returncode == 128 + signal.SIGTERM
-    assert "stopped by SIGTERM: the same command goes on" in err
+    assert "stopped by SIGTERM: the same command resumes" in err
     log = (OUT / "logs" / "tiny-plain-s0.fit.log").read_text()
     assert "stopped by SIGTERM: saved" in log
     status = steadfast("study", "status", "tiny.yaml")

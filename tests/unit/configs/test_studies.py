@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.study.cell_check import check
-from app.study.cells import Place, laid_out
+from app.study.cells import StudyContext, lay_out
 from app.study.study_file import examine, read_study
 
 STUDIES = sorted((Path(__file__).parents[3] / "configs" / "studies").rglob("*.yaml"))
@@ -15,8 +15,8 @@ STUDIES = sorted((Path(__file__).parents[3] / "configs" / "studies").rglob("*.ya
 def test_a_study_has_no_problem(path: Path) -> None:
     study, problems = examine(path)
     values = dict.fromkeys(study.needs, "DIR")
-    place = Place(study=study.name, data_dir=Path("DIR"), values=values)
-    cells, more = laid_out(study, place)
+    place = StudyContext(study=study.name, data_dir=Path("DIR"), values=values)
+    cells, more = lay_out(study, place)
     assert [*problems, *more] == []
     assert cells
 
@@ -46,8 +46,8 @@ def test_the_example_has_twelve_runs_that_the_parser_takes(
     [path] = [path for path in STUDIES if path.stem == "example"]
     monkeypatch.chdir(path.parents[2])
     study = read_study(path)
-    place = Place(study=study.name)
-    cells, _ = laid_out(study, place)
+    place = StudyContext(study=study.name)
+    cells, _ = lay_out(study, place)
     settings, problems = check(cells, place)
     assert problems == []
     assert len(cells) == 12

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from app.attention.attention_maps import Attention, Pass
+from app.attention.attention_maps import AttentionMaps, Pass
 from lit_modules import ASA, TaskModule
 from tests.unit.lit_modules.builders import Build, make, trainer
 from text import TaskName
@@ -51,7 +51,7 @@ def saved(
     return module.eval()
 
 
-def made(tokens: list[str], *, adversary: bool = True, name: str = "made") -> Attention:
+def made(tokens: list[str], *, adversary: bool = True, name: str = "made") -> AttentionMaps:
     """Two layers of two heads over some tokens; the first token is masked for the second head."""
     length = len(tokens)
     plain = torch.full((2, length, length), 1 / length)
@@ -60,7 +60,7 @@ def made(tokens: list[str], *, adversary: bool = True, name: str = "made") -> At
     attacked = plain * ~masked
     attacked = attacked / attacked.sum(dim=-1, keepdim=True)
     answers = [("bad", "0.2500"), ("good", "0.7500")]
-    return Attention(
+    return AttentionMaps(
         name=name,
         method="ASA",
         checkpoint=Path("a.ckpt"),

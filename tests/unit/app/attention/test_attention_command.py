@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 from app.attention.attention_command import main
 from app.attention.attention_figure import TOKENS, draw
 from app.attention.attention_report import report
-from app.attention.attention_view import Diversion, View, change, diversions, views
+from app.attention.attention_view import Diversion, View, added_attention, diversions, views
 from app.figures.charts import pixels
 from lit_modules import TextClassifier
 from tests.unit.app.attention.attention_models import asa, made, saved
@@ -37,7 +37,9 @@ def test_rounding_is_no_change() -> None:
     assert model.attacked is not None
     for size, expected in ((1e-8, 0.0), (1e-4, 1e-4)):
         maps = [model.plain.maps[0], model.plain.maps[1] + size]
-        found = change(replace(model, attacked=replace(model.attacked, maps=maps)), View(2, 1))
+        found = added_attention(
+            replace(model, attacked=replace(model.attacked, maps=maps)), View(2, 1)
+        )
         assert found is not None
         assert found.flatten().tolist() == pytest.approx([expected] * 16, rel=1e-3)
 
@@ -194,7 +196,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([], ValueError, "got neither --run nor --ckpt_path"),
         (["--run=none"], FileNotFoundError, "got run 'none', which is not in runs"),
         (["--ckpt_path=none.ckpt", "--out=a.png"], ValueError, "none.ckpt, which is no file"),
-        (["--ckpt_path=a.ckpt"], ValueError, "got a.ckpt, which lies in no run, expected --out"),
+        (["--ckpt_path=a.ckpt"], ValueError, "got a.ckpt, which is in no run, expected --out"),
         (["--ckpt_path=a.ckpt", "--out=a.jpg"], ValueError, "got --out a.jpg, expected the name"),
         (["--ckpt_path=a.ckpt", "--out=b.png", "--device=gpu"], ValueError, "got --device gpu"),
         (

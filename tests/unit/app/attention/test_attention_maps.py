@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.attention.attention_maps import Attention, Model
+from app.attention.attention_maps import AttentionMaps, AttentionModel
 from app.attention.attention_text import sample_of
 from layers.attention.masking.biased import BIASABLE
 from lit_modules import ASA, AdversarialTraining, FineTuning, UniBERT
@@ -17,8 +17,8 @@ CPU = torch.device("cpu")
 TEXT = "it is not a good film"
 
 
-def attend(path: Path, text: str = TEXT, *pairs: str, row: int | None = None) -> Attention:
-    model = Model(path, device=CPU)
+def attend(path: Path, text: str = TEXT, *pairs: str, row: int | None = None) -> AttentionMaps:
+    model = AttentionModel(path, device=CPU)
     return model.attend(sample_of(model.classifier, text, pairs), row)
 
 
@@ -97,7 +97,7 @@ def test_nothing_is_random(tmp_path: Path) -> None:
 
 def test_masks_that_are_drawn(tmp_path: Path) -> None:
     saved(tmp_path / "a.ckpt", asa())
-    model = Model(tmp_path / "a.ckpt", device=CPU)
+    model = AttentionModel(tmp_path / "a.ckpt", device=CPU)
     sample = sample_of(model.classifier, TEXT, [])
     quiet, first, again, other = (model.attend(sample, seed=seed) for seed in (None, 1, 1, 2))
     assert (quiet.drawn, first.drawn) == (False, True)
@@ -191,7 +191,7 @@ def test_a_method_without_an_encoder(tmp_path: Path) -> None:
     build: Build = plain()
     saved(tmp_path / "a.ckpt", build)
     with pytest.raises(ValueError, match=f"of TextClassifier, which has no .*{BIASABLE[0]}"):
-        Model(tmp_path / "a.ckpt", device=CPU)
+        AttentionModel(tmp_path / "a.ckpt", device=CPU)
 
 
 def test_attention_that_cannot_be_looked_at(tmp_path: Path) -> None:
@@ -210,4 +210,4 @@ def test_attention_that_cannot_be_looked_at(tmp_path: Path) -> None:
         lambda: make(UniBERT, **{**SETTINGS, "architecture": architecture, "unitary": "none"}),
     )
     with pytest.raises(ValueError, match="kind 'mobilebert', whose attention cannot be biased"):
-        Model(tmp_path / "a.ckpt", device=CPU)
+        AttentionModel(tmp_path / "a.ckpt", device=CPU)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from app.attention.attention_text import read, same_tokenizer, sample_of
+from app.attention.attention_text import encode, same_tokenizer, sample_of
 from lit_modules import FineTuning, TaskModule
 from tests.unit.app.attention.attention_models import SETTINGS, saved
 from tests.unit.lit_modules.builders import make, save_backbone
@@ -25,7 +25,7 @@ def test_samples_of_every_task(tmp_path: Path, tags: TaskModule) -> None:
     assert sample_of(tags, " a  film\n", []) == Words(("a", "film"))
     choice = model(tmp_path, "choice", pairs=True)
     assert sample_of(choice, "a film", ["x", "y", "z"]) == Choices("a film", ("x", "y", "z"))
-    reading = read(choice, sample_of(choice, "it is", ["good", "a bad one", "long"]))
+    reading = encode(choice, sample_of(choice, "it is", ["good", "a bad one", "long"]))
     assert reading.batch.choices == len(reading.tokens) == 3
     assert len(reading.batch) == 1
     assert reading.tokens[1][:3] == ["[CLS]", "it", "is"]
@@ -56,7 +56,7 @@ def test_nothing_to_read(tmp_path: Path, text: str, pairs: list[str]) -> None:
 
 def test_tokens_are_shown_as_they_stand_in_the_text(tmp_path: Path) -> None:
     module = model(tmp_path, "classification")
-    (shown,) = read(module, "It is NOT fit, 3.5 \u2028").tokens
+    (shown,) = encode(module, "It is NOT fit, 3.5 \u2028").tokens
     # What goes on within a word is marked; signs behind a word are no part of it.
     assert shown[:4] == ["[CLS]", "It", "is", "NOT"]
     assert "".join(shown[4:-1]).replace("##", "") == "fit,3.5\u2028".strip()
@@ -64,11 +64,11 @@ def test_tokens_are_shown_as_they_stand_in_the_text(tmp_path: Path) -> None:
     assert shown[4] == "fi"
     assert shown[5] == "##t"
     assert not any(one.startswith(("##,", "##.")) for one in shown)
-    (long,) = read(module, "\u6f22" + "x" * 20 + " good").tokens
+    (long,) = encode(module, "\u6f22" + "x" * 20 + " good").tokens
     assert max(map(len, long)) <= 18
-    assert not read(module, "good").cut
-    assert read(module, "good " * 50).cut
-    assert len(read(module, "good " * 50).tokens[0]) == 30
+    assert not encode(module, "good").cut
+    assert encode(module, "good " * 50).cut
+    assert len(encode(module, "good " * 50).tokens[0]) == 30
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_special_tokens_have_their_names(tmp_path: Path, kind: str, ends: list[s
     module = make(FineTuning, backbone=str(tmp_path / kind), max_length=30)
     tokenizer = module.build_tokenizer([])
     module.attach(tokenizer, ["no", "yes"])
-    (shown,) = read(module, "good elephant film").tokens
+    (shown,) = encode(module, "good elephant film").tokens
     # A word that the model does not know is shown as it was written.
     assert shown == [ends[0], "good", "elephant", "film", ends[1]]
 
 
 def test_words_and_their_pieces(tags: TaskModule) -> None:
     sentence = sample_of(tags, "it is unfilm! [SEP] good", [])
-    reading = read(tags, sentence)
+    reading = encode(tags, sentence)
     (shown,) = reading.tokens
     assert shown[0] == "[CLS]"
     assert shown[-1] == "[SEP]"
@@ -95,7 +95,7 @@ def test_words_and_their_pieces(tags: TaskModule) -> None:
     assert shown[reading.starts[-1]] == "good"
     assert shown[reading.starts[2] + 1].startswith("##")
     # Cut off in the middle of a word, or before it.
-    long = read(tags, sample_of(tags, "good " * 27 + "zzzz zz", []))
+    long = encode(tags, sample_of(tags, "good " * 27 + "zzzz zz", []))
     assert long.cut
     assert len(long.tokens[0]) == 30
     assert len(long.starts) <= 28

@@ -4,12 +4,12 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
-from app.attention.masking_figure import Masking, masking_proportions
+from app.attention.masking_figure import MaskedShares, masking_proportions
 from app.figures.charts import pixels
 
 TASKS = [
-    Masking(name="_sst2", shares=[[0.1, 0.05], [0.2, 0.05]]),
-    Masking(name="tags $x$", shares=[[0.3, 0.1]]),
+    MaskedShares(name="_sst2", shares=[[0.1, 0.05], [0.2, 0.05]]),
+    MaskedShares(name="tags $x$", shares=[[0.3, 0.1]]),
 ]
 
 
@@ -46,11 +46,11 @@ def test_masking_proportions(tmp_path: Path) -> None:
     ("tasks", "message"),
     [
         ([], "got no tasks"),
-        ([Masking(name="a", shares=[])], "'a' with 0 runs of"),
-        ([Masking(name="a", shares=[[]])], "'a' with 1 runs of"),
-        ([Masking(name="a", shares=[[0.1], [0.1, 0.2]])], "2 runs of .* layers, expected"),
+        ([MaskedShares(name="a", shares=[])], "'a' with 0 runs of"),
+        ([MaskedShares(name="a", shares=[[]])], "'a' with 1 runs of"),
+        ([MaskedShares(name="a", shares=[[0.1], [0.1, 0.2]])], "2 runs of .* layers, expected"),
     ],
 )
-def test_no_masking_to_draw(tasks: list[Masking], message: str) -> None:
+def test_no_masking_to_draw(tasks: list[MaskedShares], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         masking_proportions(tasks)

@@ -1,18 +1,24 @@
 """Certificates below, attacks above."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from app.report.sandwich import (
     LIMIT,
     ROUNDING,
+    AttackPoint,
     Ball,
-    Found,
-    certified_accuracy,
     sandwich,
     steps,
 )
+
+
+def certified_accuracy(radii: Sequence[float], right: Sequence[bool], limit: float) -> float:
+    """The share of texts that are right with a radius of more than `limit`; at 0: right."""
+    pairs = zip(radii, right, strict=True)
+    return sum(hit and (r > limit or limit == 0) for r, hit in pairs) / len(radii)
 
 
 def ball(radius: float, *, lipschitz: float = 1.0) -> Ball:
@@ -22,29 +28,33 @@ def ball(radius: float, *, lipschitz: float = 1.0) -> Ball:
 @pytest.mark.parametrize(
     ("radius", "point", "broken", "rounded"),
     [
-        (1.5, Found(7, "PGD", 1.0, 0), 1, 0),  # another class inside the ball
-        (1.5, Found(7, "PGD", 1.0, 1), 0, 0),  # the same class
-        (0.5, Found(7, "PGD", 1.0, 0), 0, 0),  # outside
-        (1.0, Found(7, "PGD", 1.0, 0), 0, 0),  # the ball is open
-        (1.0 + ROUNDING / 2, Found(7, "PGD", 1.0, 0), 0, 1),  # may be rounding
-        (0.1, Found(7, "clean text", 0.0, 0), 1, 0),
-        (1.5, Found(8, "PGD", 1.0, 0), 0, 0),  # another text
+        (1.5, AttackPoint(7, "PGD", 1.0, 0), 1, 0),  # another class inside the ball
+        (1.5, AttackPoint(7, "PGD", 1.0, 1), 0, 0),  # the same class
+        (0.5, AttackPoint(7, "PGD", 1.0, 0), 0, 0),  # outside
+        (1.0, AttackPoint(7, "PGD", 1.0, 0), 0, 0),  # the ball is open
+        (1.0 + ROUNDING / 2, AttackPoint(7, "PGD", 1.0, 0), 0, 1),  # may be rounding
+        (0.1, AttackPoint(7, "clean text", 0.0, 0), 1, 0),
+        (1.5, AttackPoint(8, "PGD", 1.0, 0), 0, 0),  # another text
     ],
 )
-def test_contradictions(radius: float, point: Found, broken: int, rounded: int) -> None:
+def test_contradictions(radius: float, point: AttackPoint, broken: int, rounded: int) -> None:
     (found,) = sandwich([ball(radius)], [point])
     assert (len(found.broken), found.rounded) == (broken, rounded)
 
 
 def test_rounding_is_of_the_margin_and_not_of_the_radius() -> None:
-    (found,) = sandwich([ball(1.0, lipschitz=ROUNDING / 2)], [Found(7, "PGD", 0.0, 0)])
+    (found,) = sandwich([ball(1.0, lipschitz=ROUNDING / 2)], [AttackPoint(7, "PGD", 0.0, 0)])
     assert (found.broken, found.rounded) == ((), 1)
 
 
 def test_the_nearest_change_is_above() -> None:
-    points = [Found(7, "far", 3.0, 0), Found(7, "near", 2.0, 0), Found(7, "same", 1.0, 1)]
+    points = [
+        AttackPoint(7, "far", 3.0, 0),
+        AttackPoint(7, "near", 2.0, 0),
+        AttackPoint(7, "same", 1.0, 1),
+    ]
     (found,) = sandwich([ball(0.5)], points)
-    assert found.above == Found(7, "near", 2.0, 0)
+    assert found.above == points[1]
 
 
 def test_certified_accuracy() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from app.study.outcomes import samples_digest
-from app.study.study import CellFigures, Column, Corpus, Published, Row, Study
+from app.study.study import CellFigures, Column, PaperFigures, Study, StudyCorpus, StudyRow
 
 ACCURACY = Column(name="accuracy", title="accuracy, %", metric="test/accuracy", scale=100, digits=1)
 ATTACKED = Column(
@@ -14,20 +14,24 @@ ATTACKED = Column(
     digits=1,
 )
 TIME = Column(name="loss", title="loss", metric="test/loss", digits=2, better="lower")
-SST2, NEWS = Corpus(name="sst2", title="SST-2"), Corpus(name="news", title="AG News")
+SST2, NEWS = StudyCorpus(name="sst2", title="SST-2"), StudyCorpus(name="news", title="AG News")
 
 
-def row(name: str, *, seeds: Sequence[int] = (0, 1, 2), corpora: Sequence[str] = ("sst2",)) -> Row:
-    return Row(name=name, title=name.upper(), seeds=tuple(seeds), corpora=tuple(corpora), stages=())
+def row(
+    name: str, *, seeds: Sequence[int] = (0, 1, 2), corpora: Sequence[str] = ("sst2",)
+) -> StudyRow:
+    return StudyRow(
+        name=name, title=name.upper(), seeds=tuple(seeds), corpora=tuple(corpora), stages=()
+    )
 
 
 def study(
-    *rows: Row,
+    *rows: StudyRow,
     columns: Sequence[Column] = (ACCURACY,),
-    corpora: Sequence[Corpus] = (SST2,),
+    corpora: Sequence[StudyCorpus] = (SST2,),
     against: Sequence[tuple[str, str]] = (("b", "a"),),
     compared: Sequence[str] = ("accuracy",),
-    published: Published | None = None,
+    published: PaperFigures | None = None,
     notes: Sequence[str] = (),
 ) -> Study:
     return Study(

@@ -3,15 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from app.study.live import Progress, remaining
+from app.study.live import StudyProgress, remaining
 from app.study.runner import Outcome
-from app.study.study import Cell, Row, Study
+from app.study.study import Cell, Study, StudyRow
 
 STUDY = Study(
     name="small",
     title="Small",
     about="",
-    rows=tuple(Row(name=name, title=name, seeds=(0, 1), stages=()) for name in ("a", "b")),
+    rows=tuple(StudyRow(name=name, title=name, seeds=(0, 1), stages=()) for name in ("a", "b")),
     columns=(),
     digest="",
 )
@@ -28,7 +28,7 @@ class Terminal(io.StringIO):
 
 
 def watched(stream: io.StringIO) -> str:
-    with Progress(STUDY, CELLS, Path("runs"), 2, stream) as progress:
+    with StudyProgress(STUDY, CELLS, Path("runs"), 2, stream) as progress:
         for cell in CELLS[:3]:
             progress.begins(cell)
         progress.tell(CELLS[0], "fit")

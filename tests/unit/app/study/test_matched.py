@@ -4,12 +4,13 @@ from dataclasses import replace
 import pytest
 
 from app.study import study_json, tables
-from app.study.matched import Spot, beside
-from app.study.study import CellFigures, Matched, Study, StudyError
+from app.study.matched import Spot, compare_with_line
+from app.study.study import CellFigures, ReferenceLine, Study, StudyError
+from app.study.table_formats import markdown
 from app.study.uncertainty import Side
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, cell, row, study
 
-LINE = Matched(at="accuracy", rows=("early", "late"), columns=("fooled",))
+LINE = ReferenceLine(at="accuracy", rows=("early", "late"), columns=("fooled",))
 
 
 def spot(across: str, up: str) -> Spot:
@@ -26,23 +27,23 @@ def at(across: float, up: float) -> Spot:
 def test_straight_lines_join_the_rows_of_one_kind() -> None:
     line = [at(0.9, 0.3), at(0.5, 0.1), at(0.7, 0.1)]
     for accuracy, height in ((0.5, 0.1), (0.6, 0.1), (0.8, 0.2), (0.9, 0.3)):
-        found = beside(at(accuracy, 0.25), line)
+        found = compare_with_line(at(accuracy, 0.25), line)
         assert found is not None
         assert found.line == pytest.approx(height)
         assert found.effect == pytest.approx(0.25 - height)
         assert found.low is found.high is None
     # No extrapolation.
-    assert beside(at(0.49, 0.25), line) is None
-    assert beside(at(0.91, 0.25), line) is None
+    assert compare_with_line(at(0.49, 0.25), line) is None
+    assert compare_with_line(at(0.91, 0.25), line) is None
     # Two points above each other count as their mean.
-    found = beside(at(0.5, 0.0), [*line, at(0.5, 0.3)])
+    found = compare_with_line(at(0.5, 0.0), [*line, at(0.5, 0.3)])
     assert found is not None
     assert found.line == pytest.approx(0.2)
 
 
 def test_the_mean_over_seeds_counts() -> None:
     row = Spot(across=Side(values=[0.5, 0.7]), up=Side(values=[0.2, 0.6]))
-    found = beside(row, [at(0.4, 0.0), at(0.8, 0.4)])
+    found = compare_with_line(row, [at(0.4, 0.0), at(0.8, 0.4)])
     assert found is not None
     assert found.effect == pytest.approx(0.4 - 0.2)
 
@@ -52,7 +53,7 @@ def test_the_interval_is_that_of_the_drawn_texts() -> None:
     texts, share = 400, 0.3
     up = "1" * int(share * texts) + "0" * int((1 - share) * texts)
     line = [spot("0" * 10, "0" * texts), spot("1" * 10, "0" * texts)]
-    found = beside(spot("10" * 5, up), line)
+    found = compare_with_line(spot("10" * 5, up), line)
     assert found is not None
     deviation = math.sqrt(share * (1 - share) / texts)
     assert found.effect == pytest.approx(share)
@@ -60,7 +61,7 @@ def test_the_interval_is_that_of_the_drawn_texts() -> None:
     assert found.high == pytest.approx(share + 1.96 * deviation, abs=0.006)
     # A line that rises by 1: chance in the accuracy counts as much as chance in the height.
     line = [spot("0" * 100, "0" * texts), spot("1" * 100, "1" * texts)]
-    found = beside(spot("1" * 50 + "0" * 50, up), line)
+    found = compare_with_line(spot("1" * 50 + "0" * 50, up), line)
     assert found is not None
     assert found.low is not None
     assert found.high is not None
@@ -71,7 +72,7 @@ def test_the_interval_is_that_of_the_drawn_texts() -> None:
 def test_rows_answer_the_same_drawn_texts() -> None:
     across, up = "1100110011", "1010110100"
     line = [spot("0" * 10, "0" * 10), spot(across, up), spot("1" * 10, "1" * 10)]
-    found = beside(spot(across, up), line)
+    found = compare_with_line(spot(across, up), line)
     assert found is not None
     assert found.effect == pytest.approx(0.0, abs=1e-12)
     assert found.low == pytest.approx(0.0, abs=1e-12)
@@ -80,10 +81,10 @@ def test_rows_answer_the_same_drawn_texts() -> None:
 
 def test_a_line_that_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="got a line of 1 rows, expected at least two"):
-        beside(at(0.5, 0.5), [at(0.5, 0.5)])
+        compare_with_line(at(0.5, 0.5), [at(0.5, 0.5)])
     line = [spot("0000", "00"), spot("1111", "00")]
     with pytest.raises(ValueError, match="got rows with 2, 4, 4 samples"):
-        beside(spot("10", "00"), line)
+        compare_with_line(spot("10", "00"), line)
 
 
 def lined(*cells: CellFigures) -> study_json.Content:
@@ -137,7 +138,7 @@ def test_the_table_of_a_line() -> None:
     assert table.rows[0][6].startswith("+12.5 [")
     assert table.rows[1] == ["B", "TextFooler, %", "1", "90.0", "75.0", "–", "outside the line"]
     text = tables.render(found, "markdown")
-    assert tables.markdown(table) in text
+    assert markdown(table) in text
     assert "- At equal accuracy: straight lines" in text
     assert "at equal accuracy,sst2,a,,fooled,," not in tables.render(found, "csv")
     assert "at equal accuracy,sst2,a,,fooled," in tables.render(found, "csv")

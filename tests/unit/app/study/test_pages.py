@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.study import outcomes, pages, study_json, tables
-from app.study.study import CellFigures, Matched, Study, StudyError
+from app.study.study import CellFigures, ReferenceLine, Study, StudyError
 from tests.unit.app.study.study_samples import cell, row, study
 
 HARD, EASY = "1000000000" * 20, "1111111100" * 20
@@ -20,7 +20,7 @@ def publish(docs: Path, made: Study, cells: list[CellFigures]) -> None:
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     """A page beside which there is a study's file."""
-    line = Matched(at="accuracy", rows=("a", "b"), columns=("accuracy",))
+    line = ReferenceLine(at="accuracy", rows=("a", "b"), columns=("accuracy",))
     made = replace(study(row("a"), row("b"), row("other")), matched=line)
     cells = [cell("a", 0, HARD), cell("b", 0, EASY), cell("other", 0, "0" * 200)]
     publish(tmp_path / "docs", made, cells)

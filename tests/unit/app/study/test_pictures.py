@@ -7,7 +7,7 @@ import pytest
 
 from app.study import study_json
 from app.study.pictures import draw, draw_all
-from app.study.study import CellFigures, Matched, Picture
+from app.study.study import CellFigures, Chart, ReferenceLine
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, cell, row, study
 
 CELLS = [
@@ -17,13 +17,13 @@ CELLS = [
 ]
 
 
-def content(*pictures: Picture, cells: list[CellFigures]) -> study_json.Content:
+def content(*pictures: Chart, cells: list[CellFigures]) -> study_json.Content:
     made = study(row("a"), row("b"), row("_$c$"), columns=[ACCURACY, ATTACKED])
     return study_json.content(replace(made, pictures=pictures), cells, {})
 
 
-def picture(kind: str, *columns: str, corpus: str | None = "sst2") -> Picture:
-    return Picture(name=kind, kind=kind, columns=columns, corpus=corpus)  # type: ignore[arg-type] # a parameter
+def picture(kind: str, *columns: str, corpus: str | None = "sst2") -> Chart:
+    return Chart(name=kind, kind=kind, columns=columns, corpus=corpus)  # type: ignore[arg-type] # a parameter
 
 
 @pytest.mark.long
@@ -93,7 +93,7 @@ def test_a_line_through_the_rows_of_one_kind(
     up = "fooled" if across == "accuracy" else "accuracy"
     made = replace(
         study(*rows, columns=[ACCURACY, ATTACKED], against=[]),
-        matched=Matched(at="accuracy", rows=("late", "early"), columns=("fooled",)),
+        matched=ReferenceLine(at="accuracy", rows=("late", "early"), columns=("fooled",)),
         pictures=(picture("scatter", across, up),),
     )
     found = study_json.content(made, cells, {})

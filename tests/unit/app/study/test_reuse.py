@@ -7,7 +7,7 @@ import yaml
 
 from app.attack.attack_settings import AttackSettings
 from app.runs.run_directory import RunDirectory
-from app.study.cells import Place
+from app.study.cells import StudyContext
 from app.study.reuse import UNREAD, OtherRunError, check_run, missing, rows
 from app.study.start import check_start
 from app.study.study import Cell, Command, Stage
@@ -161,8 +161,8 @@ def test_rows_of_a_limited_corpus_depend_on_the_seed() -> None:
 # The run that a run begins with
 
 
-def tied(where: Path) -> tuple[Cell, Place]:
-    place = Place(study="small", runs_dir=Path("runs"))
+def tied(where: Path) -> tuple[Cell, StudyContext]:
+    place = StudyContext(study="small", runs_dir=Path("runs"))
     path = "small-first-s0/backbone"
     cell = Cell(
         row="second",

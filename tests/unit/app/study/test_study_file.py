@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.study.cells import Place, cells, chains, command_line, laid_out, only
+from app.study.cells import StudyContext, cells, chains, command_line, lay_out, only
 from app.study.study import Stage, StudyError
 from app.study.study_command import main as study_main
 from app.study.study_file import ATTACK_METRICS, attacks_of, examine, read_study
@@ -28,8 +28,8 @@ def problems(folder: Path, **changed: Any) -> list[str]:
     return examine(written(folder, **changed))[1]
 
 
-def place(**given: Any) -> Place:
-    return Place(study="small", **given)
+def place(**given: Any) -> StudyContext:
+    return StudyContext(study="small", **given)
 
 
 def test_a_study_of_two_rows(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_values_of_the_command_line(tmp_path: Path) -> None:
         base={"config": ["${data_dir}/a.yaml"], "settings": {"model.backbone": "${encoder}/x"}},
     )
     study = read_study(path)
-    found, wrong = laid_out(study, place(values={"other": "1"}))
+    found, wrong = lay_out(study, place(values={"other": "1"}))
     assert "got no encoder, expected --set encoder=VALUE: folder of an encoder" in wrong
     assert "got --set other, which the study does not need, expected encoder" in wrong
     assert "rows.plain: got ${data_dir}, expected --data_dir DIR" in wrong

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.study import study_json
-from app.study.study import CellFigures, Published, Study, StudyError
+from app.study.study import CellFigures, PaperFigures, Study, StudyError
 from tests.unit.app.study.study_samples import (
     ATTACKED,
     NEWS,
@@ -181,7 +181,7 @@ def test_figures_that_are_not_finite_or_flagged() -> None:
 
 
 def test_figures_of_the_paper() -> None:
-    paper = Published(source="Table 2", figures={"a": {"sst2": {"accuracy": 92.1}}})
+    paper = PaperFigures(source="Table 2", figures={"a": {"sst2": {"accuracy": 92.1}}})
     found = content(study(published=paper), SIX)
     assert found["paper"] == {"source": "Table 2", "figures": {"a": {"sst2": {"accuracy": 92.1}}}}
 

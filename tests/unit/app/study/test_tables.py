@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from app.study import study_json, tables
-from app.study.study import CellFigures, Published, Study
+from app.study.study import CellFigures, PaperFigures, Study
+from app.study.table_formats import WIDTH, Table, escape_latex, markdown
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, NEWS, SST2, cell, row, study
 
 HARD, EASY = "1000000000" * 20, "1111111100" * 20
@@ -23,7 +24,7 @@ def content(made: Study, figures: list[CellFigures], **refused: Any) -> study_js
 def grid() -> study_json.Content:
     """Two rows on two corpora: full, of one seed and flagged, not run."""
     rows = row("a", corpora=("sst2", "news")), row("b", corpora=("sst2", "news"))
-    paper = Published(source="Table 2, BERT-base", figures={"a": {"sst2": {"accuracy": 92.125}}})
+    paper = PaperFigures(source="Table 2, BERT-base", figures={"a": {"sst2": {"accuracy": 92.125}}})
     made = study(
         *rows,
         columns=[ACCURACY, ATTACKED],
@@ -173,9 +174,9 @@ def test_the_number_of_seeds_stands_in_the_notes_if_all_figures_have_it() -> Non
 
 def test_a_wide_table_is_continued_below() -> None:
     header = ["", "first " * 6, "paper", "second " * 6, "third " * 6]
-    wide = tables.Table(title="", header=header, rows=[["row", "1.0", "2.0", "3.0", "4.0"]])
-    lines = tables.markdown(wide).splitlines()
-    assert max(map(len, lines)) <= tables.WIDTH
+    wide = Table(title="", header=header, rows=[["row", "1.0", "2.0", "3.0", "4.0"]])
+    lines = markdown(wide).splitlines()
+    assert max(map(len, lines)) <= WIDTH
     heads = [line for line in lines if "first" in line or "third" in line]
     # A figure stays with the paper's, and each part names its rows.
     assert "paper" in heads[0]
@@ -192,7 +193,9 @@ def test_a_corpus_without_figures_has_no_table_beside_others() -> None:
 
 
 def test_latex() -> None:
-    paper = Published(source="Table #2 & 3_a {x} ~ ^ \\", figures={"a": {"sst2": {"accuracy": 1}}})
+    paper = PaperFigures(
+        source="Table #2 & 3_a {x} ~ ^ \\", figures={"a": {"sst2": {"accuracy": 1}}}
+    )
     cells = [*three("a", HARD), *three("b", EASY)]
     text = tables.render(content(study(published=paper), cells), "latex")
     assert "accuracy, \\% & paper \\\\" in text
@@ -203,7 +206,7 @@ def test_latex() -> None:
     for word in ("\\toprule", "\\midrule", "\\bottomrule"):
         assert text.count(word) == 2
     assert text.count("\\begin{table}") == text.count("\\end{table}") == 2
-    assert tables.escaped("γ = 2, Λ ± 1") == "$\\gamma$ = 2, $\\Lambda$ $\\pm$ 1"
+    assert escape_latex("γ = 2, Λ ± 1") == "$\\gamma$ = 2, $\\Lambda$ $\\pm$ 1"
     # TeX reads it in any encoding.
     assert text.isascii()
 
@@ -253,5 +256,5 @@ def test_signed_numbers_and_probabilities() -> None:
 
 
 def test_a_cell_of_a_table_is_one_line() -> None:
-    table = tables.Table(title="", header=["a|b"], rows=[["x\ny"]])
-    assert tables.markdown(table).splitlines() == [r"| a\|b |", "| ---- |", "| x y  |"]
+    table = Table(title="", header=["a|b"], rows=[["x\ny"]])
+    assert markdown(table).splitlines() == [r"| a\|b |", "| ---- |", "| x y  |"]

@@ -9,7 +9,7 @@ import pytest
 from app.runs.run_directory import RunDirectory
 from app.study import runner
 from app.study.cell_check import _plainly
-from app.study.cells import Place, command_line
+from app.study.cells import StudyContext, command_line
 from app.study.collect import _Reader
 from app.study.reuse import missing
 from app.study.study import Cell, Stage
@@ -36,7 +36,7 @@ def test_the_name_of_its_files() -> None:
 
 def test_its_command_can_be_given(tmp_path: Path) -> None:
     cell = Cell(row="r", corpus="", seed=0, run="s-r-s0", config=(), settings={}, stages=(STAGE,))
-    place = Place(study="s", runs_dir=tmp_path, data_dir=tmp_path / "data")
+    place = StudyContext(study="s", runs_dir=tmp_path, data_dir=tmp_path / "data")
     words = command_line(cell, STAGE, place)
     assert words[0] == "certify"
     read = _plainly(parser(), words)
@@ -92,7 +92,7 @@ def test_it_is_not_compared_with_the_settings_of_the_run(
     monkeypatch.setattr(runner, "check_start", lambda *_, **__: None)
     run = make_run(tmp_path / "a", metrics={})
     cell = Cell(row="r", corpus="", seed=0, run="a", config=(), settings={}, stages=(STAGE,))
-    place = Place(study="s", runs_dir=tmp_path, data_dir=None)
+    place = StudyContext(study="s", runs_dir=tmp_path, data_dir=None)
     work = runner.Work(settings={}, place=place, where=str(tmp_path))
     runner._check(cell, run, settings(tmp_path / "l.json", seed_everything=0), work)
     with pytest.raises(ValueError, match="other settings"):

@@ -10,10 +10,10 @@ from scipy import stats
 
 from app.study.uncertainty import (
     FEWEST_SEEDS,
-    Compared,
+    Comparison,
     Side,
     bounds_of,
-    compared,
+    compare,
     holm,
     join,
     joint_p,
@@ -51,7 +51,7 @@ def test_seeds_without_spread() -> None:
 
 def test_one_seed_is_mcnemar() -> None:
     # Only texts that one of both has right count: 8 to 1, so that p = 2 (1 + 9) / 2 ** 9.
-    found = compared(side([1] * 8 + [0] + [1] * 5), side([0] * 8 + [1] + [1] * 5))
+    found = compare(side([1] * 8 + [0] + [1] * 5), side([0] * 8 + [1] + [1] * 5))
     assert found.texts_test == "McNemar"
     assert found.p_texts == pytest.approx(2 * (1 + 9) / 2**9)
     assert found.p_seeds is None
@@ -66,7 +66,7 @@ def test_one_seed_is_mcnemar() -> None:
 def test_all_permutations_by_hand() -> None:
     first, second = np.array([[3.0, 1.0, 2.5], [1.0, 2.0, 2.0]]), np.zeros((2, 3))
     first[:, 1] = -first[:, 1]
-    found = compared(side(first), side(second))
+    found = compare(side(first), side(second))
     differences = first.mean(axis=0)
     sums = [abs(np.dot(signs, differences)) for signs in product((-1, 1), repeat=3)]
     expected = np.mean([one >= abs(differences.sum()) - 1e-9 for one in sums])
@@ -76,7 +76,7 @@ def test_all_permutations_by_hand() -> None:
 
 def test_seeds_are_paired() -> None:
     first, second = Side(values=[0.9, 0.5, 0.7]), Side(values=[0.8, 0.41, 0.59])
-    found = compared(first, second)
+    found = compare(first, second)
     test = stats.ttest_rel(first.values, second.values)
     assert found.p_seeds == pytest.approx(test.pvalue)
     assert found.p == found.p_seeds
@@ -90,7 +90,7 @@ def test_no_p_is_below_that_of_one_test() -> None:
     # Texts speak clearly, seeds do not.
     first = np.zeros((3, 40))
     first[0], first[1, :10], first[2, :20] = 1, 1, 1
-    found = compared(side(first), side(np.zeros((3, 40))))
+    found = compare(side(first), side(np.zeros((3, 40))))
     assert found.p_texts is not None
     assert found.p_seeds is not None
     assert found.p is not None
@@ -108,7 +108,7 @@ def test_no_p_is_below_that_of_one_test() -> None:
 
 def test_two_seeds_are_not_tested() -> None:
     assert joint_p(1e-6, 1e-6, seeds=FEWEST_SEEDS - 1, texts=300) is None
-    found = compared(side([[1] * 40] * 2), side([[0] * 40, [0] * 39 + [1]]))
+    found = compare(side([[1] * 40] * 2), side([[0] * 40, [0] * 39 + [1]]))
     assert found.p is None
     assert found.p_texts is not None
 
@@ -123,7 +123,7 @@ def test_shares_stay_shares() -> None:
     assert (clipped.low, clipped.high) == (0.0, 1.0)
     percent = over_seeds([100 * one for one in values], bounds_of("test/pgd_accuracy", 100))
     assert (percent.low, percent.high) == (0.0, 100.0)
-    difference = compared(
+    difference = compare(
         Side(values=values), Side(values=[0.1, 0.9]), bounds=bounds_of("attack/pwws/accuracy")
     )
     assert (difference.low, difference.high) == (-1.0, 1.0)
@@ -138,23 +138,23 @@ def test_shares_stay_shares() -> None:
 def test_equal_rows(seeds: int, kind: str) -> None:
     outcomes = np.tile([0.0, 1.0, 1.0, 0.0, 1.0, 0.0], (seeds, 1))
     same = side(outcomes)
-    found = compared(same, same, kind=kind_of(kind), labels=[0, 1, 0, 0, 1, 1])
+    found = compare(same, same, kind=kind_of(kind), labels=[0, 1, 0, 0, 1, 1])
     assert (found.effect, found.low, found.high) == (0.0, 0.0, 0.0)
     assert found.p_texts == 1.0
     assert found.p_seeds == (None if seeds == 1 else 1.0)
 
 
 def test_differences_without_spread() -> None:
-    found = compared(Side(values=[0.5, 0.6]), Side(values=[0.4, 0.5]))
+    found = compare(Side(values=[0.5, 0.6]), Side(values=[0.4, 0.5]))
     assert found.p is None
     assert (found.low, found.high) == (found.effect, found.effect)
     # The texts decide where seeds have no spread.
-    with_texts = compared(side([[1, 1, 0]] * 3), side([[0, 0, 0]] * 3))
+    with_texts = compare(side([[1, 1, 0]] * 3), side([[0, 0, 0]] * 3))
     assert with_texts.p_seeds is None
     assert with_texts.p == with_texts.p_texts == 0.5
-    alone = compared(Side(values=[0.5]), Side(values=[0.4]))
+    alone = compare(Side(values=[0.5]), Side(values=[0.4]))
     assert (alone.p, alone.low, alone.high) == (None, None, None)
-    single = compared(side([[1]]), side([[0]]))
+    single = compare(side([[1]]), side([[0]]))
     assert (single.p_texts, single.low) == (1.0, None)
 
 
@@ -162,7 +162,7 @@ def test_what_does_not_vary_has_no_correlation() -> None:
     gold = [1.0, 2.0, 3.0, 4.0, 5.0]
     flat, good = [[2.0] * 5], [[1.0, 2.0, 3.0, 4.0, 5.0]]
     assert score(flat[0], kind="spearman", labels=gold) == 0.0
-    found = compared(
+    found = compare(
         Side(values=[1.0], outcomes=good),
         Side(values=[0.0], outcomes=flat),
         kind="spearman",
@@ -195,7 +195,7 @@ def test_correlations_do_not_depend_on_their_scale() -> None:
 
     def p(scale: float) -> float | None:
         sides = [Side(values=[0.0], outcomes=[list(answers)]) for answers in (one, scale * two)]
-        return compared(*sides, kind="pearson", labels=list(gold)).p_texts
+        return compare(*sides, kind="pearson", labels=list(gold)).p_texts
 
     assert p(1.0) == p(64.0)
     found = p(1.0)
@@ -221,21 +221,21 @@ def test_holm_lies_between_the_p_and_bonferronis(values: list[float]) -> None:
 def test_the_same_every_time() -> None:
     random = np.random.default_rng(2)
     first, second = (random.random((3, 60)) < 0.7 for _ in range(2))
-    assert compared(side(first), side(second)) == compared(side(first), side(second))
+    assert compare(side(first), side(second)) == compare(side(first), side(second))
 
 
 def test_wrong_shapes() -> None:
     with pytest.raises(ValueError, match="got 1 and 2 seeds"):
-        compared(Side(values=[1]), Side(values=[1, 2]))
+        compare(Side(values=[1]), Side(values=[1, 2]))
     with pytest.raises(ValueError, match="the same samples"):
-        compared(side([1, 0]), side([1, 0, 1]))
+        compare(side([1, 0]), side([1, 0, 1]))
     with pytest.raises(ValueError, match="without a gold value"):
-        compared(side([1, 0]), side([1, 0]), kind="f1")
+        compare(side([1, 0]), side([1, 0]), kind="f1")
 
 
 def null(
     draws: int, seeds: int, *, kind: str = "mean", texts: int = 80, seeds_differ: bool = False
-) -> list[Compared]:
+) -> list[Comparison]:
     """Comparisons of two rows of the same kind: what they differ in is chance."""
     random = np.random.default_rng(seeds)
     found = []
@@ -244,7 +244,7 @@ def null(
         if kind == "mean":
             skill = random.normal(0, 0.15 if seeds_differ else 0, size=(2, seeds, 1))
             both = (random.random((2, seeds, texts)) < ease + skill).astype(float)
-            found.append(compared(side(both[0]), side(both[1])))
+            found.append(compare(side(both[0]), side(both[1])))
             continue
         both = ease + random.normal(size=(2, seeds, texts))
         sides = [
@@ -254,7 +254,7 @@ def null(
             )
             for row in both
         ]
-        found.append(compared(*sides, kind=kind_of(kind), labels=ease.tolist()))
+        found.append(compare(*sides, kind=kind_of(kind), labels=ease.tolist()))
     return found
 
 

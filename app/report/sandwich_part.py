@@ -1,0 +1,179 @@
+"""Certified radii against all attacks of a run, text by text."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from app.report.evidence import Attacked, Evidence, Measured
+from app.report.page_parts import WORST
+from app.report.report_pictures import Picture, sandwich_picture
+from app.report.sandwich import AttackPoint, Ball, TextSandwich, sandwich
+from attacks.outcome import AttackRecord
+
+
+class PGDCheck(NamedTuple):
+    """PGD against the certificates.
+
+    Attributes:
+        points: clean texts and texts under PGD.
+        epsilon: radius of PGD; None if PGD is not comparable.
+        reason: why it is not.
+        proven: texts whose certificate is larger than `epsilon`.
+        changed: certified texts that PGD has changed.
+    """
+
+    points: Sequence[AttackPoint] = ()
+    epsilon: float | None = None
+    reason: str = ""
+    proven: int = 0
+    changed: int = 0
+
+
+class TextAttackCheck(NamedTuple):
+    """A text attack against the certificates.
+
+    Attributes:
+        name: of the attack.
+        changed: certified texts whose prediction it has changed.
+        clean: the clean texts.
+        points: changed texts with a known distance.
+        inside: changed texts inside their certificate.
+        reason: why there is nothing to compare; "" if there is.
+    """
+
+    name: str
+    changed: int
+    clean: Sequence[AttackPoint] = ()
+    points: Sequence[AttackPoint] = ()
+    inside: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class SandwichCheck:
+    """The certificates of a run against its attacks; no picture if no radius is positive."""
+
+    texts: Sequence[TextSandwich]
+    pgd: PGDCheck
+    attacks: Sequence[TextAttackCheck]
+    picture: Picture | None
+    # Of attacked texts, by attack and sample.
+    distances: Mapping[tuple[str, int], float] = field(default_factory=dict)
+
+    @property
+    def broken(self) -> list[TextSandwich]:
+        """Texts that an attack has changed inside their certificate."""
+        return [text for text in self.texts if text.broken]
+
+    @property
+    def compared(self) -> bool:
+        """True if at least one attack is comparable with the certificates."""
+        return self.pgd.epsilon is not None or any(not a.reason for a in self.attacks)
+
+    @property
+    def rounded(self) -> int:
+        """Number of texts whose change may be rounding."""
+        return sum(text.rounded > 0 and not text.broken for text in self.texts)
+
+    @property
+    def tightest(self) -> list[TextSandwich]:
+        """Texts whose certificate is nearest to their next change."""
+        texts = [t for t in self.texts if t.above and t.above.distance > 0 and t.ball.radius > 0]
+        return sorted(texts, key=lambda text: (-text.ratio, text.ball.sample_id))[:WORST]
+
+
+def check_sandwich(evidence: Evidence, number: int) -> SandwichCheck | None:
+    """Return the certificates of a run against its attacks; None without certificates."""
+    certificates = evidence.certificates
+    if certificates is None:
+        return None
+    balls = {
+        record["sample_id"]: Ball(
+            record["sample_id"],
+            record["prediction"],
+            float(record["radius"]),
+            # No constant: every margin is more than rounding.
+            math.inf if record["lipschitz"] is None else float(record["lipschitz"]),
+        )
+        for record in certificates.records
+    }
+    pgd = _check_pgd(evidence.pgd, certificates, balls)
+    attacks = [_check_attack(evidence, attack, balls) for attack in evidence.attacks]
+    points = [point for attack in attacks for point in (*attack.clean, *attack.points)]
+    texts = sandwich(balls.values(), [*pgd.points, *points])
+    # Without a positive radius the picture would be empty.
+    drawn = any(ball.radius > 0 for ball in balls.values())
+    return SandwichCheck(
+        texts=texts,
+        pgd=pgd,
+        attacks=attacks,
+        picture=sandwich_picture(f"sandwich-{number}", texts) if drawn else None,
+        distances={(p.by, p.sample_id): p.distance for a in attacks for p in a.points},
+    )
+
+
+def _check_pgd(pgd: Measured | None, proven: Measured, balls: Mapping[int, Ball]) -> PGDCheck:
+    if pgd is None:
+        return PGDCheck(reason="PGD was not run")
+    settings = pgd.about.get("pgd") or {}
+    if settings.get("norm") != "l2" or not isinstance(settings.get("epsilon"), int | float):
+        return PGDCheck(reason="PGD was not run in the l2 norm of certificates")
+    if pgd.rows is None or pgd.rows != proven.rows:
+        return PGDCheck(reason="PGD and certificates are not of the same rows")
+    epsilon, points, changed = float(settings["epsilon"]), [], 0
+    for record in pgd.records:
+        sample, attacked = record["sample_id"], record["pgd_prediction"]
+        changed += sample in balls and attacked != balls[sample].prediction
+        # Without an attack the prediction must be the certified one: distance 0.
+        points.append(AttackPoint(sample, "no attack, in float32", 0.0, record["prediction"]))
+        points.append(AttackPoint(sample, "PGD", epsilon, attacked))
+    larger = sum(ball.radius > epsilon for ball in balls.values())
+    return PGDCheck(points, epsilon, proven=larger, changed=changed)
+
+
+def _check_attack(
+    evidence: Evidence, attack: Attacked, balls: Mapping[int, Ball]
+) -> TextAttackCheck:
+    changed = [
+        record
+        for record in attack.records
+        if record.adversarial_prediction is not None
+        and record.sample_id in balls
+        and record.adversarial_prediction != balls[record.sample_id].prediction
+    ]
+    proven = evidence.certificates
+    if attack.rows is None or proven is None or attack.rows != proven.rows:
+        reason = "not of the same rows as the certificates"
+        return TextAttackCheck(attack.name, len(changed), reason=reason)
+    clean = [
+        AttackPoint(record.sample_id, f"{attack.name}, clean text", 0.0, record.prediction)
+        for record in attack.records
+        if record.prediction is not None
+    ]
+    distances, reason = _distances(evidence, changed)
+    points = [
+        AttackPoint(record.sample_id, attack.name, distance, record.adversarial_prediction)
+        for record, distance in zip(changed, distances, strict=True)
+        if distance is not None and record.adversarial_prediction is not None
+    ]
+    # The ball is open: a point at the radius is no contradiction.
+    inside = sum(point.distance < balls[point.sample_id].radius for point in points)
+    return TextAttackCheck(attack.name, len(changed), clean, points, inside, reason)
+
+
+def _distances(
+    evidence: Evidence, records: Sequence[AttackRecord]
+) -> tuple[list[float | None], str]:
+    """Return the distances of the embedded texts, and why there are none."""
+    if not records:
+        return [], ""  # without loading the model
+    if not evidence.run.chosen.is_file():
+        return [None] * len(records), "the checkpoint is not in the run"
+    from app.report.embedded_distances import embedded_distances
+
+    try:
+        return embedded_distances(evidence.run.chosen, records), ""
+    # A backbone, a resource or a user's own class may be missing on this machine.
+    except Exception as error:
+        return [None] * len(records), f"the model cannot be loaded ({error})"
