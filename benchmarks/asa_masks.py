@@ -37,7 +37,7 @@ STEP_SIZE = 1e-3
 """Of the adversary alone: Adam's."""
 
 
-class MaskedShares(NamedTuple):
+class MaskMeasurement(NamedTuple):
     """Shares of the units that are masked, 0 to 1, by layer; and how far predictions move.
 
     Attributes:
@@ -57,7 +57,9 @@ class MaskedShares(NamedTuple):
 
 
 @torch.no_grad()
-def measure_masks(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> MaskedShares:
+def measure_masks(
+    module: lit_modules.ASA, corpus: TextDataModule, *, limit: int
+) -> MaskMeasurement:
     """Measure a module that is joined to a corpus.
 
     Args:
@@ -92,7 +94,7 @@ def measure_masks(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int
         samples += len(batch)
         drawn.append(1 - torch.stack(noisy.kept))
         likely.append(1 - torch.stack(quiet.kept))
-    return MaskedShares(
+    return MaskMeasurement(
         drawn=torch.cat(drawn, dim=1).mean(dim=1).tolist(),
         likely=torch.cat(likely, dim=1).mean(dim=1).tolist(),
         divergence=own / units,
@@ -158,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.still < 0:
         parser.error(f"got --still {options.still}, expected a number of steps from 0 on")
     torch.set_num_threads(options.threads)
-    measurements: dict[str, MaskedShares] = {}
+    measurements: dict[str, MaskMeasurement] = {}
     for run in options.run:
         model, corpus = load_run(run, options.data_dir)
         if not isinstance(model, lit_modules.ASA) or model.masking.settings.kind != "adversarial":
