@@ -145,7 +145,7 @@ def usual_checks(settings: AttackSettings, device: Any) -> Checks:
 def sentence_encoder(resources: Resources) -> Any:
     """Return the sentence encoder; None, with a warning, where there is none."""
     try:
-        return resources.sentencesentence_encoder()
+        return resources.sentence_encoder()
     except ResourceError as error:
         log.warning("similarity is not measured: %s", error)
         return None

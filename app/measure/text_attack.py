@@ -145,7 +145,7 @@ class TextAttack(Measurement[Sample]):
                     f"class {record.label}, and not {sample.text!r:.80} of class {sample.label}: "
                     f"expected the same samples: {self.elsewhere}"
                 )
-        if (other := self._engine.otherwise(former)) is not None:
+        if (other := self._engine.find_contradiction(former)) is not None:
             return (
                 f"got records of another model: {other}; expected the model that they were made "
                 f"with: {self.elsewhere}"
