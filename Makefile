@@ -4,7 +4,7 @@
 #   VARIANT=cpu|cuda     which lock; by default cuda where nvidia-smi lists a GPU, cpu elsewhere
 #   ARGS="..."           more arguments for `make train`:  make train ARGS="--trainer.max_epochs 3"
 #   PYTEST_ARGS="..."    arguments for `make test`:        make test PYTEST_ARGS="-k certify -m slow"
-#   ROOM=layers          which unit tests `make quick` runs, a path in tests/unit; all rooms by default
+#   PACKAGE=layers       which unit tests `make quick` runs, a path in tests/unit; all by default
 
 SHELL := /bin/sh
 PYTHON ?= python3
@@ -13,7 +13,7 @@ VARIANT := $(shell nvidia-smi -L 2>/dev/null | grep -q '^GPU' && echo cuda || ec
 endif
 ARGS ?=
 PYTEST_ARGS ?=
-ROOM ?=
+PACKAGE ?=
 export PYTHON VARIANT
 
 # Stamps carry checksums (of all but comments), not dates: a new clone or a changed branch cannot confuse them.
@@ -30,7 +30,7 @@ RUN := .venv/bin/python
 help:
 	@echo 'make train    train on configs/default.yaml (ARGS="..." for more arguments)'
 	@echo 'make test     run the tests (PYTEST_ARGS="..." for more arguments)'
-	@echo 'make quick    run the unit tests but the long ones, in 2 minutes on 2 cores (ROOM=layers: one room)'
+	@echo 'make quick    run the unit tests but the long ones, in 2 minutes on 2 cores (PACKAGE=layers: one package)'
 	@echo 'make lint     ruff, the import contracts, figures in pages, and known weaknesses of the locked versions'
 	@echo 'make types    mypy'
 	@echo 'make format   let ruff format and repair what it can'
@@ -61,7 +61,7 @@ test: dev
 	@$(RUN) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 quick: dev
-	@$(RUN) -m pytest --numprocesses auto --dist worksteal -m "not slow and not long" $(PYTEST_ARGS) tests/unit/$(ROOM)
+	@$(RUN) -m pytest --numprocesses auto --dist worksteal -m "not slow and not long" $(PYTEST_ARGS) tests/unit/$(PACKAGE)
 
 lint: dev
 	@$(RUN) -m ruff check .

@@ -10,7 +10,10 @@ from pathlib import Path
 from setuptools import find_namespace_packages, setup
 from setuptools.command.build_py import build_py
 
-MODULES = ("app", "lit_modules", "datamodules", "text", "layers", "attacks", "certify")
+MODULES = (
+    *("app", "measure", "training", "run_files", "lit_modules", "datamodules"),
+    *("text", "layers", "attacks", "certify"),
+)
 INSIDE = (*MODULES, "configs")
 # Also folders without code: the live page, the settings files.
 PACKAGES = find_namespace_packages(

@@ -28,7 +28,6 @@ from typing import Any
 
 import torch
 
-from app.figures.charts import Bars, grouped_bars
 from benchmarks.adversarial_epochs import CorpusTask, adversaries, by_adversary, corpus_table, task
 from benchmarks.adversarial_steps import (
     METHODS,
@@ -41,6 +40,7 @@ from benchmarks.adversarial_steps import (
 )
 from benchmarks.adversarial_texts import compare_attacks, recorded_time, texts_table
 from benchmarks.command import command, heading, save, settings
+from measure.charts import Bars, grouped_bars
 
 CORPORA = ("sst2", "reviews")
 

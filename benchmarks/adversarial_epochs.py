@@ -13,7 +13,6 @@ import yaml
 
 import datamodules
 import lit_modules
-from app.training.join import join, training_samples
 from attacks.recipe_settings import RecipeSettings
 from benchmarks.adversarial_steps import ASA, METHODS, NAIVE, Steps
 from benchmarks.command import table
@@ -23,6 +22,7 @@ from lit_modules.adversarial import AdversarialTraining
 from lit_modules.adversaries import Adversary, EpochTextAdversary, FGSMAdversary, TextAdversary
 from lit_modules.shared.task_module import TaskModule
 from text import Batch
+from training.join import join, training_samples
 
 CONFIGS = Path(__file__).parents[1] / "configs/text_classifier"
 

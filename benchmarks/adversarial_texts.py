@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 
 from scipy.special import softmax
 
-from app.training.join import training_samples
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.outcome import AttackRecord, Sample
@@ -25,6 +24,7 @@ from benchmarks.parity.sides import TimedVictim, result
 from benchmarks.parity.textattack_process import TextAttackProcess
 from benchmarks.timing import time_work
 from lit_modules.shared.task_module import TaskModule
+from training.join import training_samples
 
 REFERENCE_BATCH = 32
 """Texts of a forward pass in TextAttack."""

@@ -20,7 +20,6 @@ from torch import Tensor
 
 import lit_modules
 from app.attention.masking_figure import MaskedShares, masking_proportions
-from app.training.join import join
 from benchmarks.command import command, save, table
 from benchmarks.program_runs import load_run
 from datamodules import TextDataModule
@@ -28,6 +27,7 @@ from layers.attention.masking.learnt_masks import Masks, RuleMasks
 from layers.noise import row_seeds, sample_seeds
 from lit_modules.shared.task_module import labels_of
 from text import Batch
+from training.join import join
 
 BATCH = 16
 """Samples that are passed together: few, as a multiple choice has several rows for each."""

@@ -30,7 +30,6 @@ import torch
 
 import datamodules
 import lit_modules
-from app.training.join import labelled_texts
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits, longest_first
 from attacks.goals import Floats
@@ -44,6 +43,7 @@ from benchmarks.program_runs import quiet_trainer
 from benchmarks.timing import resident, time_work
 from lit_modules.shared.optimisation import Optimisation
 from text import Text
+from training.join import labelled_texts
 
 SIZES = {"tiny": (1, 16, 2), "mini": (2, 128, 4), "small": (4, 300, 6), "base": (12, 768, 12)}
 """Layers, width and heads."""

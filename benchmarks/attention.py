@@ -28,10 +28,10 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from app.figures.charts import drawing, logarithmic_axis, points
 from benchmarks.command import command, heading, save, settings, table
 from benchmarks.timing import MIB, Times, in_fresh_process, resident, rounds, time_work
 from layers.attention.mechanisms import KINDS, Attention, Layer, build_attention
+from measure.charts import drawing, logarithmic_axis, points
 
 LINEAR = (
     *("linformer", "sima_l1", "sima_l2", "soft_linear", "cosformer", "cosformer_no_relu"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from app.runs import atomic
+from run_files import atomic
 
 COMMON: dict[str, dict[str, Any]] = {
     "data_dir": {"type": Path, "metavar": "DIR", "help": "data directory (docs/data.md)"},

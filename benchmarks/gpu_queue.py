@@ -26,10 +26,10 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from app.runs.results import read
-from app.runs.version import versions
 from benchmarks.command import command, save, table
 from benchmarks.random_encoder import save_encoder
+from run_files.results import read
+from run_files.version import versions
 
 LIMIT = 480
 """Seconds that a command may take."""

@@ -24,7 +24,6 @@ import pytorch_lightning as pl
 import torch
 
 import lit_modules
-from app.training.join import JoinCorpus
 from benchmarks.adversarial_steps import METHODS as ADVERSARIES
 from benchmarks.command import command, heading, save, settings, table
 from benchmarks.program_runs import quiet_trainer
@@ -35,6 +34,7 @@ from layers.frozen_backbone import FrozenEncoder
 from lit_modules.shared.encoder_source import EncoderSettings
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.text_module import TextModule
+from training.join import JoinCorpus
 
 START_UP = 3
 """Steps at the beginning that are not counted."""

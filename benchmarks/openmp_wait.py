@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from itertools import product
 from statistics import median
 
-from app.processes.control_groups import cores
 from benchmarks.command import command, heading, save, settings, table
+from training.control_groups import cores
 
 WORK = """
 import sys, time, torch

@@ -11,13 +11,13 @@ the two lines of a run.
 from argparse import Namespace
 from pathlib import Path
 
-from app.figures.charts import drawing, points
-from app.measure.trainer import MeasuringTrainer
-from app.training.join import JoinCorpus
 from attacks import PGDSettings
 from benchmarks.command import command, save, table
 from benchmarks.program_runs import load_run
+from measure.charts import drawing, points
+from measure.trainer import MeasuringTrainer
 from text.bounded_files import json_lines
+from training.join import JoinCorpus
 
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
 Curves = dict[str, list[float]]

@@ -58,9 +58,9 @@ def plain(size: Namespace, where: Path) -> Epoch:
     from pytorch_lightning.loggers import TensorBoardLogger
 
     import lit_modules
-    from app.training.join import JoinCorpus
     from benchmarks.program_runs import quiet_trainer
     from datamodules import TextFiles
+    from training.join import JoinCorpus
 
     files = write_corpus(size, where)
     pl.seed_everything(0)
@@ -80,7 +80,7 @@ def plain(size: Namespace, where: Path) -> Epoch:
 def survives(size: Namespace, where: Path, *more: str) -> Epoch:
     """Train one epoch with the command line's trainer."""
     from app.cli.robust_cli import RobustCLI
-    from app.training.trainer import RobustTrainer
+    from training.trainer import RobustTrainer
 
     arguments = [
         "fit",
@@ -168,7 +168,7 @@ def parts(size: Namespace) -> tuple[dict[str, float], dict[str, float], list[flo
         Milliseconds per step of each callback; milliseconds of an epoch that each spends in all
         its hooks; milliseconds of each checkpoint that was written.
     """
-    from app.training.checkpoint_callbacks import AtomicCheckpointIO
+    from training.checkpoint_callbacks import AtomicCheckpointIO
 
     with calls_of(AtomicCheckpointIO, "save_checkpoint") as saved, scratch() as where:
         trainer = survives(size, where, "--trainer.profiler=simple")[2]

@@ -18,8 +18,6 @@ from time import perf_counter
 
 import torch
 
-from app.measure.corpus_split import split_texts, words_read
-from app.runs.run_directory import RunDirectory
 from benchmarks.command import command, heading, save, settings, table
 from benchmarks.word_sandwich import attack_inside, searches
 from certify import Certifier
@@ -27,6 +25,8 @@ from certify.bound_propagation import RelaxedCertifier
 from certify.threats import TextCertificate, parse_threat
 from certify.threats.parsing import parse_k
 from lit_modules import load
+from measure.corpus_split import split_texts, words_read
+from run_files.run_directory import RunDirectory
 
 ATTACKS = ("greedy-delete", "beam", "random-words")
 SAFE = 1 + 1e-9

@@ -18,8 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.measure.corpus_split import split_texts, words_read
-from app.runs.run_directory import RunDirectory
 from attacks import Attack, attack
 from attacks.composition import Search
 from attacks.constraints import InsideThreat
@@ -41,6 +39,8 @@ from benchmarks.command import command, save, table
 from certify.threats import Synonyms, TextCertificate, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from lit_modules import TaskModule, load
+from measure.corpus_split import split_texts, words_read
+from run_files.run_directory import RunDirectory
 
 FREE = ("pwws", "textfooler", "deepwordbug")
 KEEPING = ("input-reduction",)

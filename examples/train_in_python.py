@@ -8,11 +8,11 @@ from typing import Any
 
 from torch.optim import AdamW
 
-from app.measure.trainer import MeasuringTrainer
-from app.training.join import JoinCorpus
 from attacks import PGDSettings
 from datamodules import Reviews
 from lit_modules import OLSA, Optimisation
+from measure.trainer import MeasuringTrainer
+from training.join import JoinCorpus
 
 
 def main(epochs: int = 10, texts: int | None = None, **settings: Any) -> dict[str, float]:

@@ -11,7 +11,10 @@ from pathlib import Path
 _HERE = Path(__file__).resolve().parent
 HOME = _HERE if (_HERE / "lit_modules").is_dir() else _HERE.parent
 """Folder of the packages, and of `configs`."""
-_PACKAGES = ("app", "attacks", "certify", "datamodules", "layers", "lit_modules", "text")
+_PACKAGES = (
+    *("app", "attacks", "certify", "datamodules", "layers", "lit_modules", "measure"),
+    *("run_files", "text", "training"),
+)
 
 for _package in _PACKAGES:
     _loaded = sys.modules.get(_package)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from app.attention.attention_maps import AttentionMaps
 from app.attention.attention_view import View, added_attention, diversions
-from app.cli.terminal import harmless
-from app.figures.charts import drawing
+from measure.charts import drawing
+from run_files.terminal import harmless
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,13 +12,13 @@ from torch import Tensor
 
 import lit_modules
 from app.attention.attention_text import EncodedSample, encode
-from app.runs import run_directory
 from layers.attention.masking.biased import BIASABLE, BiasedAttention
 from layers.attention.masking.learnt_masks import AdversarialMasks
 from layers.attention.masking.masks import Masks, Probabilities
 from layers.backbones import Backbone
 from lit_modules.asa import ASA
 from lit_modules.shared.task_module import TaskModule
+from run_files import run_directory
 from text import Sample
 
 

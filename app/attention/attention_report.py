@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.attention.attention_maps import AttentionMaps
 from app.attention.attention_view import UNMOVED, View, added_attention, diversions
-from app.cli.terminal import harmless
+from run_files.terminal import harmless
 
 
 def report(models: Sequence[AttentionMaps], views: Sequence[View]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.figures.charts import STYLE, aslant, boxes, drawing, points, shown
+from measure.charts import STYLE, aslant, boxes, drawing, points, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
 
-from app.runs.atomic import replacing
 from attacks.digests import content_digest
 from attacks.json_lines import append, open_lines, read_lines
+from run_files.atomic import replacing
 from text import Text
 from text.subjects import differences, joined
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import yaml
 
 import datamodules
-from app.cli.shipped import settings_file
-from app.runs import run_directory
-from app.runs.run_directory import RunDirectory
 from lit_modules import METHODS, AdversarialTraining, TaskModule
 from lit_modules.adversaries import ADVERSARIES
 from lit_modules.checkpoints.reading import verify
+from run_files import run_directory
+from run_files.run_directory import RunDirectory
+from run_files.shipped import settings_file
 from text.bounded_files import DataError, read_yaml
 
 _NAME = re.compile(r"(?:(?:datamodules|lit_modules)\.(?:\w+\.)*)?([A-Za-z_]\w*)")

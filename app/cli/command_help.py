@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.commands import COMMANDS
-from app.runs.atomic import replacing
+from run_files.atomic import replacing
 
 TRAINER = {
     "max_epochs": "",
@@ -41,7 +41,10 @@ _PROGRAM = ("help", "config", "print_config", "debug")
 _RUN = ("run", "runs_dir", "seed_everything", "ckpt_path")
 _FIT = ("checkpoint", "early_stopping", "checkpoint_every_n_minutes", "on_nonfinite_loss")
 _TRACK = ("track",)
-_PACKAGES = ("app", "attacks", "certify", "datamodules", "layers", "lit_modules", "text")
+_PACKAGES = (
+    *("app", "attacks", "certify", "datamodules", "layers", "lit_modules", "measure"),
+    *("run_files", "text", "training"),
+)
 _LIBRARIES = ("jsonargparse", "pytorch-lightning", "torch")
 _WIDTH = 100
 

@@ -24,7 +24,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "doctor": Command(
-        "Check the installation and the machine.", "app.doctor.doctor_command:run", light=True
+        "Check the installation and the machine.", "app.commands.doctor:run", light=True
     ),
     "train": Command("Fit a model, then test and certify its best checkpoint."),
     "fit": Command("Train a model, or resume the training of a run."),
@@ -34,81 +34,77 @@ COMMANDS = {
         "Certify a checkpoint: a radius around each text, or changes of words (--threat)."
     ),
     "certify export": Command(
-        "Write certificates in words for others to check.", "app.threats.certificate_export:main"
+        "Write certificates in words for others to check.", "app.commands.certify_export:main"
     ),
     "attack": Command("Attack a checkpoint by changing words of texts: TextFooler and others."),
-    "attack merge": Command("Unite the shards of one attack.", "app.attack.attack_merge:main"),
+    "attack merge": Command("Unite the shards of one attack.", "app.commands.attack_merge:main"),
     "attack pairs": Command(
-        "Ask a model about published adversarial texts.", "app.attack.pairs_command:main"
+        "Ask a model about published adversarial texts.", "app.commands.attack_pairs:main"
     ),
-    "attack sheet": Command("Let people rate adversarial texts.", "app.attack.sheet_command:main"),
+    "attack sheet": Command("Let people rate adversarial texts.", "app.commands.attack_sheet:main"),
     "attack validity": Command(
         "Count the adversarial texts that still say the same.",
-        "app.attack.validity_command:main",
+        "app.commands.attack_validity:main",
     ),
     "augment": Command(
-        "Make changed copies of texts, without a model.", "app.augment.augment_command:main"
+        "Make changed copies of texts, without a model.", "app.commands.augment:main"
     ),
     "predict": Command("Predict the class of a text (--text), of a file, or of the test split."),
     "serve": Command(
         "Show trained models in a browser.",
-        "app.serve.serve_command:main",
+        "app.commands.serve:main",
         container=("--run", "--host", "--data_dir", "--resources"),
     ),
     "export": Command(
         "Write a trained model as a folder for others.",
-        "app.export.export_command:main",
+        "app.commands.export:main",
         container=("--run",),
     ),
     "diagnose": Command(
         "Measure a trained model, layer by layer.",
-        "app.diagnose.diagnose_command:main",
+        "app.commands.diagnose:main",
         container=("--run",),
     ),
     "attention": Command(
         "Draw the attention of a trained model.",
-        "app.attention.attention_command:main",
+        "app.commands.attention:main",
         container=("--run",),
     ),
     "runs": Command(
-        "List the runs, their state and main figures.", "app.runs.runs_command:main", light=True
+        "List the runs, their state and main figures.", "app.commands.runs_list:main", light=True
     ),
     "report": Command(
         "Write a page about a run: figures, certificates, attacks, what was not measured.",
-        "app.report.report_command:main",
+        "app.commands.report:main",
         container=("--run",),
     ),
-    "compare": Command("Print runs side by side, with tests.", "app.study.compare_command:main"),
-    "study": Command("Run many trainings and collect them.", "app.study.study_command:main"),
+    "compare": Command("Print runs side by side, with tests.", "app.commands.compare:main"),
+    "study": Command("Run many trainings and collect them.", "app.commands.study:main"),
     "study table": Command(
-        "Make tables of a study.", "app.study.table_command:table_main", light=True
+        "Make tables of a study.", "app.commands.study_table:table_main", light=True
     ),
-    "resources": Command(
-        "Download what attacks need.", "app.resources.resources_command:main", light=True
-    ),
+    "resources": Command("Download what attacks need.", "app.commands.resources:main", light=True),
     "resources counter-fit": Command(
-        "Move the vectors of synonyms together.", "app.resources.counter_fit_command:main"
+        "Move the vectors of synonyms together.", "app.commands.counter_fit:main"
     ),
     "resources encode-words": Command(
-        "Let synonyms share a form.", "app.resources.encode_words_command:main"
+        "Let synonyms share a form.", "app.commands.encode_words:main"
     ),
 }
 """The commands by their words."""
 
 
-_ASKED = Command(
-    COMMANDS["predict"].about, "app.predict.predict_command:main", container=("--run",)
-)
+_ASKED = Command(COMMANDS["predict"].about, "app.commands.predict:main", container=("--run",))
 """`predict` of given texts; that of a corpus is LightningCLI's."""
 _FOREIGN = Command(
     COMMANDS["attack"].about,
-    "app.attack.victim_command:main",
+    "app.commands.attack:main",
     container=("--attack.resources",),
 )
 """`attack` of a model from elsewhere; that of a run on its corpus is LightningCLI's."""
 _THREATENED = Command(
     COMMANDS["certify"].about,
-    "app.threats.threat_command:main",
+    "app.commands.certify:main",
     container=("--run", "--data_dir"),
 )
 """`certify` against changes of words and characters; that of l2 radii is LightningCLI's."""

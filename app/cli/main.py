@@ -16,9 +16,9 @@ from pathlib import Path
 from app.cli.command_help import kept
 from app.cli.commands import COMMANDS, Command, help_of_all, of
 from app.cli.constructor_errors import of_constructor
-from app.cli.terminal import harmless
-from app.processes.last_error import leave_error, reported
-from app.runs.version import line
+from run_files.terminal import harmless
+from run_files.version import line
+from training.last_error import leave_error, reported
 
 NOISE = (
     # Lightning's advice; these are settings of ours, and documented.
@@ -44,6 +44,11 @@ NOISE = (
     r"You're resuming from a checkpoint that ended before the epoch ended.*",
 )
 
+_PACKAGES = (
+    *("app", "measure", "training", "run_files", "lit_modules", "datamodules"),
+    *("attacks", "certify", "layers", "text"),
+)
+"""Packages whose messages are shown."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Error numbers of a disk that is full or read-only."""
 
@@ -75,8 +80,8 @@ def entry(args: Sequence[str] | None = None) -> int:
     debug = _debug(argv)
     if (status := _load(debug=debug)) != 0:
         return status
-    from app.runs import run_directory
-    from app.training import interrupt
+    from run_files import run_directory
+    from training import interrupt
 
     name = os.environ.get(run_directory.NAME_VARIABLE)
     in_thread, threading.excepthook = threading.excepthook, _in_thread
@@ -151,7 +156,7 @@ def _load(*, debug: bool) -> int:
     # It warns where its cache cannot be written, and torchmetrics loads it for every command.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
-        from app.training import interrupt  # noqa: F401 (with torch behind it)
+        from training import interrupt  # noqa: F401 (with torch behind it)
 
         for name in os.environ.get("STEADFAST_IMPORT", "").split(","):
             if name.strip():
@@ -214,7 +219,7 @@ def _fail(message: str) -> None:
 
 
 def _stopped(stopped: SystemExit, saved: str | None) -> int:
-    from app.processes.distributed import first_process
+    from run_files.distributed import first_process
 
     signum = int(str(stopped.code)) - 128
     if not first_process():
@@ -330,15 +335,15 @@ class _NoTips(logging.Filter):
 
 def _quieten() -> None:
     """Show our own messages, and of Lightning's those that help."""
-    from app.processes.distributed import first_process
+    from run_files.distributed import first_process
 
     for pattern in NOISE:
         warnings.filterwarnings("ignore", pattern)
     tips = logging.getLogger("pytorch_lightning.utilities.rank_zero")
     if not any(isinstance(known, _NoTips) for known in tips.filters):
         tips.addFilter(_NoTips())
-    for room in ("app", "lit_modules", "datamodules", "text", "layers", "attacks", "certify"):
-        logger = logging.getLogger(room)
+    for package in _PACKAGES:
+        logger = logging.getLogger(package)
         logger.setLevel(logging.INFO if first_process() else logging.ERROR)
         if not logger.handlers:
             handler = _ToStderr()

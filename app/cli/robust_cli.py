@@ -16,7 +16,6 @@ from pytorch_lightning.plugins.io import CheckpointIO
 # Imported, the classes of all methods and corpora can be named without their modules.
 import datamodules
 import lit_modules
-from app.attack.attack_settings import AttackSettings
 from app.cli import class_changes
 from app.cli.arguments import (
     COMMON,
@@ -28,35 +27,37 @@ from app.cli.arguments import (
     with_stored_settings,
 )
 from app.cli.parser import Parser, TrainerHelp, check_numbers
-from app.cli.terminal import harmless
-from app.measure.trainer import MeasuringTrainer
-from app.processes.distributed import dry, first_process
-from app.runs import resume, run_directory
-from app.runs.metrics_file import MetricsFile
-from app.runs.recorder import Recorder, RunLogger
-from app.runs.results import reopened
-from app.runs.run_directory import RunDirectory
-from app.runs.summary_table import notes, table
-from app.runs.trackers import TrackerSettings, trackers
-from app.runs.version import line
-from app.training.arithmetic import Arithmetic
-from app.training.checkpoint_callbacks import (
+from attacks import PGDSettings
+from lit_modules import FineTuning, MaskedLM, TextModule
+from measure.attack_settings import AttackSettings
+from measure.trainer import MeasuringTrainer
+from run_files import run_directory
+from run_files.distributed import dry, first_process
+from run_files.results import reopened
+from run_files.run_directory import RunDirectory
+from run_files.summary_table import notes, table
+from run_files.terminal import harmless
+from run_files.version import line
+from text import check_range
+from training import resume
+from training.arithmetic import Arithmetic
+from training.backbone_export import Export
+from training.checkpoint_callbacks import (
     AtomicCheckpointIO,
     BestCheckpoint,
     CheckpointSettings,
     LastCheckpoint,
 )
-from app.training.console import OneLine, Parts, progress
-from app.training.early_stopping import EarlyStoppingSettings, StopEarly, limits
-from app.training.export import Export
-from app.training.interrupt import KeepHandlers, Stopped, interruption
-from app.training.join import JoinCorpus
-from app.training.learning_rates import LearningRates
-from app.training.nonfinite import FiniteLoss, OnNonFinite
-from app.training.random_state import RandomState
-from attacks import PGDSettings
-from lit_modules import FineTuning, MaskedLM, TextModule
-from text import check_range
+from training.console import OneLine, Parts, progress
+from training.early_stopping import EarlyStoppingSettings, StopEarly, limits
+from training.interrupt import KeepHandlers, Stopped, interruption
+from training.join import JoinCorpus
+from training.learning_rates import LearningRates
+from training.metrics_file import MetricsFile
+from training.nonfinite import FiniteLoss, OnNonFinite
+from training.random_state import RandomState
+from training.recorder import Recorder, RunLogger
+from training.trackers import TrackerSettings, trackers
 
 log = logging.getLogger(__name__)
 

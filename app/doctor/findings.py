@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from app.cli.terminal import harmless
+from run_files.terminal import harmless
 
 Status = Literal["ok", "warning", "FAILED"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.doctor.findings import Finding, judge
 from app.doctor.trial_process import Trial
-from app.runs.version import line
+from run_files.version import line
 
 ROOT = Path(__file__).parents[2]
 MALICIOUS = {("lightning", "2.6.2"), ("lightning", "2.6.3")}

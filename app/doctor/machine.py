@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.doctor.findings import Finding, Status, judge
 from app.doctor.trial_process import Trial
-from app.processes.control_groups import control_groups, memory_limit, text_of
+from training.control_groups import control_groups, memory_limit, text_of
 
 RUNS = "runs directory"
 LITTLE = 2 * 2**30

@@ -16,7 +16,7 @@ from app.doctor import machine
 from app.doctor.findings import Finding, Status, judge, masked
 from app.doctor.installation import AGAIN
 from app.doctor.trial_process import Trial
-from app.processes.control_groups import cores
+from training.control_groups import cores
 
 
 def of_torch() -> Iterator[Trial]:

@@ -6,10 +6,10 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-from app.runs.results import Results
-from app.runs.version import line
-from app.runs.weights import Weights
 from lit_modules import TaskModule, TextModule
+from run_files.results import Results
+from run_files.version import line
+from run_files.weights import Weights
 
 _MEASURED = ("test/", "val/", "certify/", "attack/")
 

@@ -15,9 +15,9 @@ from app.report.clean_figures import (
     macro_f1,
     reliability,
 )
-from app.report.evidence import Evidence, Measured
 from app.report.report_pictures import Picture, reliability_picture
-from app.runs.sample_records import Record
+from measure.evidence import Evidence, Measured
+from run_files.sample_records import Record
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from app.attack.attack_report import class_name, pairs
-from app.cli.terminal import harmless
 from app.report import report_pictures as pictures
 from app.report.clean_part import (
     Calibration,
@@ -17,7 +15,6 @@ from app.report.clean_part import (
     is_labelled,
     labelled_records,
 )
-from app.report.evidence import PROVEN, Attacked, Evidence, read_evidence
 from app.report.page_parts import (
     WORST,
     FigureCell,
@@ -32,12 +29,15 @@ from app.report.report_pictures import AccuracyCurve, Picture
 from app.report.sandwich import steps
 from app.report.sandwich_part import SandwichCheck, check_sandwich
 from app.report.words_part import ThreatCertificates, contradiction, threat_certificates
-from app.runs import atomic
-from app.runs.run_directory import RunDirectory
-from app.runs.summary_table import notes
-from app.runs.weights import SHORT
 from attacks.outcome import AttackRecord
 from attacks.summary import mean, remarks, wilson
+from measure.attack_report import class_name, pairs
+from measure.evidence import PROVEN, Attacked, Evidence, read_evidence
+from run_files import atomic
+from run_files.run_directory import RunDirectory
+from run_files.summary_table import notes
+from run_files.terminal import harmless
+from run_files.weights import SHORT
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from app.cli.terminal import harmless
-from app.figures import charts
 from app.report.clean_figures import Bin
 from app.report.sandwich import TextSandwich
 from attacks.summary import IntervalEstimate
+from measure import charts
+from run_files.terminal import harmless
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

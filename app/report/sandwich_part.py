@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.report.evidence import Attacked, Evidence, Measured
 from app.report.page_parts import WORST
 from app.report.report_pictures import Picture, sandwich_picture
 from app.report.sandwich import AttackPoint, Ball, TextSandwich, sandwich
 from attacks.outcome import AttackRecord
+from measure.evidence import Attacked, Evidence, Measured
 
 
 class PGDCheck(NamedTuple):

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.attack.attack_report import compare
-from app.report.evidence import Evidence, Measured
 from app.report.page_parts import WORST, FigureCell, TextPair, share_cell, shorten
-from app.threats.threat_records import Inside, Layer, Record, attacks_inside, sandwich
 from certify.threats import THREATS, Threat, parse_threat
 from certify.threats.parsing import parse_k
+from measure.attack_report import compare
+from measure.certificate_records import Inside, Layer, Record, attacks_inside, sandwich
+from measure.evidence import Evidence, Measured
 from text.word_settings import WordSettings
 
 

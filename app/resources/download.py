@@ -11,8 +11,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import IO
 
-from app.runs import atomic
 from attacks.digests import file_digest
+from run_files import atomic
 from text.web_address import redact
 
 TRIES = 6

@@ -4,10 +4,10 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from app.runs.run_directory import RunDirectory
-from app.training.join import labelled_texts
 from datamodules import CORPORA, TextDataModule, TextFiles
 from datamodules.batching.sampler import permutation
+from run_files.run_directory import RunDirectory
+from training.join import labelled_texts
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from app.predict.answers import Answer
 from app.serve.model_worker import BATCH, ModelWorker
 from attacks.document import Document
 from attacks.goals import Floats
+from measure.predictions import Answer
 from text import Text
 
 

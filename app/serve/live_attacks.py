@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from app.attack.attack_report import columns, compare
-from app.predict.answers import Answer
 from app.serve.model_worker import BATCH, BusyError, ModelWorker
 from app.serve.serve_limits import ServeLimits
 from attacks.composition import Attack, Context, Group, Job, Propose, Query, Search, Steps
@@ -21,6 +19,8 @@ from attacks.engine import Engine, Limits
 from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
 from attacks.victims.kinds import VictimError
+from measure.attack_report import columns, compare
+from measure.predictions import Answer
 from text import Text
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 
-from app.predict.answers import Answer, Answering
 from attacks.document import Document
 from attacks.goals import Floats
 from attacks.victims.kinds import ModuleVictim
+from measure.predictions import Answer, Answering
 from text import Text
 
 BATCH = 32

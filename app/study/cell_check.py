@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.attack.attack_settings import AttackSettings, check_attacks
 from app.cli.constructor_errors import of_constructor
 from app.cli.robust_cli import RobustCLI
 from app.study.cells import TRAINING, command_line, options_of, training_words, words
 from app.study.cells import StudyContext as Place
 from app.study.study import Cell, Stage
 from attacks import PGD, PGDSettings
+from measure.attack_settings import AttackSettings, check_attacks
 
 Parsed = Mapping[str, Any]
 """All settings of one command, as plain values."""
@@ -110,12 +110,12 @@ def kind_of(cell: Cell) -> Kind:
 
 def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
     if stage.command == "diagnose":
-        from app.diagnose.diagnose_command import parser as diagnosis
+        from app.commands.diagnose import parser as diagnosis
 
         return _plainly(diagnosis(), command_line(cell, stage, place))
     if stage.threat is not None:
-        from app.threats.threat_command import numbers
-        from app.threats.threat_command import parser as threats
+        from app.commands.certify import numbers
+        from app.commands.certify import parser as threats
         from certify.threats import THREATS
 
         found = _plainly(threats(), command_line(cell, stage, place))

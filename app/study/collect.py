@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from app.runs.certified_bounds import FILE_OF
-from app.runs.results import Results
-from app.runs.run_directory import RunDirectory, existing
-from app.runs.weights import checkpoint_text
 from app.study.outcomes import samples_digest
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
 from app.study.study_file import MEAN, SIX
 from app.study.uncertainty import Kind, agree, kind_of, score
 from attacks.digests import file_digest
+from run_files.certified_bounds import FILE_OF
+from run_files.results import Results
+from run_files.run_directory import RunDirectory, existing
+from run_files.weights import checkpoint_text
 from text.bounded_files import DataError, json_lines, read_json
 
 _DOUBTED = ("accuracy", "success_rate")

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from app.cli.terminal import harmless
-from app.runs import results
 from app.study.runner import Outcome
 from app.study.study import Cell, Study
+from run_files import results
+from run_files.terminal import harmless
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -4,9 +4,9 @@ import os
 import queue
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from app.processes.control_groups import cores
 from app.study.runner import Outcome, Share, Stop, Tell, Work, run_cell
 from app.study.study import Cell
+from training.control_groups import cores
 
 
 class LocalExecutor:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.runs import atomic
 from app.study.study import CellFigures, StudyError
+from run_files import atomic
 
 FORMAT = 1
 """Format number of the file; a reader refuses others."""

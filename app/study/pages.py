@@ -20,12 +20,12 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from app.runs import atomic
 from app.study import outcomes, study_json, tables
 from app.study.derivation import derive, differences
 from app.study.study import StudyError
 from app.study.table_formats import Table, markdown
 from app.study.tables import Content
+from run_files import atomic
 from text.bounded_files import DataError, read_text
 
 _BEGIN = re.compile(r"(?<!`)<!-- study: (?P<file>\S+?)(?: (?P<part>[^<>\n]*?))? -->")

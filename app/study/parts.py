@@ -6,10 +6,10 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from app.runs import atomic
-from app.runs.shard import Shard
 from app.study.cells import chains
 from app.study.study import Cell, CellFigures, Study, StudyError
+from run_files import atomic
+from run_files.shard import Shard
 from text.bounded_files import DataError, read_json
 
 FORMAT = 2

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.processes.control_groups import cores
 from app.study.runner import Outcome, Share, Stop, Work, run_cell
 from app.study.study import Cell, StudyError
+from training.control_groups import cores
 
 RETRIES = 20
 """Restarts of a cell whose node has died; each resumes from the saved state."""

@@ -9,15 +9,15 @@ from pydoc import locate
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from app.runs.certified_bounds import STAGE_OF
-from app.runs.ledger import attack_ledger
-from app.runs.resume import HARMLESS_IN_FIT
-from app.runs.run_directory import RunDirectory
 from app.study.study import Settings, Stage
 from app.study.study_file import attacks_of
 from attacks.digests import file_digest
+from run_files.certified_bounds import STAGE_OF
+from run_files.ledger import attack_ledger
+from run_files.run_directory import RunDirectory
 from text.bounded_files import read_json
 from text.subjects import shortened
+from training.resume import HARMLESS_IN_FIT
 
 Parsed = Mapping[str, Any]
 
@@ -187,10 +187,10 @@ def _missing_evaluation(
 
 def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | None:
     """The reason that certificates in words have to be made."""
-    from app.threats.threat_command import around, numbers
-    from app.threats.threat_records import written
+    from app.commands.certify import around, numbers
     from certify.threats import THREATS
     from certify.threats.synonym_lists import lists_file
+    from measure.certificate_records import written
 
     results = run.results()
     stage = f"certify_{name}"
@@ -211,8 +211,8 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     stage = f"attack/{name}"
     if results is None or stage not in results["seconds"]:
         return f"{name} has not ended"
-    from app.attack.attack_settings import AttackSettings
     from attacks.engine import VERSION
+    from measure.attack_settings import AttackSettings
 
     given = AttackSettings(**settings["attack"])
     about = attack_ledger(run, name).subject()
@@ -236,7 +236,7 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
 
 
 def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
-    from app.diagnose.diagnose_command import options
+    from app.commands.diagnose import options
 
     recipe = settings["recipe"]
     try:

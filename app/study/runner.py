@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from app.runs.run_directory import RunDirectory
 from app.study.cell_check import Kind, Parsed, kind_of
 from app.study.cells import TRAINING, command_line
 from app.study.cells import StudyContext as Place
 from app.study.reuse import UNREAD, check_run, missing
 from app.study.start import check_start
 from app.study.study import Cell, Stage
+from run_files.run_directory import RunDirectory
 
 State = Literal["done", "failed", "not run", "stopped"]
 Tell = Callable[[Cell, str], None]
@@ -190,7 +190,7 @@ def _as_begun(run: RunDirectory, share: Share) -> tuple[Share, str]:
     Returns:
         The share, and a note for people where it differs from the one that was given.
     """
-    from app.training.arithmetic import recorded_threads
+    from training.arithmetic import recorded_threads
 
     threads = recorded_threads(run) if run.begun else None
     if threads is None or threads == share.threads:

@@ -11,10 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.runs.results import Results
-from app.runs.run_directory import RunDirectory, existing
-from app.runs.summary_table import notes
-from app.runs.version import versions
 from app.study import study_json, tables
 from app.study.collect import collect_run
 from app.study.reuse import COMPARED, HARMLESS, leaves
@@ -22,6 +18,10 @@ from app.study.study import Column, Study, StudyError, StudyRow
 from app.study.study_file import MEAN, SIX
 from app.study.table_formats import Table, latex, markdown
 from app.study.uncertainty import is_share
+from run_files.results import Results
+from run_files.run_directory import RunDirectory, existing
+from run_files.summary_table import notes
+from run_files.version import versions
 
 _USUAL = (
     *("test/accuracy", "test/f1", "test/spearman", "test/pearson", "test/pgd_accuracy"),

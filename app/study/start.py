@@ -4,11 +4,11 @@ import hashlib
 import json
 from pathlib import Path
 
-from app.runs import atomic
 from app.study.cells import StudyContext
 from app.study.reuse import OtherRunError
 from app.study.study import Cell
 from attacks.digests import file_digest
+from run_files import atomic
 from text.bounded_files import read_json
 
 
@@ -53,7 +53,7 @@ def _read_note(note: Path) -> dict[str, str]:
 
 def _digest(path: Path) -> str:
     """Return the digest of a checkpoint, or of a directory of `transformers`."""
-    from app.runs.weights import tensors_digest
+    from run_files.weights import tensors_digest
 
     if path.is_dir():
         # Large models are divided into several files.

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from app.runs.certified_bounds import FILE_OF
 from app.study.study import (
     Chart,
     Column,
@@ -27,6 +26,7 @@ from app.study.study import (
     StudyRow,
 )
 from app.study.yaml_reader import NAME, YamlReader
+from run_files.certified_bounds import FILE_OF
 from text.bounded_files import YAML_LIMIT, DataError, decode, parse_yaml, read_bytes
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")

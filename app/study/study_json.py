@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from app.runs import atomic
 from app.study import outcomes
 from app.study.study import CellFigures, Column, ReferenceLine, Study, StudyError, StudyRow
+from run_files import atomic
 from text.bounded_files import DataError, read_json
 
 if TYPE_CHECKING:

@@ -4,8 +4,6 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.processes.devices import torch_device
-from app.runs.run_directory import RunDirectory
 from benchmarks.command import command
 from benchmarks.lipschitz.divergence import Divergence
 from benchmarks.lipschitz.experiment import Experiment, add_options, with_options
@@ -13,6 +11,8 @@ from benchmarks.lipschitz.invertibility import Invertibility
 from benchmarks.lipschitz.runtime import Runtime
 from benchmarks.lipschitz.stability import Stability
 from benchmarks.lipschitz.tightness import Tightness
+from run_files.devices import torch_device
+from run_files.run_directory import RunDirectory
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
     kind.name: kind for kind in (Tightness, Divergence, Invertibility, Stability, Runtime)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from app.figures.charts import Series, error_bars
 from benchmarks.lipschitz.ascent import Ascent, climb, random_inputs
 from benchmarks.lipschitz.experiment import Comparison, Point
 from benchmarks.lipschitz.subjects import BoundedLayer, kinds_option, option
 from layers.norms import Norm
+from measure.charts import Series, error_bars
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

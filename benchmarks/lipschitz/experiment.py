@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 
-from app.figures.charts import save
-from app.runs import atomic
 from attacks.json_lines import append, open_lines, read_lines
 from benchmarks.lipschitz import trained
 from benchmarks.lipschitz.subjects import (
@@ -25,6 +23,8 @@ from benchmarks.lipschitz.subjects import (
     option,
 )
 from layers.norms import Norm
+from measure.charts import save
+from run_files import atomic
 from text import check_range
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from app.figures.charts import Series, error_bars
 from benchmarks.lipschitz.experiment import OnUniformInputs, Point
 from benchmarks.lipschitz.subjects import BoundedLayer, kinds_option, option
 from layers.invertible import Inversion, InvertibleResidual
+from measure.charts import Series, error_bars
 from text import check_range
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from app.figures.charts import Bars, grouped_bars
 from benchmarks.lipschitz.experiment import Comparison, Point
 from benchmarks.lipschitz.subjects import kinds_option, option
 from benchmarks.timing import time_work
 from layers.attention.mechanisms import KINDS, Attention, Layer, build_attention
+from measure.charts import Bars, grouped_bars
 from text import check_choice, check_range
 
 if TYPE_CHECKING:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from app.figures.charts import (
+from benchmarks.lipschitz.experiment import OnUniformInputs, Point
+from benchmarks.lipschitz.subjects import option
+from measure.charts import (
     COLOURS,
     DASHES,
     Series,
@@ -19,10 +21,8 @@ from app.figures.charts import (
     logarithmic_axis,
     shown,
 )
-from app.runs.curves import read_curve
-from app.runs.run_directory import RunDirectory
-from benchmarks.lipschitz.experiment import OnUniformInputs, Point
-from benchmarks.lipschitz.subjects import option
+from run_files.curves import read_curve
+from run_files.run_directory import RunDirectory
 from text import check_range
 
 if TYPE_CHECKING:

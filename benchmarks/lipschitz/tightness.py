@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from app.figures.charts import Series, error_bars
 from benchmarks.lipschitz.ascent import Ascent, climb, random_inputs, value
 from benchmarks.lipschitz.experiment import Experiment, Point
 from benchmarks.lipschitz.subjects import BoundedLayer, Subject, build, option
 from layers.attention.l2_bounds import phi_inverse
 from layers.norms import NORMS, Norm
+from measure.charts import Series, error_bars
 from text import check_choice, check_range
 
 if TYPE_CHECKING:

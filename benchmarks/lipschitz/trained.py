@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from app.runs.run_directory import RunDirectory
 from attacks.fingerprint import weights_digest
 from layers.attention.headed import HeadedAttention
 from layers.attention.l2 import L2Attention
 from layers.attention.scaled_dot_product import SelfAttention
 from layers.decoder import CausalAttention
 from lit_modules import load_module
+from run_files.run_directory import RunDirectory
 
 PREFIX = "run:"
 

@@ -1,4 +1,4 @@
-"""The files of the container room, read as Compose reads them."""
+"""The files of the container files, read as Compose reads them."""
 
 import re
 from pathlib import Path

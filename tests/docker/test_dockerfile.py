@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docker.compose import ROOT
-from tests.unit.packaging.metadata import ROOMS
+from tests.unit.packaging.metadata import PACKAGES
 
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
 IGNORED = [
@@ -65,12 +65,16 @@ def test_packages_come_from_the_locks_by_the_script_that_make_uses() -> None:
 
 def test_every_room_is_in_the_image() -> None:
     copied = set(re.findall(r"^COPY (\w+) \1$", stages()["build"], re.M))
-    assert copied == {*ROOMS, "configs", "steadfast"}
-    assert {f"!{room}/**" for room in copied} <= set(IGNORED)
+    assert copied == {*PACKAGES, "configs", "steadfast"}
+    assert {f"!{package}/**" for package in copied} <= set(IGNORED)
 
 
 def test_nothing_reaches_a_build_that_is_not_named(tmp_path: Path) -> None:
-    named = [*(f"{room}/x.py" for room in ROOMS), "configs/a/b.yaml", "tests/unit/test_x.py"]
+    named = [
+        *(f"{package}/x.py" for package in PACKAGES),
+        "configs/a/b.yaml",
+        "tests/unit/test_x.py",
+    ]
     named += [".git/HEAD", ".git/packed-refs", ".git/refs/heads/main"]
     others = """
         .git/config .git/index .git/objects/ab/c .git/refs/remotes/origin/main

@@ -228,7 +228,7 @@ class RaisesInMetrics:
     calls: int
 
     def plant(self) -> None:
-        from app.runs.metrics_file import MetricsFile
+        from training.metrics_file import MetricsFile
 
         wrap(MetricsFile, "log_metrics", raising(self.calls))
 
@@ -308,9 +308,9 @@ class Phases:
         import torch
         from pytorch_lightning import LightningModule, Trainer
 
-        import app.runs.results
         import certify
         import datamodules
+        import run_files.results
 
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT)
 
@@ -329,7 +329,7 @@ class Phases:
             (datamodules.TextDataModule, "setup", "data", "start"),
             (torch, "load", "restoring", "start"),
             (Trainer, "save_checkpoint", "checkpoint", "training"),
-            (app.runs.results, "merge", "results", "start"),
+            (run_files.results, "merge", "results", "start"),
         ):
             during(owner, name, note, phase, after)
         for name, phase in (

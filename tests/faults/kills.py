@@ -24,7 +24,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.runs.results import read
+from run_files.results import read
 from tests.faults.injection import Phases
 from tests.faults.program import Machine, Outcome, Program
 from tests.faults.settings import QUIET, TRANSFORMER

@@ -24,7 +24,10 @@ from tests.fuzz.readers import READERS, Reader
 from text.bounded_files import DataError
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("app", "attacks", "certify", "datamodules", "layers", "lit_modules", "text")
+PACKAGES = (
+    *("app", "attacks", "certify", "datamodules", "layers", "lit_modules", "measure"),
+    *("run_files", "text", "training"),
+)
 SECONDS = 20.0
 """Seconds of one input after which its reader hangs; the slowest takes a hundredth."""
 MEMORY = 2 * 2**30

@@ -17,19 +17,9 @@ import yaml
 from pyarrow import parquet
 from safetensors.torch import save
 
-from app.attack.attack_settings import _spec
-from app.attack.published_pairs import read_published
-from app.attack.rating_sheet import read_key, read_rated
-from app.attack.validity_pairs import running_text
-from app.predict.asked_texts import read_file
-from app.runs import results, summary_table
-from app.runs.ledger import Ledger
-from app.runs.metrics_file import _rows
-from app.runs.run_directory import RunDirectory
-from app.runs.runs_command import listed
-from app.runs.runs_command import table as table_of_runs
-from app.runs.sample_records import read_part
-from app.runs.trackers import _known
+from app.cli.asked_texts import read_file
+from app.commands.runs_list import listed
+from app.commands.runs_list import table as table_of_runs
 from app.serve.request_fields import parse_fields
 from app.study import parts, study_json
 from app.study.study_file import examine
@@ -50,6 +40,14 @@ from datamodules.sources.structured import read_conll, read_entries
 from lit_modules import read_checkpoint
 from lit_modules.checkpoints.exported import read_exported
 from lit_modules.shared.answered_texts import read_answers
+from measure.attack_settings import _spec
+from measure.published_pairs import read_published
+from measure.rating_sheet import read_key, read_rated
+from measure.validity_pairs import running_text
+from run_files import results, summary_table
+from run_files.ledger import Ledger
+from run_files.run_directory import RunDirectory
+from run_files.sample_records import read_part
 from tests.fuzz.mutations import (
     Mutation,
     change_bytes,
@@ -59,6 +57,8 @@ from tests.fuzz.mutations import (
     packed,
 )
 from text.bounded_files import read_json, read_yaml
+from training.metrics_file import _rows
+from training.trackers import _known
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.runs.run_directory import RunDirectory
-from app.training.arithmetic import recorded_threads
+from run_files.run_directory import RunDirectory
 from tests.integration.conftest import OLSA, REVIEWS, TINY, Steadfast
+from training.arithmetic import recorded_threads
 
 FIT = ["fit", *OLSA, *REVIEWS, *TINY, "--run=a"]
 WARNING = "resumed with another arithmetic"

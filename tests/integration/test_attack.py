@@ -12,11 +12,11 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from app.training.checkpoint_callbacks import AtomicCheckpointIO
 from attacks.outcome import from_line
 from tests.faults.program import Piped
 from tests.integration.conftest import OLSA, QUIET, Steadfast, lines, results
 from tests.integration.test_matrix import corpus
+from training.checkpoint_callbacks import AtomicCheckpointIO
 
 BEST = "runs/done/checkpoints/best.ckpt"
 LETTERS = {

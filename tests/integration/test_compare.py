@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.runs.run_directory import RunDirectory
 from app.study.collect import collect_run
 from app.study.study import Column
+from run_files.run_directory import RunDirectory
 from tests.integration.conftest import ATTACK, OLSA, REVIEWS, TINY, Steadfast, results
 
 TOLD = ["--attack=deepwordbug", "--attack.num_samples=10"]

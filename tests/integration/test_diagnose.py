@@ -10,12 +10,12 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from app.diagnose.diagnose_command import parser
-from app.runs.run_directory import RunDirectory
+from app.commands.diagnose import parser
 from app.study.reuse import missing
 from app.study.study import Stage
 from attacks.digests import file_digest
 from lit_modules import OLSA
+from run_files.run_directory import RunDirectory
 from tests.integration.conftest import REVIEWS, TINY, Steadfast, lines
 from tests.integration.test_attack import LETTERS, attack
 from text import Batch

@@ -7,8 +7,8 @@ import pytest
 import torch
 import yaml
 
-from app.training.trainer import RobustTrainer
 from tests.integration.conftest import OLSA, QUIET, Steadfast, results
+from training.trainer import RobustTrainer
 
 # So small steps that no prediction changes: the figure is the same after each epoch.
 STILL = [

@@ -12,7 +12,7 @@ import pytest
 import certify
 import lit_modules
 from app.cli.main import entry
-from app.predict.answers import Answering
+from measure.predictions import Answering
 from tests.integration.conftest import TINY, Steadfast
 
 TEXTS = ["the soup was fresh and warm", "a rude waiter , zorgly", "fine " * 400]

@@ -83,7 +83,7 @@ def test_train_does_what_is_left(trained: Path, steadfast: Steadfast) -> None:
 
 
 def test_a_run_is_trained_by_one_process_at_a_time(trained: Path, steadfast: Steadfast) -> None:
-    from app.runs.run_directory import RunDirectory
+    from run_files.run_directory import RunDirectory
 
     other = RunDirectory(trained)
     other.lock()

@@ -26,7 +26,7 @@ ADVERSARIES = sorted((ADVERSARIAL / "adversaries").glob("*.yaml"))
 OVERLAYS = sorted([*(UNIBERT / "trims").glob("*.yaml"), UNIBERT / "small.yaml"])
 CHAR_LM = ROOT / "configs" / "char_lm"
 KINDS_OF_CHAR_LM = sorted(set(CHAR_LM.glob("*.yaml")) - {CHAR_LM / "base.yaml"})
-# Those of attacks are no settings of a run: tests/unit/app/attack/test_attack_settings.py.
+# Those of attacks are no settings of a run: tests/unit/measure/test_attack_settings.py.
 CONFIGS = sorted(
     path
     for path in (ROOT / "configs").rglob("*.yaml")

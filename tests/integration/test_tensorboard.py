@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from app.runs.curves import read_curve
-from app.runs.run_directory import RunDirectory
+from run_files.curves import read_curve
+from run_files.run_directory import RunDirectory
 from tests.integration.conftest import ATTACK, OLSA, REVIEWS, TINY, Steadfast, results
 
 FINAL = {

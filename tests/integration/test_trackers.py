@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.runs.trackers import TrackerSettings
 from tests.faults.program import variables
 from tests.integration.conftest import OLSA, REVIEWS, TINY, Steadfast
+from training.trackers import TrackerSettings
 
 EVERY = "--trainer.log_every_n_steps=1"
 TRAIN = [*OLSA, *REVIEWS, *TINY, EVERY, "--run=a"]

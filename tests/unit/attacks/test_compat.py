@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.attack.attack_settings import AttackSettings, check_attacks
 from attacks import attack
 from attacks.composition import Group
 from attacks.constraints.thought_vectors import ThoughtVectors
@@ -22,6 +21,7 @@ from attacks.resources.catalogue import Resources
 from attacks.transformations import NeighbourKey
 from attacks.victims.kinds import CallableVictim
 from benchmarks.parity.recipes import CHANGED, compat_table, compose
+from measure.attack_settings import AttackSettings, check_attacks
 from tests.unit.attacks.lexicon import small_vectors
 from text import Text
 

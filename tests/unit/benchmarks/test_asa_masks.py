@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from app.cli.main import entry
-from app.training.join import join
 from benchmarks import asa_masks
 from benchmarks.program_runs import load_run
 from layers.architectures import build_masked_lm
@@ -17,6 +16,7 @@ from layers.pretrained_encoders import save_model
 from lit_modules import ASA
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from text import save_tokenizer, train_word_piece
+from training.join import join
 
 WORDS = ("film", "plot", "good", "bad", "very", "is", "the", "was", "not", "dull")
 

@@ -186,7 +186,7 @@ def test_wrong_settings_of_texts(settings: dict[str, Any]) -> None:
 
 @every
 def test_a_checkpoint_alone_is_enough(kind: Kind, tmp_path: Path) -> None:
-    from app.training.checkpoint_callbacks import AtomicCheckpointIO
+    from training.checkpoint_callbacks import AtomicCheckpointIO
 
     module = model(kind)
     runner = trainer(plugins=[AtomicCheckpointIO()])

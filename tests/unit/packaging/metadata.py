@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("app", "lit_modules", "datamodules", "text", "layers", "attacks", "certify")
+PACKAGES = (
+    *("app", "measure", "training", "run_files", "lit_modules", "datamodules"),
+    *("text", "layers", "attacks", "certify"),
+)
 
 
 def pyproject() -> dict[str, Any]:

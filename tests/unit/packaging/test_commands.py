@@ -13,30 +13,30 @@ import pytest
 from jsonargparse import ArgumentParser
 from pytorch_lightning.cli import LightningCLI
 
-from app.attack.attack_merge import main as attack_merge
-from app.attack.pairs_command import parser as pairs_parser
-from app.attack.sheet_command import main as attack_sheet
-from app.attack.validity_command import main as attack_validity
-from app.attack.victim_command import parser as victim_parser
-from app.attention.attention_command import main as attention
-from app.augment.augment_command import main as augment
 from app.cli.arguments import classes_first, with_configs, with_recipe
 from app.cli.robust_cli import RobustCLI
-from app.diagnose.diagnose_command import main as diagnose
-from app.doctor.doctor_command import run as doctor
-from app.export.export_command import main as export
-from app.predict.predict_command import main as predict
-from app.report.report_command import main as report
-from app.resources.counter_fit_command import main as counter_fit
-from app.resources.encode_words_command import main as encode_words
-from app.resources.resources_command import main as resources
-from app.runs.runs_command import main as runs
-from app.serve.serve_command import main as serve
-from app.study.compare_command import main as compare
-from app.study.study_command import main as study
-from app.study.table_command import table_main as study_table
-from app.threats.certificate_export import main as certify_export
-from app.threats.threat_command import main as certify_threat
+from app.commands.attack import parser as victim_parser
+from app.commands.attack_merge import main as attack_merge
+from app.commands.attack_pairs import parser as pairs_parser
+from app.commands.attack_sheet import main as attack_sheet
+from app.commands.attack_validity import main as attack_validity
+from app.commands.attention import main as attention
+from app.commands.augment import main as augment
+from app.commands.certify import main as certify_threat
+from app.commands.certify_export import main as certify_export
+from app.commands.compare import main as compare
+from app.commands.counter_fit import main as counter_fit
+from app.commands.diagnose import main as diagnose
+from app.commands.doctor import run as doctor
+from app.commands.encode_words import main as encode_words
+from app.commands.export import main as export
+from app.commands.predict import main as predict
+from app.commands.report import main as report
+from app.commands.resources import main as resources
+from app.commands.runs_list import main as runs
+from app.commands.serve import main as serve
+from app.commands.study import main as study
+from app.commands.study_table import table_main as study_table
 from lit_modules import unused_settings
 
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.unit.packaging.metadata import ROOMS, ROOT, group, project
+from tests.unit.packaging.metadata import PACKAGES, ROOT, group, project
 
 
 def imports(path: Path) -> set[str]:
@@ -27,13 +27,13 @@ def optional() -> list[str]:
     return [line for extra in project()["optional-dependencies"].values() for line in extra]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_import_is_a_declared_dependency(room: str) -> None:
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_import_is_a_declared_dependency(package: str) -> None:
     lines = project()["dependencies"] + optional()
     declared = {canonicalize_name(Requirement(line).name) for line in lines}
     distributions = packages_distributions()
-    for path in (ROOT / room).rglob("*.py"):
-        for name in imports(path) - set(ROOMS) - sys.stdlib_module_names:
+    for path in (ROOT / package).rglob("*.py"):
+        for name in imports(path) - set(PACKAGES) - sys.stdlib_module_names:
             providers = {
                 canonicalize_name(provider) for provider in distributions.get(name, [name])
             }

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 MERGE = """
 import sys
 from pathlib import Path
-from app.runs import results
+from run_files import results
 identity = {"run": "r", "method": "OLSA", "corpus": "reviews", "seed": 0}
 sys.stdin.readline()
 for number in range(10):

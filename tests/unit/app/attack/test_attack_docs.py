@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 import attacks
-from app.attack.attack_settings import AttackSettings
-from app.attack.compose import compose
 from attacks.goals import Untargeted
 from attacks.recipes import recipe_names
 from attacks.search import Beam
 from attacks.summary import summarise
-from tests.unit.app.attack.test_attack_settings import NoResources
+from measure.attack_settings import AttackSettings
+from measure.compose import compose
 from tests.unit.attacks.outcomes import flipped, record
+from tests.unit.measure.test_attack_settings import NoResources
 
 PAGE = (Path(__file__).parents[4] / "docs/attacks.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -10,9 +10,9 @@ from datasets import Dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.attack.published_pairs import record_classes
-from app.attack.table_samples import LabelledTable, as_classes, read_table
 from datamodules import DataError, TextFiles
+from measure.published_pairs import record_classes
+from measure.table_samples import LabelledTable, as_classes, read_table
 from tests.unit.attacks.outcomes import record
 
 NAMES = st.sampled_from(

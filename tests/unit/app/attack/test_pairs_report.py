@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.attack.pairs_command import _lines, report
-from app.attack.published_pairs import PublishedFile, PublishedPair
+from app.commands.attack_pairs import _lines, report
+from measure.published_pairs import PublishedFile, PublishedPair
 from text import Text
 
 

@@ -5,7 +5,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
 from app.attention.masking_figure import MaskedShares, masking_proportions
-from app.figures.charts import pixels
+from measure.charts import pixels
 
 TASKS = [
     MaskedShares(name="_sst2", shares=[[0.1, 0.05], [0.2, 0.05]]),

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from app.cli.arguments import check_classes, classes_first, with_stored_settings
-from app.runs.run_directory import RunDirectory
 from lit_modules import CheckpointError
+from run_files.run_directory import RunDirectory
 
 STORED = {
     "seed_everything": 3,

@@ -7,15 +7,15 @@ from dataclasses import is_dataclass
 import pytest
 from docstring_parser import parse
 
-from app.attack.attack_settings import AttackSettings
-from app.training.checkpoint_callbacks import CheckpointSettings
-from app.training.early_stopping import EarlyStoppingSettings
 from attacks.embeddings.pgd import PGDSettings
 from attacks.recipe_settings import RecipeSettings
 from datamodules import CORPORA
 from lit_modules import METHODS
 from lit_modules.adversaries import Adversary
 from lit_modules.shared.settings import parameters
+from measure.attack_settings import AttackSettings
+from training.checkpoint_callbacks import CheckpointSettings
+from training.early_stopping import EarlyStoppingSettings
 
 FRAGMENTS = (
     "of in at from for that with by on after before where whether how which what see".split()

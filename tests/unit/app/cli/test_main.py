@@ -8,8 +8,8 @@ import pytest
 
 from app.cli import main as module
 from app.cli.main import entry
-from app.training.interrupt import Stopped
 from lit_modules import CheckpointError
+from training.interrupt import Stopped
 
 
 @pytest.mark.parametrize(

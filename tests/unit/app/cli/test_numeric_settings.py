@@ -10,8 +10,6 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import torch
 
-from app.attack.attack_settings import AttackSettings
-from app.training.early_stopping import EarlyStoppingSettings
 from attacks import PGD
 from attacks.engine import Limits
 from attacks.recipe_settings import RecipeSettings
@@ -19,7 +17,9 @@ from datamodules import CORPORA
 from lit_modules import METHODS, OLSA, TaskModule, TextClassifier
 from lit_modules.adversaries import ADVERSARIES, FreeLB
 from lit_modules.shared.settings import parameters
+from measure.attack_settings import AttackSettings
 from tests.unit.lit_modules.builders import SINGLE, make
+from training.early_stopping import EarlyStoppingSettings
 
 NEEDED: dict[str, dict[str, Any]] = {
     **{

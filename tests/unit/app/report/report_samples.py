@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.runs.run_directory import RunDirectory
+from run_files.run_directory import RunDirectory
 from tests.unit.app.study.run_samples import digest, make_run, write_lines
 
 PGD = {"epsilon": 1.0, "steps": 2, "norm": "l2", "loss": "margin"}

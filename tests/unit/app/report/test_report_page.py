@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from app.cli.main import entry
-from app.report.evidence import read_evidence
-from app.report.report_command import main
+from app.commands.report import main
 from app.report.report_page import write_report
-from app.runs.run_directory import RunDirectory
 from certify.threats import Synonyms
+from measure.evidence import read_evidence
+from run_files.run_directory import RunDirectory
 from tests.unit.app.report.report_samples import (
     certified_run,
     write_predictions,
@@ -268,7 +268,7 @@ def test_other_tasks(
     run = make_run(runs / "other", metrics=metrics)
     write_predictions(run, [record])
     known = {"task": task, "class_names": []}
-    monkeypatch.setattr("app.report.evidence.checkpoint_text", lambda run: known)
+    monkeypatch.setattr("measure.evidence.checkpoint_text", lambda run: known)
     found, _ = page(run)
     assert f"not for a {task}" in found.text
     assert "0.6000" in found.text

@@ -11,8 +11,6 @@ from typing import Any
 import uvicorn
 from starlette.testclient import TestClient
 
-from app.predict.answers import Answering
-from app.predict.word_certificates import WordCertificates
 from app.serve.connections import server_config
 from app.serve.live_attacks import AttackPool
 from app.serve.live_routes import LiveApp
@@ -20,6 +18,8 @@ from app.serve.model_worker import ModelWorker
 from app.serve.serve_limits import ServeLimits
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
+from measure.certified_answers import WordCertificates
+from measure.predictions import Answering
 from tests.unit.lit_modules.builders import Build, attached, olsa, plain
 
 TEXT = "not a good film, and it is long"

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from app.runs.run_directory import RunDirectory
 from app.serve.corpus_texts import corpus_texts
+from run_files.run_directory import RunDirectory
 
 
 def test_texts_of_files_of_ones_own(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
-from app.predict.answers import Answering
 from app.serve.api_description import ERRORS
 from app.serve.explanations import describe_certificates
 from app.serve.http_guard import HEADERS
 from app.serve.live_routes import FILES, PAGE
 from app.serve.serve_limits import ServeLimits
+from measure.predictions import Answering
 from tests.unit.app.serve.serving import TEXT, client, events
 from tests.unit.lit_modules.builders import attached, olsa
 

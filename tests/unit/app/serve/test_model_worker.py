@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.predict.answers import Answer, Answering
 from app.serve.model_worker import BATCH, BusyError, ModelWorker
+from measure.predictions import Answer, Answering
 from tests.unit.app.serve.serving import worker
 from tests.unit.lit_modules.builders import SINGLE, attached, olsa
 from text import Text

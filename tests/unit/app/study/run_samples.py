@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from app.runs.run_directory import RunDirectory
+from run_files.run_directory import RunDirectory
 
 SETTINGS = {
     "seed_everything": 0,

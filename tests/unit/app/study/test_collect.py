@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.runs.run_directory import RunDirectory
 from app.study.collect import collect, collect_run
 from app.study.study import Cell, CellFigures, Column, StudyError
+from run_files.run_directory import RunDirectory
 from tests.unit.app.study.run_samples import (
     digest,
     make_run,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from app.commands.study_table import table_main, write_all
 from app.study import outcomes, pages, study_json
 from app.study.derivation import derive, differences
 from app.study.study import CellFigures, StudyError
-from app.study.table_command import table_main, write_all
 from tests.unit.app.study.study_samples import TIME, cell, row, study
 
 HARD, EASY = "1000000000" * 6, "1111111100" * 6

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 import yaml
 
-from app.attack.attack_settings import AttackSettings
-from app.runs.run_directory import RunDirectory
 from app.study.cells import StudyContext
 from app.study.reuse import UNREAD, OtherRunError, check_run, missing, rows
 from app.study.start import check_start
 from app.study.study import Cell, Command, Stage
 from attacks.digests import file_digest
 from attacks.engine import VERSION
+from measure.attack_settings import AttackSettings
+from run_files.run_directory import RunDirectory
 
 SETTINGS: dict[str, Any] = {
     "seed_everything": 0,

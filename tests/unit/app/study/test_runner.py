@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from app.runs.run_directory import RunDirectory
 from app.study import runner
 from app.study.runner import Share
-from app.training import arithmetic
-from app.training.arithmetic import Arithmetic, recorded_threads
 from lit_modules import CheckpointError
+from run_files.run_directory import RunDirectory
+from training import arithmetic
+from training.arithmetic import Arithmetic, recorded_threads
 
 STATE = {"ranks": [{"threads": 3, "precision": "32-true"}]}
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
+from app.commands.study import main as study_main
 from app.study.cells import StudyContext, cells, chains, command_line, lay_out, only
 from app.study.study import Stage, StudyError
-from app.study.study_command import main as study_main
 from app.study.study_file import ATTACK_METRICS, attacks_of, examine, read_study
 from attacks.summary import _METRICS
 
@@ -250,7 +250,7 @@ def test_a_diagnosis_is_of_an_attack_before_it(tmp_path: Path) -> None:
 def test_names_of_attacks_are_those_of_the_program() -> None:
     assert {*_METRICS, "target"} == ATTACK_METRICS
     stage = Stage(command="attack", options={"recipe": "all", "tag": "x"})
-    from app.attack.attack_settings import SIX
+    from measure.attack_settings import SIX
 
     assert attacks_of([stage]) == [f"{name}-x" for name in SIX]
     own = Stage(command="attack", options={"recipe": "a2t, configs/attack/mine.yaml"})

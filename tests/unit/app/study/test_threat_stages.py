@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from app.runs.run_directory import RunDirectory
+from app.commands.certify import parser
 from app.study import runner
 from app.study.cell_check import _plainly
 from app.study.cells import StudyContext, command_line
 from app.study.collect import _Reader
 from app.study.reuse import missing
 from app.study.study import Cell, Stage
-from app.threats.threat_command import parser
 from attacks.digests import file_digest
+from run_files.run_directory import RunDirectory
 from tests.unit.app.study.run_samples import digest, make_run, write_lines
 
 STAGE = Stage(

@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.numpy import load, save
 
-from app.threats.certificate_export import _claim, _contents
+from app.commands.certify_export import _claim, _contents
 from certify.threats import Characters, Synonyms, Threat
 from layers.window_net import WindowNetSettings
 from lit_modules import WordScores

@@ -10,14 +10,14 @@ import torch
 from pytorch_lightning.callbacks import Checkpoint, EMAWeightAveraging, ModelCheckpoint
 from pytorch_lightning.strategies import FSDPStrategy
 
-from app.runs.run_directory import RunDirectory
-from app.training.checkpoint_callbacks import BestCheckpoint, LastCheckpoint
 from layers import unitary_residual, unitary_weights
 from lit_modules import TaskModule
 from lit_modules.shared.unitary_projection import Unitary, UnitaryProjection
+from run_files.run_directory import RunDirectory
 from tests.unit.lit_modules.builders import SINGLE, attached, loader, trainer
 from tests.unit.lit_modules.shared.unitary_models import residual, unibert
 from text import Text
+from training.checkpoint_callbacks import BestCheckpoint, LastCheckpoint
 
 TINY = 1e-5
 

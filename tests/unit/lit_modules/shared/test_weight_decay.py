@@ -9,13 +9,13 @@ import torch
 from pytorch_lightning.loggers import CSVLogger
 from torch import nn
 
-from app.training.learning_rates import LearningRates
 from lit_modules import ASA, AdversarialTraining, FineTuning, UniBERT
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.weight_decay import exempt_vectors
 from tests.unit.lit_modules import encoders
 from tests.unit.lit_modules.builders import METHODS, SINGLE, Build, attached, loader, trainer
 from tests.unit.lit_modules.test_asa_pretraining import made as pretraining
+from training.learning_rates import LearningRates
 
 MODULES: dict[str, Build] = {
     **{name: partial(attached, build) for name, build in METHODS.items()},

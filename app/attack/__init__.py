@@ -1,1 +1,0 @@
-"""Attacks on the texts of a split: settings, records, figures and pages."""

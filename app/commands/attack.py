@@ -1,0 +1,124 @@
+"""`python -m app attack --victim ...`: attacks a model from elsewhere on a data set."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jsonargparse import ArgumentParser
+
+from app.cli.arguments import with_recipe
+from app.cli.victim_options import OneLineParser, add_victim, folder_of, listed, victim_of
+from attacks.victims.labels_only import check_search
+from measure.archive import FolderArchive
+from measure.attack_series import run_series
+from measure.attack_settings import AttackSettings, plan
+from measure.named_victims import NamedVictim
+from measure.table_samples import LabelledTable, as_classes, read_table
+from measure.text_attack import AttackedModel, chosen
+from measure.validity_files import usual_checks
+from run_files.devices import torch_device
+from run_files.run_directory import RunDirectory
+from run_files.shard import Shard
+from run_files.terminal import harmless
+
+_REFUSED = {
+    "split": "the data set names it: --dataset hf:ID:SPLIT",
+    "threat": "certificates in words are about a run on its corpus",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `attack`; see `Command.place`.
+
+    Raises:
+        ValueError: settings that make no sense, or labels that are no classes of the victim.
+        VictimError: the victim failed; all records so far are kept, and the same command resumes.
+        OSError: a victim or file that is not there, or cannot be written.
+    """
+    _check_words(argv)
+    args = parser().parse_args(with_recipe(["attack", *argv])[1:])
+    settings = AttackSettings(**args.attack.as_dict())
+    table = read_table(args.dataset, columns=listed(args.columns), label=args.label)
+    out = RunDirectory(folder_of(args))
+    answers = "answers"
+    if settings.shard is not None:
+        answers += f".{Shard.of(settings.shard).suffix()}"
+    named = victim_of(args, out.path, settings.batch_size, answers=answers)
+    model = _attacked_model(named, table, settings, args, out)
+    device = torch_device(args.device)
+    checks = usual_checks(settings, device) if settings.validity else None
+    planned = plan(settings, device=device)
+    for one in planned:
+        check_search(one.attack, named.victim)
+    series = run_series(
+        planned,
+        settings,
+        model,
+        FolderArchive(out, model.identity),
+        asks_again=True,
+    )
+    valid = [] if checks is None else series.validity(out.path, checks)
+    if settings.shard is not None:
+        print(series.shard_report(out.path, f"--out {out.path}"))
+        return 0
+    title = f"{named.facts['victim']} on {table.name}"
+    print(series.report(title, named.classes, valid))
+    print(harmless(f"\n{out.path}"))
+    return 0
+
+
+def _attacked_model(
+    named: NamedVictim,
+    table: LabelledTable,
+    settings: AttackSettings,
+    args: Any,
+    out: RunDirectory,
+) -> AttackedModel:
+    samples = chosen(as_classes(table, named.classes, listed(args.label_names)), settings)
+    victim = named.facts["victim"]
+    return AttackedModel(
+        victim=named.victim,
+        class_names=named.classes,
+        samples=samples,
+        columns=table.columns,
+        about={"victim": victim, "dataset": table.name},
+        scope={"classes": named.classes, "columns": list(table.columns)},
+        facts={**named.facts, "data set": table.name},
+        identity={
+            "run": out.name,
+            "method": victim,
+            "corpus": table.name,
+            "seed": settings.seed,
+        },
+    )
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the command."""
+    made = OneLineParser(
+        prog="steadfast attack",
+        description="Attacks a model from elsewhere: a checkpoint of transformers, a service "
+        "behind HTTP, a function, or a run of ours, on any labelled texts. Without --victim it "
+        "attacks the corpus of a run: `attack --help` shows those settings.",
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add(
+        "--dataset",
+        required=True,
+        help="hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .jsonl, .parquet)",
+    )
+    add("--columns", type=str, default=None, help="TEXT or TEXT,TEXT (default: usual names)")
+    add("--label", type=str, default=None, help="column of the label (default: usual names)")
+    add_victim(made)
+    made.add_class_arguments(AttackSettings, "attack", skip={*_REFUSED})
+    return made
+
+
+def _check_words(argv: Sequence[str]) -> None:
+    """Refuses settings that only corpora of ours have."""
+    for word in argv:
+        key = word.partition("=")[0].removeprefix("--attack.")
+        key = key.split(".")[0]
+        if word.startswith("--attack.") and key in _REFUSED:
+            msg = f"got --attack.{key} beside --victim, expected none: {_REFUSED[key]}"
+            raise ValueError(msg)

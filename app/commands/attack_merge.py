@@ -1,0 +1,386 @@
+"""`python -m app attack merge`: makes one attack of its shards, without the model."""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.cli.run_options import run_parser
+from attacks.interface import Outcome
+from attacks.outcome import from_line
+from attacks.summary import summarise
+from measure import validity_files
+from measure.archive import FolderArchive
+from measure.attack_html import write_page
+from measure.attack_mean import MeanArchive
+from measure.attack_report import report
+from measure.attack_settings import file_names
+from measure.measurement import Archive
+from measure.runner import shard_path
+from measure.text_attack import ELSEWHERE, attack_figures, show_examples
+from run_files import atomic, results, run_directory
+from run_files.ledger import Ledger, attack_ledger
+from run_files.run_directory import RunDirectory
+from run_files.sample_records import Record
+from run_files.shard import Shard
+from run_files.terminal import harmless
+from run_files.weights import shelf, weights_of
+from text.subjects import differences, joined
+from training.recorder import RunLogger
+from training.resume import evaluated
+
+_FILE = re.compile(r"(?P<name>.+)\.shard-(?P<index>\d+)-of-(?P<count>\d+)\.jsonl?")
+_SAME = ("chosen", "score", "target", "classes", "identity")
+"""Facts that shards must share beside the settings of the attack."""
+
+
+class Whole(NamedTuple):
+    """All shards of one attack.
+
+    Attributes:
+        ledger: of the attack.
+        subject: of the attack.
+        facts: that the first shard keeps; see `TextAttack.shard_facts`.
+        records: of all samples, by their ids.
+        seconds: of all shards.
+        parts: records of each shard.
+    """
+
+    ledger: Ledger
+    subject: dict[str, Any]
+    facts: dict[str, Any]
+    records: list[Record]
+    seconds: float
+    parts: list[Path]
+
+    @property
+    def name(self) -> str:
+        """Name of the attack."""
+        return self.ledger.name
+
+    def outcome(self) -> Outcome:
+        """Return records and figures."""
+        records = [from_line(record) for record in self.records]
+        summary = summarise(records, score=self.facts["score"])
+        return Outcome(name=self.name, records=records, summary=summary)
+
+    def validity(self, outcome: Outcome) -> list[str]:
+        """File what the shards know of valid texts, if they do; return lines to print."""
+        return validity_files.merge(self.ledger.records_path, outcome.records, self.parts)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `attack merge`; see `Command.place`.
+
+    Raises:
+        ValueError: shards are missing or differ; nothing is written then.
+        OSError: no such run, or a file that cannot be written.
+    """
+    args = _parser().parse_args(argv)
+    if args.out is not None:
+        return _merge_victim(args)
+    name = args.run
+    if args.ckpt_path is None:
+        name = run_directory.named("attack merge", name)
+    run, checkpoint = evaluated("attack merge", Path(args.runs_dir), name, args.ckpt_path)
+    if run is None:
+        msg = f"got --ckpt_path {checkpoint}, which lies in no run, expected --run NAME beside it"
+        raise ValueError(msg)
+    weights = weights_of(checkpoint) if checkpoint.is_file() else None
+    files = run if weights is None else shelf(run, weights)
+    wholes = _wholes(files, args)
+    digest = run.source() if weights is None else weights.checkpoint
+    for whole in wholes:
+        _check_place(files, whole, digest)
+    logger = RunLogger(run)
+    facts = {"run": run.name}
+    if weights is not None:
+        facts["checkpoint"] = f"{checkpoint}, SHA-256 {weights.checkpoint}"
+    archive = MeanArchive(FolderArchive(files, {**wholes[0].facts["identity"], "run": run.name}))
+    for whole in wholes:
+        logger.measure(files, f"attack/{whole.name}", 0 if weights is None else weights.step)
+        about = {} if weights is None else weights.about()
+        metrics = _file(whole, archive, facts, about, html=args.html == "true", logger=logger)
+        logger.log_metrics(metrics, 0)
+    logger.finalize("success")
+    first = wholes[0].facts
+    title = f"{run.name}: {first['identity']['method']} on {first['facts']['corpus']}"
+    _print(wholes, title, args.show, [*filter(None, [archive.mean.line()])])
+    print(harmless(f"\n{files.path}"))
+    return 0
+
+
+def _merge_victim(args: argparse.Namespace) -> int:
+    """Unite the shards of an attack on a victim from elsewhere.
+
+    Raises:
+        ValueError: a run is named, too, or shards are missing or differ; nothing is written then.
+    """
+    if args.run is not None or args.ckpt_path is not None:
+        msg = f"got --out {args.out} and a run, expected one of the two: --out is of `--victim`"
+        raise ValueError(msg)
+    folder = RunDirectory(Path(args.out))
+    wholes = _wholes(folder, args)
+    first = wholes[0].facts
+    archive = FolderArchive(folder, {**first["identity"], "run": folder.name})
+    for whole in wholes:
+        _file(whole, archive, {}, {}, html=args.html == "true")
+    _print(wholes, f"{first['identity']['method']} on {first['identity']['corpus']}", args.show, [])
+    print(harmless(f"\n{folder.path}"))
+    return 0
+
+
+def _print(wholes: Sequence[Whole], title: str, show: int, notes: Sequence[str]) -> None:
+    """Print the table of all attacks, and file the validity of each."""
+    outcomes = {whole.name: whole.outcome() for whole in wholes}
+    spent = ", ".join(f"{whole.name} {whole.seconds:.1f} s" for whole in wholes)
+    valid = [line for whole in wholes for line in whole.validity(outcomes[whole.name])]
+    print(
+        report(
+            outcomes,
+            wholes[0].facts["classes"],
+            show=show,
+            title=f"{title} ({spent})",
+            notes=[*notes, *valid],
+        )
+    )
+
+
+def _file(
+    whole: Whole,
+    archive: Archive,
+    facts: Mapping[str, str],
+    about: Mapping[str, Any],
+    *,
+    html: bool,
+    logger: RunLogger | None = None,
+) -> dict[str, float]:
+    """File a whole attack as `attack` does; return its metrics.
+
+    Args:
+        whole: the attack.
+        archive: where.
+        facts: for the page, in place of those of the shard.
+        about: what identifies the weights.
+        html: True to write the page.
+        logger: TensorBoard, where it shows the attack.
+    """
+    ledger, outcome, classes = whole.ledger, whole.outcome(), whole.facts["classes"]
+    atomic.write_lines(ledger.records_path, whole.records)
+    show_examples(outcome, classes, [] if logger is None else [logger])
+    if html:
+        samples = f"{len(outcome.records)}, {whole.subject.get('choice')}"
+        page = {**whole.facts["facts"], **facts, "samples": samples}
+        write_page(ledger.path.with_suffix(".html"), outcome, classes, page)
+    ledger.finish(whole.subject, whole.seconds, outcome.summary.line())
+    stage = f"attack/{whole.name}"
+    figures = attack_figures(outcome, whole.facts["target"])
+    metrics = {f"{stage}/{name}": value for name, value in figures.items()}
+    archive.file(stage, metrics, whole.seconds, {**whole.facts["evaluation"], **about})
+    return metrics
+
+
+def _wholes(folder: RunDirectory, args: argparse.Namespace) -> list[Whole]:
+    """Read all attacks to merge, in the order of their command."""
+    names = file_names(",".join(args.recipe), args.tag) if args.recipe else None
+    wholes = [_whole(folder, name) for name in _names(folder, names)]
+    return sorted(wholes, key=lambda whole: (whole.facts["place"], whole.name))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = run_parser(
+        "attack merge",
+        "Make one attack of its shards (--attack.shard I/N of `attack`), as if it had never been "
+        "divided. It needs RUN/attacks/*.shard-* of all shards, and no model: what other machines "
+        "have made is copied there first.",
+        device=False,
+    )
+    add = parser.add_argument
+    add(
+        "--out",
+        metavar="FOLDER",
+        help="folder of an attack with --victim, in place of a run (attacked/VICTIM)",
+    )
+    add(
+        *("--attack.recipe", "--attack"),
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        dest="recipe",
+        help="only these, as for `attack` (default: all attacks that have shards)",
+    )
+    add("--attack.tag", metavar="TAG", dest="tag", help="of these attacks")
+    add("--attack.show", type=int, default=0, metavar="N", dest="show", help="pairs to print")
+    add(
+        "--attack.html",
+        choices=("true", "false"),
+        default="true",
+        dest="html",
+        help="write all pairs to RUN/attacks/RECIPE.html (default: true)",
+    )
+    return parser
+
+
+def _names(run: RunDirectory, wanted: Sequence[str] | None) -> list[str]:
+    """Returns the names of the attacks to merge.
+
+    Raises:
+        ValueError: one has no shards.
+    """
+    folder = run.path / "attacks"
+    found = sorted({match["name"] for match in _matches(folder)})
+    missing = [name for name in wanted or () if name not in found]
+    if missing or not found:
+        there = f"there are those of {', '.join(found)}" if found else "there are none"
+        msg = (
+            f"got no shards of {', '.join(missing) or 'any attack'} in {folder} ({there}), "
+            "expected NAME.shard-I-of-N.jsonl and .json: attack with --attack.shard I/N, or copy "
+            "the shards of other machines there"
+        )
+        raise ValueError(msg)
+    return found if wanted is None else list(dict.fromkeys(wanted))
+
+
+def _matches(folder: Path) -> list[re.Match[str]]:
+    every = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [match for path in every if (match := _FILE.fullmatch(path.name))]
+
+
+def _whole(run: RunDirectory, name: str) -> Whole:
+    """Read and compare all shards of an attack.
+
+    Raises:
+        ValueError: some are missing, have not ended, or are not of one attack.
+    """
+    ledger = attack_ledger(run, name)
+    matches = [match for match in _matches(ledger.path.parent) if match["name"] == name]
+    counts = sorted({int(match["count"]) for match in matches})
+    if len(counts) > 1:
+        msg = (
+            f"got shards of {name} in {' and in '.join(map(str, counts))} parts, expected one "
+            f"division: delete {ledger.path.with_suffix('')}.shard-*-of-N.* of the others"
+        )
+        raise ValueError(msg)
+    shards = {
+        shard: Ledger(shard_path(ledger.records_path, shard))
+        for shard in (Shard(index, counts[0]) for index in range(1, counts[0] + 1))
+    }
+    _check_there(name, shards)
+    facts = {shard: _facts(shard, part) for shard, part in shards.items()}
+    first = next(iter(shards))
+    subject = shards[first].subject()
+    by_sample: dict[int, Record] = {}
+    for shard, part in shards.items():
+        changes = differences(subject, part.subject())
+        changes += differences(_comparable(facts[first]), _comparable(facts[shard]))
+        if changes:
+            msg = (
+                f"got other settings in shard {shard} of {name} than in {first}: "
+                f"{joined(changes)}; expected the same: give the shard the settings of the others, "
+                f"after deleting {part.path.with_suffix('')}.*"
+            )
+            raise ValueError(msg)
+        records = part.records()
+        ids = [int(record["sample_id"]) for record in records]
+        twice = len(ids) - len(set(ids).difference(by_sample))
+        expected = shard.size(facts[shard]["chosen"])
+        if twice or len(ids) < expected:
+            msg = (
+                f"got {len(ids)} records in {part.records_path} ({twice} of samples that other "
+                f"records are about), expected the {expected} of its own: copy the file again, or "
+                "delete it and give the command of the shard again"
+            )
+            raise ValueError(msg)
+        by_sample.update(zip(ids, records, strict=True))
+    if (problem := ledger.problem(subject, ELSEWHERE)) is not None:
+        raise ValueError(problem)
+    for record in ledger.records():
+        by_sample.setdefault(int(record["sample_id"]), record)
+    return Whole(
+        ledger,
+        subject,
+        facts[first],
+        records=[by_sample[sample_id] for sample_id in sorted(by_sample)],
+        seconds=sum(part.seconds() for part in shards.values()),
+        parts=[part.records_path for part in shards.values()],
+    )
+
+
+def _check_there(name: str, shards: Mapping[Shard, Ledger]) -> None:
+    """Raise ValueError unless all shards are there and have ended."""
+    lacks: dict[str, list[str]] = {}
+    for shard, part in shards.items():
+        ledger, records = part.path.is_file(), part.records_path.is_file()
+        if not ledger:
+            problem = "without .json" if records else "missing"
+        elif not records or part.extra("shard") is None:
+            problem = "not ended"
+        else:
+            continue
+        lacks.setdefault(problem, []).append(str(shard.index))
+    if lacks:
+        count, folder = len(shards), next(iter(shards.values())).path.parent
+        order = ("missing", "without .json", "not ended")
+        listed = [f"{what}: {', '.join(lacks[what])}" for what in order if what in lacks]
+        msg = (
+            f"got {name} in {count} shards, of which not all are in {folder} "
+            f"({'; '.join(listed)}), expected all {count}: give `attack --attack.shard I/{count}` "
+            "for these (again), or copy their .jsonl and .json there"
+        )
+        raise ValueError(msg)
+
+
+_KEYS = {"place": int, "chosen": int, "score": str, "classes": list, "facts": dict}
+_KEYS |= {"identity": dict, "evaluation": dict}
+
+
+def _facts(shard: Shard, ledger: Ledger) -> dict[str, Any]:
+    """Return what a shard keeps for the whole attack.
+
+    Raises:
+        ValueError: it is not what `attack` writes.
+    """
+    facts = ledger.extra("shard") or {}
+    if facts.get("shard") != str(shard) or not all(
+        isinstance(facts.get(key), kind) for key, kind in _KEYS.items()
+    ):
+        msg = (
+            f"got {ledger.path} with unreadable content, expected the end of shard {shard}: copy "
+            "it again, or delete it and give the command of the shard again"
+        )
+        raise ValueError(msg)
+    return facts
+
+
+def _comparable(facts: Mapping[str, Any]) -> dict[str, Any]:
+    identity = {key: value for key, value in facts["identity"].items() if key != "run"}
+    same = {key: facts.get(key) for key in _SAME} | {"identity": identity}
+    return {**same, "rows": facts["evaluation"].get("rows")}
+
+
+def _check_place(run: RunDirectory, whole: Whole, digest: str | None) -> None:
+    """Check that figures of these weights and rows may be filed in the run.
+
+    Raises:
+        ValueError: the checkpoint of the run is another, or its figures are about other rows.
+    """
+    attacked = whole.subject.get("checkpoint")
+    if digest is not None and attacked != digest:
+        msg = (
+            f"got shards of {whole.name} of the checkpoint {str(attacked)[:12]}, and a run whose "
+            f"checkpoint is {digest[:12]}, expected the same: give --ckpt_path FILE, or attack "
+            "this one"
+        )
+        raise ValueError(msg)
+    rows = whole.facts["evaluation"].get("rows", {})
+    for about in results.about_stages(run.results()):
+        theirs = about.get("rows", {})
+        of_others = about.get("checkpoint") not in (None, "none", attacked)
+        if of_others or any(theirs.get(split, digest) != digest for split, digest in rows.items()):
+            msg = (
+                f"got {run.results_path} with figures about other weights or rows than the shards "
+                f"of {whole.name}, expected the same: attack the rows that are there now, or move "
+                "the file away"
+            )
+            raise ValueError(msg)

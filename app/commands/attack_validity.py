@@ -1,0 +1,225 @@
+"""`python -m app attack validity`: counts the adversarial texts that still say the same."""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from app.cli.run_options import command_parser
+from attacks.resources.catalogue import Resources, resources_named
+from attacks.validity.checks import LEAST, Checks, ValidityFigures, ValidityLimits
+from attacks.validity.fluency import Entailment, ModelFluency
+from measure.validity_files import file_validity, sentence_encoder
+from measure.validity_pairs import (
+    MeaningPairs,
+    damaged,
+    meaning_pairs,
+    running_text,
+    vocabulary_of,
+)
+from run_files import run_directory
+from run_files.devices import torch_device
+from run_files.terminal import harmless
+from text import check_range
+
+log = logging.getLogger(__name__)
+
+LINES = 20_000
+"""Lines of running text that are counted."""
+_FITTED = ("similarity", "perplexity", "grammar", "entailment")
+"""Checks whose limit is a number to be chosen."""
+_ALARMS = 0.05
+"""Share of good texts that a limit of perplexity or grammar may turn down."""
+Row = list[str]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `attack validity`; see `Command.place`.
+
+    Raises:
+        ValueError: no records, no pairs, or no text.
+        ResourceError: WordNet is not there.
+        OSError: a file that cannot be read or written.
+    """
+    args = parser().parse_args(argv)
+    checks = make_checks(args)
+    if args.calibrate is not None:
+        check_range({"--pairs": args.pairs}, least=1)
+        print(calibrated(checks, Path(args.calibrate), args.pairs))
+        return 0
+    limits = ValidityLimits(
+        **{
+            one.name: value
+            for one in fields(ValidityLimits)
+            if (value := getattr(args, one.name)) is not None
+        }
+    )
+    for path in record_files(args, "attack validity"):
+        print(harmless("\n".join(file_validity(path, checks, limits))))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command."""
+    made = command_parser(
+        "attack validity",
+        "Says of each adversarial text whether it still says what the original says: "
+        "antonyms, negations, numbers, names, similarity, perplexity, grammar, entailment. Prints "
+        "the success before and after. Needs no victim.",
+    )
+    add = made.add_argument
+    add("--run", metavar="NAME", help="a run; all its attacks")
+    add("--records", nargs="+", metavar="FILE", help="RECIPE.jsonl of attacks, in place of a run")
+    add("--calibrate", metavar="DIR", help="choose limits by judged pairs of corpora in a folder")
+    add(
+        "--text",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="running text of the same kind, for "
+        "grammar and perplexity (.txt, .txt.gz: a line, a text)",
+    )
+    add("--lines", type=int, default=LINES, metavar="N", help=f"lines of it (default: {LINES:,})")
+    add("--pairs", type=int, default=300, metavar="N", help="of each kind that --calibrate takes")
+    add("--language_model", metavar="NAME", help="folder or hub name, for perplexity")
+    add("--entailment_model", metavar="NAME", help="folder or hub name of a classifier of pairs")
+    add("--resources", metavar="DIR", help="folder with WordNet, tagger and sentence encoder")
+    add("--sentence_encoder", metavar="NAME", help="folder or name (default: MiniLM)")
+    add("--device", default="auto", help="auto, cpu, cuda, cuda:1")
+    usual = ValidityLimits()
+    for one in fields(ValidityLimits):
+        least = "least" if one.name in LEAST else "largest"
+        kind = type(getattr(usual, one.name))
+        text = f"{least} {one.name} (default: {getattr(usual, one.name)})"
+        add(f"--limit.{one.name}", dest=one.name, type=kind, metavar="X", help=text)
+    return made
+
+
+@resources_named("--resources")
+def make_checks(args: argparse.Namespace) -> Checks:
+    """Returns the checks that the resources allow; a line says what is left out."""
+    device = torch_device(args.device)
+    resources = Resources(args.resources, sentence_encoder=args.sentence_encoder, device=device)
+    encoder, tagger = sentence_encoder(resources), None
+    if args.text:
+        tagger = resources.tagger()
+    else:
+        log.warning("grammar is not measured without --text FILE")
+    entailment = None
+    if args.entailment_model is not None:
+        from measure.named_victims import pretrained_classifier
+
+        entailment = Entailment(*pretrained_classifier(args.entailment_model, device))
+    return Checks(
+        resources.wordnet(),
+        encoder=encoder,
+        tagger=tagger,
+        sentences=running_text(args.text, args.lines) if args.text else (),
+        fluency=None
+        if args.language_model is None
+        else ModelFluency.load(args.language_model, device=device),
+        entailment=entailment,
+    )
+
+
+def record_files(args: argparse.Namespace, command: str) -> list[Path]:
+    """Returns the files of records that the options of a command name.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if args.records:
+        return [Path(name) for name in args.records]
+    run = run_directory.existing(Path(args.runs_dir), run_directory.named(command, args.run))
+    folder = run.path / "attacks"
+    found = sorted(path for path in folder.glob("*.jsonl") if path.with_suffix(".json").is_file())
+    found = [path for path in found if ".shard-" not in path.name]
+    if not found:
+        msg = f"got {folder} without attacks, expected RECIPE.jsonl: attack the run first"
+        raise ValueError(msg)
+    return found
+
+
+def calibrated(checks: Checks, folder: Path, count: int) -> str:
+    """Chooses limits on the validation parts, and returns what they do on the test parts.
+
+    Args:
+        checks: measure the pairs.
+        folder: of the corpora.
+        count: pairs of each kind at most.
+
+    Raises:
+        ValueError: no pairs.
+    """
+    chosen = _chosen(_measured(checks, folder, "validation", count), checks.made())
+    limits = replace(ValidityLimits(), **chosen)
+    names = checks.made()
+    rows: list[Row] = [["pairs (test part)", "number", *names, "any"]]
+    for kind, found in _measured(checks, folder, "test", count):
+        failed = [one.failures(limits) for one in found]
+        shares = [sum(name in some for some in failed) / len(found) for name in names]
+        total = sum(map(bool, failed)) / len(found)
+        rows.append([kind.name, f"{len(found):,}", *(f"{x:.3f}" for x in [*shares, total])])
+    told_limits = ", ".join(f"{name} {getattr(limits, name):g}" for name in names)
+    heads = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in heads)
+    return f"limits, chosen on the validation parts: {told_limits}\n\nshare turned down:\n\n{table}"
+
+
+def _measured(
+    checks: Checks, folder: Path, part: Any, count: int
+) -> list[tuple[MeaningPairs, list[ValidityFigures]]]:
+    kinds = meaning_pairs(folder, part)
+    edits = [str(a) for kind in kinds if kind.edit for a, _ in kind.pairs]
+    if edits:
+        distinct = list(dict.fromkeys(edits))
+        broken = damaged(distinct, vocabulary_of(distinct))
+        kinds.append(MeaningPairs("SNLI, a word replaced by any other", False, False, broken))
+    return [(kind, checks.measure(_spread(kind.pairs, count))) for kind in kinds]
+
+
+def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
+    """Returns so many pairs at equal distances, as files are often sorted."""
+    step = max(1.0, len(pairs) / count)
+    return [pairs[int(i * step)] for i in range(min(count, len(pairs)))]
+
+
+def _chosen(
+    found: Sequence[tuple[MeaningPairs, list[ValidityFigures]]], names: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the limits that part the pairs best.
+
+    Similarity and entailment: the largest sum of the shares that are told rightly, of pairs with
+    the same meaning and of others. Perplexity and grammar: 95 % of the texts that people have
+    edited pass, whatever they say, for people write proper texts.
+    """
+    limits: dict[str, Any] = {}
+    for name in set(names) & set(_FITTED):
+        if name in LEAST:
+            same = [getattr(m, name) for kind, some in found if kind.same for m in some]
+            other = [
+                getattr(m, name)
+                for kind, some in found
+                if not kind.same and not kind.edit
+                for m in some
+            ]
+            if same and other:
+                limits[name] = round(best_cut(same, other), 3)
+        else:
+            written = sorted(getattr(m, name) for kind, some in found if kind.edit for m in some)
+            if written:
+                place = min(len(written) - 1, int((1 - _ALARMS) * len(written)))
+                limits[name] = round(written[place], 3)
+    return limits
+
+
+def best_cut(high: Sequence[float], low: Sequence[float]) -> float:
+    """Returns the limit with the largest share of `high` at or above plus of `low` below it."""
+    import numpy as np
+
+    cuts = np.unique([*high, *low])
+    above = 1 - np.searchsorted(np.sort(high), cuts, side="left") / len(high)
+    below = np.searchsorted(np.sort(low), cuts, side="left") / len(low)
+    return float(cuts[int((above + below).argmax())])

@@ -1,0 +1,104 @@
+"""`python -m app augment`: writes changed copies of texts, without a model."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from app.augment.augment_files import AugmentedFile
+from app.cli.asked_texts import add_texts, chunks, read_texts
+from app.cli.run_options import command_parser
+from attacks.augmenting import TOGETHER, Augmenter
+from attacks.fingerprint import describe, flat
+from attacks.recipe_settings import Language, RecipeSettings
+from attacks.resources.catalogue import resources_named
+from run_files.terminal import harmless
+from text import Text
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `augment`; see `Command.place`.
+
+    Raises:
+        ValueError: a wrong setting, or a file that other settings have begun.
+        OSError: a file that cannot be read or written.
+    """
+    args = parser().parse_args(argv)
+    if bool(args.text) == (args.file is not None):
+        msg = "got both or none of --text and --file, expected texts from one place"
+        raise ValueError(msg)
+    # --text_pair gives pairs by itself; a file of pairs has to be announced.
+    pairs = bool(args.text_pair) or args.pairs
+    texts = [item.text for item in read_texts(args, pairs=pairs)]
+    augmenter = _build_augmenter(args, pairs=pairs)
+    if args.output is None:
+        for number, copies in enumerate(augmenter.run(texts)):
+            print(json.dumps(_record(number, texts[number], copies), ensure_ascii=False))
+        return 0
+    subject = {
+        **flat(describe(augmenter.attack), "attack"),
+        **{name: getattr(augmenter, name) for name in ("copies", "share", "seed")},
+        "columns": list(augmenter.columns),
+    }
+    with AugmentedFile(args.output, subject, texts) as file:
+        before = len(file.records)
+        if before:
+            print(f"resuming after {before} of {len(texts)} texts")
+        for part in chunks(texts[before:], TOGETHER):
+            # The seed of a text depends on its number in the file, not on where a command resumes.
+            first = len(file.records)
+            for i, copies in enumerate(augmenter.run(part, first=first)):
+                file.add(_record(first + i, part[i], copies))
+        file.finish()
+    count = sum(len(record["augmented"]) for record in file.records)
+    print(harmless(f"{count} copies of {len(texts)} texts: {args.output}"))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = command_parser(
+        "augment",
+        "Makes changed copies of texts by the transformations of an attack, without a "
+        "model: random words, random candidates that satisfy the constraints of the recipe. Writes "
+        "a JSON line per text. A command that was stopped resumes if it is repeated.",
+        runs=False,
+    )
+    add = parser.add_argument
+    add_texts(parser)
+    add("--pairs", action="store_true", help="read pairs of a file")
+    add("--output", type=Path, metavar="FILE", help="file of JSON lines; standard output if none")
+    add("--recipe", default="pwws", help="name of an attack, see docs/attacks.md (default: pwws)")
+    add("--n", type=int, default=1, help="copies of each text (default: 1)")
+    add("--share", type=float, default=0.1, help="share of the words changed (default: 0.1)")
+    add("--seed", type=int, default=0, help="of the random numbers (default: 0)")
+    add("--columns", nargs=2, metavar="NAME", help="names of the texts of a pair")
+    add("--language", choices=get_args(Language), help="of the texts; English if none")
+    add("--resources", help="folder with word vectors, WordNet and the like")
+    add("--vectors", help="file of word vectors, or of lists of neighbours")
+    add("--sentence_encoder", help="model that compares sentences")
+    add("--masked_lm", help="model that proposes words")
+    add("--similarity", type=float, help="least sentence similarity; 0: no encoder")
+    add("--candidates", type=int, help="replacements that are tried for a word")
+    return parser
+
+
+@resources_named("--resources")
+def _build_augmenter(args: argparse.Namespace, *, pairs: bool) -> Augmenter:
+    from attacks.recipes import build
+
+    names = ("recipe", "language", "resources", "vectors", "sentence_encoder", "masked_lm")
+    settings = {name: getattr(args, name) for name in (*names, "similarity", "candidates")}
+    columns = args.columns or (["text", "text_pair"] if pairs else ["text"])
+    return Augmenter(
+        build(RecipeSettings(**settings)),
+        copies=args.n,
+        share=args.share,
+        seed=args.seed,
+        columns=tuple(columns),
+    )
+
+
+def _record(number: int, text: Text, copies: Sequence[Text]) -> dict[str, Any]:
+    return {"number": number, "text": text, "augmented": list(copies)}

@@ -1,0 +1,242 @@
+"""`python -m app certify --threat ...`: certificates in words, with the worst text found."""
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.cli.run_options import run_parser
+from attacks.digests import file_digest
+from certify.edits import EDIT_BOUNDS
+from certify.encoding import EncodedCertifier, SynonymEncoding
+from certify.smoothing import NOISES, SmoothedCertifier, Smoothing
+from certify.threats import THREATS, TextCertifier, Threat, parse_threat
+from certify.threats.parsing import parse_k
+from certify.ties import classes
+from datamodules.batching.examples import fingerprint
+from lit_modules import LipsLev, TaskModule
+from lit_modules.checkpoints.reading import load
+from measure.archive import FolderArchive
+from measure.certificate_records import record
+from measure.corpus_split import split_texts, words_read
+from measure.runner import run as measure
+from measure.word_certificates import WordCertificates
+from run_files.devices import torch_device
+from run_files.run_directory import RunDirectory
+from run_files.terminal import harmless
+from run_files.weights import shelf, unfinished, weights_of
+from text import check_range
+from training.join import require_classification, require_classifier
+from training.resume import evaluated
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `certify`; see `Command.place`.
+
+    Raises:
+        ValueError: a model without a certificate for this threat, or settings that make no sense.
+        OSError: no such run, or a file that cannot be read or written.
+    """
+    args = parser().parse_args(argv)
+    check_range({"--num_samples": args.num_samples}, least=1)
+    run, checkpoint = evaluated("certify", Path(args.runs_dir), args.run, args.ckpt_path)
+    model = load(checkpoint).to(torch_device(args.device))
+    require_classifier(model, "certify --threat")
+    require_classification(model.task.name, "certify --threat")
+    ks = numbers(args.k, endless=THREATS[args.threat].endless)
+    threat = parse_threat(args.threat, lists=args.lists, k=ks[-1], words=words_read(model))
+    certifier = _certifier(args, model, threat)
+    if args.text:
+        _answer(args.text, certifier, threat, ks, model)
+        return 0
+    if run is None:
+        msg = f"got {args.ckpt_path}, which lies in no run, expected --run NAME, or texts: --text"
+        raise ValueError(msg)
+    if (said := unfinished(checkpoint)) is not None:
+        log.warning("%s", said)
+    run.lock()
+    try:
+        _certify_split(args, run, checkpoint, model, certifier=certifier, threat=threat, ks=ks)
+    finally:
+        run.unlock()
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command."""
+    made = run_parser(
+        "certify",
+        "Certify that no change of words or characters changes an answer. For each text: the "
+        "prediction, the number of changes that is certified, whether that is exact, and the "
+        "worst text. Without --text the texts are a split of the run's corpus, and the outcome "
+        "is filed in the run; the same command goes on after a kill. Without --threat `certify` "
+        "measures l2 radii.",
+    )
+    add = made.add_argument
+    # l2 is what the command does without it.
+    add("--threat", required=True, choices=[name for name in THREATS if name != "l2"])
+    add("--lists", metavar="FILE", help="JSON with synonyms (docs/certificates/words.md)")
+    text = "numbers of changes; all: any number (default: 1 2 all for synonyms, else 1 2)"
+    add("--k", nargs="+", metavar="K", help=text)
+    add("--text", action="append", default=[], help="a text; may be given several times")
+    add("--split", choices=("test", "validation"), default="test", help="(default: test)")
+    text = "number of samples, drawn as `attack` draws them (default: all)"
+    add("--num_samples", type=int, metavar="N", help=text)
+    add("--data_dir", metavar="DIR", help="data directory (default: that of the run)")
+    add("--tag", metavar="TAG", help="file it as THREAT-TAG, beside the outcome of other lists")
+    text = "certify the smoothed classifier around the model, with a confidence: RanMASK, CERT-ED, "
+    add("--smooth", choices=NOISES, help=text + "SAFER (docs/certificates/baselines.md)")
+    given = Smoothing()
+    text = f"share of the words that are masked or deleted (default: {given.rate})"
+    add("--rate", type=float, default=given.rate, metavar="R", help=text)
+    text = f"random texts of each text (default: {given.samples})"
+    add("--samples", type=int, default=given.samples, metavar="N", help=text)
+    text = f"probability that a certificate is wrong (default: {given.alpha})"
+    add("--alpha", type=float, default=given.alpha, metavar="A", help=text)
+    text = "word in the place of a masked one (default: one that no model knows; for BERT [MASK])"
+    add("--mask", default=given.mask, metavar="WORD", help=text)
+    text = f"steps of a neighbourhood of substitutes in the lists (default: {given.hops})"
+    add("--hops", type=int, default=given.hops, metavar="N", help=text)
+    text = (
+        "constant of an edit, for LipsLev: our theorem, or its paper's formula, which insertions "
+    )
+    text += "exceed (default: sound)"
+    add("--bound", choices=EDIT_BOUNDS, default="sound", help=text)
+    text = "certify the model behind an encoding of words, JSON of `resources encode-words`"
+    add("--encoding", metavar="FILE", help=text)
+    add("--json", action="store_true", help="print JSON lines for --text on a terminal, too")
+    return made
+
+
+def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:
+    """Returns that of the model, or of what is put around it."""
+    if around(vars(args)) is not None and not args.text and args.tag is None:
+        msg = (
+            "got --smooth, --encoding or --bound paper without --tag, expected one: its figures "
+            "never stand in the column of the model's own certificates"
+        )
+        raise ValueError(msg)
+    if args.bound == "paper":
+        if not isinstance(model, LipsLev) or args.smooth or args.encoding:
+            msg = f"got --bound paper for {model.method}, expected it for LipsLev alone"
+            raise ValueError(msg)
+        return model.text_certifier(threat, args.bound)
+    if args.smooth is not None and args.encoding is not None:
+        msg = "got --smooth and --encoding, expected one of them"
+        raise ValueError(msg)
+    if args.smooth is not None:
+        settings = Smoothing(
+            noise=args.smooth,
+            rate=args.rate,
+            samples=args.samples,
+            alpha=args.alpha,
+            mask=args.mask,
+            hops=args.hops,
+        )
+        answer = model.exact_copy().predict_texts
+        return SmoothedCertifier(lambda texts: classes(answer(texts)), threat, settings)
+    if args.encoding is not None:
+        return EncodedCertifier(model.exact_answer(), SynonymEncoding.read(args.encoding), threat)
+    return model.text_certifier(threat)
+
+
+def numbers(given: Sequence[str] | None, *, endless: bool) -> list[int | None]:
+    """Returns the numbers of changes, from few to many.
+
+    Args:
+        given: words of the command line; None for the default.
+        endless: True if the threat allows any number.
+
+    Raises:
+        ValueError: a word that is none.
+    """
+    default = ("1", "2", "all") if endless else ("1", "2")
+    found = {parse_k(word) for word in (given or default)}
+    return sorted(found, key=lambda k: float("inf") if k is None else k)
+
+
+def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns what makes figures other ones than the model's own certificates; None for these.
+
+    Args:
+        options: of the command.
+    """
+    if options["bound"] == "paper":
+        return {"bound": "paper"}
+    if options["smooth"] is not None:
+        names = ("smooth", "rate", "samples", "alpha", "mask", "hops")
+        return {name: options[name] for name in names}
+    return None if options["encoding"] is None else {"encoding": file_digest(options["encoding"])}
+
+
+def _answer(
+    texts: Sequence[str],
+    certifier: TextCertifier,
+    threat: Threat,
+    ks: Sequence[int | None],
+    model: TaskModule,
+) -> None:
+    _, names = model.require_text()
+    for text in texts:
+        subject = threat.subject(text)
+        if subject is None:
+            msg = f"got {text[:60]!r}, which the lists do not have, expected a text that they have"
+            raise ValueError(msg)
+        (found,) = certifier([subject], ks)
+        line = record(found, ks, names, None)
+        if not sys.stdout.isatty():
+            print(json.dumps({**line, "statement": threat.statement}))
+            continue
+        print(harmless(f"{line['class']}: {line['certified']} changes certified ({line['kind']})"))
+        if line["witness"] is not None:
+            print(harmless(f"  {line['witness_class']}: {line['witness']}"))
+
+
+def _certify_split(
+    args: argparse.Namespace,
+    run: RunDirectory,
+    checkpoint: Path,
+    model: TaskModule,
+    *,
+    certifier: TextCertifier,
+    threat: Threat,
+    ks: Sequence[int | None],
+) -> None:
+    """Certifies the samples of a split and files the outcome."""
+    source, samples = split_texts(run, args.split, data_dir=args.data_dir, count=args.num_samples)
+    weights = weights_of(checkpoint)
+    measurement = WordCertificates(
+        certifier,
+        threat,
+        ks,
+        weights=weights,
+        split=args.split,
+        rows=fingerprint(source.examples(args.split)),
+        samples=samples,
+        class_names=model.require_text()[1],
+        lists=args.lists,
+        num_samples=args.num_samples,
+        around=around(vars(args)),
+        tag=args.tag,
+    )
+    files = run if checkpoint == run.chosen else shelf(run, weights)
+    outcome = measure(measurement, FolderArchive(files, _identity(run, model, source.corpus)))
+    print(harmless(measurement.table(files, outcome.records)))
+    curve = files.path / f"certificates_{measurement.name}.png"
+    print(harmless(f"\n{files.path / measurement.file}, {curve}"))
+
+
+def _identity(run: RunDirectory, model: TaskModule, corpus: str) -> dict[str, Any]:
+    reason = model.no_certificate
+    return {
+        "run": run.name,
+        "method": model.method,
+        "corpus": corpus,
+        "seed": int(run.config().get("seed_everything", 0)),
+        **({} if reason is None else {"no_certificate": reason}),
+    }

@@ -1,0 +1,203 @@
+"""`python -m app certify export`: claims that a stranger can check without this program."""
+
+import argparse
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from app.cli.run_options import run_parser
+from certify.threats import Synonyms, Threat, parse_threat
+from certify.threats.parsing import parse_k
+from certify.words.score_certifiers import ScoreModel
+from layers.ngram_scores import GRID
+from layers.window_net import WEIGHT_GRID
+from lit_modules import WordScores
+from lit_modules.checkpoints.reading import load
+from lit_modules.word_scores import score_model
+from measure.certificate_records import stamp_of
+from measure.corpus_split import words_read
+from run_files.atomic import replace_folder
+from run_files.run_directory import RunDirectory
+from run_files.terminal import harmless
+from run_files.weights import shelf, weights_of
+from text.bounded_files import json_lines
+from text.subjects import differences, joined
+from text.word_splitter import pattern_of
+from training.resume import evaluated
+
+STATEMENT = "statement.json"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `certify export`; see `Command.place`.
+
+    Raises:
+        ValueError: a model without scores, nothing certified, or a folder that holds other things.
+        OSError: no such run or certificates, or a folder that cannot be written.
+    """
+    args = parser().parse_args(argv)
+    run, checkpoint = evaluated("certify export", Path(args.runs_dir), args.run, args.ckpt_path)
+    model = load(checkpoint)
+    if run is None or not isinstance(model, WordScores):
+        msg = f"got {checkpoint} of {type(model).__name__}, expected a run of WordScores"
+        raise ValueError(msg)
+    folder = Path(args.to)
+    if folder.exists() and not (folder / STATEMENT).is_file():
+        msg = f"got --to {folder}, which is there, expected a new folder or an earlier export"
+        raise ValueError(msg)
+    threat = parse_threat(args.threat, lists=args.lists, k=parse_k(args.k), words=words_read(model))
+    weights = weights_of(checkpoint)
+    files = run if checkpoint == run.chosen else shelf(run, weights)
+    records = _certified(files, args, threat, weights.checkpoint)
+    claims = [_claim(line, threat) for line in records if line["holds"][args.k]]
+    if not claims:
+        msg = f"got no text that is certified for k={args.k}, expected one: certify other texts"
+        raise ValueError(msg)
+    contents = _contents(model, threat, claims)
+    fresh = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    try:
+        for name, content in contents.items():
+            (fresh / name).write_bytes(content)
+        replace_folder(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    print(harmless(f"{len(claims)} of {len(records)} texts are certified for k={args.k}: {folder}"))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command."""
+    made = run_parser(
+        "certify export",
+        "Write weights, statement and all certified texts of a run as a folder that "
+        "docs/certificates/check.py verifies without this program.",
+        device=False,
+    )
+    add = made.add_argument
+    add("--threat", required=True, choices=("synonyms", "characters"))
+    add("--lists", metavar="FILE", help="JSON with synonyms, as for `certify --threat`")
+    add("--k", required=True, metavar="K", help="number of changes, as `certify` was asked; or all")
+    add("--tag", metavar="TAG", help="of the outcome, as for `certify --threat`")
+    add("--to", required=True, metavar="FOLDER", help="the folder")
+    return made
+
+
+def _certified(
+    files: RunDirectory, args: argparse.Namespace, threat: Threat, checkpoint: str
+) -> list[dict[str, Any]]:
+    """Returns the records of a certification, if it is about what is exported now.
+
+    Raises:
+        ValueError: nothing was certified under this name, or something else.
+        OSError: the records cannot be read.
+    """
+    name = args.threat if args.tag is None else f"{args.threat}-{args.tag}"
+    found = files.results()
+    about = {} if found is None else found["about"].get(f"certify_{name}", {})
+    if not about:
+        msg = f"got no certificates_{name} in {files.path}, expected some: give `certify` first"
+        raise ValueError(msg)
+    path = files.path / f"certificates_{name}.jsonl"
+    records: list[dict[str, Any]] = [record for _, record in json_lines(path, "certificates")]
+    stamp = stamp_of(threat.digest, checkpoint)
+    before = {
+        "threat": about["threat"]["digest"],
+        "checkpoint": about["checkpoint"],
+        "around": about["around"],
+        # A program that was killed may have written records and not what they are about.
+        "records": next((one for one in map(_stamp, records) if one != stamp), stamp),
+    }
+    now = {
+        "threat": threat.digest,
+        "checkpoint": checkpoint,
+        "around": None,
+        "records": stamp,
+    }
+    if other := differences(before, now):
+        msg = (
+            f"got an export of other things than were certified as {name} ({joined(other)}), "
+            "expected the same lists and weights: give `certify` with these first"
+        )
+        raise ValueError(msg)
+    if args.k not in about["k"]:
+        msg = f"got k={args.k}, expected one of {', '.join(about['k'])}, which were certified"
+        raise ValueError(msg)
+    return records
+
+
+def _stamp(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: line.get(name) for name in ("threat", "checkpoint")}
+
+
+def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:
+    names = ("sample_id", "text", "prediction")
+    places = threat.candidates(line["text"]) if isinstance(threat, Synonyms) else None
+    return {**{name: line[name] for name in names}, "k": threat.k, "places": places}
+
+
+def _contents(
+    model: WordScores, threat: Threat, claims: Sequence[dict[str, Any]]
+) -> dict[str, bytes]:
+    """Returns the files of an export by their names; the statement holds digests of the others."""
+    copy = model.exact_copy()
+    assert isinstance(copy, WordScores)  # of the same class
+    scores = score_model(copy)
+    lists = json.dumps(threat.content, sort_keys=True).encode()
+    weights = save({name: tensor.contiguous() for name, tensor in _tensors(scores)})
+    lines = "".join(json.dumps(claim) + "\n" for claim in claims).encode()
+    splitter, specials = scores.tokenizer.splitter, scores.scores.specials
+    statement = {
+        "threat": threat.name,
+        "split": splitter.settings.split,
+        "pattern": pattern_of(splitter.settings),
+        "lists": _digest(lists),
+        "weights": _digest(weights),
+        "claims": _digest(lines),
+        "number": len(claims),
+        "max_length": scores.tokenizer.max_length,
+        "classes": model.require_text()[1],
+        "words": scores.tokenizer.vocabulary.get_itos()[specials:],
+        "k": threat.k,
+    }
+    sealed = {**statement, "seal": _digest(json.dumps(statement).encode())}
+    return {
+        STATEMENT: json.dumps(sealed, indent=1).encode(),
+        "lists.json": lists,
+        "scores.safetensors": weights,
+        "claims.jsonl": lines,
+    }
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _tensors(model: ScoreModel) -> Iterator[tuple[str, Tensor]]:
+    """Yields n-grams, scores and the weights of a net over windows, in multiples of the grids.
+
+    Words are counted behind the special ones, which score nothing, alone or in an n-gram.
+    """
+    scores, specials = model.scores, model.scores.specials
+    yield "ngrams_1", torch.arange(scores.size - specials).unsqueeze(1)
+    yield "scores_1", (scores.word_table()[specials:] / GRID).round().long()
+    if scores.net is not None:
+        yield "net_tables", (scores.net_tables()[:, specials:] / WEIGHT_GRID).round().long()
+        yield "net_output", (scores.net.output() / WEIGHT_GRID).round().long()
+    for order in scores.orders:
+        keys, places = scores.keys(order), []
+        for _ in range(order):
+            places.append(keys % scores.size)
+            keys = keys // scores.size
+        ids = torch.stack(places[::-1], dim=1) - specials
+        known = (ids >= 0).all(dim=1)
+        yield f"ngrams_{order}", ids[known]
+        yield f"scores_{order}", (scores.ngram_table(order)[:-1][known] / GRID).round().long()

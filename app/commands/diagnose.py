@@ -1,0 +1,105 @@
+"""`python -m app diagnose`: measures margins and activations of a trained model."""
+
+import argparse
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from app.cli.run_options import run_parser
+from measure.diagnosis import measure, read
+from measure.diagnosis_report import table, write
+from run_files import run_directory
+from run_files.devices import torch_device
+from run_files.run_directory import RunDirectory
+from run_files.weights import shelf, unfinished, weights_of
+from training.resume import evaluated
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `diagnose`; see `Command.place`.
+
+    Raises:
+        ValueError: nothing to measure, or settings that make no sense.
+        OSError: no such run, or a file that cannot be written.
+    """
+    args = parser().parse_args(argv)
+    if args.samples < 1 or args.batch_size < 1:
+        msg = (
+            f"got --samples {args.samples} and --batch_size {args.batch_size}, expected at least 1"
+        )
+        raise ValueError(msg)
+    runs, device = Path(args.runs_dir), torch_device(args.device)
+    run, checkpoint = _run(runs, args.run, args.ckpt_path)
+    files = run if checkpoint == run.chosen else shelf(run, weights_of(checkpoint))
+    others = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
+    for measured in (checkpoint, *(other.chosen for other in others)):
+        if (said := unfinished(measured)) is not None:
+            log.warning("%s", said)
+    # Of an attack on these weights, or else on those that are the run's.
+    attacked = files if (files.path / "attacks" / f"{args.recipe}.jsonl").is_file() else run
+    records = read(attacked, args.recipe, samples=args.samples)
+    # Before the first model is measured, which may take minutes.
+    texts = [
+        records if args.same_texts else read(o, args.recipe, samples=args.samples) for o in others
+    ]
+    on_device = partial(measure, batch_size=args.batch_size, device=device)
+    first = on_device(checkpoint, files, records, pooling=args.pooling)
+    rest = [
+        on_device(other.chosen, other, theirs, pooling=first.pooling)
+        for other, theirs in zip(others, texts, strict=True)
+    ]
+    write(files, args.recipe, [first, *rest], options(vars(args)))
+    print(table([first, *rest]))
+    print(f"\n{files.path / 'diagnostics.json'}, {files.path / 'layer_similarity.png'}")
+    return 0
+
+
+def options(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options that a result depends on, as `diagnostics.json` has them.
+
+    Args:
+        args: all options of the command.
+    """
+    return {name: args[name] for name in ("samples", "pooling", "against", "same_texts")}
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    parser = run_parser(
+        "diagnose",
+        "Measure how far the logits of a model lie from the decision boundary, and how far an "
+        "attack moves the activations of each layer. The texts are those of "
+        "RUN/attacks/RECIPE.jsonl. Writes RUN/diagnostics.json, RUN/layer_similarity.png and the "
+        "same to TensorBoard.",
+    )
+    add = parser.add_argument
+    text = "the recipe of the attack (default: textfooler)"
+    add("--recipe", default="textfooler", metavar="NAME", help=text)
+    text = "number of records to measure, a fixed random choice (default: 1000)"
+    add("--samples", type=int, default=1000, metavar="N", help=text)
+    add(
+        "--pooling",
+        choices=("first", "mean"),
+        help="the vector of a text: that of its first token, or the mean over all tokens (default: "
+        "as the first model classifies)",
+    )
+    text = "more runs in the same figure, each with the records of its own attack"
+    add("--against", nargs="+", default=[], metavar="RUN", help=text)
+    text = "measure all runs on the texts of the attack on the first run"
+    add("--same_texts", action="store_true", help=text)
+    text = "texts in one forward pass (default: 32)"
+    add("--batch_size", type=int, default=32, metavar="N", help=text)
+    return parser
+
+
+def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory, Path]:
+    """The run, and the checkpoint to measure."""
+    run, checkpoint = evaluated("diagnose", runs, name, ckpt_path)
+    if run is None:
+        msg = f"got {ckpt_path}, which lies in no run, expected --run NAME with records of attacks"
+        raise ValueError(msg)
+    return run, checkpoint

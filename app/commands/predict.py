@@ -1,0 +1,140 @@
+"""`python -m app predict --text ...`: answers to any texts, with their certificates."""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from app.cli.asked_texts import (
+    STDIN,
+    NumberedText,
+    add_texts,
+    chunks,
+    read_stream,
+    read_texts,
+    typed,
+)
+from app.cli.run_options import run_parser
+from lit_modules.checkpoints.reading import load
+from measure.predictions import BATCH, Answer, Answering
+from run_files.atomic import replacing
+from run_files.devices import torch_device
+from run_files.terminal import harmless
+from text import check_range
+from training.resume import evaluated
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `predict`; see `Command.place`.
+
+    Raises:
+        ValueError: texts that the model cannot answer, or settings that make no sense for it.
+        OSError: no such run, or a file that cannot be read or written.
+    """
+    args = parser().parse_args(argv)
+    check_range({"--batch_size": args.batch_size}, least=1)
+    if sum((bool(args.text), args.file is not None, args.stdin is not None)) > 1:
+        msg = "got more than one of --text, --file and -, expected texts from one place"
+        raise ValueError(msg)
+    _, checkpoint = evaluated("predict", Path(args.runs_dir), args.run, args.ckpt_path)
+    answering = Answering(load(checkpoint).to(torch_device(args.device)))
+    numbered = _texts(args, pairs=answering.model.pairs)
+    size = 1 if args.stdin and typed() else args.batch_size
+    answers = (
+        answer if item.line is None else {"line": item.line, **answer}
+        for chunk in chunks(numbered, size)
+        for item, answer in zip(chunk, answering([item.text for item in chunk]), strict=True)
+    )
+    if args.output is not None:
+        with replacing(Path(args.output)) as stream:
+            count = _write(answers, stream)
+        print(harmless(f"{count} answers: {args.output}"))
+    elif args.json or not sys.stdout.isatty():
+        _write(answers, sys.stdout.buffer)
+    else:
+        _table(answers, answering)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command."""
+    made = run_parser(
+        "predict",
+        "Answers texts of yours with a trained model: class, probabilities, margin, certified "
+        "radius. Prints a table on a terminal and JSON lines elsewhere. Without --text, --file "
+        f"and {STDIN} it answers the test split: `predict --help` shows those settings.",
+    )
+    add = made.add_argument
+    add_texts(made)
+    add("stdin", nargs="?", choices=[STDIN], help=f"{STDIN}: the same from standard input")
+    add("--output", metavar="FILE", help="write JSON lines into a file, whole or not at all")
+    add("--json", action="store_true", help="print JSON lines on a terminal, too")
+    add(
+        "--batch_size",
+        type=int,
+        default=BATCH,
+        help=f"texts that are read before they are answered (default: {BATCH})",
+    )
+    return made
+
+
+def _texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedText]:
+    if args.stdin is not None:
+        return read_stream(sys.stdin.buffer, pairs=pairs)
+    return read_texts(args, pairs=pairs)
+
+
+def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
+    """Writes a line for each answer as soon as it is there."""
+    count = 0
+    for answer in answers:
+        stream.write(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
+        stream.flush()
+        count += 1
+    return count
+
+
+def _table(answers: Iterator[Answer], answering: Answering) -> None:
+    """Prints a row for each answer, then notes."""
+    cut, unknown = 0, 0
+    row = _number_row if answering.number else _class_row(answering)
+    room = shutil.get_terminal_size().columns
+    for number, answer in enumerate(answers):
+        if number == 0:
+            print(row(None))
+        text = " / ".join(answer[key] for key in ("text", "text_pair") if key in answer)
+        print(f"{row(answer)}  {harmless(' '.join(text.split()))}"[:room])
+        cut += answer["cut"]
+        if answer["unknown"]:
+            unknown += 1
+            print(harmless(f"  unknown words: {', '.join(answer['unknown'])}")[:room])
+    if cut:
+        length = answering.model.require_text()[0].max_length
+        print(f"\n{cut} of the texts were longer than {length} tokens, and are cut there")
+    if answering.no_certificate is not None:
+        print(f"\nno certificate: {answering.no_certificate}")
+
+
+def _class_row(answering: Answering) -> Callable[[Answer | None], str]:
+    names = answering.model.require_text()[1]
+    width = max(len("prediction"), *(len(harmless(name)) for name in names))
+
+    def row(answer: Answer | None) -> str:
+        if answer is None:
+            return f"{'prediction':<{width}}  probability  margin  radius  text"
+        margin, radius = (
+            "-" if answer[key] is None else f"{answer[key]:.3f}" for key in ("margin", "radius")
+        )
+        name = harmless(answer["prediction"])
+        return f"{name:<{width}}  {answer['probability']:>11.4f}  {margin:>6}  {radius:>6}"
+
+    return row
+
+
+def _number_row(answer: Answer | None) -> str:
+    if answer is None:
+        return f"{'value':>10}  text"
+    return f"{'-' if answer['value'] is None else format(answer['value'], '.4f'):>10}"

@@ -1,0 +1,232 @@
+"""`python -m app runs`: all runs of a directory, their state and main figures."""
+
+import argparse
+import datetime
+import fcntl
+import fnmatch
+import json
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from app.cli.run_options import command_parser
+from run_files.results import Results
+from run_files.run_directory import RunDirectory
+from run_files.terminal import harmless
+from text.bounded_files import DataError, kind_of, reading
+
+State = Literal["training", "interrupted", "begun", "trained", "measured", "damaged"]
+_HEADLINES = ("test/accuracy", "test/spearman", "test/f1", "test/bits_per_character", "test/loss")
+"""The metric of a run that is shown: the first one that it has."""
+
+
+class Listed(NamedTuple):
+    """A run in the list.
+
+    Attributes:
+        run: its name.
+        state: training, some process trains it now; interrupted, the same command goes on with it;
+            begun, without a checkpoint; trained; measured, a checkpoint of elsewhere; damaged.
+        stages: what has ended, for example fit, test, attack/pwws.
+        method: class of the module; None if unknown.
+        corpus: name or class of the corpus.
+        seed: of the training.
+        metric: name of the shown figure of the test split; None without one.
+        value: that figure.
+        radius: mean certified radius, 0 where the prediction is wrong.
+        attack: recipe of the strongest attack.
+        attacked: accuracy under it.
+        changed: date of the last change, ISO 8601.
+        problem: what is wrong with a damaged run.
+    """
+
+    run: str
+    state: State
+    stages: tuple[str, ...] = ()
+    method: str | None = None
+    corpus: str | None = None
+    seed: int | None = None
+    metric: str | None = None
+    value: float | None = None
+    radius: float | None = None
+    attack: str | None = None
+    attacked: float | None = None
+    changed: str = ""
+    problem: str | None = None
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `runs`; see `Command.place`.
+
+    Returns:
+        0; also where there are no runs.
+
+    Raises:
+        FileNotFoundError: no such directory.
+    """
+    args = parser().parse_args(argv)
+    folder = Path(args.runs_dir)
+    if not folder.is_dir():
+        msg = (
+            f"got --runs_dir {folder}, which is no directory, expected that of your runs: "
+            "`train` makes one, runs/, where it is started"
+        )
+        raise FileNotFoundError(msg)
+    found = listed(folder, args.names)
+    if args.json:
+        for one in found:
+            print(json.dumps(one._asdict(), ensure_ascii=False))
+        return 0
+    print(harmless(table(found)) if found else f"no runs in {folder}")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    made = command_parser(
+        "runs",
+        "List the runs of a directory, the latest first: state, method, corpus, seed, "
+        "figures of the test split.",
+    )
+    add = made.add_argument
+    add("names", nargs="*", metavar="NAME", help="names, or patterns as 'olsa-*' (default: all)")
+    add("--json", action="store_true", help="print one JSON object per run")
+    return made
+
+
+def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
+    """Returns the runs of a directory, the latest first.
+
+    Args:
+        folder: directory of all runs.
+        names: names or patterns of names; all if empty.
+    """
+    # A link to nowhere, or a pipe, is a damaged run and not none.
+    runs = [RunDirectory(path) for path in folder.iterdir() if kind_of(path / "config.yaml")]
+    runs = [run for run in runs if not names or any(fnmatch.fnmatch(run.name, n) for n in names)]
+    dated = [(_changed(run.path), run) for run in runs]
+    return [_listed(run, when) for when, run in sorted(dated, key=lambda one: -one[0])]
+
+
+def _changed(folder: Path) -> float:
+    """The time of the last change in a folder; links are not followed, they may lead nowhere."""
+    times = [0.0]
+    for entry in (folder, *_entries(folder)):
+        with suppress(OSError):  # removed in the meantime
+            times.append(entry.lstat().st_mtime)
+    return max(times)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:  # closed to us
+        return []
+
+
+def table(runs: Sequence[Listed]) -> str:
+    """Returns a list of runs as aligned text.
+
+    Args:
+        runs: at least one.
+    """
+    head = ("run", "state", "method", "corpus", "seed", "test", "certified", "under attack", "last")
+    rows = [head]
+    for one in runs:
+        shown = (
+            "" if one.metric is None else f"{one.metric.removeprefix('test/')} {_shown(one.value)}"
+        )
+        attack = "" if one.attack is None else f"{one.attack} {_shown(one.attacked)}"
+        radius = "" if one.radius is None else f"radius {one.radius:.3f}"
+        seed = "" if one.seed is None else str(one.seed)
+        state = one.problem or one.state
+        when = one.changed[:16].replace("T", " ")
+        name, corpus = one.method or "", one.corpus or ""
+        rows.append((one.run, state, name, corpus, seed, shown, radius, attack, when))
+    kept = [i for i in range(len(head)) if any(row[i] for row in rows[1:])]
+    widths = {i: max(len(row[i]) for row in rows) for i in kept}
+    lines = ("  ".join(f"{row[i]:<{widths[i]}}" for i in kept).rstrip() for row in rows)
+    return "\n".join(lines)
+
+
+def _shown(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4f}"
+
+
+def _listed(run: RunDirectory, when: float) -> Listed:
+    changed = datetime.datetime.fromtimestamp(when).astimezone().isoformat(timespec="seconds")
+    try:
+        with reading(run.path, "a run"):
+            return _described(run, changed)
+    except DataError as error:
+        return Listed(run.name, "damaged", changed=changed, problem=str(error))
+
+
+def _described(run: RunDirectory, changed: str) -> Listed:
+    """The line of a run that can be read."""
+    results, settings = run.results(), run.config()
+    metrics = {} if results is None else results["metrics"]
+    metric = next((name for name in _HEADLINES if name in metrics), None)
+    recipe, attacked = _strongest(metrics)
+    return Listed(
+        run=run.name,
+        state=_state(run, results),
+        stages=() if results is None else tuple(results["seconds"]),
+        method=_class(settings, "model") if results is None else results["method"],
+        corpus=_class(settings, "data") if results is None else results["corpus"],
+        seed=_seed(settings) if results is None else results["seed"],
+        metric=metric,
+        value=None if metric is None else metrics[metric],
+        radius=metrics.get("certify/radius_correct"),
+        attack=recipe,
+        attacked=attacked,
+        changed=changed,
+    )
+
+
+def _state(run: RunDirectory, results: Results | None) -> State:
+    if _locked(run.path / ".lock"):
+        return "training"
+    if results is not None and "fit" in results["seconds"]:
+        return "trained"
+    if any(run.checkpoints.glob("*.ckpt")):
+        return "interrupted"
+    return "begun" if results is None else "measured"
+
+
+def _locked(path: Path) -> bool:
+    """True if some process trains the run."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no such file, or a file system without locks
+        return False
+    return False
+
+
+def _seed(settings: dict[str, Any]) -> int | None:
+    seed = settings.get("seed_everything")
+    return seed if isinstance(seed, int) else None
+
+
+def _class(settings: dict[str, Any], part: str) -> str | None:
+    setting = settings.get(part)
+    path = setting.get("class_path") if isinstance(setting, dict) else setting
+    return None if path is None else str(path).rpartition(".")[2]
+
+
+def _strongest(metrics: dict[str, float | None]) -> tuple[str | None, float | None]:
+    """The attack that leaves the smallest accuracy; unreliable figures are none."""
+    found = {
+        parts[1]: math.inf if value is None else value
+        for name, value in metrics.items()
+        if len(parts := name.split("/")) == 3 and parts[0] == "attack" and parts[2] == "accuracy"
+    }
+    if not found:
+        return None, None
+    recipe = min(found, key=lambda name: found[name])
+    return recipe, None if math.isinf(found[recipe]) else found[recipe]

@@ -1,0 +1,197 @@
+"""`python -m app serve`: trained models as a page in the browser, and as a JSON API."""
+
+import argparse
+import logging
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from app.cli.run_options import run_parser
+from app.serve.connections import server_config
+from app.serve.corpus_texts import corpus_texts
+from app.serve.live_attacks import AttackPool
+from app.serve.live_routes import LiveApp
+from app.serve.model_worker import BATCH, ModelWorker
+from app.serve.serve_limits import ServeLimits
+from attacks.composition import Attack
+from attacks.recipe_settings import RecipeSettings
+from attacks.recipes import build
+from attacks.resources.catalogue import Resources, resources_named
+from lit_modules.checkpoints.reading import load
+from measure.certified_answers import WordCertificates
+from measure.predictions import Answering
+from run_files.devices import torch_device
+from run_files.terminal import harmless
+from run_files.version import line
+from run_files.weights import unfinished
+from training import interrupt
+from training.resume import evaluated
+
+log = logging.getLogger(__name__)
+
+TEXTS = 100
+"""Texts of the corpus that the page offers."""
+DEFAULTS = ServeLimits()
+LIMITS = {
+    "max_characters": ("characters", "characters of a text"),
+    "rate": ("rate", "requests per minute and address; 0: no bound"),
+    "connections_per_address": (
+        "connections_per_address",
+        f"open connections of an address, of {DEFAULTS.connections} in all; behind a proxy all "
+        "clients have the same address",
+    ),
+    "attacks": ("attacks", "attacks at the same time"),
+    "attack_seconds": ("attack_seconds", "time of one attack"),
+    "queries": ("queries", "queries of one attack"),
+}
+"""Options that set a limit: the field of `ServeLimits`, and the help."""
+
+
+class _Server(uvicorn.Server):
+    """Ends all attacks when it is told to end: else it would wait for their responses."""
+
+    def __init__(self, config: uvicorn.Config, pool: AttackPool) -> None:
+        super().__init__(config)
+        self._pool = pool
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Handle Ctrl-C and SIGTERM."""
+        self._pool.stop_all()
+        super().handle_exit(sig, frame)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `serve`; see `Command.place`.
+
+    Returns:
+        Nothing: the command ends by a signal, with 130 or 143 as exit status.
+
+    Raises:
+        ValueError: no run, two of one name, a model that is not a classifier, or a wrong setting.
+        OSError: no such run, or an address that cannot be used.
+        ResourceError: a resource of an attack is missing.
+    """
+    args = parser().parse_args(argv)
+    values = {field: getattr(args, option) for option, (field, _) in LIMITS.items()}
+    limits = ServeLimits(**values | {"rate": args.rate or None})
+    try:
+        with interrupt.handled():
+            _serve(args, limits)
+    except interrupt.Stopped as stopped:
+        name = "Ctrl-C" if stopped.signum == interrupt.SIGNALS[0] else "SIGTERM"
+        print(f"stopped by {name}", file=sys.stderr)
+        raise
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = run_parser(
+        "serve",
+        "Serves trained models as a page in the browser and as a JSON API (docs/serve.md): class, "
+        "certificate, words that decide, and attacks as they run. Ctrl-C ends it.",
+        several=True,
+    )
+    add = parser.add_argument
+    text = "address to listen at (default: 127.0.0.1, this machine only; there is no password)"
+    add("--host", default="127.0.0.1", help=text)
+    add("--port", type=int, default=8000, help="port to listen at; 0: any (default: 8000)")
+    text = "another name under which browsers may reach it"
+    add("--allow_host", action="append", default=[], metavar="NAME", help=text)
+    text = "attacks to offer, with commas between them; empty for none (default: deepwordbug, "
+    add("--recipes", default="deepwordbug", help=f"{text}which needs no resources)")
+    add("--resources", metavar="DIR", help="folder with the resources of attacks (docs/attacks.md)")
+    text = "JSON with synonyms: models with certificates for them certify each text"
+    add("--lists", metavar="FILE", help=text)
+    text = "data directory with the corpus, for texts to choose from (default: the run's)"
+    add("--data_dir", type=Path, metavar="DIR", help=text)
+    for option, (field, text) in LIMITS.items():
+        default = getattr(DEFAULTS, field)
+        help_text = f"{text} (default: {default:g})"
+        add(f"--{option}", type=type(default), default=default, help=help_text)
+    return parser
+
+
+def _serve(args: argparse.Namespace, limits: ServeLimits) -> None:
+    # First the port: to read the models takes a while.
+    listener = _listen(args.host, args.port)
+    pool: AttackPool | None = None
+    workers: dict[str, ModelWorker] = {}
+    try:
+        texts = _load_models(args, limits, workers)
+        pool = AttackPool(_build_attacks(args), limits)
+        hosts = [*args.allow_host, f"[{args.host}]" if ":" in args.host else args.host]
+        live = LiveApp(workers, pool, limits, texts=texts, hosts=hosts, version=line())
+        host, port = listener.getsockname()[:2]
+        # A browser cannot open the address that means "every address of this machine".
+        host = {"0.0.0.0": "127.0.0.1", "::": "localhost"}.get(host, host)
+        print(harmless(f"{', '.join(workers)}: http://{host}:{port}/"), flush=True)
+        _Server(server_config(live.app, limits), pool).run(sockets=[listener])
+    finally:
+        listener.close()
+        # Attacks first: one that waits for its model would block the end of the pool.
+        if pool is not None:
+            pool.stop_all()
+        for worker in workers.values():
+            worker.close()
+        if pool is not None:
+            pool.close()
+
+
+def _load_models(
+    args: argparse.Namespace, limits: ServeLimits, workers: dict[str, ModelWorker]
+) -> dict[str, list[dict[str, object]]]:
+    """Load the models into `workers`, whose threads the caller ends; return their texts."""
+    names = args.run or [None]  # None: the run of --ckpt_path, if it is of one
+    if len(set(names)) < len(names):
+        msg = f"got --run {' '.join(names)}, expected each run once"
+        raise ValueError(msg)
+    if len(names) > 1 and args.ckpt_path is not None:
+        msg = "got --ckpt_path and several runs, expected one or the other"
+        raise ValueError(msg)
+    device, texts = torch_device(args.device), {}
+    for run_name in names:
+        run, checkpoint = evaluated("serve", Path(args.runs_dir), run_name, args.ckpt_path)
+        if (warning := unfinished(checkpoint)) is not None:
+            log.warning("%s", warning)
+        name = run.name if run is not None else checkpoint.stem
+        model = load(checkpoint).to(device)
+        answering = Answering(model, WordCertificates(model, args.lists))
+        workers[name] = ModelWorker(name, answering, waiting=limits.requests)
+        if run is not None:
+            texts[name] = corpus_texts(
+                run, data_dir=args.data_dir, count=TEXTS, characters=limits.characters
+            )
+    return texts
+
+
+@resources_named("--resources")
+def _build_attacks(args: argparse.Namespace) -> dict[str, Attack]:
+    """Build all attacks at the start, so that a missing resource is an error now."""
+    names = [name.strip() for name in args.recipes.split(",") if name.strip()]
+    if not names:
+        return {}
+    settings = [
+        RecipeSettings(recipe=name, resources=args.resources, batch_size=BATCH) for name in names
+    ]
+    resources = Resources.of(settings[0], device=torch_device(args.device))
+    return {name: build(recipe, resources) for name, recipe in zip(names, settings, strict=True)}
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port < 1 << 16:
+        msg = f"got --port {port}, expected 0 to 65535"
+        raise ValueError(msg)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        msg = (
+            f"got --host {host} --port {port}, which cannot be listened at ({error.strerror}), "
+            "expected an address of this machine and a free port"
+        )
+        raise OSError(msg) from error

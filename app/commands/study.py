@@ -1,0 +1,344 @@
+"""`python -m app study`: runs all runs of a study, and makes its tables."""
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.study import parts
+from app.study.cells import StudyContext, lay_out, only
+from app.study.study import Cell, CellFigures, Study, StudyError
+from app.study.study_file import examine, read_study
+from app.study.yaml_reader import NAME
+from run_files.shard import Shard
+from run_files.shipped import settings_file
+from run_files.terminal import harmless
+
+if TYPE_CHECKING:
+    from app.study.live import StudyProgress
+    from app.study.runner import Outcome, Stop, Work
+    from app.study.schedule import Executor
+
+# Slow libraries are imported only by the commands that need them.
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `study`; see `Command.place`.
+
+    Returns:
+        The exit status: 0 done, 1 a run has failed, 130 or 143 stopped by a signal.
+
+    Raises:
+        StudyError: a study that cannot be run; the message lists all its errors.
+        OSError: a file cannot be read or written.
+    """
+    if argv[:1] == ["table"]:
+        from app.commands.study_table import table_main
+
+        return table_main(argv[1:])
+    args = parser().parse_args(argv)
+    commands = {"run": _run, "status": _status, "collect": _collect, "merge": _merge}
+    # Corpora would repeat their warnings for every cell; other users of the process keep theirs.
+    logger = logging.getLogger("datamodules")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        return commands[args.command](args)
+    finally:
+        logger.setLevel(level)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    arguments = argparse.ArgumentParser(
+        prog="steadfast study",
+        description="Run all runs of a study (methods x corpora x seeds), each through its stages, "
+        "and make tables with intervals and tests of them. docs/studies.md explains the file.",
+        allow_abbrev=False,
+    )
+    commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    text = "run the remaining runs of a study; the same command resumes"
+    run = _add_command(commands, "run", text)
+    add = run.add_argument
+    text = "runs at a time, each with its share of the cores, or one GPU each (default: 1)"
+    add("--jobs", type=int, default=1, metavar="N", help=text)
+    text = "where runs are computed: processes of this machine, or tasks of a Ray cluster "
+    text += "(default: local)"
+    add("--executor", choices=("local", "ray"), default="local", help=text)
+    text = "the Ray cluster: auto, HOST:PORT, ray://HOST:PORT (default: one on this machine)"
+    add("--ray_address", metavar="ADDRESS", help=text)
+    text = "run the I-th of N parts only, for machines of their own; then `study merge`"
+    add("--shard", metavar="I/N", help=text)
+    add("--check", action="store_true", help="only check the file, and list the runs")
+    status = _add_command(commands, "status", "say how far each run is")
+    for command in (run, status):
+        text = "only the runs of these rows, on these corpora, and those that they need"
+        command.add_argument("--only", nargs="+", default=[], metavar="NAME", help=text)
+        text = "only the runs with these seeds, and those that they need"
+        command.add_argument("--seeds", nargs="+", type=int, default=[], metavar="N", help=text)
+    text = "make the tables of what is finished, without running anything"
+    collect = _add_command(commands, "collect", text)
+    for command in (run, status, collect):
+        text = "folder of the corpora and of the resources of attacks; ${data_dir} in the file"
+        text += "" if command is run else " (without it, the rows of corpora are not compared)"
+        command.add_argument("--data_dir", type=Path, metavar="DIR", help=text)
+        text = "a value that the study needs, for ${NAME} in its file; may be given several times"
+        command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=text)
+    merge = _add_command(commands, "merge", "make the tables of a study that was run in parts")
+    text = "the files of the parts (default: those in RUNS_DIR/studies/STUDY)"
+    merge.add_argument("parts", nargs="*", type=Path, metavar="PART", help=text)
+    text = "print or write the tables of a study.json; --help says more"
+    commands.add_parser("table", help=text, add_help=False)
+    return arguments
+
+
+def _add_command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    description = f"{text[0].upper()}{text[1:]}."
+    command = commands.add_parser(name, help=text, description=description, allow_abbrev=False)
+    add = command.add_argument
+    runs = "directory of all runs (default: runs)"
+    add("file", type=_path, metavar="STUDY.yaml", help="the study: configs/studies/example.yaml")
+    add("--runs_dir", type=Path, default=Path("runs"), metavar="DIR", help=runs)
+    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
+    return command
+
+
+def _path(name: str) -> Path:
+    """Return the file of a study; for a name, that of a shipped one."""
+    try:
+        return settings_file(name, folder="studies")
+    except ValueError:
+        return Path(name)  # `examine` reports it with all other errors
+
+
+def _context(args: argparse.Namespace) -> StudyContext:
+    values = {}
+    for setting in args.set:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            msg = f"got --set {setting}, expected --set NAME=VALUE"
+            raise StudyError(msg)
+        values[name] = value
+    for option, path in (("runs_dir", args.runs_dir), ("data_dir", args.data_dir)):
+        # `runs_dir` is created by the first run.
+        lacking = option == "data_dir" and path is not None and not path.exists()
+        if lacking or (path is not None and path.exists() and not path.is_dir()):
+            msg = f"got --{option} {path}, which is not a directory, expected one"
+            raise StudyError(msg)
+    return StudyContext(
+        study=args.file.stem,
+        runs_dir=args.runs_dir,
+        data_dir=args.data_dir,
+        values=values,
+        runs_only=args.command != "run" and args.data_dir is None,
+    )
+
+
+def _check(args: argparse.Namespace) -> "tuple[Study, list[Cell], Work]":
+    """Return the study, its cells and their settings, after all checks.
+
+    Raises:
+        StudyError: the message lists all errors.
+    """
+    study, problems = examine(args.file)
+    context = _context(args)
+    cells, more = lay_out(study, context)
+    problems += more
+    from app.study.cell_check import check
+    from app.study.runner import Work
+
+    # A wrong name of the file would make the names of all runs wrong.
+    settings, more = check(cells, context) if NAME.fullmatch(study.name) else ({}, [])
+    problems += more
+    if problems:
+        count = f"{len(problems)} problems" if len(problems) > 1 else "one problem"
+        msg = "\n  ".join([f"got {args.file} with {count}, expected a study:", *problems])
+        raise StudyError(msg)
+    return study, cells, Work(place=context, settings=settings)
+
+
+def _status(args: argparse.Namespace) -> int:
+    study, cells, work = _check(args)
+    selected = only(cells, args.only, args.seeds)
+    from app.study.runner import state_of
+
+    states = {cell.run: state_of(cell, work) for cell in selected}
+    width = max(map(len, states), default=0)
+    for cell in selected:
+        state, ended = states[cell.run]
+        print(harmless(f"{cell.run:{width}}  {ended} of {len(cell.stages)} stages  {state}"))
+    done = sum(state == "done" for state, _ in states.values())
+    print(f"\n{study.name}: {done} of {len(selected)} runs are done")
+    return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.jobs < 1:
+        msg = f"got --jobs {args.jobs}, expected at least 1"
+        raise StudyError(msg)
+    if args.ray_address is not None and args.executor != "ray":
+        msg = f"got --ray_address {args.ray_address} without --executor ray, expected both"
+        raise StudyError(msg)
+    study, cells, work = _check(args)
+    selected = only(cells, args.only, args.seeds)
+    shard = Shard.of(args.shard) if args.shard else None
+    if shard is not None:
+        selected = parts.take(selected, shard)
+    if args.check:
+        print("\n".join([f"{study.name}: {len(selected)} runs", *(cell.run for cell in selected)]))
+        return 0
+    from app.study.live import StudyProgress
+    from app.study.runner import Stop
+    from app.study.schedule import run_all
+    from run_files.version import versions
+
+    stop, out, runs_dir = Stop(), work.place.out, work.place.runs_dir
+    out.mkdir(parents=True, exist_ok=True)
+    with (
+        _stop_at_signals(stop) as signals,
+        StudyProgress(study, selected, runs_dir, args.jobs) as progress,
+    ):
+        executor = _executor(args, work, stop, progress)
+        try:
+            outcomes = run_all(selected, executor, progress, stop)
+        finally:
+            executor.close()
+    # The exit status of a shell for a signal.
+    if signals:
+        _say(f"stopped by {signal.Signals(signals[0]).name}: the same command resumes")
+        return 128 + signals[0]
+    figures, unusable = _figures(study, cells if shard is None else selected, work, outcomes)
+    outcomes |= unusable
+    # A part of a study has no complete tables.
+    if shard is None:
+        _write(study, figures, versions(), out)
+    else:
+        path = parts.path_of(study.name, shard, out)
+        parts.write(path, study, shard, figures, versions())
+        print(path)
+    failed = [cell for cell in selected if outcomes[cell.run].state != "done"]
+    if failed:
+        _say(f"\n{len(failed)} of {len(selected)} runs are not done:")
+    for cell in failed:
+        outcome = outcomes[cell.run]
+        _say(f"  {cell.run}: {outcome.error}{f' ({outcome.log})' if outcome.log else ''}")
+    return 1 if failed else 0
+
+
+def _executor(
+    args: argparse.Namespace, work: "Work", stop: "Stop", progress: "StudyProgress"
+) -> "Executor":
+    if args.executor == "ray":
+        from app.study.ray_executor import RayExecutor
+
+        return RayExecutor(work, args.jobs, stop=stop, address=args.ray_address)
+    from app.study.local_executor import LocalExecutor
+
+    return LocalExecutor(work, args.jobs, stop=stop, tell=progress.tell)
+
+
+@contextmanager
+def _stop_at_signals(stop: "Stop") -> Iterator[list[int]]:
+    """Turn SIGTERM and Ctrl-C into a wish to stop inside the block; yield the signals."""
+    # The runs save their state; a second signal kills them.
+    signals: list[int] = []
+
+    def handle(signum: int, frame: object) -> None:
+        signals.append(signum)
+        stop.wish()
+
+    # Python allows handlers in the main thread only.
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _collect(args: argparse.Namespace) -> int:
+    study, cells, work = _check(args)
+    from run_files.version import versions
+
+    figures, unusable = _figures(study, cells, work, {})
+    work.place.out.mkdir(parents=True, exist_ok=True)
+    _write(study, figures, versions(), work.place.out)
+    print(f"{study.name}: figures of {len(figures)} of {len(cells)} runs")
+    for run, outcome in unusable.items():
+        _say(f"  {run} cannot be used: {outcome.error}")
+    return 1 if unusable else 0
+
+
+def _figures(
+    study: Study, cells: Sequence[Cell], work: "Work", outcomes: "Mapping[str, Outcome]"
+) -> "tuple[list[CellFigures], dict[str, Outcome]]":
+    """Return the figures of all finished cells, also of those that an earlier call has finished.
+
+    Returns:
+        The figures; and by run the errors of those whose figures cannot be used.
+    """
+    from app.study.collect import collect
+    from app.study.runner import Outcome, state_of
+    from run_files.run_directory import RunDirectory
+    from run_files.weights import tensors_digest
+
+    figures, unusable = [], {}
+    for cell in cells:
+        # This call has not looked at cells that it did not select.
+        state = outcomes[cell.run].state if cell.run in outcomes else state_of(cell, work)[0]
+        if state != "done":
+            continue
+        weights = RunDirectory(work.place.runs_dir / cell.run).chosen
+        try:
+            measured = collect(study, cell, work.place)
+        except (ValueError, OSError) as error:
+            unusable[cell.run] = Outcome(state="failed", error=" ".join(str(error).split()))
+            continue
+        figures.append(replace(measured, weights=tensors_digest(weights)))
+    return figures, unusable
+
+
+def _write(
+    study: Study, figures: Sequence[CellFigures], versions: Mapping[str, str], out: Path
+) -> None:
+    """Write `study.json`, tables and pictures."""
+    from app.commands.study_table import write_all
+    from app.study.study_json import content, outcomes_of
+
+    write_all(study, content(study, figures, versions), out, outcomes_of(study, figures))
+    for column in study.columns:
+        cells = [cell for cell in figures if column.corpus in (None, cell.corpus)]
+        if cells and not any(column.name in cell.values for cell in cells):
+            _say(
+                f"column {column.name}: no run has a figure {column.metric}, expected a metric of "
+                "their results.json; correct the column, and give the same command again"
+            )
+    print(out)
+
+
+def _merge(args: argparse.Namespace) -> int:
+    study = read_study(args.file)
+    out = StudyContext(study=study.name, runs_dir=args.runs_dir).out
+    paths = args.parts or sorted(out.glob(f"{study.name}.shard-*-of-*.json"))
+    if not paths:
+        msg = f"got no parts in {out}, expected files that `study run --shard I/N` has written"
+        raise StudyError(msg)
+    figures, versions = parts.merge(study, paths)
+    out.mkdir(parents=True, exist_ok=True)
+    _write(study, figures, versions, out)
+    return 0
+
+
+def _say(text: str) -> None:
+    print(harmless(text), file=sys.stderr)

@@ -1,0 +1,123 @@
+"""`python -m app study table`: prints a study's tables, and keeps those of pages up to date."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from app.cli.run_options import command_parser
+from app.study import outcomes, pages, study_json, tables
+from app.study.derivation import derive
+from app.study.study import Study, StudyError
+from run_files import atomic
+from run_files.terminal import harmless
+
+_ENDINGS: dict[tables.Format, str] = {"markdown": "md", "latex": "tex", "csv": "csv"}
+
+
+def write_all(
+    study: Study, content: study_json.Content, out: Path, samples: outcomes.Outcomes | None = None
+) -> list[Path]:
+    """Write `study.json` with its outcomes, the tables in all formats and the pictures.
+
+    Returns:
+        The files, without that of the outcomes.
+
+    Raises:
+        OSError: one cannot be written; none is half-written.
+    """
+    from app.study.pictures import draw_all
+
+    path = out / "study.json"
+    # First the outcomes: `study.json` names their digest.
+    outcomes.write(path, samples)
+    study_json.write(path, content)
+    written = [path]
+    for form, ending in _ENDINGS.items():
+        path = out / f"{study.name}.{ending}"
+        atomic.write_text(path, tables.render(content, form))
+        written.append(path)
+    return [*written, *draw_all(content, out)]
+
+
+def table_main(argv: Sequence[str]) -> int:
+    """Run `study table`; see `Command.place`.
+
+    Returns:
+        0; 1 if a checked page or file is out of date.
+
+    Raises:
+        StudyError: study not found, or a page with a wrong marker.
+        OSError: a file cannot be read or written.
+    """
+    args = _parser().parse_args(argv)
+    if not (args.studies or args.write or args.check):
+        msg = "got nothing to do, expected a study, --write PAGE or --check PAGE"
+        raise StudyError(msg)
+    for name in args.studies:
+        path = _file(name, Path(args.runs_dir))
+        content = study_json.read(path)
+        if args.publish is not None:
+            # Published figures must follow from the published outcomes.
+            samples = outcomes.read(path, content["outcomes"])
+            content = derive(content, samples)
+            published = Path(args.publish) / f"{content['study']['name']}.json"
+            outcomes.write(published, samples)
+            study_json.write(published, content)
+            print(harmless(str(published)))
+        else:
+            print(harmless(tables.render(content, args.format)), end="")
+    for name in args.write:
+        if not Path(name).is_file():
+            msg = f"got --write {name}, which is not a file, expected a page with markers"
+            raise StudyError(msg)
+        changed = pages.write(Path(name))
+        print(harmless(f"{name}: {'written' if changed else 'up to date'}"))
+    # Checks come last: a page that was just filled passes.
+    problems = pages.check(Path(name) for name in args.check)
+    for problem in problems:
+        print(harmless(f"error: {problem}"), file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _file(name: str, runs: Path) -> Path:
+    """Return the `study.json` of a study file, of the name of a study, or the file itself.
+
+    Raises:
+        StudyError: not found.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        path = runs / "studies" / path.stem / "study.json"
+    elif path.name == name and not path.is_file():
+        path = runs / "studies" / name / "study.json"
+    if not path.is_file():
+        reason = "which is a folder" if path.is_dir() else f"of which there is no {path}"
+        msg = (
+            f"got {name}, {reason}, expected the figures of a study: "
+            "`python -m steadfast study run STUDY.yaml` writes them"
+        )
+        raise StudyError(msg)
+    return path
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser(
+        "study table", "Print the tables of studies, fill them into pages, or check those of pages."
+    )
+    add = parser.add_argument
+    text = "STUDY.yaml or the name of a study (the study.json of its runs), or a study.json"
+    add("studies", nargs="*", metavar="STUDY", help=text)
+    text = "of what is printed (default: markdown)"
+    add("--format", choices=get_args(tables.Format), default="markdown", help=text)
+    text = "write the study.json to DIR/NAME.json instead of printing tables, with the outcomes of "
+    text += "samples next to it; intervals and tests are computed again"
+    add("--publish", metavar="DIR", help=text)
+    text = "fill the tables between the markers of these pages"
+    add("--write", nargs="+", default=[], metavar="PAGE", help=text)
+    text = "say where pages (or those of a folder) are out of date, and which study.json, given "
+    text += "here or shown there, has figures that do not follow from its cells and outcomes; exit "
+    text += "status 1 if one is"
+    add("--check", nargs="+", default=[], metavar="PAGE", help=text)
+    return parser

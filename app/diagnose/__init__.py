@@ -1,1 +1,0 @@
-"""The command `diagnose`: measures what the robustness of a model rests on."""

@@ -1,1 +1,0 @@
-"""What is measured of a trained model: one class for each measurement, and what runs them all."""

@@ -1,1 +1,0 @@
-"""Answers to texts of the command line, of a file or of standard input."""

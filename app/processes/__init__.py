@@ -1,1 +1,0 @@
-"""The processes of one run: devices, messages, and a watch over each other."""

@@ -1,1 +1,0 @@
-"""Run directories: results, records, versions, and how a run is resumed."""

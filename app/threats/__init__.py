@@ -1,1 +1,0 @@
-"""Certificates in words: the commands `certify --threat` and `certify export`."""

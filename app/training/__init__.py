@@ -1,1 +1,0 @@
-"""The trainer, its callbacks, and what a stage of a run does."""

@@ -1,0 +1,1 @@
+"""What is measured of a trained model: one file for each measurement, and what runs them all."""

@@ -1,0 +1,90 @@
+"""Where outcomes are filed."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pytorch_lightning as pl
+
+from run_files import results
+from run_files.run_directory import RunDirectory
+from text.subjects import Subject
+from training.recorder import Recorder
+
+
+class FolderArchive(NamedTuple):
+    """A run directory, or the folder of a model from elsewhere.
+
+    Attributes:
+        files: the folder.
+        identity: `run`, `method`, `corpus` and `seed`, as `results.json` has them.
+    """
+
+    files: RunDirectory
+    identity: Mapping[str, Any]
+
+    def begin(self, stage: str) -> None:
+        """Begin the figures of a stage; a folder shows none before its end."""
+
+    def admit(self, about: Subject) -> dict[str, Any]:
+        """Return what `results.json` says of figures that are filed later."""
+        return dict(about)
+
+    def file(
+        self, stage: str, metrics: Mapping[str, float], seconds: float, about: Subject
+    ) -> None:
+        """Add the figures of a stage to `results.json`."""
+        results.merge(
+            self.files.results_path,
+            stage,
+            identity=dict(self.identity),
+            metrics=dict(metrics),
+            seconds=seconds,
+            about=about,
+        )
+
+
+class RunArchive(NamedTuple):
+    """A run directory whose trainer has services to report to.
+
+    Attributes:
+        recorder: of the run.
+        trainer: with the services.
+        module: whose figures they are.
+        corpus: name of its corpus.
+    """
+
+    recorder: Recorder
+    trainer: pl.Trainer
+    module: pl.LightningModule
+    corpus: str
+
+    @property
+    def files(self) -> RunDirectory:
+        """The run, or its folder for other weights than the chosen ones."""
+        return self.recorder.files
+
+    def begin(self, stage: str) -> None:
+        """Let TensorBoard show what follows as figures of a stage."""
+        self.recorder.show(self.trainer.loggers, stage)
+
+    def admit(self, about: Subject) -> dict[str, Any]:
+        """Keep the settings of a run that begins here; return weights, rows and `about`."""
+        self.recorder.keep_config()
+        return self.recorder.circumstances(about)
+
+    def file(
+        self, stage: str, metrics: Mapping[str, float], seconds: float, about: Subject
+    ) -> None:
+        """Add the figures of a stage to `results.json`, and tell the services."""
+        for logger in self.trainer.loggers:
+            logger.log_metrics(dict(metrics), self.trainer.global_step)
+            logger.save()
+        self.recorder.finish(
+            self.trainer,
+            self.module,
+            stage=stage,
+            metrics=metrics,
+            seconds=seconds,
+            about=about,
+            corpus=self.corpus,
+        )

@@ -1,0 +1,176 @@
+"""Prints attacks: the table, and pairs of texts with the changed words marked."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, NamedTuple
+
+from rapidfuzz.distance import Levenshtein
+
+from attacks.document import word_spans
+from attacks.interface import Outcome
+from attacks.outcome import AttackRecord
+from attacks.summary import table
+from run_files.terminal import harmless
+from text import Text
+
+_RED, _GREEN, _PLAIN = "\x1b[1;31m", "\x1b[1;32m", "\x1b[0m"
+_EXAMPLES = 5
+"""Pairs that TensorBoard gets."""
+
+
+class Piece(NamedTuple):
+    """A part of a text.
+
+    Attributes:
+        text: the part.
+        changed: True for a word that the other text does not have there.
+    """
+
+    text: str
+    changed: bool
+
+
+def compare(original: str, adversarial: str) -> tuple[list[Piece], list[Piece]]:
+    """Splits both texts; marks the words that an alignment of least edits changes."""
+    spans = word_spans(original), word_spans(adversarial)
+    words = [
+        [text[start:end] for start, end in found]
+        for text, found in zip((original, adversarial), spans, strict=True)
+    ]
+    changed: tuple[set[int], set[int]] = set(), set()
+    for code in Levenshtein.opcodes(*words):
+        if code.tag != "equal":
+            changed[0].update(range(code.src_start, code.src_end))
+            changed[1].update(range(code.dest_start, code.dest_end))
+    return _pieces(original, spans[0], changed[0]), _pieces(adversarial, spans[1], changed[1])
+
+
+def _pieces(text: str, spans: Sequence[tuple[int, int]], changed: set[int]) -> list[Piece]:
+    pieces, position = [], 0
+    for i, (start, end) in enumerate(spans):
+        if i in changed:
+            pieces += [Piece(text[position:start], False), Piece(text[start:end], True)]
+            position = end
+    pieces.append(Piece(text[position:], False))
+    return [piece for piece in pieces if piece.text]
+
+
+def columns(text: Text) -> tuple[str, ...]:
+    """Returns the one or two texts of a sample."""
+    return (text,) if isinstance(text, str) else tuple(text)
+
+
+def pairs(record: AttackRecord) -> list[tuple[list[Piece], list[Piece]]]:
+    """Splits the texts of a sample before and after; equal if it was not attacked."""
+    after = record.text if record.adversarial is None else record.adversarial
+    both = zip(columns(record.text), columns(after), strict=True)
+    return [compare(before, found) for before, found in both]
+
+
+def colours(stream: IO[str]) -> bool:
+    """Returns True for a terminal whose user wants colours (https://no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def shown(outcome: Outcome, count: int, names: Sequence[str], *, colour: bool) -> Iterator[str]:
+    """Yields the first adversarial pairs as lines for a terminal.
+
+    Changed words are red before and green after the attack; in brackets without colours.
+    """
+    found = [record for record in outcome.records if record.outcome == "succeeded"][:count]
+    for record in found:
+        yield harmless(f"\n{headline(record, names)}")
+        for before, after in pairs(record):
+            yield f"  - {_line(before, _RED, colour)}"
+            yield f"  + {_line(after, _GREEN, colour)}"
+
+
+def headline(record: AttackRecord, names: Sequence[str]) -> str:
+    """Describes the result of a sample in a line."""
+    classes = class_name(record.prediction, names)
+    if record.adversarial_prediction is not None and record.outcome == "succeeded":
+        classes += f" -> {class_name(record.adversarial_prediction, names)}"
+    parts = [
+        f"sample {record.sample_id}: {classes}",
+        f"{record.words_changed} of {record.words} words",
+        f"{record.queries} queries",
+    ]
+    if record.similarity is not None:
+        parts.append(f"similarity {record.similarity:.3f}")
+    return ", ".join(parts)
+
+
+def class_name(index: int | None, names: Sequence[str]) -> str:
+    """Returns the name of a class; a question mark where there was no valid answer."""
+    if index is None:
+        return "?"
+    return names[index] if 0 <= index < len(names) else str(index)
+
+
+def _line(pieces: Sequence[Piece], code: str, colour: bool) -> str:
+    # The terminal gets no codes but ours, whatever the text holds.
+    begin, end = (code, _PLAIN) if colour else ("[", "]")
+    return "".join(
+        f"{begin}{_flat(piece.text)}{end}" if piece.changed else _flat(piece.text)
+        for piece in pieces
+    )
+
+
+def _flat(text: str) -> str:
+    return harmless(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def example_table(outcome: Outcome, names: Sequence[str]) -> str:
+    """Returns some adversarial pairs as a Markdown table, for TensorBoard."""
+    rows = ["| sample | clean | adversarial |", "|---|---|---|"]
+    found = [record for record in outcome.records if record.outcome == "succeeded"]
+    for record in found[:_EXAMPLES]:
+        sides = zip(*pairs(record), strict=True)
+        clean, adversarial = (" / ".join(map(_marked, side)) for side in sides)
+        rows.append(f"| {_escaped(headline(record, names))} | {clean} | {adversarial} |")
+    return "\n".join(rows)
+
+
+def _marked(pieces: Sequence[Piece]) -> str:
+    return "".join(
+        f"**{_escaped(piece.text)}**" if piece.changed else _escaped(piece.text) for piece in pieces
+    )
+
+
+def _escaped(text: str) -> str:
+    """Escapes a text for Markdown and HTML."""
+    return "".join(
+        f"&#{ord(character)};" if character in "&<>|*_`[]()#\\!~" else character
+        for character in _flat(text)
+    )
+
+
+def report(
+    outcomes: Mapping[str, Outcome],
+    names: Sequence[str],
+    *,
+    show: int = 0,
+    title: str,
+    notes: Sequence[str] = (),
+    stream: IO[str] | None = None,
+) -> str:
+    """Returns the pairs and the table that are printed at the end.
+
+    Args:
+        outcomes: by name.
+        names: of the classes.
+        show: pairs of each attack.
+        title: above the table.
+        notes: lines below the table.
+        stream: decides on colours; standard output if None.
+    """
+    colour = colours(stream or sys.stdout)
+    lines: list[str] = []
+    for name, outcome in outcomes.items() if show else ():
+        lines += [f"\n{name}", *shown(outcome, show, names, colour=colour)]
+    samples = {outcome.summary.samples for outcome in outcomes.values()}
+    count = " / ".join(str(number) for number in sorted(samples))
+    lines.append(harmless(f"\n{title}: {count} samples, 95 % intervals below each figure"))
+    lines.append(table({name: outcome.summary for name, outcome in outcomes.items()}))
+    return "\n".join([*lines, *map(harmless, notes)])

@@ -1,0 +1,114 @@
+"""Several attacks on one model, one after the other, and what people are told of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attacks.interface import Outcome
+from attacks.validity.checks import Checks, ValidityLimits
+from measure.attack_report import report
+from measure.attack_settings import AttackSettings, Planned, applied
+from measure.measurement import Archive, Measured
+from measure.runner import run, shard_path
+from measure.text_attack import AttackedModel, TextAttack
+from measure.validity_files import file_validity
+from run_files.distributed import Alone, Team
+from run_files.shard import Shard
+from run_files.terminal import harmless
+
+
+class AttackSeries(NamedTuple):
+    """Attacks that have ended.
+
+    Attributes:
+        attacks: in the order of the command.
+        measured: their outcomes.
+        shard: the shard that they are about, if they are.
+    """
+
+    attacks: Sequence[TextAttack]
+    measured: Sequence[Measured]
+    shard: Shard | None
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """Return records and figures by name; none of a shard, whose figures mean nothing."""
+        if self.shard is not None:
+            return {}
+        pairs = zip(self.attacks, self.measured, strict=True)
+        return {attack.name: attack.outcome(measured.records) for attack, measured in pairs}
+
+    def validity(self, folder: Path, checks: Checks) -> list[str]:
+        """Count the adversarial texts that still say the same; return lines to print."""
+        paths = [folder / attack.file for attack in self.attacks]
+        if self.shard is not None:
+            paths = [shard_path(path, self.shard) for path in paths]
+        return [line for path in paths for line in file_validity(path, checks, ValidityLimits())]
+
+    def report(self, title: str, class_names: Sequence[str], notes: Sequence[str]) -> str:
+        """Return the table for people.
+
+        Args:
+            title: of the model and its samples.
+            class_names: of the model.
+            notes: lines below the table.
+        """
+        settings = self.attacks[0].settings
+        pairs = list(zip(self.attacks, self.measured, strict=True))
+        spent = ", ".join(f"{attack.name} {measured.seconds:.1f} s" for attack, measured in pairs)
+        return report(
+            self.outcomes(),
+            class_names,
+            show=settings.show,
+            title=f"{title} ({spent})",
+            notes=[*applied(settings, [attack.planned for attack in self.attacks]), *notes],
+        )
+
+    def shard_report(self, folder: Path | None, merge: str) -> str:
+        """Return what people are told instead of a table, which a shard does not have.
+
+        Args:
+            folder: of the files.
+            merge: option of `attack merge` that names it.
+        """
+        assert self.shard is not None  # its caller has asked
+        lines = []
+        for attack, measured in zip(self.attacks, self.measured, strict=True):
+            where = "" if folder is None else f" in {shard_path(folder / attack.file, self.shard)}"
+            lines.append(
+                f"{attack.name}: shard {self.shard}, {self.shard.size(measured.total)} of "
+                f"{measured.total} samples{where} ({measured.seconds:.1f} s)"
+            )
+        command = f"with all shards in one folder: python -m steadfast attack merge {merge}"
+        return "\n".join(["", *map(harmless, [*lines, command])])
+
+
+def run_series(
+    planned: Sequence[Planned],
+    settings: AttackSettings,
+    model: AttackedModel,
+    archive: Archive | None,
+    *,
+    team: Team = Alone(),
+    **options: Any,
+) -> AttackSeries:
+    """Attack a model with every composition; each is filed as soon as it has ended.
+
+    Args:
+        planned: the attacks.
+        settings: of the command.
+        model: the model and its samples.
+        archive: where the outcomes are filed; None files nothing.
+        team: the processes that share the samples.
+        options: of `TextAttack`.
+    """
+    shard = None if settings.shard is None else Shard.of(settings.shard)
+    attacks = [
+        TextAttack(one, settings, model, position=position, **options)
+        for position, one in enumerate(planned)
+    ]
+    measured = []
+    for attack in attacks:
+        if archive is not None:
+            archive.begin(attack.stage)
+        measured.append(run(attack, archive, team=team, shard=shard))
+    return AttackSeries(attacks, measured, shard)

@@ -1,0 +1,80 @@
+"""Certificates in words of single texts, for each threat that a model has one for."""
+
+from typing import Any, get_args
+
+from certify.threats import (
+    THREATS,
+    TextCertificate,
+    TextCertifier,
+    Threat,
+    ThreatName,
+    parse_threat,
+)
+from lit_modules import TaskModule
+from measure.corpus_split import words_read
+
+CHANGES: tuple[int | None, ...] = (1, 2, None)
+"""Numbers of changes that are certified; None, any number, only where the threat has it."""
+
+
+class WordCertificates:
+    """Certificates of one model in words.
+
+    Args:
+        model: a classifier.
+        lists: file of synonyms; without it there are no certificates about synonyms.
+
+    Raises:
+        ValueError: broken lists, or none of the texts that the model reads.
+        OSError: the lists cannot be read.
+    """
+
+    def __init__(self, model: TaskModule, lists: str | None = None) -> None:
+        self.model = model
+        self._certifiers: dict[ThreatName, tuple[Threat, TextCertifier]] = {}
+        for name in get_args(ThreatName):
+            if name not in model.threats or (name == "synonyms") > (lists is not None):
+                continue
+            k = None if THREATS[name].endless else 1
+            file = lists if name == "synonyms" else None
+            threat = parse_threat(name, lists=file, k=k, words=words_read(model))
+            try:
+                self._certifiers[name] = threat, model.text_certifier(threat)
+            except ValueError:
+                # These weights or settings have none; `certify --threat` says why.
+                continue
+
+    @property
+    def threats(self) -> list[str]:
+        """Names of the threats that there are certificates for."""
+        return list(self._certifiers)
+
+    def __call__(self, text: str) -> list[dict[str, Any]]:
+        """Certify a text.
+
+        Returns:
+            A record for each threat: `threat`, `certified` (the largest number of changes, or
+            `all`), `statement` (the certified changes, or a single one, in a sentence), `kind`
+            (`exact` or `lower bound`), `witness` (a text with another prediction, or None) and
+            `witness_class`. A threat that says nothing about the text has none.
+        """
+        records = []
+        for threat, certifier in self._certifiers.values():
+            subject = threat.subject(text)
+            if subject is not None:
+                ks = CHANGES if threat.endless else CHANGES[:-1]
+                (certificate,) = certifier([subject], ks)
+                records.append(self._record(threat, certificate))
+        return records
+
+    def _record(self, threat: Threat, certificate: TextCertificate) -> dict[str, Any]:
+        _, names = self.model.require_text()
+        certified, other = certificate.certified, certificate.witness_prediction
+        return {
+            "threat": threat.name,
+            "certified": "all" if certified is None else str(certified),
+            "statement": threat.at(1 if certified == 0 else certified).statement,
+            "kind": certificate.kind,
+            "witness": certificate.witness,
+            "witness_class": None if other is None else names[other],
+        }

@@ -1,0 +1,438 @@
+"""Figures in one style, readable in a README and by colour-blind readers; PNG or SVG."""
+
+import io
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from run_files import atomic
+from run_files.terminal import harmless
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe & Ito (2008): distinct for all kinds of colour vision; without their yellow, which is faint
+# on white. Markers, dashes and hatches distinguish the same things in black and white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", "--", ":", "-.")
+HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++")
+FINE = (0, (1, 2))
+_LEVEL = 36
+"""Most characters of horizontal names below an axis; more are written aslant."""
+STYLE: dict[str, Any] = {
+    "figure.figsize": (6.4, 4.0),  # inches; at 150 dots each, 960 x 600 pixels
+    "figure.dpi": 150,
+    "font.size": 11,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    # Figures contain names of runs and files: a dollar sign does not begin a formula.
+    "text.parse_math": False,
+}
+
+
+@contextmanager
+def drawing(
+    path: Path | None,
+    description: str | None = None,
+    *,
+    size: tuple[float, float] | None = None,
+    layout: Literal["constrained", "compressed"] = "constrained",
+    style: Mapping[str, Any] | None = None,
+) -> "Iterator[Figure]":
+    """Yield a figure in `STYLE`, changed by `style`; write it to `path`, if any, at the end."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    # Not pyplot: it keeps every figure in memory, and needs a display.
+    parameters: Any = {**STYLE, **(style or {})}
+    with mpl.rc_context(parameters):
+        figure = Figure(size, layout=layout)
+        yield figure
+        if path is not None:
+            save(figure, path, description)
+
+
+def points(i: int, name: str) -> dict[str, Any]:
+    """Return the style of the line number `i`, with error bars."""
+    return {
+        "color": COLOURS[i % len(COLOURS)],
+        # The markers shift after each round of colours: 49 combinations, not 7.
+        "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
+        "linestyle": DASHES[i % len(DASHES)],
+        "capsize": 3,
+        "elinewidth": 1.0,
+        "label": shown(name),
+    }
+
+
+def boxes(i: int) -> dict[str, Any]:
+    """Return the style of the bars number `i`."""
+    return {
+        "color": COLOURS[i % len(COLOURS)],
+        "hatch": HATCHES[i % len(HATCHES)],
+        "edgecolor": "white",
+        "error_kw": {"elinewidth": 1.0, "ecolor": "#222222", "capsize": 3},
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A line of a figure.
+
+    Attributes:
+        name: name in the legend.
+        x: positions of the points, in rising order.
+        mean: their heights.
+        std: lengths of the error bars up and down, if any.
+        reference: heights to compare with, as a thin line of the same colour.
+        low: lower ends of the error bars, instead of `std`.
+        high: upper ends of the error bars, together with `low`.
+    """
+
+    name: str
+    x: Sequence[float]
+    mean: Sequence[float]
+    std: Sequence[float] | None = None
+    reference: Sequence[float] | None = None
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+
+def error_bars(
+    series: Sequence[Series],
+    path: Path | None = None,
+    *,
+    x_label: str = "",
+    y_label: str = "",
+    title: str = "",
+    reference: str = "",
+    ticks: Sequence[str] = (),
+    logarithmic: Literal["", "x", "y", "xy"] = "",
+    description: str | None = None,
+) -> "Figure":
+    """Draw lines with error bars over a common axis, into `path` if it is given.
+
+    `reference` is the name of the thin lines in the legend; `ticks` are names of the positions
+    0, 1, ... instead of numbers; `description` is written into the file.
+
+    Raises:
+        ValueError: no series, or lengths that do not agree.
+        OSError: the file cannot be written.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    _check(series)
+    with drawing(path, description) as figure:
+        axes = figure.add_subplot()
+        xs = sorted({x for curve in series for x in curve.x})
+        step = 0.0
+        # Error bars of several lines are shifted, so that none hides another; all of them together
+        # take at most half of a gap.
+        with_bars = [curve for curve in series if curve.std is not None or curve.low is not None]
+        if len(with_bars) > 1 and "x" not in logarithmic:
+            gap = min((b - a for a, b in pairwise(xs)), default=1.0)
+            step = gap * min(0.12, 0.5 / len(series))
+        for i, curve in enumerate(series):
+            shift = step * (i - (len(series) - 1) / 2)
+            positions = [x + shift for x in curve.x]
+            errors: Any = _errors(curve.mean, curve.low, curve.high)
+            errors = errors if curve.std is None else list(curve.std)
+            axes.errorbar(positions, list(curve.mean), yerr=errors, **points(i, curve.name))
+            if curve.reference is not None:
+                thin: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": FINE}
+                axes.plot(list(curve.x), list(curve.reference), lw=1.2, **thin)
+        if any(curve.reference is not None for curve in series):
+            axes.plot([], [], color="#555555", linestyle=FINE, lw=1.2, label=shown(reference))
+        axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
+        if ticks:
+            _name_ticks(axes, ticks)
+        elif all(float(x).is_integer() for x in xs):  # there is no layer 2.5
+            if len(xs) <= 12:
+                axes.set_xticks(xs)
+            else:
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        for name in logarithmic:
+            logarithmic_axis(axes, name)
+        names = [curve.name for curve in series]
+        if len(names) > 1 or names[0]:
+            # Steep lines fill all corners: their legend is outside of the axes.
+            legend_above(figure, names) if logarithmic else axes.legend()
+    return figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """A bar in each group of a figure.
+
+    Attributes:
+        name: name in the legend.
+        height: height of the bar in each group.
+        low: lower ends of the whiskers, none above its bar; None: no whiskers.
+        high: upper ends of the whiskers, none below its bar.
+        marks: sign above each bar; None: no signs.
+    """
+
+    name: str
+    height: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    marks: Sequence[str] | None = None
+
+
+def grouped_bars(
+    groups: Sequence[str],
+    series: Sequence[Bars],
+    path: Path | None = None,
+    *,
+    x_label: str = "",
+    y_label: str = "",
+    title: str = "",
+    line: float | None = None,
+) -> "Figure":
+    """Draw bars side by side in groups, from zero up, into `path` if it is given.
+
+    `line` is the height of a horizontal line to compare with.
+
+    Raises:
+        ValueError: no bars, or lengths that do not agree.
+        OSError: the file cannot be written.
+    """
+    _check(series, len(groups))
+    with drawing(path) as figure:
+        axes = figure.add_subplot()
+        axes.set_axisbelow(True)
+        axes.grid(visible=False, axis="x")
+        width = 0.8 / len(series)
+        for i, bars in enumerate(series):
+            shift = width * (i - (len(series) - 1) / 2)
+            positions, style = [group + shift for group in range(len(groups))], boxes(i)
+            style |= {"yerr": _errors(bars.height, bars.low, bars.high), "label": shown(bars.name)}
+            axes.bar(positions, list(bars.height), width, **style)
+            ends = bars.height if bars.high is None else bars.high
+            for position, end, mark in zip(positions, ends, bars.marks or (), strict=False):
+                if mark and math.isfinite(end):  # NaN: there is no bar here
+                    text: dict[str, Any] = {"ha": "center", "va": "bottom", "xytext": (0, 2)}
+                    axes.annotate(mark, (position, end), textcoords="offset points", **text)
+        if line is not None:
+            axes.axhline(line, color="#555555", linewidth=1.0, linestyle="--")
+        _name_ticks(axes, groups)
+        axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
+        figure.legend(loc="outside right upper")
+    return figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A point of a figure, with its interval in both directions.
+
+    Attributes:
+        name: in the legend.
+        x: to the right.
+        y: up.
+        x_ends: begin and end of its interval; None: no interval.
+        y_ends: the same for the height.
+    """
+
+    name: str
+    x: float
+    y: float
+    x_ends: tuple[float, float] | None = None
+    y_ends: tuple[float, float] | None = None
+
+
+def scatter(
+    samples: Sequence[Point],
+    path: Path | None = None,
+    *,
+    line: Sequence[tuple[float, float]] = (),
+    x_label: str = "",
+    y_label: str = "",
+    title: str = "",
+) -> "Figure":
+    """Draw points with their intervals, into `path` if it is given.
+
+    The axes extend beyond the outermost points by at most the distance of these; longer intervals
+    are cut. `line` has the corners of a thin line behind the points.
+
+    Raises:
+        ValueError: no points.
+        OSError: the file cannot be written.
+    """
+    if not samples:
+        msg = "got no points to draw, expected at least one"
+        raise ValueError(msg)
+    # Each name needs 0.25 inches in the legend.
+    with drawing(path, size=(8.4, max(4.0, 0.25 * len(samples) + 0.3))) as figure:
+        axes = figure.add_subplot()
+        if line:
+            axes.plot(*zip(*line, strict=True), color="#888888", linewidth=1.0, zorder=0)
+        for i, sample in enumerate(samples):
+            style = {**points(i, sample.name), "linestyle": "none"}
+            for axis, at, ends in (("x", sample.x, sample.x_ends), ("y", sample.y, sample.y_ends)):
+                if ends is not None:
+                    style[f"{axis}err"] = _errors([at], ends[:1], ends[1:])
+            axes.errorbar([sample.x], [sample.y], **style)
+        _cut([sample.x for sample in samples], axes.get_xlim, axes.set_xlim)
+        _cut([sample.y for sample in samples], axes.get_ylim, axes.set_ylim)
+        axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
+        figure.legend(loc="outside right upper")
+    return figure
+
+
+def _cut(
+    positions: Sequence[float],
+    get_limits: Callable[[], tuple[float, float]],
+    set_limits: Callable[[float, float], object],
+) -> None:
+    """Limit an axis to three times the range of the positions."""
+    low, high = min(positions), max(positions)
+    begin, end = get_limits()
+    if low < high:
+        set_limits(max(begin, 2 * low - high), min(end, 2 * high - low))
+
+
+def save(figure: "Figure", path: Path, description: str | None = None) -> None:
+    """Write a figure as PNG, or as `.svg`, atomically; the same figure gives the same bytes.
+
+    `description` is written into the file.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with atomic.replacing(path) as stream:
+        _write(figure, stream, "svg" if path.suffix == ".svg" else "png", description)
+
+
+def as_svg(figure: "Figure") -> str:
+    """Return a figure as SVG with text as text; the same figure gives the same string."""
+    import matplotlib as mpl
+
+    stream = io.BytesIO()
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        _write(figure, stream, "svg", None)
+    return stream.getvalue().decode()
+
+
+def _write(
+    figure: "Figure", stream: IO[bytes], kind: Literal["svg", "png"], description: str | None
+) -> None:
+    import matplotlib as mpl
+
+    # Without date and version of the library, and with a fixed salt: SVG has random names inside.
+    metadata: dict[str, str | None] = dict.fromkeys(
+        {"svg": ("Date", "Creator"), "png": ("Software",)}[kind]
+    )
+    if description is not None:
+        metadata["Description"] = description
+    with _allow_missing_glyphs(), mpl.rc_context({"svg.hashsalt": "steadfast"}):
+        figure.savefig(stream, format=kind, metadata=metadata)
+
+
+def pixels(figure: "Figure") -> NDArray[np.uint8]:
+    """Return the pixels `[height, width, 4]`: red, green, blue and opacity, for TensorBoard."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    with _allow_missing_glyphs():
+        canvas.draw()  # type: ignore[no-untyped-call] # matplotlib has no type here
+    return np.array(canvas.buffer_rgba(), dtype=np.uint8)  # type: ignore[no-untyped-call] # nor here
+
+
+@contextmanager
+def _allow_missing_glyphs() -> Iterator[None]:
+    """Do not warn of signs that the font lacks: matplotlib draws a box."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
+        yield
+
+
+def _check(series: Sequence[Series] | Sequence[Bars], count: int | None = None) -> None:
+    """Raise ValueError unless all lists of a series have equal lengths, or `count`."""
+    if not series or count == 0:
+        msg = f"got {len(series)} series to draw{'' if count is None else f' in {count} groups'}, "
+        msg += "expected at least one"
+        raise ValueError(msg)
+    for curve in series:
+        lists = {name: values for name, values in vars(curve).items() if values is not None}
+        lengths = {name: len(values) for name, values in lists.items() if name != "name"}
+        expected = lengths.get("x", count)
+        equal = expected and {expected} == set(lengths.values())
+        if not equal or ("low" in lists) != ("high" in lists):
+            numbers = ", ".join(f"{length} {name}" for name, length in lengths.items())
+            msg = (
+                f"got {curve.name!r} with {numbers}, expected {expected or 'at least 1'} of each, "
+                "and both low and high or neither"
+            )
+            raise ValueError(msg)
+
+
+def _errors(
+    middle: Sequence[float], low: Sequence[float] | None, high: Sequence[float] | None
+) -> list[list[float]] | None:
+    """Return the lengths `[2, n]` of error bars, below and above the middle."""
+    if low is None or high is None:
+        return None
+    return [
+        [max(0.0, at - end) for at, end in zip(middle, low, strict=True)],
+        [max(0.0, end - at) for at, end in zip(middle, high, strict=True)],
+    ]
+
+
+def shown(name: str) -> str:
+    """Return a name that matplotlib draws unchanged."""
+    text = harmless(name)
+    # A legend leaves out labels that begin with _: a space of width 0 hides it.
+    return f"\u200b{text}" if text.startswith("_") else text
+
+
+def aslant(axes: "Axes", labels: Sequence[str]) -> None:
+    """Write the names below the axis aslant if they are too long to be horizontal."""
+    if sum(map(len, labels)) > _LEVEL:
+        axes.tick_params(axis="x", labelrotation=40)
+        for label in axes.get_xticklabels():
+            label.set_horizontalalignment("right")
+            label.set_rotation_mode("anchor")
+
+
+def _name_ticks(axes: "Axes", names: Sequence[str]) -> None:
+    labels = [shown(name) for name in names]
+    axes.set_xticks(range(len(labels)), labels)
+    aslant(axes, labels)
+
+
+def legend_above(figure: "Figure", names: Sequence[str]) -> None:
+    """Put the legend above the axes, in two columns if the names are short."""
+    short = max(map(len, names), default=0) <= _LEVEL - 10
+    figure.legend(loc="outside upper center", ncols=2 if short else 1)
+
+
+def logarithmic_axis(axes: "Axes", name: str) -> None:
+    """Give the axis `x` or `y` a logarithmic scale, after everything is drawn.
+
+    Its numbers are plain text: `STYLE` does not parse formulas.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    axes.set(**{f"{name}scale": "log"})
+    low, high = sorted(axis.get_view_interval())
+    # Within two decades, powers of ten alone are too few ticks.
+    axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7) if high < 100 * low else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+    axis.set_minor_formatter(FuncFormatter(lambda *_: ""))

@@ -1,0 +1,121 @@
+"""Writes the results of `diagnose`: files, TensorBoard and a table."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from measure.charts import Series, error_bars, pixels
+from measure.diagnosis import Diagnosis
+from run_files import atomic
+from run_files.event_files import evaluation_writer
+from run_files.run_directory import RunDirectory
+from run_files.terminal import harmless
+from run_files.version import versions
+from text.bounded_files import DataError, read_json
+from text.file_lock import locked
+
+
+def write(
+    run: RunDirectory, recipe: str, found: Sequence[Diagnosis], options: Mapping[str, Any]
+) -> None:
+    """Write the results into a run: JSON, PNG and TensorBoard.
+
+    What was measured under other attacks stays in the JSON file.
+
+    Args:
+        run: where.
+        recipe: the attack.
+        found: the run's own, and then those it is compared with.
+        options: of the command, as far as a result depends on them.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    first, *rest = found
+    path = run.path / "diagnostics.json"
+    outcome = {
+        **first.line(),
+        "against": [one.line() for one in rest],
+        "options": dict(options),
+    }
+    with locked(path):
+        attacks = {**_before(path), recipe: outcome}
+        content = {"run": run.name, "attacks": attacks, "versions": versions()}
+        atomic.write_text(path, json.dumps(content, indent=2) + "\n")
+    figure = error_bars(
+        [_series(one) for one in found],
+        run.path / "layer_similarity.png",
+        x_label="layer",
+        y_label="cosine similarity, mean ± std",
+        title=f"Activations before and after {recipe}",
+        reference="two different clean texts",
+        description="; ".join(f"{one.run}: {one.weights}" for one in found),
+    )
+    # The distances have the same names under each recipe: those of the last one count.
+    with closing(evaluation_writer(run, "diagnose")) as writer:
+        for name, value in asdict(first.distances).items():
+            if value is not None:
+                writer.add_scalar(f"diagnostics/distance_{name}", value, 0)
+    writer = evaluation_writer(run, f"diagnose-{recipe}")
+    tag, moments = f"diagnostics/{recipe}", first.similarities["all"]
+    for layer, (mean, std) in enumerate(zip(moments.mean, moments.std, strict=True), start=1):
+        # A curve over layers, where others are over steps.
+        writer.add_scalar(f"{tag}/similarity", mean, layer)
+        writer.add_scalar(f"{tag}/similarity_std", std, layer)
+    writer.add_image(f"{tag}/layer_similarity", pixels(figure), 0, dataformats="HWC")
+    writer.close()
+
+
+def _before(path: Path) -> dict[str, Any]:
+    """The former results; empty if they cannot be read."""
+    try:
+        content = read_json(path, "results of diagnose")
+    except DataError:
+        return {}
+    attacks = content.get("attacks") if isinstance(content, dict) else None
+    return attacks if isinstance(attacks, dict) else {}
+
+
+def _series(one: Diagnosis) -> Series:
+    moments = one.similarities["all"]
+    layers = range(1, len(moments.mean) + 1)
+    return Series(
+        name=one.label(),
+        x=layers,
+        mean=moments.mean,
+        std=moments.std,
+        reference=one.unrelated or None,
+    )
+
+
+def table(found: Sequence[Diagnosis]) -> str:
+    """The results as a table."""
+    lines = []
+    for one in found:
+        distances, texts = one.distances, one.texts
+        counts = {kind: moments.count for kind, moments in one.similarities.items()}
+        lines += [
+            f"\n{one.label()}: {one.method}, {one.weights.file}",
+            f"distance to the boundary, {distances.count} of {len(texts.records)} clean texts: "
+            f"mean {distances.mean:.4g}, variance {distances.variance:.4g}, "
+            f"d_s {_number(distances.normalized)}, mean/std {_number(distances.ratio)}",
+            f"similarity of activations ({one.pooling}), {counts['all']} texts changed by "
+            f"{texts.recipe} on {texts.run.name} ({counts['succeeded']} succeeded, "
+            f"{counts['failed']} failed; {texts.words_changed:.1%} of their words)",
+        ]
+        moments = one.similarities["all"]
+        chance = [f"{value:.3f}" for value in one.unrelated] or ["-"] * len(moments.mean)
+        lines += [
+            f"  layer {layer:>2}  {mean:.3f} ± {std:.3f}   two different texts {other}"
+            for layer, (mean, std, other) in enumerate(
+                zip(moments.mean, moments.std, chance, strict=True), 1
+            )
+        ]
+    return harmless("\n".join(lines).lstrip("\n"))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

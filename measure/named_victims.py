@@ -1,0 +1,182 @@
+"""Victims by their names on the command line: `hf:`, `http:`, `python:`, `run:`."""
+
+import inspect
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from attacks.victims.http_settings import HttpSettings
+from attacks.victims.http_victim import HttpVictim
+from attacks.victims.kinds import (
+    CallableVictim,
+    HuggingFaceVictim,
+    ModuleVictim,
+    Victim,
+    fastest_batch,
+)
+from attacks.victims.labels_only import LabelVictim
+from lit_modules.checkpoints.reading import load
+from text import hub_reachable
+from text.web_address import redact
+from training.resume import evaluated
+
+KINDS = ("hf", "http", "python", "run")
+Outputs = Literal["logits", "probabilities", "labels"]
+
+
+class NamedVictim(NamedTuple):
+    """A victim with its classes.
+
+    Attributes:
+        victim: the victim.
+        classes: names of the classes.
+        facts: of it, for the page, by name.
+    """
+
+    victim: Victim
+    classes: list[str]
+    facts: dict[str, str]
+
+
+def named_victim(
+    given: str,
+    *,
+    classes: Sequence[str] | None,
+    outputs: Outputs,
+    http: HttpSettings,
+    cache: Path,
+    runs_dir: Path,
+    device: Any,
+    batch_size: int,
+) -> NamedVictim:
+    """Makes the victim of a name.
+
+    Args:
+        given: `hf:FOLDER_OR_ID`, `http:URL`, `python:MODULE:FUNCTION` or `run:NAME`.
+        classes: names of the classes; those of the checkpoint if None.
+        outputs: what a function of Python returns.
+        http: settings of a service.
+        cache: file of its answers.
+        runs_dir: folder of all runs.
+        device: where a model computes.
+        batch_size: texts per forward pass.
+
+    Raises:
+        ValueError: another kind of name, or a victim that is none.
+        OSError: it is not found.
+    """
+    kind, colon, rest = given.partition(":")
+    if kind == "https":
+        kind, rest = "http", given
+    if kind == "http" and rest.startswith("//"):
+        rest = given
+    if kind not in KINDS or not colon or not rest:
+        msg = (
+            f"got --victim {redact(given)}, expected hf:FOLDER_OR_ID, http:URL, "
+            "python:MODULE:FUNCTION or run:NAME"
+        )
+        raise ValueError(msg)
+    facts = {"victim": redact(given) if kind == "http" else given}
+    if kind == "hf":
+        model, tokenizer = pretrained_classifier(rest, device)
+        hugging = HuggingFaceVictim(
+            model, tokenizer, batch_size=fastest_batch(model, batch_size), name=rest
+        )
+        return NamedVictim(hugging, _as_many(hugging.class_names, classes), facts)
+    if kind == "run":
+        run, checkpoint = evaluated("attack", runs_dir, rest, None)
+        module = load(checkpoint).to(device)
+        _, names = module.require_text()
+        facts |= {"run": "" if run is None else run.name, "checkpoint": str(checkpoint)}
+        return NamedVictim(
+            ModuleVictim(module, batch_size=fastest_batch(module, batch_size)),
+            _as_many(names, classes),
+            facts,
+        )
+    if classes is None:
+        msg = (
+            f"got --victim {redact(given)} without --classes, expected the names of its classes "
+            "in their order: --classes negative,positive"
+        )
+        raise ValueError(msg)
+    if kind == "http":
+        facts["classes"] = ", ".join(classes)
+        return NamedVictim(HttpVictim(rest, classes, http, cache=cache), list(classes), facts)
+    function = _function(rest)
+    made: Victim
+    if outputs == "labels":
+        made = LabelVictim(function, classes=classes, batch_size=batch_size, name=rest)
+    else:
+        made = CallableVictim(function, outputs=outputs, batch_size=batch_size, name=rest)
+    return NamedVictim(made, list(classes), facts)
+
+
+def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:
+    """Loads a classifier of `transformers` and its tokenizer; never runs code of a repository.
+
+    Args:
+        name: folder, or id on the hub.
+        device: where it computes.
+
+    Raises:
+        ValueError: there is none, or its weights lack a head.
+    """
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    local = Path(name).is_dir() or not hub_reachable()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local)
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            name, local_files_only=local, output_loading_info=True
+        )
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        msg = (
+            f"got hf:{name}, from which no classifier could be loaded ({reason}), "
+            "expected a folder with config.json, weights and tokenizer, or the id of such a model"
+        )
+        raise ValueError(msg) from error
+    if missing := sorted(report["missing_keys"]):
+        msg = (
+            f"got hf:{name}, whose weights lack {', '.join(missing[:3])}, expected a "
+            "classifier that was fine-tuned: its head would be random numbers"
+        )
+        raise ValueError(msg)
+    return model.to(device).eval(), tokenizer
+
+
+def _as_many(names: Sequence[str], given: Sequence[str] | None) -> list[str]:
+    """Returns the given names of the classes, or those of the checkpoint."""
+    if given is not None and len(given) != len(names):
+        msg = (
+            f"got --classes {','.join(given)}, expected {len(names)} names: the checkpoint has "
+            f"{', '.join(names)}"
+        )
+        raise ValueError(msg)
+    return list(given or names)
+
+
+def _function(path: str) -> Any:
+    """Imports `MODULE:FUNCTION`; the current folder is searched, too."""
+    module, _, name = path.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        msg = (
+            f"got --victim python:{path}, which cannot be imported ({error}), expected "
+            "python:MODULE:FUNCTION"
+        )
+        raise ValueError(msg) from error
+    if inspect.isclass(found):
+        found = found()
+    if not callable(found):
+        msg = f"got --victim python:{path}, which is no function, expected one from texts to scores"
+        raise ValueError(msg)
+    return found

@@ -1,0 +1,267 @@
+"""Reads adversarial texts that others have published, with their originals."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from datamodules.sources.readers import read_rows
+from measure.table_samples import PAIRS, usual_texts
+from run_files.ledger import attack_ledger
+from run_files.run_directory import RunDirectory
+from run_files.weights import checkpoint_text
+from text import Text
+from text.bounded_files import json_lines, read_bytes, read_json
+
+GLUE = {
+    "sst2": ("negative", "positive"),
+    "qqp": ("not_duplicate", "duplicate"),
+    "mnli": ("entailment", "neutral", "contradiction"),
+    "mnli-mm": ("entailment", "neutral", "contradiction"),
+    "qnli": ("entailment", "not_entailment"),
+    "rte": ("entailment", "not_entailment"),
+}
+"""Tasks of AdvGLUE, and what their labels 0, 1, ... mean (as in GLUE)."""
+_LINE = re.compile(
+    r"(?P<side>orig|adv)\s+(?P<part>sent|premise|hypothesis)\s*"
+    r"(?:\((?P<label>[^)]*)\))?\s*:[ \t]*(?P<text>.*)"
+)
+_COLUMNS = ("original_text", "perturbed_text", "ground_truth_output", "result_type")
+"""Columns of TextAttack's CSV log that are read."""
+_MARK = re.compile(r"\[\[([^\[\]\s]+)\]\]|<font color = \w+>([^<>]*)</font>")
+"""A changed word, in the colouring styles `file` and `html` of TextAttack; `plain` has no marks."""
+_KEY = (
+    r"(?:\[{4}\w+\]{4}|(?:<font color = \w+>){2}\w+(?:</font>){2}|"
+    rf"(?:{'|'.join(name.capitalize() for pair in PAIRS for name in pair)})): "
+)
+_SIDES = re.compile(rf"{_KEY}(.*?)<SPLIT>{_KEY}(.*)", re.DOTALL)
+"""The two texts of a pair; `<SPLIT>` stands for a line feed."""
+_OUTCOMES = {"Successful": "succeeded", "Failed": "failed"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedPair:
+    """An adversarial text.
+
+    Attributes:
+        number: its number in the file, from 0.
+        original: the text that it was made from; None where the file has none.
+        adversarial: the text.
+        label: as the file has it.
+        method: kind of attack; empty where the file says none.
+    """
+
+    number: int
+    original: Text | None
+    adversarial: Text
+    label: Any
+    method: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedFile:
+    """The content of a file.
+
+    Attributes:
+        form: AdvGLUE, TextAttack, TextFooler or records.
+        names: of the classes 0, 1, ...; None where they are not known.
+        pairs: the texts.
+        skipped: rows without adversarial text, as their attack left them out.
+    """
+
+    form: str
+    names: tuple[str, ...] | None
+    pairs: list[PublishedPair]
+    skipped: int = 0
+
+
+def read_published(path: Path, task: str | None = None) -> PublishedFile:
+    """Reads a file, its form told by its ending.
+
+    These are `.json` (AdvGLUE), `.jsonl` (ours), `.csv` (TextAttack); all others are TextFooler's.
+
+    Args:
+        path: the file.
+        task: task of AdvGLUE; the only one of the file if None.
+
+    Raises:
+        ValueError: the file has another form, no pairs, or no such task.
+        OSError: it cannot be read.
+    """
+    try:
+        if path.suffix == ".json":
+            found = _adv_glue(path, task)
+        elif path.suffix == ".jsonl":
+            found = _records(path)
+        elif path.suffix == ".csv":
+            found = _text_attack(path)
+        else:
+            pairs = list(_text_fooler(path))
+            found = PublishedFile(form="TextFooler", names=None, pairs=pairs)
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+    ) as error:
+        msg = (
+            f"got {path}, which cannot be read ({type(error).__name__}: {error}), expected "
+            "AdvGLUE's JSON, TextAttack's CSV log, TextFooler's adversaries.txt, or records of "
+            "`attack` (.jsonl)"
+        )
+        raise ValueError(msg) from error
+    if not found.pairs:
+        msg = f"got {path} without adversarial texts, expected some"
+        raise ValueError(msg)
+    return found
+
+
+def _adv_glue(path: Path, task: str | None) -> PublishedFile:
+    """Reads `dev.json` or `dev_ann.json`: rows of each task; the second has the originals."""
+    tasks = read_json(path, "published pairs")
+    if task is None and len(tasks) == 1:
+        (task,) = tasks
+    if task not in tasks:
+        msg = f"got {path} and --task {task}, expected one of {', '.join(tasks)}"
+        raise ValueError(msg)
+    pairs = []
+    for number, row in enumerate(tasks[task]):
+        names = usual_texts(list(row))
+        if names is None:
+            msg = (
+                f"got {path}, {task}, row {number} with {', '.join(row)}, expected the columns of "
+                "a task of GLUE, such as sentence, or premise and hypothesis"
+            )
+            raise ValueError(msg)
+        # Of a pair, only the side that was changed has an original.
+        originals = [row.get(f"original_{name}") or row[name] for name in names]
+        known = any(row.get(f"original_{name}") for name in names)
+        pairs.append(
+            PublishedPair(
+                number=number,
+                original=_text(originals) if known else None,
+                adversarial=_text([row[name] for name in names]),
+                label=row["label"],
+                method=str(row.get("method") or row.get("data_construction") or ""),
+            )
+        )
+    return PublishedFile(form=f"AdvGLUE {task}", names=GLUE.get(str(task)), pairs=pairs)
+
+
+def _records(path: Path) -> PublishedFile:
+    """Reads the records of an attack of ours; those that were not attacked are left out."""
+    rows = [row for _, row in json_lines(path, "records")]
+    pairs = [
+        PublishedPair(
+            number=number,
+            original=_text(row["text"]),
+            adversarial=_text(row["adversarial"]),
+            label=row["label"],
+            method=row["outcome"],
+        )
+        for number, row in enumerate(rows)
+        if row["adversarial"] is not None
+    ]
+    return PublishedFile(
+        form="records", names=record_classes(path), pairs=pairs, skipped=len(rows) - len(pairs)
+    )
+
+
+def _text_attack(path: Path) -> PublishedFile:
+    """Reads the CSV log of TextAttack (`--log-to-csv`); rows that it skipped are left out.
+
+    Source: QData/TextAttack, `textattack/loggers/csv_logger.py`.
+    """
+    rows = []
+    for row in read_rows(path, _COLUMNS):
+        if row.problem is not None:
+            msg = f"got {path}, {row.place}: {row.problem}; expected a row of TextAttack's CSV log"
+            raise ValueError(msg)
+        rows.append(row.values)
+    # Pairs have the names of their columns in the text, all rows of them.
+    split = all(_SIDES.fullmatch(row[name]) for row in rows for name in _COLUMNS[:2])
+    pairs = [
+        PublishedPair(
+            number=number,
+            original=_plain(row["original_text"], split=split),
+            adversarial=_plain(row["perturbed_text"], split=split),
+            label=row["ground_truth_output"],
+            method=_OUTCOMES.get(row["result_type"], row["result_type"]),
+        )
+        for number, row in enumerate(rows)
+        if row["result_type"] != "Skipped"
+    ]
+    return PublishedFile(form="TextAttack", names=None, pairs=pairs, skipped=len(rows) - len(pairs))
+
+
+def _plain(marked: str, *, split: bool) -> Text:
+    """Returns the text, or the pair, without the marks of TextAttack."""
+    sides = _SIDES.fullmatch(marked) if split else None
+    return _text(
+        [
+            _MARK.sub(lambda mark: mark[1] or mark[2], part).replace("<SPLIT>", "\n")
+            for part in ([marked] if sides is None else sides.groups())
+        ]
+    )
+
+
+def record_classes(path: Path) -> tuple[str, ...] | None:
+    """Returns the classes 0, 1, ... of the model that was attacked; None where nobody says them.
+
+    The settings of the attack or the checkpoint of the run name them all, the records those that
+    occur. Records of older versions name none.
+    """
+    run = RunDirectory(path.resolve().parent.parent)
+    about = attack_ledger(run, path.stem).subject()
+    classes = about.get("classes") or checkpoint_text(run).get("class_names") or ()
+    names = dict(enumerate(map(str, classes)))
+    for _, row in json_lines(path, "records"):
+        for key in ("label", "prediction", "adversarial_prediction"):
+            if row.get(f"{key}_name") is not None:
+                names[row[key]] = row[f"{key}_name"]
+    return tuple(names.get(i, "") for i in range(max(names) + 1)) if names else None
+
+
+def _text_fooler(path: Path) -> Iterator[PublishedPair]:
+    """Reads `adversaries.txt`: lines `orig sent (LABEL): TEXT` and `adv sent (LABEL): TEXT`.
+
+    Those of pairs are `orig premise:`, `orig hypothesis (LABEL):` and `adv hypothesis (LABEL):`.
+    """
+    number = 0
+    side: dict[str, tuple[str, str | None]] = {}
+    for place, raw in enumerate(read_bytes(path).split(b"\n"), start=1):
+        line = raw.decode("utf-8").strip(" \t\r")
+        if not line:
+            continue
+        found = _LINE.fullmatch(line)
+        if found is None:
+            msg = (
+                f"got {path}, line {place}: {line[:60]!r}, expected `orig sent (LABEL): TEXT` or "
+                "`adv sent (LABEL): TEXT`, as TextFooler writes them"
+            )
+            raise ValueError(msg)
+        if found["side"] == "orig":
+            if found["part"] in ("sent", "premise"):
+                side = {}
+            side[found["part"]] = (found["text"], found["label"])
+            continue
+        part = found["part"]
+        if part not in side:
+            msg = f"got {path}, line {place}: an adversarial {part} without original before it"
+            raise ValueError(msg)
+        before = [text for text, _ in side.values()]
+        after = [found["text"] if key == part else one for key, (one, _) in side.items()]
+        label = next((given for _, given in reversed(side.values()) if given is not None), None)
+        yield PublishedPair(
+            number=number, original=_text(before), adversarial=_text(after), label=label
+        )
+        number += 1
+
+
+def _text(parts: str | Sequence[str]) -> Text:
+    if isinstance(parts, str):
+        return parts
+    return parts[0] if len(parts) == 1 else (parts[0], parts[1])

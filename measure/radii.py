@@ -1,0 +1,218 @@
+"""Certified radii of a test split: `certify`."""
+
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Literal
+
+from tqdm import tqdm  # type: ignore[import-untyped] # ships no annotations
+
+from certify import Certificates, Certifier
+from certify.bound_propagation import WordBalls, WordBallsCertifier, WordRadii
+from certify.certificate import CertifiedBound
+from datamodules import Example, TextDataModule
+from datamodules.batching.examples import fingerprint
+from lit_modules import TaskModule
+from measure.measurement import Measurement, Record
+from run_files.certified_bounds import FILE_OF, STAGE_OF, CertifyStage
+from text import Batch
+from text.subjects import Subject
+
+Certified = Literal[CertifiedBound, "propagation"]
+"""A Lipschitz bound, or bound propagation."""
+
+
+class Radii(Measurement[Example]):
+    """Certifies a radius around each text of a test split.
+
+    Figures, with the prefix of the stage: `radius` (mean over all samples), `radius_correct` (the
+    same with 0 where the prediction is wrong) and `accuracy@R` (share of the samples that are
+    predicted rightly with a radius of more than R, and for R = 0 all those predicted rightly). Of
+    samples without labels there is the first only. The stage is `certify`, and `certify_paper` for
+    the paper's bound, which guarantees nothing, `certify_kim` for that of Kim et al.,
+    `certify_local` for the local bound. `certify_propagation`, for a Transformer without a
+    Lipschitz constant, is about one or two words that move; it adds `mean_radius` (over the choices
+    of words) and `batch_seconds`.
+
+    Args:
+        classifier: with its weights, on its device.
+        corpus: whose test split has been read; it shares its batches among processes.
+        bound: Lipschitz bound, see `certify.Certifier`; propagation has none, see
+            `certify.bound_propagation`.
+        radii: the radii R.
+        limit: batches of the split, or the share of them.
+        settings: the checkpoint, and what else the records depend on.
+        about: what `results.json` says of the figures.
+        propagation: settings of bound propagation.
+        stamp: fields that each record gets.
+        bar: True to show progress.
+
+    Raises:
+        ValueError: the bound is not about the network.
+    """
+
+    elsewhere = None
+    replaces = True
+
+    def __init__(
+        self,
+        classifier: TaskModule,
+        corpus: TextDataModule,
+        *,
+        bound: Certified,
+        radii: list[float],
+        limit: int | float = 1.0,
+        settings: Subject,
+        about: Subject,
+        propagation: WordBalls = WordBalls(),
+        stamp: Mapping[str, Any],
+        bar: bool = False,
+    ) -> None:
+        self._corpus, self._radii, self._limit = corpus, radii, limit
+        self._settings, self._about, self._stamp, self._bar = settings, about, stamp, bar
+        self._propagation = propagation
+        self._device = classifier.device
+        self._certifier: Certifier | WordBallsCertifier
+        if bound == "propagation":
+            self._certifier = WordBallsCertifier(classifier, propagation)
+        else:
+            self._certifier = Certifier(classifier, bound)
+            if self._certifier.network is None:
+                msg = (
+                    f"got {type(classifier).__name__}, whose network is no LipschitzClassifier, "
+                    "expected one, or a class with a sentence in no_certificate"
+                )
+                raise ValueError(msg)
+        self.class_names = classifier.require_text()[1]
+        self.stage: CertifyStage = STAGE_OF[bound]
+        self.file = FILE_OF[self.stage]
+
+    def subject(self) -> Subject:
+        """Return checkpoint, bound, precision and rows."""
+        return {**self._settings, "samples": fingerprint(self._corpus.examples("test"))}
+
+    def about(self) -> Subject:
+        """Return bound, radii and precision."""
+        return self._about
+
+    def stamp(self) -> Mapping[str, Any]:
+        """Return the beginning of the digest of the weights."""
+        return self._stamp
+
+    def samples(self) -> Sequence[Example]:
+        """Return the samples of the split."""
+        return self._corpus.examples("test")
+
+    def share(self, samples: Sequence[Example], rank: int, world: int) -> Sequence[Example]:
+        """Return all samples: the loader of each process has its own batches."""
+        del rank, world
+        return samples
+
+    def measure(self, samples: Sequence[Example]) -> Iterator[Sequence[Record]]:
+        """Yield the records of each batch."""
+        wanted = {sample.sample_id for sample in samples}
+        loader = self._corpus.predict_dataloader()  # labels are not needed
+        limit = self._limit
+        count = limit if isinstance(limit, int) else math.floor(limit * len(loader))
+        hidden = not self._bar or not sys.stderr.isatty()
+        for batch in tqdm(islice(loader, count), self.stage, count, disable=hidden):
+            # Only as a whole: next to others, a sample is rounded as it would have been.
+            if wanted.intersection(batch.sample_ids.tolist()):
+                here = batch.to(self._device)
+                outcome = self._certifier(here)
+                if isinstance(outcome, WordRadii):
+                    yield word_records(outcome, here, self._propagation)
+                else:
+                    yield certificate_records(outcome, here)
+
+    def figures(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return mean radii and certified accuracies."""
+        means = summary(records, self._radii)
+        if self.stage == "certify_propagation":
+            for name in ("mean_radius", "batch_seconds"):
+                means[name] = sum(record[name] for record in records) / len(records)
+        return means
+
+
+def certificate_records(certificates: Certificates, batch: Batch) -> list[Record]:
+    """One JSON-able record per sample; its label is null where it has none."""
+    columns = zip(
+        batch.sample_ids.tolist(),
+        [None] * len(batch) if batch.labels is None else batch.labels.tolist(),
+        certificates.prediction.tolist(),
+        certificates.margin.tolist(),
+        certificates.lipschitz.tolist(),
+        certificates.radius.tolist(),
+        strict=True,
+    )
+    reason = {} if certificates.reason is None else {"no_certificate": certificates.reason}
+    return [
+        {
+            "sample_id": sample_id,
+            "label": label,
+            "prediction": prediction,
+            "margin": margin,
+            # JSON has no infinity: null where there is no finite bound.
+            "lipschitz": lipschitz if math.isfinite(lipschitz) else None,
+            "radius": radius,
+            "bound": certificates.bound,
+            **reason,
+        }
+        for sample_id, label, prediction, margin, lipschitz, radius in columns
+    ]
+
+
+def word_records(found: WordRadii, batch: Batch, settings: WordBalls) -> list[Record]:
+    """One JSON-able record per sample, of bound propagation."""
+    labels = [None] * len(batch) if batch.labels is None else batch.labels.tolist()
+    columns = (batch.sample_ids, found.prediction, found.radius, found.mean)
+    rows = zip(*(column.tolist() for column in columns), labels, strict=True)
+    return [
+        {
+            "sample_id": sample_id,
+            "label": label,
+            "prediction": prediction,
+            "radius": radius,
+            "mean_radius": mean,
+            "words": settings.words,
+            "norm": settings.norm,
+            "passes": settings.passes,
+            "batch_seconds": found.seconds,
+            "bound": "propagation",
+        }
+        for sample_id, prediction, radius, mean, label in rows
+    ]
+
+
+def check_radii(radii: list[float]) -> None:
+    """Raise ValueError unless there are radii, each a finite number of at least 0."""
+    if not radii or not all(0 <= radius < math.inf for radius in radii):
+        msg = (
+            f"got radii={radii}, expected one or more finite numbers of at least 0, for example "
+            "--radii '[0, 0.5, 1]'"
+        )
+        raise ValueError(msg)
+
+
+def summary(records: Sequence[Record], radii: list[float]) -> dict[str, float]:
+    """Mean radii and certified accuracies, by the last part of their metrics' names.
+
+    Without labels there is the mean radius only.
+    """
+    if not records:
+        msg = "got no samples to certify, expected at least one"
+        raise ValueError(msg)
+    count = len(records)
+    radius = [float(record["radius"]) for record in records]
+    means = {"radius": sum(radius) / count}
+    if any(record["label"] is None for record in records):
+        return means
+    right = [record["prediction"] == record["label"] for record in records]
+    certain = list(zip(radius, right, strict=True))
+    means["radius_correct"] = sum(r for r, hit in certain if hit) / count
+    for limit in radii:
+        above = sum(hit and (r > limit or limit == 0) for r, hit in certain)
+        # In as many digits as tell it from all other numbers.
+        means[f"accuracy@{str(float(limit)).removesuffix('.0')}"] = above / count
+    return means

@@ -1,0 +1,212 @@
+"""Runs a measurement: resumes it, shares its samples among processes, and files its outcome."""
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from attacks.victims.kinds import VictimError
+from measure.measurement import Archive, Measured, Measurement, Record, Sample
+from run_files.distributed import Alone, Team, gather
+from run_files.ledger import Ledger
+from run_files.sample_records import Records
+from run_files.shard import Shard
+from text.subjects import Subject
+from training.interrupt import Stopped, interruption
+
+log = logging.getLogger(__name__)
+
+
+def run(
+    measurement: Measurement[Sample],
+    archive: Archive | None,
+    *,
+    team: Team = Alone(),
+    shard: Shard | None = None,
+) -> Measured:
+    """Measure the samples that have no record yet, and file the outcome.
+
+    A kill loses the records that are being made, and no other. All processes call this together,
+    and all of them get the outcome; the first one writes it.
+
+    Args:
+        measurement: what is measured.
+        archive: where; None files nothing.
+        team: the processes that share the samples.
+        shard: measure every N-th sample only, and file it as one shard of the measurement.
+
+    Raises:
+        ValueError: there is an outcome, or an unfinished one, about another subject.
+        OSError: a file cannot be read or written.
+    """
+    subject = measurement.subject()
+    ledgers = [] if archive is None else _ledgers(archive.files.path / measurement.file, shard)
+    own = ledgers[0] if ledgers else None
+    lead = team.is_global_zero
+    problem = _problem(measurement, ledgers, subject) if lead else None
+    _agree(team, problem)
+    everything = measurement.samples()
+    samples = everything if shard is None else shard.take(everything)
+    ids = {sample.sample_id for sample in samples}
+    with closing(_records(measurement, own)) as records:
+        done = records.begin(team, about=subject, elsewhere=measurement.elsewhere)
+        former: list[Record] = []
+        seconds = 0.0
+        if own is not None and lead and not measurement.replaces:
+            former = [line for line in _former(ledgers, subject) if line["sample_id"] not in done]
+            if shard is not None:
+                former = [line for line in former if line["sample_id"] in ids]
+            records.add(former)
+            seconds = own.seconds()
+            own.begin(subject)
+        done = done.union(gather(team, [int(line["sample_id"]) for line in former]))
+        _agree(team, measurement.objection(records.known()))
+        began = time.monotonic()
+        left = [sample for sample in samples if sample.sample_id not in done]
+        _work(
+            measurement, records, measurement.share(left, team.global_rank, team.world_size), team
+        )
+        merged = records.merge(discard=False)
+        seconds += records.seconds + time.monotonic() - began
+        outcome = Measured(records=merged, seconds=seconds, total=len(everything))
+        if archive is not None and own is not None and lead:
+            if shard is None:
+                file(measurement, archive, outcome)
+            else:
+                file_shard(measurement, archive, outcome, shard)
+        # Not before: a kill in between loses nothing.
+        records.discard()
+    return outcome
+
+
+def file(measurement: Measurement[Any], archive: Archive, outcome: Measured) -> None:
+    """File an outcome whose records are there: pages and pictures, ledger, `results.json`.
+
+    Args:
+        measurement: what was measured.
+        archive: where.
+        outcome: records of all samples.
+    """
+    subject = measurement.subject()
+    figures = measurement.figures(outcome.records)
+    measurement.write(archive.files, outcome)
+    ledger = Ledger(archive.files.path / measurement.file)
+    ledger.finish(subject, outcome.seconds, measurement.summary(outcome.records))
+    archive.file(
+        measurement.stage,
+        {f"{measurement.stage}/{name}": value for name, value in figures.items()},
+        outcome.seconds,
+        measurement.about(),
+    )
+
+
+def file_shard(
+    measurement: Measurement[Any], archive: Archive, outcome: Measured, shard: Shard
+) -> None:
+    """File one shard: its ledger also keeps what has to be known to file all of them.
+
+    Args:
+        measurement: what was measured.
+        archive: where.
+        outcome: records of the shard.
+        shard: which one.
+    """
+    ledger = Ledger(shard_path(archive.files.path / measurement.file, shard))
+    before = ledger.extra("shard") or {}
+    facts = {
+        **measurement.shard_facts(),
+        "shard": str(shard),
+        # Fewer samples than before throw nothing away.
+        "chosen": max(outcome.total, int(before.get("chosen", 0))),
+        "evaluation": archive.admit(measurement.about()),
+    }
+    ledger.finish(measurement.subject(), outcome.seconds, None, shard=facts)
+
+
+def _agree(team: Team, problem: str | None) -> None:
+    """Raise ValueError in all processes if one of them has a problem."""
+    for known in gather(team, [problem]):
+        if known is not None:
+            raise ValueError(known)
+
+
+def _work(
+    measurement: Measurement[Sample], records: Records, samples: Sequence[Sample], team: Team
+) -> None:
+    """Measure the samples of this process; where that ends early, say what is kept."""
+    count = 0
+    measurement.alive = lambda: records.add(())
+    try:
+        for part in measurement.measure(samples):
+            records.add(part)
+            count += len(part)
+    except Exception as error:
+        if records.path is None:
+            raise
+        kept = (
+            f"{count} of {len(samples)} samples are done and kept in {records.folder}: the same "
+            "command resumes"
+        )
+        if isinstance(error, VictimError):
+            msg = f"{error}; {kept}"
+            raise VictimError(msg) from error
+        log.warning("%s", kept)
+        raise
+    except Stopped:
+        # Processes that wait for each other have to be stopped, too.
+        if records.path is not None and team.world_size == 1:
+            interruption.saved = str(records.folder)
+        raise
+    finally:
+        del measurement.alive
+
+
+def _records(measurement: Measurement[Any], ledger: Ledger | None) -> Records:
+    path = None if ledger is None else ledger.records_path
+    return Records(path, stamp=measurement.stamp(), class_names=measurement.class_names)
+
+
+def check_ledgers(
+    kind: type[Measurement[Any]], records: Path, shard: Shard | None, subject: Subject
+) -> None:
+    """Raise ValueError where there is an outcome about another subject.
+
+    Args:
+        kind: of the measurement.
+        records: file of its records.
+        shard: the shard that is to be measured, if it is not all.
+        subject: as far as it is known.
+    """
+    if (problem := _problem(kind, _ledgers(records, shard), subject)) is not None:
+        raise ValueError(problem)
+
+
+def shard_path(records: Path, shard: Shard) -> Path:
+    """Return the file of the records of a shard."""
+    return records.with_name(f"{records.stem}.{shard.suffix()}{records.suffix}")
+
+
+def _ledgers(records: Path, shard: Shard | None) -> list[Ledger]:
+    """Return the ledger of a measurement; before it that of the shard, if it is one."""
+    parts = [] if shard is None else [Ledger(shard_path(records, shard))]
+    return [*parts, Ledger(records)]
+
+
+def _problem(
+    kind: Measurement[Any] | type[Measurement[Any]], ledgers: Sequence[Ledger], subject: Subject
+) -> str | None:
+    if kind.elsewhere is None or kind.replaces:
+        return None
+    problems = (ledger.problem(subject, kind.elsewhere) for ledger in ledgers)
+    return next(filter(None, problems), None)
+
+
+def _former(ledgers: Sequence[Ledger], subject: Subject) -> list[Record]:
+    """Return the records of a finished outcome about the same subject, each sample once."""
+    known: dict[int, Record] = {}
+    for ledger in ledgers:
+        for line in ledger.records() if ledger.is_about(subject) else ():
+            known.setdefault(int(line["sample_id"]), line)
+    return list(known.values())

@@ -1,0 +1,287 @@
+"""An attack on texts: `attack`, on a run or on a model from elsewhere."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
+
+from attacks.composition import Attack
+from attacks.constraints import InsideThreat
+from attacks.engine import VERSION, Engine, longest_first
+from attacks.fingerprint import describe, flat
+from attacks.goals import make_goal
+from attacks.interface import Outcome
+from attacks.outcome import Sample, from_line
+from attacks.progress import CountedVictim, Progress
+from attacks.summary import remarks, summarise
+from attacks.victims.kinds import Victim
+from certify.threats import Threat
+from datamodules.batching.sampler import permutation
+from measure.attack_html import write_page
+from measure.attack_report import class_name, example_table
+from measure.attack_settings import AttackSettings, Planned
+from measure.corpus_split import CHOICE
+from measure.measurement import Measured, Measurement, Record
+from run_files.run_directory import RunDirectory
+from text.subjects import Subject
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackedModel:
+    """A model, and the samples on which it is attacked.
+
+    Attributes:
+        victim: the model.
+        class_names: of the model.
+        samples: all that are attacked.
+        columns: names of the texts of a sample.
+        about: what `results.json` says of the figures, besides the settings of the attack.
+        scope: what the records depend on besides that.
+        facts: for the page, by name.
+        identity: `run`, `method`, `corpus` and `seed`, as `results.json` has them.
+        threat: the set of texts inside which the attack stays, if there is one.
+    """
+
+    victim: Victim
+    class_names: Sequence[str]
+    samples: Sequence[Sample]
+    columns: Sequence[str]
+    about: Mapping[str, Any]
+    scope: Mapping[str, Any]
+    facts: Mapping[str, str]
+    identity: Mapping[str, Any]
+    threat: Threat | None = None
+
+
+ELSEWHERE = "file this beside it with --attack.tag NAME"
+
+
+class TextAttack(Measurement[Sample]):
+    """Attacks the samples of a model by one composition.
+
+    The records do not depend on the number of processes: the random numbers of a sample come from
+    its id.
+
+    Args:
+        planned: the attack.
+        settings: of the command.
+        model: the model and its samples.
+        position: of the attack in its command.
+        loggers: TensorBoard and the like.
+        bar: True to show progress.
+        asks_again: True to ask the model once more about the texts of former records, and to refuse
+            other answers: nothing else says that a model from elsewhere is still the same.
+    """
+
+    elsewhere = ELSEWHERE
+
+    def __init__(
+        self,
+        planned: Planned,
+        settings: AttackSettings,
+        model: AttackedModel,
+        *,
+        position: int = 0,
+        loggers: Sequence[Logger] = (),
+        bar: bool = True,
+        asks_again: bool = False,
+    ) -> None:
+        self.planned, self.settings, self.model = planned, settings, model
+        self._position, self._loggers, self._bar = position, loggers, bar
+        self._asks_again = asks_again
+        if asks_again:
+            self.elsewhere = f"{ELSEWHERE} or --out FOLDER"
+        self.name = planned.name
+        self.stage, self.file = f"attack/{planned.name}", f"attacks/{planned.name}.jsonl"
+        attack = planned.attack
+        if not planned.goal_given:
+            target = settings.target(model.class_names)
+            attack = attack.aiming(make_goal(target, score=settings.score, compat=settings.compat))
+        if model.threat is not None:
+            attack = replace(attack, constraints=[InsideThreat(model.threat), *attack.constraints])
+        self._engine = Engine(
+            attack,
+            model.victim,
+            limits=settings,
+            seed=settings.seed,
+            columns=tuple(model.columns),
+            class_names=model.class_names,
+        )
+
+    @property
+    def target(self) -> int | None:
+        """The class to reach; None where there is none."""
+        target: int | None = getattr(self._engine.attack.goal, "target", None)
+        return target
+
+    def subject(self) -> Subject:
+        """Return model, samples, and settings of the attack."""
+        return {**self.about(), **self.model.scope}
+
+    def about(self) -> Subject:
+        """Return the settings of the attack, and what identifies the model."""
+        return {**attack_subject(self.planned, self.settings), **self.model.about}
+
+    def samples(self) -> Sequence[Sample]:
+        """Return all samples."""
+        return self.model.samples
+
+    def objection(self, records: Sequence[Record]) -> str | None:
+        """Return why the model cannot have made these records."""
+        self._engine.answered = any(record["outcome"] != "error" for record in records)
+        if not self._asks_again:
+            return None
+        known = {sample.sample_id: sample for sample in self.model.samples}
+        former = [from_line(record) for record in records]
+        for record in former:
+            sample = known.get(record.sample_id)
+            if sample is not None and (sample.text, sample.label) != (record.text, record.label):
+                return (
+                    f"got records in which sample {record.sample_id} is {record.text!r:.80} of "
+                    f"class {record.label}, and not {sample.text!r:.80} of class {sample.label}: "
+                    f"expected the same samples: {self.elsewhere}"
+                )
+        if (other := self._engine.find_contradiction(former)) is not None:
+            return (
+                f"got records of another model: {other}; expected the model that they were made "
+                f"with: {self.elsewhere}"
+            )
+        return None
+
+    def measure(self, samples: Sequence[Sample]) -> Iterator[Sequence[Record]]:
+        """Yield the record of each sample as its attack ends."""
+        engine = self._engine
+        bar = Progress(len(samples), self.name, visible=self._bar)
+
+        def count(texts: int) -> None:
+            bar.asked(texts)
+            self.alive()
+
+        engine.victim = CountedVictim(self.model.victim, count)
+        try:
+            for record in engine.run(longest_first(samples, self.settings.in_flight)):
+                bar.add(record)
+                yield [record.line()]
+        finally:
+            engine.victim = self.model.victim  # a cycle would keep its files open
+            bar.close()
+
+    def outcome(self, records: Sequence[Record]) -> Outcome:
+        """Return records and figures for Python."""
+        attacked = [from_line(record) for record in records]
+        summary = summarise(attacked, score=self._engine.attack.goal.score)
+        return Outcome(name=self.name, records=attacked, summary=summary)
+
+    def figures(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return accuracy under attack, success rate and the like, see `attacks.summary`."""
+        return attack_figures(self.outcome(records), self.target)
+
+    def summary(self, records: Sequence[Record]) -> Any:
+        """Return the figures with their intervals."""
+        return self.outcome(records).summary.line()
+
+    def shard_facts(self) -> Mapping[str, Any]:
+        """Return what `attack merge` has to know."""
+        return {
+            "place": self._position,
+            "score": self._engine.attack.goal.score,
+            "target": self.target,
+            "classes": list(self.model.class_names),
+            "facts": self.facts(),
+            "identity": dict(self.model.identity),
+        }
+
+    def facts(self) -> dict[str, str]:
+        """Return the facts of the page, but for the number of samples."""
+        names = self.model.class_names
+        return {
+            **self.model.facts,
+            "goal": "untargeted" if self.target is None else class_name(self.target, names),
+            **{key: str(value) for key, value in self.planned.options.items()},
+            "seed of the attack": str(self.settings.seed),
+        }
+
+    def write(self, files: RunDirectory, outcome: Measured) -> None:
+        """Write the page and the examples of TensorBoard."""
+        made, names = self.outcome(outcome.records), self.model.class_names
+        show_examples(made, names, self._loggers)
+        if self.settings.html:
+            samples = f"{len(made.records)}, {self.settings.choice}"
+            path = (files.path / self.file).with_suffix(".html")
+            write_page(path, made, names, {**self.facts(), "samples": samples})
+
+
+def attack_subject(planned: Planned, settings: AttackSettings) -> dict[str, Any]:
+    """Return what the records of an attack depend on, but for model and samples."""
+    return {**planned.about, **settings.about(), **parts_of(planned.attack)}
+
+
+def parts_of(attack: Attack) -> dict[str, Any]:
+    """Describe an attack and its resources; the goal is in the settings."""
+    parts = flat(describe(attack), "attack")
+    return {"engine": VERSION} | {
+        key: value for key, value in parts.items() if not key.startswith("attack.goal")
+    }
+
+
+def attack_figures(outcome: Outcome, target: int | None) -> dict[str, float]:
+    """Return the figures of an attack by the last part of their names.
+
+    Args:
+        outcome: of the attack.
+        target: the class to reach, if there is one.
+    """
+    metrics = outcome.summary.metrics()
+    return metrics if target is None else {**metrics, "target": float(target)}
+
+
+def show_examples(outcome: Outcome, names: Sequence[str], loggers: Sequence[Logger]) -> None:
+    """Warn of a doubtful figure, and give TensorBoard some pairs of texts.
+
+    Args:
+        outcome: of an attack.
+        names: of the classes.
+        loggers: of the trainer.
+    """
+    for remark in remarks(outcome.name, outcome.summary):
+        log.warning("%s", remark)
+    for logger in loggers:
+        if isinstance(logger, TensorBoardLogger):
+            table = example_table(outcome, names)
+            logger.experiment.add_text(f"attack/{outcome.name}/examples", table, 0)
+
+
+def chosen(samples: Sequence[Any], settings: AttackSettings, most: int | None = None) -> list[Any]:
+    """Return the samples that are attacked; see `AttackSettings.choice`.
+
+    Args:
+        samples: of a split or table.
+        settings: of the command.
+        most: largest number of them.
+    """
+    count = min(settings.num_samples or len(samples), len(samples), most or len(samples))
+    drawn = settings.choice == "drawn"
+    order = permutation(len(samples), CHOICE).tolist() if drawn else range(len(samples))
+    return [samples[i] for i in order[:count]]
+
+
+def subjects(samples: Iterable[Sample], threat: Threat) -> Iterator[Sample]:
+    """Yield the samples that a threat is about, with the texts that it is about.
+
+    Args:
+        samples: of a corpus.
+        threat: the set of texts around each.
+
+    Raises:
+        ValueError: pairs of texts.
+    """
+    for sample in samples:
+        if not isinstance(sample.text, str):
+            msg = "got pairs of texts for a threat, expected single texts"
+            raise ValueError(msg)
+        if (text := threat.subject(sample.text)) is not None:
+            yield Sample(sample_id=sample.sample_id, text=text, label=sample.label)

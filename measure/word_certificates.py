@@ -1,0 +1,156 @@
+"""Certificates in words of a split: `certify --threat`."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attacks.digests import file_digest
+from certify.threats import TextCertifier, Threat
+from certify.threats.synonym_lists import lists_file
+from measure.certificate_records import (
+    Sample,
+    attacks_inside,
+    figures,
+    record,
+    sandwich,
+    stamp_of,
+    table,
+    write,
+    written,
+)
+from measure.measurement import Measured, Measurement, Record
+from run_files.run_directory import RunDirectory
+from run_files.weights import Weights
+from text.subjects import Subject
+
+AT_ONCE = 256
+"""Texts that are certified together."""
+
+
+class WordCertificates(Measurement[Sample]):
+    """Certifies the texts of a split that a threat is about.
+
+    Args:
+        certifier: of the model, or of a classifier made from it.
+        threat: the changes, with the largest number of them.
+        ks: the numbers of changes; None for any number.
+        weights: of the model.
+        split: name of the split.
+        rows: digest of its rows.
+        samples: sample ids, texts and classes of the split.
+        class_names: of the model.
+        lists: name or file of the lists of the threat, if it has some.
+        num_samples: samples that were drawn; all if None.
+        around: settings of what is put around the model, if anything is.
+        tag: ends the name of the files.
+
+    Raises:
+        ValueError: the threat is about none of the samples.
+    """
+
+    elsewhere = "file this with another --tag"
+    replaces = True
+
+    def __init__(
+        self,
+        certifier: TextCertifier,
+        threat: Threat,
+        ks: Sequence[int | None],
+        *,
+        weights: Weights,
+        split: str,
+        rows: str,
+        samples: Sequence[tuple[int, Any, int]],
+        class_names: Sequence[str],
+        lists: str | None,
+        num_samples: int | None,
+        around: Mapping[str, Any] | None,
+        tag: str | None,
+    ) -> None:
+        self._certifier, self._threat, self._ks = certifier, threat, ks
+        self._weights, self._split, self._rows = weights, split, rows
+        self._class_names, self._lists = class_names, lists
+        self._num_samples, self._around = num_samples, around
+        self._samples = [
+            Sample(sample_id, subject, label)
+            for sample_id, text, label in samples
+            if isinstance(text, str) and (subject := threat.subject(text)) is not None
+        ]
+        if not self._samples:
+            msg = f"got lists with none of the {len(samples)} texts, expected those of this corpus"
+            raise ValueError(msg)
+        self._skipped = len(samples) - len(self._samples)
+        self.name = threat.name if tag is None else f"{threat.name}-{tag}"
+        self.stage, self.file = f"certify_{self.name}", f"certificates_{self.name}.jsonl"
+
+    def subject(self) -> Subject:
+        """Return weights, threat, numbers of changes and rows."""
+        threat = self._threat
+        return {
+            **self._weights.about(),
+            "threat": {
+                "name": threat.name,
+                "digest": threat.digest,
+                "statement": threat.statement,
+            },
+            "k": [written(k) for k in self._ks],
+            "lists": None if self._lists is None else file_digest(lists_file(self._lists)),
+            "num_samples": self._num_samples,
+            "split": self._split,
+            "around": self._around,
+            "rows": {self._split: self._rows},
+        }
+
+    def about(self) -> Subject:
+        """Return the subject, and where its lists were."""
+        source = {"lists": self._lists, "words": self._threat.words.split}
+        return {**self.subject(), "threat_from": source}
+
+    def stamp(self) -> Mapping[str, Any]:
+        """Return the beginnings of the digests of threat and weights."""
+        return stamp_of(self._threat.digest, self._weights.checkpoint)
+
+    def samples(self) -> Sequence[Sample]:
+        """Return the samples that the threat is about."""
+        return self._samples
+
+    def measure(self, samples: Sequence[Sample]) -> Iterator[Sequence[Record]]:
+        """Yield the records of samples that are certified together."""
+        # Random texts of one text fill a batch.
+        size = 1 if self._certifier.kind == "probabilistic" else AT_ONCE
+        for start in range(0, len(samples), size):
+            batch = samples[start : start + size]
+            certificates = self._certifier([sample.text for sample in batch], self._ks)
+            yield [
+                record(certificate, self._ks, self._class_names, sample)
+                for certificate, sample in zip(certificates, batch, strict=True)
+            ]
+
+    def figures(self, records: Sequence[Record]) -> dict[str, float]:
+        """Return accuracy and certified accuracies, see `threat_records.figures`."""
+        return figures(records, self._ks, self._skipped)
+
+    def write(self, files: RunDirectory, outcome: Measured) -> None:
+        """Draw the curve."""
+        write(files, self.name, outcome.records, self._ks, self.subject())
+
+    def table(self, files: RunDirectory, records: Sequence[Record]) -> str:
+        """Return what the command prints.
+
+        Args:
+            files: with attacks inside the same threat.
+            records: of all samples.
+
+        Raises:
+            ValueError: one of these attacks has changed a certified text.
+        """
+        # Attacks are on the model itself, not on what is put around it.
+        attacks = [] if self._around else attacks_inside(files, self._threat, self._split)
+        layers = sandwich(attacks, records, self._ks)
+        kinds = Counter(line["kind"] for line in records)
+        lines = table(self.figures(records), layers, kinds)
+        if any(layer.broken for layer in layers):
+            msg = "got an attack that changed a certified text, expected none: see the table above"
+            print(lines)
+            raise ValueError(msg)
+        return lines

@@ -1,0 +1,299 @@
+"""One record per sample from all processes: written at once, merged at the end."""
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import IO, Any
+
+from attacks.json_lines import append, open_lines, read_lines
+from run_files import atomic
+from run_files.distributed import Meeting, Team, gather, gather_parts
+from text.subjects import Subject, as_stored, differences, joined
+
+log = logging.getLogger(__name__)
+
+Record = dict[str, Any]
+"""A JSON object with an integer `sample_id`."""
+_OF_CLASSES = ("label", "prediction", "pgd_prediction", "adversarial_prediction")
+"""Fields with the index of a class; the name of the class is added as `label_name`, ..."""
+
+
+class Records:
+    """The records of one evaluation.
+
+    Each process appends its records to a file of its own: `certificates.jsonl` has its parts in
+    `certificates.parts/rank-0.jsonl`, ... . A killed program loses its current batch. At the end
+    the first process writes the outcome, each sample once and in order, and the parts are deleted.
+
+    The next start resumes from the parts, with any number of processes: `begin` returns the samples
+    that are done. Parts begin with their subject. Parts about another one are deleted, or refused.
+
+    Machines need not share a disk: records travel through the process group, and each process reads
+    the parts that it can see.
+
+    Args:
+        path: the outcome; None keeps everything in memory.
+        stamp: fields that each line of the outcome gets.
+        class_names: names of the classes that are added to their indices; those of the module of
+            the trainer if None.
+
+    Attributes:
+        seconds: working time of former starts, those of the slowest process.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        stamp: Mapping[str, Any] | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> None:
+        self.path = path
+        self._class_names = class_names
+        self.seconds = 0.0
+        self._stamp = dict(stamp or {})
+        self._about: Any = None
+        self._began = 0.0
+        self._mine: dict[int, Record] = {}
+        self._done: frozenset[int] = frozenset()
+        self._trainer: Team | None = None
+        self._meeting: Meeting | None = None
+        self._part: IO[bytes] | None = None
+        self._lock: IO[bytes] | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the parts."""
+        return None if self.path is None else self.path.with_suffix(".parts")
+
+    def begin(
+        self, trainer: Team, *, about: Subject | None = None, elsewhere: str | None = None
+    ) -> frozenset[int]:
+        """Starts, on all processes together.
+
+        Args:
+            trainer: the processes.
+            about: all that the records depend on: checkpoint, samples, settings. Without it,
+                former records are not used.
+            elsewhere: how the user files records about another subject than the parts; None deletes
+                the parts.
+
+        Returns:
+            The samples with records of former starts, the same on all processes.
+
+        Raises:
+            ValueError: another program writes the same records, or the parts are about another
+                subject and must not be deleted.
+            OSError: this process cannot write its part.
+        """
+        self.close()
+        self._trainer, self._meeting = trainer, Meeting(trainer)
+        self._about = None if about is None else as_stored(about)
+        locked = self._take_lock() if trainer.is_global_zero else True
+        # Parts of a running program are not read.
+        if not all(gather(trainer, [locked])):
+            msg = (
+                f"got {self.path} while another program writes it, expected to be alone; wait for "
+                "that one, or give another --run"
+            )
+            raise ValueError(msg)
+        found, stale, seconds = self._read_parts()
+        others = next(filter(None, stale.values()), ())
+        for changes in gather_parts(trainer, others):
+            if changes and elsewhere is not None:
+                msg = (
+                    f"got {self.folder} of a command that has not ended, with other settings "
+                    f"({joined(changes)}), expected the same, to resume it: give these, "
+                    f"{elsewhere}, or delete the folder"
+                )
+                raise ValueError(msg)
+        self.seconds = max(gather(trainer, [seconds]))
+        self._began = time.monotonic()
+        self._mine, self._done = self._share(trainer, found)
+        for part in stale:
+            part.unlink(missing_ok=True)
+        gather(trainer, [None])  # no part is begun while another process may still delete it
+        self._open(trainer.global_rank)
+        if self._done:
+            log.info("%d samples were done before, and are left out", len(self._done))
+        return self._done
+
+    def known(self) -> list[Record]:
+        """Return the records that this process merges."""
+        return list(self._mine.values())
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Writes records of this process; known samples are left out.
+
+        Raises:
+            OSError: they could not be written.
+        """
+        new = [record for record in records if int(record["sample_id"]) not in self._done]
+        new = [record for record in new if int(record["sample_id"]) not in self._mine]
+        self._mine.update((int(record["sample_id"]), record) for record in new)
+        if self._part is not None and new:
+            now = time.monotonic()
+            spent, self._began = now - self._began, now
+            try:
+                append(self._part, [*new, {"seconds": spent}])
+            except OSError as error:
+                msg = (
+                    f"could not write {self.folder}: {error.strerror or error}; make room or "
+                    "correct the permissions, then give the same command again"
+                )
+                raise OSError(msg) from error
+        if self._meeting is not None:
+            self._meeting.progress()
+
+    def merge(self, *, discard: bool = True) -> list[Record]:
+        """Writes the outcome, on all processes together.
+
+        Args:
+            discard: delete the parts; False where the outcome is not yet filed, see `discard`.
+
+        Returns:
+            All records, sorted by sample, on every process.
+
+        Raises:
+            LostRankError: another process has made no progress for too long.
+            OSError: the outcome could not be written; the parts stay.
+            RuntimeError: there was no `begin`.
+        """
+        if self._trainer is None or self._meeting is None:
+            msg = "got merge() before begin(), expected begin() first"
+            raise RuntimeError(msg)
+        self._meeting.wait()
+        by_sample: dict[int, Record] = {}
+        for record in gather(self._trainer, list(self._mine.values())):
+            # A repeated sample is a stand-in, or padding of a foreign sampler.
+            by_sample.setdefault(int(record["sample_id"]), record)
+        merged = [by_sample[sample] for sample in sorted(by_sample)]
+        if self.path is not None and self._trainer.is_global_zero:
+            names = self._class_names
+            if names is None:
+                module = getattr(self._trainer, "lightning_module", None)
+                names = getattr(module, "class_names", None) or ()
+            lines = ({**record, **_named(record, names), **self._stamp} for record in merged)
+            atomic.write_lines(self.path, lines)
+        if discard:
+            self.discard()
+        return merged
+
+    def discard(self) -> None:
+        """Deletes the parts, on all processes together, once the outcome is filed."""
+        if self._part is not None:
+            self._part.close()
+        if self._trainer is not None:
+            gather(self._trainer, [None])  # the outcome is there; now the parts may go
+        if self.folder is not None:
+            for part in self._parts():
+                part.unlink(missing_ok=True)
+            with suppress(OSError):  # where the lock lies, the folder stays until that goes
+                self.folder.rmdir()
+        self.close()
+
+    def close(self) -> None:
+        """Closes all files; the records stay for the next start."""
+        if self._part is not None:
+            with suppress(OSError):  # a full disk has been reported when it was found
+                self._part.close()
+        if self._lock is not None and self.folder is not None:
+            with suppress(OSError):  # where there are parts, the folder stays
+                (self.folder / ".lock").unlink()
+                self.folder.rmdir()
+            self._lock.close()
+        self._part = self._lock = self._meeting = self._trainer = None
+        self._mine, self._done = {}, frozenset()
+
+    def _take_lock(self) -> bool:
+        if self.folder is None:
+            return True
+        path = self.folder / ".lock"
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                lock = path.open("wb")
+            except FileNotFoundError:  # who had the folder has just deleted it
+                continue
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+                return False
+            except OSError:  # a file system without locks
+                pass
+            # Who had it may have deleted it in the meantime; then this is a lock on nothing.
+            if path.is_file() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
+                self._lock = lock
+                return True
+            lock.close()
+
+    def _parts(self) -> list[Path]:
+        """Returns the parts that this process can see."""
+        if self.folder is None:
+            return []
+        # Not `Path.glob`: it fails where another process deletes the folder while it looks.
+        with suppress(FileNotFoundError), os.scandir(self.folder) as entries:
+            names = sorted(entry.name for entry in entries)
+            return [self.folder / name for name in names if fnmatch(name, "rank-*.jsonl")]
+        return []
+
+    def _read_parts(self) -> tuple[dict[int, Record], dict[Path, Sequence[str]], float]:
+        """Returns the visible records, the differences of parts about others, and seconds."""
+        found: dict[int, Record] = {}
+        stale: dict[Path, Sequence[str]] = {}
+        seconds = 0.0
+        for path in self._parts():
+            about, records, _ = read_lines(path, _line)
+            if self._about is None or about != self._about:
+                known = about if isinstance(about, dict) else {}
+                stale[path] = differences(known, self._about or {}) if records else ()
+                continue
+            found.update((int(one["sample_id"]), one) for one in records if "sample_id" in one)
+            spent = (float(one["seconds"]) for one in records if one.keys() == {"seconds"})
+            seconds = max(seconds, sum(spent))
+        return found, stale, seconds
+
+    @staticmethod
+    def _share(trainer: Team, found: dict[int, Record]) -> tuple[dict[int, Record], frozenset[int]]:
+        """Returns the records that this process merges (the first to see them), and all ids."""
+        seen = gather_parts(trainer, sorted(found))
+        before = {sample for part in seen[: trainer.global_rank] for sample in part}
+        mine = {sample: record for sample, record in found.items() if sample not in before}
+        return mine, frozenset(sample for part in seen for sample in part)
+
+    def _open(self, rank: int) -> None:
+        if self.folder is None:
+            return
+        path = self.folder / f"rank-{rank}.jsonl"
+        # What is left is about the same; a torn line at its end is cut off.
+        length = read_part(path)[2] if path.is_file() else 0
+        self._part = open_lines(path, self._about, length)
+
+
+def _named(record: Record, names: Sequence[str]) -> Record:
+    """Returns the names of the classes in a record; none of tags and of targets."""
+    return {
+        f"{key}_name": names[record[key]]
+        for key in _OF_CLASSES
+        if type(record.get(key)) is int and 0 <= record[key] < len(names)
+    }
+
+
+def read_part(path: Path) -> tuple[Any, list[Record], int]:
+    """Returns the subject of one process's part, its whole records, and the bytes of its lines."""
+    about, lines, length = read_lines(path, _line)
+    return about, [line for line in lines if "sample_id" in line], length
+
+
+def _line(content: Any) -> Record:
+    seconds = content.keys() == {"seconds"} and isinstance(content["seconds"], float)
+    if not seconds and not isinstance(content["sample_id"], int):
+        raise TypeError
+    record: Record = content
+    return record

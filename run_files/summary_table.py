@@ -1,0 +1,105 @@
+"""The table that a command prints at its end."""
+
+from collections.abc import Iterable, Mapping
+
+from attacks.summary import interval, wilson
+from run_files.certified_bounds import BOUNDS, BoundFigures
+from run_files.results import Results
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4f}"
+
+
+def _attack(metrics: Mapping[str, float | None], name: str) -> str:
+    """The accuracy under an attack, on how many texts and to what end, and that without it."""
+    prefix = f"attack/{name}/"
+    found = {key.removeprefix(prefix): metrics[key] for key in metrics if key.startswith(prefix)}
+    reliable = "accuracy" in found
+    accuracy = found.get("accuracy" if reliable else "unreliable_accuracy")
+    count, target = int(found.get("samples") or 0), found.get("target")
+    if accuracy is None or not count:
+        return _number(accuracy)
+    goal = "untargeted" if target is None else f"to class {target:.0f}"
+    ends = interval(wilson(round(accuracy * count), count), 4)
+    clean = _number(found.get("clean_accuracy"))
+    line = f"{accuracy:.4f} [{ends}] on {count} texts, {goal}; {clean} without attack"
+    return line if reliable else f"{line}; no measure of robustness"
+
+
+def _certified(
+    metrics: Mapping[str, float | None], bounds: Iterable[BoundFigures]
+) -> dict[str, str]:
+    """The figures of certificates, and what each is of; a formula that is no theorem is named."""
+    named = {}
+    for one in bounds:
+        stage, certified, by = one.stage, one.certified, one.by
+        if f"{stage}/radius_correct" in metrics:
+            named[f"{stage}/radius_correct"] = f"mean {certified}radius, 0 where wrong{by}"
+        else:
+            named[f"{stage}/radius"] = f"mean {certified}radius, right or wrong{by}"
+        prefix = f"{stage}/accuracy@"
+        radii = [name.removeprefix(prefix) for name in metrics if name.startswith(prefix)]
+        for radius in sorted(radii, key=float):
+            named[f"{prefix}{radius}"] = f"{certified}accuracy at radius {radius}{by}"
+    return named
+
+
+def notes(results: Results) -> str:
+    """Notes on the figures: which weights, and which part of the data.
+
+    Args:
+        results: content of the `results.json`.
+
+    Returns:
+        Lines; an empty text where there is nothing to say.
+    """
+    stages: dict[str, list[str]] = {}
+    for stage, about in results.get("about", {}).items():
+        if about.get("training_ended") is False:
+            where = f"epoch {about.get('epoch', '?')}, step {about.get('step', '?')}"
+            file = about.get("file", "a checkpoint")
+            line = f"measured before the training had ended ({file}: {where})"
+            stages.setdefault(line, []).append(stage)
+        for name, limit in about.items():
+            if name.startswith("limit_"):
+                line = f"measured on a part of the split (--trainer.{name} {limit})"
+                stages.setdefault(line, []).append(stage)
+    return "\n".join(f"{', '.join(which)}: {line}" for line, which in stages.items())
+
+
+def table(results: Results) -> str:
+    """The results of a run as aligned text.
+
+    Args:
+        results: content of its `results.json`.
+    """
+    metrics, seconds = results["metrics"], results["seconds"]
+    epsilon = metrics.get("test/pgd_epsilon")
+    attack = "accuracy under l2-PGD" + (f" at eps = {epsilon:g}" if epsilon is not None else "")
+    stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items())
+    of_class = f" of {results['positive']}" if "positive" in results else ""
+    figures = {"accuracy": "accuracy", "f1": f"F1{of_class}", "macro_f1": "macro-F1"}
+    figures |= {"spearman": "Spearman", "pearson": "Pearson"}
+    named = {f"test/{name}": text for name, text in figures.items()}
+    reason = results.get("no_certificate")
+    # Without a certificate, what needs no Lipschitz constant may be there.
+    named |= _certified(metrics, [one for one in BOUNDS if reason is None or not one.lipschitz])
+    if "test/bits_per_character" in metrics:
+        named["test/loss"] = "nats per character"
+        named["test/bits_per_character"] = "bits per character"
+    named["test/pgd_accuracy"] = attack
+    if "test" not in seconds or "validate" in seconds:
+        named |= {name: name for name in metrics if name.startswith("val/")}
+        named["val/f1"] = f"val/f1{of_class}"
+    rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
+    if reason is not None and any(one.lipschitz and one.stage in seconds for one in BOUNDS):
+        rows.append(("certified radius", f"no certificate: {reason}"))
+    parts = [name.split("/") for name in metrics if name.startswith("attack/")]
+    attacks = dict.fromkeys(part[1] for part in parts if len(part) == 3)
+    rows += [(f"accuracy under {name}", _attack(metrics, name)) for name in attacks]
+    rows.append(("seconds", f"{sum(seconds.values()):.1f} ({stages})"))
+    title = f"{results['method']} on {results['corpus']}, seed {results['seed']}"
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    return "\n".join(["", title, "-" * max(len(title), *map(len, lines)), *lines])

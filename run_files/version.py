@@ -1,0 +1,58 @@
+"""The program's version, its git revision and the versions of its libraries."""
+
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+
+def version() -> str:
+    """Version of the installed package, or that of the checkout it runs from."""
+    try:
+        return metadata.version("steadfast")
+    except metadata.PackageNotFoundError:
+        project = Path(__file__).parents[1] / "pyproject.toml"
+        if not project.is_file():
+            return "unknown"
+        import tomllib
+
+        return str(tomllib.loads(project.read_text())["project"]["version"])
+
+
+def revision() -> str:
+    """Git revision: `STEADFAST_REVISION` (set in images), else that of checkout or wheel."""
+    given = os.environ.get("STEADFAST_REVISION")
+    if given:
+        return given
+    root = Path(__file__).parents[1]
+    if (root / "REVISION").is_file():  # of a wheel: setup.py writes it
+        return (root / "REVISION").read_text().strip()
+    if not (root / ".git").exists():
+        return "unknown"
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return described.stdout.strip()
+
+
+def line() -> str:
+    """The line that `--version` prints."""
+    return f"steadfast {version()} (git {revision()})"
+
+
+def versions() -> dict[str, str]:
+    """Program, revision, Python and the libraries that results depend on, for `results.json`."""
+    libraries = ("torch", "pytorch-lightning", "torchmetrics", "transformers", "numpy")
+    return {
+        "steadfast": version(),
+        "revision": revision(),
+        "python": platform.python_version(),
+        **{library: metadata.version(library) for library in libraries},
+    }

@@ -1,0 +1,1 @@
+"""Training: trainer, callbacks, processes, and what joins a method with a corpus."""

@@ -1,0 +1,31 @@
+"""The folder of a pre-trained encoder, written at the end of its training."""
+
+import shutil
+from pathlib import Path
+
+import pytorch_lightning as pl
+
+from lit_modules.shared.encoder_training import EncoderTraining
+from run_files import atomic
+from run_files.distributed import dry
+
+
+class Export(pl.Callback):
+    """Writes `backbone/` into the run when the training of an encoder has come to its end.
+
+    Args:
+        folder: folder into which the model is written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write it beside, then put it in its place: there is never half a folder."""
+        if not isinstance(pl_module, EncoderTraining) or not trainer.is_global_zero or dry(trainer):
+            return
+        fresh = self.folder.with_name(f".{self.folder.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        pl_module.export(fresh)
+        atomic.replace_folder(fresh, self.folder)

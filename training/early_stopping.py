@@ -1,0 +1,156 @@
+"""Chooses the number of epochs if it is not given, and stops a fit early."""
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import EarlyStopping
+from torch import Tensor
+
+from training.checkpoint_callbacks import AUTO, falls, monitored
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 5
+LIGHTNING_EPOCHS = 1000
+"""Lightning's default number of epochs, which older versions of this program used."""
+_UNLIMITED = {"max_epochs": None, "max_steps": -1, "max_time": None}
+
+
+@dataclass(frozen=True)
+class EarlyStoppingSettings:
+    """Settings of early stopping.
+
+    Args:
+        patience: stop after this number of validations in a row without a better value of
+            `--checkpoint.monitor` (of the task's metric if that is null); 0: never. null: 5 if
+            none of `--trainer.max_epochs`, `max_steps` and `max_time` is set, else 0.
+    """
+
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check it."""
+        if self.patience is not None and self.patience < 0:
+            msg = (
+                f"got --early_stopping.patience {self.patience}, expected a number of validations "
+                "of at least 1, or 0 for no early stopping"
+            )
+            raise ValueError(msg)
+
+
+class Limits(NamedTuple):
+    """Settings that end a fit early.
+
+    Attributes:
+        max_epochs: number of epochs, as Lightning takes it: -1 for no limit, None where steps or
+            time are limited.
+        patience: patience of `EarlyStoppingSettings`; 0 for no early stopping.
+    """
+
+    max_epochs: int | None
+    patience: int
+
+
+def limits(
+    trainer: Mapping[str, Any],
+    patience: int | None,
+    *,
+    default_epochs: int,
+    stored: Mapping[str, Any] | None = None,
+) -> Limits:
+    """Decide how long a fit lasts.
+
+    Args:
+        trainer: settings of the trainer.
+        patience: as it was given.
+        default_epochs: of the method.
+        stored: the settings of the run that goes on, if one does.
+    """
+    given: int | None = trainer.get("max_epochs")
+    if any(trainer.get(name) != nothing for name, nothing in _UNLIMITED.items()):
+        return Limits(given, patience or 0)
+    if stored is None:
+        return Limits(default_epochs, PATIENCE if patience is None else patience)
+    epochs = stored.get("trainer", {}).get("max_epochs") or LIGHTNING_EPOCHS
+    before = stored.get("early_stopping", {}).get("patience") or 0
+    return Limits(epochs, before if patience is None else patience)
+
+
+class StopEarly(EarlyStopping):
+    """Ends a fit once a monitored figure has not got better for some validations.
+
+    Checkpoints hold for how many, so that a resumed run ends where it would have ended.
+
+    Args:
+        patience: so many validations, at least 1.
+        monitor: the figure; see `CheckpointSettings`. Without validation nothing is watched.
+        mode: direction of the metric: larger (`max`) or smaller (`min`) is better.
+        anew: the run had been finished: if it ended early, it has all its patience again.
+        another: a checkpoint is that of another run, whose figures are not compared with.
+    """
+
+    def __init__(
+        self,
+        patience: int,
+        *,
+        monitor: str | None,
+        mode: Literal["min", "max"],
+        anew: bool = False,
+        another: bool = False,
+    ) -> None:
+        # Not a number, as the rank correlation of equal predictions, is no reason to end at once.
+        super().__init__(
+            monitor=monitor or AUTO,
+            patience=patience,
+            mode=mode if monitor else "max",
+            strict=False,
+            check_finite=False,
+        )
+        self.anew, self.another = anew, another
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Take the task's own figure, where nobody has chosen one."""
+        if self.monitor == AUTO and falls(pl_module):
+            self.mode, self.best_score = "min", torch.tensor(math.inf)
+        self.monitor = monitored(self.monitor, pl_module)
+        super().setup(trainer, pl_module, stage)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on waiting; the patience is that of the settings, which may have changed."""
+        if self.another:
+            return
+        super().load_state_dict({**state_dict, "patience": self.patience})
+        if self.anew and self.stopped_epoch > 0:
+            self.wait_count = self.stopped_epoch = 0
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """End at once if the run was killed after its last epoch, before it was recorded."""
+        if self.wait_count >= self.patience:
+            trainer.should_stop = True
+
+    def _evaluate_stopping_criteria(self, current: Tensor) -> tuple[bool, str | None]:
+        stop, reason = super()._evaluate_stopping_criteria(current)
+        if stop:
+            log.info(
+                "training ends: %s has not got better than %.4f in %d validations "
+                "(--early_stopping.patience; 0 trains on)",
+                self.monitor,
+                float(self.best_score),
+                self.wait_count,
+            )
+        return stop, reason
+
+
+def stopped_early(checkpoint: Mapping[str, Any]) -> bool:
+    """True if the fit that wrote a checkpoint stopped there early."""
+    states: Mapping[str, Any] = checkpoint.get("callbacks", {})
+    return any(
+        state.get("stopped_epoch", 0) > 0
+        for key, state in states.items()
+        if key.startswith(StopEarly.__name__)
+    )

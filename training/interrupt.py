@@ -1,0 +1,93 @@
+"""Ctrl-C and SIGTERM: stop at a place from which the run can go on, and say so by the exit status.
+
+A signal that arrives while weights are being fitted is only noted. The checkpoint callback
+(`training/checkpoint_callbacks.py`) sees the note, saves after the batch and stops. A second
+signal stops at once. At any other time there is nothing to save: the first signal stops at once.
+"""
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytorch_lightning as pl
+
+log = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(SystemExit):
+    """A signal asked the program to stop; `code` is the exit status 128 + signal (130, 143)."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(128 + signum)
+        self.signum = signum
+
+
+class Interruption:
+    """The signals that have arrived.
+
+    Attributes:
+        deferred: True if a signal is to be noted only, because someone will look at `requested`.
+        requested: the signal that was noted, if any.
+        saved: path of the checkpoint that was written because of it, if one was.
+    """
+
+    def __init__(self) -> None:
+        self.deferred = False
+        self.requested: int | None = None
+        self.saved: str | None = None
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.deferred, self.requested, self.saved = False, None, None
+
+    def handle(self, signum: int, _frame: FrameType | None) -> None:
+        """Note the signal, or raise `Stopped` when it cannot wait."""
+        if self.deferred and self.requested is None:
+            self.requested = signum
+            log.info("stopping after this batch and a checkpoint; once more to stop without one")
+            return
+        self.deferred = False
+        raise Stopped(signum)
+
+    def register(self) -> None:
+        """Become the handler of Ctrl-C and SIGTERM."""
+        for signum in SIGNALS:
+            signal.signal(signum, self.handle)
+
+
+interruption = Interruption()
+"""The only one: signals belong to the process."""
+
+
+@contextmanager
+def handled() -> Iterator[Interruption]:
+    """Handle Ctrl-C and SIGTERM inside the block; give the handlers back after it."""
+    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
+    interruption.reset()
+    interruption.register()
+    try:
+        yield interruption
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+
+class KeepHandlers(pl.Callback):
+    """Takes the signals back from Lightning.
+
+    Lightning puts a handler of its own before ours: it lets a SIGTERM end with exit status 0, and
+    talks to the other processes from inside the handler, where they are not listening. Under SLURM,
+    too: there the batch script asks the queue to start the job again (`configs/cluster/`).
+    """
+
+    def on_sanity_check_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Take the signals back, at the start of any loop."""
+        if signal.getsignal(signal.SIGINT) == interruption.handle:
+            interruption.register()
+
+    on_train_start = on_validation_start = on_sanity_check_start
+    on_test_start = on_predict_start = on_sanity_check_start

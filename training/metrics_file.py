@@ -1,0 +1,133 @@
+"""`metrics.csv`: the metrics of a training, for tables and plots of one's own."""
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from pytorch_lightning.loggers import Logger
+from pytorch_lightning.utilities import rank_zero_only
+
+from run_files import atomic
+from text.bounded_files import read_bytes, reading
+
+_FIRST = ("step", "epoch")
+
+
+class MetricsFile(Logger):
+    """Writes a row for each step at which a fit logs something; other columns stay empty.
+
+    A row is on the disk as soon as something is known of its step. Figures of evaluations stand in
+    `results.json` alone, so the two never contradict each other.
+    (Lightning's `CSVLogger` deletes its file when a run goes on.)
+
+    Args:
+        path: the file.
+        begin: step from which on it writes. Rows of later steps were written before the program
+            was killed, and are written again.
+    """
+
+    def __init__(self, path: Path, *, begin: int = 0) -> None:
+        super().__init__()
+        self.path = path
+        self.begin = begin
+        self._columns: list[str] = []
+        self._stream: IO[bytes] | None = None
+        self._row: dict[str, str] = {}
+        self._start = 0
+
+    @property
+    def name(self) -> str:
+        """No name: the file lies straight in the run."""
+        return ""
+
+    @property
+    def version(self) -> str:
+        """No version, for the same reason."""
+        return ""
+
+    @rank_zero_only
+    def open(self) -> None:
+        """Begins the rows of a fit; what is logged before and after one is not written.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        rows = [row for row in _rows(self.path) if int(row["step"]) < self.begin]
+        self._columns = list(dict.fromkeys([*_FIRST, *(name for row in rows for name in row)]))
+        self._write_anew(rows)
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Writes a row; see Lightning."""
+        if self._stream is None:
+            return
+        row = {"step": str(step or 0), **{name: repr(one) for name, one in _plain(metrics)}}
+        common = row.keys() & self._row.keys()
+        if "step" in common and all(row[name] == self._row[name] for name in common):
+            row = self._row | row  # longer than what it stands on
+        else:
+            self._start = self._stream.seek(0, os.SEEK_END)
+        if new := [name for name in row if name not in self._columns]:
+            self._columns += new
+            before = [
+                one for one in _rows(self.path) if one != self._row or one["step"] != row["step"]
+            ]
+            self._write_anew([*before, row])
+            return
+        try:
+            self._stream.seek(self._start)
+            self._stream.write(_line(self._columns, row))
+            self._stream.flush()
+        except OSError as error:
+            error.filename = str(self.path)
+            raise
+        self._row = row
+
+    def log_hyperparams(self, *_: Any, **__: Any) -> None:
+        """Writes nothing: `config.yaml` has the settings."""
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Ends the rows of a fit; see Lightning."""
+        del status
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _write_anew(self, rows: list[dict[str, str]]) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        every = [{name: name for name in self._columns}, *rows]
+        lines = [_line(self._columns, row) for row in every]
+        with atomic.replacing(self.path) as stream:
+            stream.writelines(lines)
+        self._stream = self.path.open("r+b")
+        self._row, self._start = (rows or [{}])[-1], sum(map(len, lines[:-1]))
+
+
+def _plain(metrics: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Metrics as plain numbers; an epoch is a whole one."""
+    for name, one in metrics.items():
+        yield name, int(one) if name == "epoch" else float(one)
+
+
+def _line(columns: list[str], row: Mapping[str, str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow([row.get(name, "") for name in columns])
+    return text.getvalue().encode()
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    """The whole rows of the file, without empty cells; a torn last line is left out."""
+    if not path.exists():
+        return
+    lines = io.StringIO(read_bytes(path).decode(errors="replace"), newline="\n")
+    with reading(path, "the metrics of a training: move it away"):
+        columns, *rows = [*csv.reader(line for line in lines if line.endswith("\n"))] or [[]]
+    for cells in rows:
+        row = {name: cell for name, cell in zip(columns, cells, strict=False) if cell}
+        if len(cells) == len(columns) and row.get("step", "").isdecimal():
+            yield row

@@ -1,0 +1,286 @@
+"""Decides about a run that exists already: resume it, or refuse."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from pydoc import locate
+from typing import Any
+
+from attacks.digests import file_digest
+from lit_modules import CheckpointError, TaskModule, TextModule, read_checkpoint
+from run_files.results import Stage
+from run_files.run_directory import RunDirectory, existing, named, of_checkpoint
+from training.early_stopping import LIGHTNING_EPOCHS, stopped_early
+
+log = logging.getLogger(__name__)
+
+# How fast data come, and from where on this machine, but not which.
+HARMLESS = {
+    f"data.init_args.{name}"
+    for name in (
+        "data_dir",
+        "cache_dir",
+        "eval_batch_size",
+        "num_workers",
+        "pin_memory",
+        "batch_size",
+    )
+}
+# A training step sees a batch: its size is part of the training.
+HARMLESS_IN_FIT = HARMLESS - {"data.init_args.batch_size"}
+# What a run may be told later: nothing that was trained or measured before depended on it.
+ADDITIONS = ("data.init_args.test",)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of a command.
+
+    Attributes:
+        stages: stages that are to be done, in order.
+        checkpoint: checkpoint from which training goes on, if it does.
+        step: optimiser steps that lie behind that checkpoint.
+        reopened: True if a finished run is trained further.
+    """
+
+    stages: tuple[Stage, ...]
+    checkpoint: Path | None = None
+    step: int = 0
+    reopened: bool = False
+
+
+def _leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, Mapping) and tree:
+        for key, value in tree.items():
+            yield from _leaves(value, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, tree
+
+
+def check_same(
+    run: RunDirectory,
+    config: Mapping[str, Any],
+    keys: tuple[str, ...],
+    harmless: set[str],
+    *,
+    checkpoint: Path | None = None,
+) -> None:
+    """Refuse to mix settings within one run.
+
+    Args:
+        run: the run, with its stored settings.
+        config: the settings given now.
+        keys: parts of the settings that have to agree.
+        harmless: settings within them that may differ all the same.
+        checkpoint: what is evaluated, if it is no training.
+
+    Raises:
+        ValueError: some differ; the message lists them.
+    """
+    stored = run.config()
+    before = dict(_leaves({key: stored[key] for key in keys if key in stored}))
+    now = dict(_leaves({key: config[key] for key in keys}))
+    # The settings of another class say nothing more than that it is another one.
+    of_others = tuple(
+        f"{name.removesuffix('class_path')}init_args."
+        for name in before
+        if name.endswith("class_path") and before[name] != now.get(name)
+    )
+    different = [
+        f"{name.replace('.init_args', '')}: {before[name]!r} in the run, {now.get(name)!r} given"
+        for name in before
+        if before[name] != now.get(name)
+        and name not in harmless
+        and not name.startswith(of_others)
+        and not (name in ADDITIONS and before[name] is None)
+    ]
+    if different:
+        # An evaluation has its weights from the run, and another run has others.
+        other = "choose another --run"
+        if checkpoint is not None:
+            other = f"give the evaluation a name of its own: --ckpt_path {checkpoint} --run NEW"
+        msg = (
+            f"run {run.name!r} was made with other settings ({'; '.join(different)}); "
+            f"repeat its settings, or {other}"
+        )
+        raise ValueError(msg)
+
+
+def with_additions(stored: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored settings, with what was absent there and is given now of `ADDITIONS`."""
+    completed = deepcopy(stored)
+    before, now = dict(_leaves(stored)), dict(_leaves(config))
+    for name in ADDITIONS:
+        if name in before and before[name] is None and now.get(name) is not None:
+            *path, last = name.split(".")
+            inner = completed
+            for key in path:
+                inner = inner[key]
+            inner[last] = now[name]
+    return completed
+
+
+def evaluated(
+    command: str,
+    runs: Path,
+    name: str | None,
+    ckpt_path: str | Path | None,
+    *,
+    begins: bool = False,
+) -> tuple[RunDirectory | None, Path]:
+    """Find the run that an evaluation is about, and the checkpoint that it measures.
+
+    Args:
+        command: for a message.
+        runs: the directory of all runs.
+        name: the run's, if it is given.
+        ckpt_path: the checkpoint, if it is given.
+        begins: whether a name that no run has yet, and a checkpoint, begin one.
+
+    Returns:
+        The run; None for a checkpoint alone that lies in no run.
+
+    Raises:
+        FileNotFoundError: there is no such run.
+        ValueError: neither is given, or a checkpoint that is not of the run.
+    """
+    if ckpt_path is None:
+        run = existing(runs, named(command, name))
+        return run, run.chosen
+    checkpoint = Path(ckpt_path)
+    if name is None:
+        return of_checkpoint(checkpoint), checkpoint
+    run = RunDirectory(runs / name) if begins else existing(runs, name)
+    if run.begun:
+        check_belongs(run, checkpoint)
+    return run, checkpoint
+
+
+def check_belongs(run: RunDirectory, checkpoint: Path) -> None:
+    """Refuse to write figures of another run's checkpoint into a run.
+
+    A run that an evaluation has begun has no checkpoint of its own, and goes on with that one.
+
+    Raises:
+        ValueError: the checkpoint is another.
+    """
+    home = of_checkpoint(checkpoint)
+    if home is not None and home.path.resolve() == run.path.resolve():
+        return
+    source = run.source()
+    # That there is no such file is said where it is read.
+    if source is not None and (not checkpoint.is_file() or file_digest(checkpoint) == source):
+        return
+    msg = (
+        f"got run {run.name!r} and a checkpoint that is not of it ({checkpoint}); leave --run out, "
+        "or give a new name"
+    )
+    raise ValueError(msg)
+
+
+def _limit(value: int | None, unlimited: int | None, otherwise: float) -> float:
+    return otherwise if value is None or value == unlimited else value
+
+
+def _longer(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """True if more epochs or steps are asked for than before."""
+    epochs, steps = given.get("max_epochs"), given.get("max_steps", -1)
+    more_epochs = epochs is not None and _limit(epochs, -1, float("inf")) > _limit(
+        stored.get("max_epochs", LIGHTNING_EPOCHS), -1, LIGHTNING_EPOCHS
+    )
+    more_steps = steps != -1 and steps > _limit(stored.get("max_steps", -1), -1, float("inf"))
+    return more_epochs or more_steps
+
+
+def _more_patient(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """True if a fit that stopped early would have continued with the present patience."""
+    before, now = (one.get("early_stopping", {}).get("patience") for one in (stored, given))
+    return bool(before) and now is not None and (now == 0 or now > before)
+
+
+def newest_state(run: RunDirectory) -> tuple[Path, int] | None:
+    """The newest undamaged state of a run and its step; None if the run has saved none yet.
+
+    Raises:
+        CheckpointError: there are some, all damaged.
+    """
+    damage: list[str] = []
+    for path in (run.last, run.previous):
+        if not path.is_file():
+            continue
+        try:
+            checkpoint = read_checkpoint(path, lazily=True)
+        except CheckpointError as error:
+            damage.append(str(error))
+            continue
+        step = int(checkpoint["global_step"])
+        if damage:
+            log.warning("%s; going on from %s instead", damage[0], path)
+        elif path == run.previous:
+            log.warning("%s is missing; going on from %s instead", run.last, path)
+        log.info("run %s goes on after step %d", run.name, step)
+        return path, step
+    if damage:
+        msg = (
+            f"run {run.name!r} has no undamaged checkpoint left to go on from ({'; '.join(damage)})"
+            "; move its directory away to begin anew, or choose another --run"
+        )
+        raise CheckpointError(msg)
+    return None
+
+
+def _asks_for_more(run: RunDirectory, config: Mapping[str, Any]) -> bool:
+    """True if a finished run is to be trained further."""
+    stored = run.config()
+    if _longer(stored.get("trainer", {}), config["trainer"]):
+        return True
+    more = _more_patient(stored, config) and run.last.is_file()
+    return more and stopped_early(read_checkpoint(run.last, lazily=True))
+
+
+def _classifies(config: Mapping[str, Any]) -> bool:
+    """True if the method classifies, so that it can be certified."""
+    method = locate(str(config.get("model", {}).get("class_path", "")))
+    if not isinstance(method, type) or not issubclass(method, TextModule):
+        return True
+    return issubclass(method, TaskModule)
+
+
+def plan_training(run: RunDirectory, config: Mapping[str, Any], *, whole: bool) -> Plan:
+    """Decide what `fit` (or `train`, the `whole` of fit, test and certify) has to do.
+
+    A run that is not there is begun; an unfinished one goes on from `last.ckpt`, or from
+    `previous.ckpt` if that is damaged; a finished one is trained further if more epochs or steps
+    are asked for, or more patience where it has ended early.
+
+    Raises:
+        CheckpointError: the checkpoints of the run are damaged.
+        ValueError: the run is finished, or has other settings.
+    """
+    stages: tuple[Stage, ...] = ("fit",)
+    if whole:
+        stages = ("fit", "test", "certify") if _classifies(config) else ("fit", "test")
+    if not run.begun:
+        return Plan(stages)
+    # With another number of processes the batch of each may be another; the loader sees to it that
+    # the batch of all is the same.
+    other_world = config.get("checkpoint", {}).get("allow_world_change", False)
+    harmless = HARMLESS if other_world else HARMLESS_IN_FIT
+    check_same(run, config, ("seed_everything", "model", "data"), harmless)
+    finished = run.finished("fit")
+    if not finished or _asks_for_more(run, config):
+        state = newest_state(run)
+        if state is not None:
+            return Plan(stages, *state, reopened=finished)
+        if not finished:
+            return Plan(stages)
+    pending = tuple(stage for stage in stages if not run.finished(stage))
+    if not pending:
+        msg = (
+            f"run {run.name!r} is finished: evaluate it with `steadfast test --run {run.name}`, "
+            "train it further with a larger --trainer.max_epochs, or choose another --run"
+        )
+        raise ValueError(msg)
+    return Plan(pending)

@@ -1,0 +1,107 @@
+"""Wraps each command of a trainer: checks its checkpoint, and watches the other processes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytorch_lightning as pl
+from pytorch_lightning.plugins.environments import SLURMEnvironment  # type: ignore[attr-defined] # no __all__
+
+from attacks.digests import file_digest
+from lit_modules import (
+    TextModule,
+    check_fits,
+    check_method,
+    check_would_fit,
+    read_checkpoint,
+)
+from run_files.distributed import gather_parts
+from training.watch import watched
+
+
+@contextmanager
+def session(
+    trainer: pl.Trainer, model: pl.LightningModule | None, ckpt_path: str | Path | None
+) -> Iterator[str | None]:
+    """Surrounds every command of the trainer.
+
+    Yields:
+        The checkpoint, as Lightning takes it.
+
+    Raises:
+        CheckpointError: the checkpoint is missing, damaged, or of another model.
+        LostRankError: another process of the run is gone.
+    """
+    environment = getattr(trainer.strategy, "cluster_environment", None)
+    if isinstance(environment, SLURMEnvironment):
+        # Lightning would save from inside a signal handler, in the middle of a step, to a file that
+        # is not `last.ckpt`. Ours saves after the batch; the batch script asks for a new start.
+        environment.auto_requeue = False
+    if trainer.world_size > 1 and not any(isinstance(c, SameStart) for c in _callbacks(trainer)):
+        _callbacks(trainer).insert(0, SameStart())
+    with watched(trainer), _restored(model, ckpt_path) as path:
+        yield path
+
+
+def _callbacks(trainer: pl.Trainer) -> list[pl.Callback]:
+    callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined] # set by a connector
+    return callbacks
+
+
+@contextmanager
+def _restored(
+    model: pl.LightningModule | None, ckpt_path: str | Path | None
+) -> Iterator[str | None]:
+    """Reads a checkpoint before Lightning does, and refuses a wrong one.
+
+    The model needs its vocabulary and classes to make weights.
+    """
+    if ckpt_path is None or not isinstance(model, TextModule):
+        yield None if ckpt_path is None else str(ckpt_path)
+        return
+    checkpoint = read_checkpoint(ckpt_path)
+    check_method(checkpoint, model, ckpt_path)
+    model.restore_text(checkpoint)
+    # After a fit it has its weights, and a trainer, of which there can be no copy to try.
+    check = check_would_fit if next(model.parameters(), None) is None else check_fits
+    check(checkpoint, model, ckpt_path)
+    try:
+        yield str(ckpt_path)
+    except RuntimeError as error:
+        if "loading state_dict" in str(error):
+            check_fits(checkpoint, model, ckpt_path)
+        raise
+
+
+class SameStart(pl.Callback):
+    """Stops a run whose processes have read different checkpoints.
+
+    That happens where machines share no disk, and only some of them have the run. They would
+    diverge, or wait for each other for ever.
+    """
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Compares the checkpoints."""
+        del pl_module
+        check_same_checkpoint(trainer, trainer.ckpt_path)
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Compares the checkpoints outside a fit."""
+        if trainer.validating:
+            self.on_fit_start(trainer, pl_module)
+
+    on_test_start = on_fit_start
+    on_predict_start = on_fit_start
+
+
+def check_same_checkpoint(trainer: pl.Trainer, checkpoint: str | Path | None) -> None:
+    """Raise ValueError where the processes of a trainer have read different checkpoints."""
+    digests = gather_parts(trainer, file_digest(checkpoint) if checkpoint else "")
+    rank = next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
+    if rank is not None:
+        msg = (
+            f"rank 0 begins with checkpoint {digests[0][:12] or '(none)'}, rank {rank} with "
+            f"{digests[rank][:12] or '(none)'}, expected the same: let all machines see one "
+            "--runs_dir, or copy the run to each (docs/runbook.md)"
+        )
+        raise ValueError(msg)

@@ -1,0 +1,148 @@
+"""MLflow and Weights & Biases, which a run also reports to where it is asked to."""
+
+import importlib.util
+import json
+import os
+import uuid
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytorch_lightning.loggers import Logger, MLFlowLogger, WandbLogger
+from pytorch_lightning.utilities import rank_zero_only
+
+from run_files import atomic
+from run_files.run_directory import RunDirectory
+from text.bounded_files import DataError, read_json
+from text.file_lock import locked
+
+_EXPERIMENT = "steadfast"
+_INSTALLED_BY = {"mlflow": "mlflow-skinny", "wandb": "wandb"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackerSettings:
+    """Services that metrics and settings also go to, beside TensorBoard and `metrics.csv`.
+
+    Args:
+        mlflow: a folder, or the address of an MLflow server: report to it; null: do not. Needs
+            `pip install 'steadfast[mlflow]'`.
+        wandb: a project of Weights & Biases: report to it; null: do not. Needs
+            `pip install 'steadfast[wandb]'`. With `WANDB_MODE=offline`, all of it stays in the run.
+    """
+
+    mlflow: str | None = None
+    wandb: str | None = None
+
+    def __post_init__(self) -> None:
+        """Checks that what is asked for is installed.
+
+        Raises:
+            ValueError: it is not.
+        """
+        for extra, package in _INSTALLED_BY.items():
+            given = getattr(self, extra)
+            if given == "":
+                msg = f"got --track.{extra} without a value, expected one, or null"
+                raise ValueError(msg)
+            if given is not None and importlib.util.find_spec(extra) is None:
+                msg = (
+                    f"got --track.{extra} {given} where {extra} is not installed, expected it: "
+                    f"pip install 'steadfast[{extra}]' (in a checkout: pip install {package})"
+                )
+                raise ValueError(msg)
+
+
+class MLflow(MLFlowLogger):
+    """Reports to MLflow; a name as `certify/accuracy@0.5`, which it refuses, gets ` at `."""
+
+    @rank_zero_only
+    def log_hyperparams(self, params: dict[str, Any] | Namespace) -> None:
+        """See Lightning. Its store of files cannot hold both `model` and `model/depth`."""
+        given = dict(params if isinstance(params, Mapping) else vars(params))
+        outer = {name.rpartition("/")[0] for name in given}
+        super().log_hyperparams(
+            {f"{name}/class" if name in outer else name: one for name, one in given.items()}
+        )
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """See Lightning."""
+        super().log_metrics({name.replace("@", " at "): metrics[name] for name in metrics}, step)
+
+
+def trackers(settings: TrackerSettings, run: RunDirectory) -> list[Logger]:
+    """Returns the loggers of the services that are asked for; nothing is sent yet.
+
+    A run that goes on, or is evaluated, goes on there too.
+
+    Args:
+        settings: which.
+        run: the run; it keeps what it is called there in `trackers.json`.
+    """
+    known, found = _known(run), list[Logger]()
+    if settings.mlflow is not None:
+        found.append(
+            MLflow(
+                experiment_name=os.environ.get("MLFLOW_EXPERIMENT_NAME", _EXPERIMENT),
+                run_name=run.name,
+                tracking_uri=_address(settings.mlflow),
+                run_id=known.get("mlflow"),
+            )
+        )
+    if settings.wandb is not None:
+        found.append(
+            WandbLogger(
+                name=run.name,
+                project=settings.wandb,
+                save_dir=run.path,
+                id=known.get("wandb", uuid.uuid4().hex[:12]),
+                resume="allow",
+            )
+        )
+    return found
+
+
+def keep_names(run: RunDirectory, loggers: Sequence[Logger]) -> None:
+    """Stores what the services call the run, so that it goes on there.
+
+    Args:
+        run: the run.
+        loggers: of the trainer; those that report to no service do not count.
+    """
+    names = {
+        "mlflow" if isinstance(one, MLflow) else "wandb": str(
+            one.run_id if isinstance(one, MLflow) else one.version
+        )
+        for one in loggers
+        if isinstance(one, MLflow | WandbLogger)
+    }
+    if not names:
+        return
+    with locked(_file(run)):
+        known = _known(run)
+        if known | names != known:
+            atomic.write_text(_file(run), json.dumps(known | names, indent=2) + "\n")
+
+
+def _file(run: RunDirectory) -> Path:
+    return run.path / "trackers.json"
+
+
+def _known(run: RunDirectory) -> dict[str, Any]:
+    try:
+        found = read_json(_file(run), "what services call the run")
+    except DataError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _address(given: str) -> str:
+    """The address of a server as it is, that of a folder as MLflow writes it."""
+    if "://" in given and not given.startswith("file:"):
+        return given
+    # MLflow's store of files is no longer developed, but needs nothing besides its client.
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    return Path(given.removeprefix("file:")).absolute().as_uri()

@@ -1,0 +1,272 @@
+"""The trainer: Lightning's, with attacks in its tests, and a run directory."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytorch_lightning as pl
+from torch import Tensor
+from typing_extensions import override
+
+from attacks import PGD, PGDSettings
+from datamodules import TextDataModule
+from lit_modules import TaskModule
+from run_files.certified_bounds import STAGE_OF
+from run_files.results import Stage
+from run_files.run_directory import RunDirectory
+from run_files.sample_records import Records
+from training.checkpoint_callbacks import LastCheckpoint
+from training.record_writers import AttackWriter
+from training.recorder import Recorder, numbers
+from training.session import session
+
+log = logging.getLogger(__name__)
+
+_LIMITS: dict[Stage, str] = {
+    "validate": "limit_val_batches",
+    "test": "limit_test_batches",
+    **dict.fromkeys(STAGE_OF.values(), "limit_test_batches"),
+    "predict": "limit_predict_batches",
+}
+T = TypeVar("T")
+
+
+class RobustTrainer(pl.Trainer):
+    """Fits, tests under attack, and keeps the outcome in a run directory.
+
+    Attributes:
+        recorder: writes the run directory; set by the command line, None for a trainer in Python.
+    """
+
+    # Set by Lightning, which does not declare them.
+    callbacks: list[pl.Callback]
+    fast_dev_run: bool | int
+
+    recorder: Recorder | None = None
+
+    @override
+    def fit(
+        self,
+        model: pl.LightningModule,
+        train_dataloaders: Any = None,
+        val_dataloaders: Any = None,
+        datamodule: pl.LightningDataModule | None = None,
+        ckpt_path: str | Path | None = None,
+        weights_only: bool | None = None,
+    ) -> None:
+        """Train a model, or resume the training of a run.
+
+        Args:
+            model: the model.
+            train_dataloaders: see Lightning.
+            val_dataloaders: see Lightning.
+            datamodule: the corpus.
+            ckpt_path: start from the state in this checkpoint: weights, optimiser, position. An
+                interrupted run resumes from its own `last.ckpt`.
+            weights_only: see Lightning; checkpoints with code in them are never loaded.
+        """
+        started = time.monotonic()
+        # With max_steps, Lightning takes every checkpoint for one from the middle of an epoch, and
+        # a run that goes on from the end of one would be told that the next is over, too.
+        self.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign] # meant
+        with session(self, model, ckpt_path) as path:
+            super().fit(
+                model,
+                train_dataloaders=train_dataloaders,
+                val_dataloaders=val_dataloaders,
+                datamodule=datamodule,
+                ckpt_path=path,
+                weights_only=True if path else weights_only,
+            )
+        seconds = time.monotonic() - started
+        metrics = {}
+        for callback in self.checkpoint_callbacks:
+            if isinstance(callback, LastCheckpoint):
+                seconds = callback.seconds
+            score: Tensor | None = getattr(callback, "best_model_score", None)
+            monitor: str | None = getattr(callback, "monitor", None)
+            if score is not None and monitor is not None:
+                metrics[monitor] = float(score)
+        self._finish("fit", model, metrics, seconds)
+
+    @override
+    def validate(
+        self,
+        model: pl.LightningModule | None = None,
+        dataloaders: Any = None,
+        ckpt_path: str | Path | None = None,
+        verbose: bool = False,
+        datamodule: pl.LightningDataModule | None = None,
+        weights_only: bool | None = None,
+    ) -> Any:
+        """Measure a checkpoint on the validation split.
+
+        Args:
+            model: the model.
+            dataloaders: see Lightning.
+            ckpt_path: checkpoint to measure; `best.ckpt` of `--run` if not given.
+            verbose: see Lightning.
+            datamodule: the corpus.
+            weights_only: see Lightning; checkpoints with code in them are never loaded.
+        """
+        self._measure(ckpt_path)
+        return self._evaluate(
+            "validate",
+            "val/",
+            model,
+            ckpt_path,
+            lambda path: super(RobustTrainer, self).validate(
+                model, dataloaders, path, verbose, datamodule, True if path else weights_only
+            ),
+        )
+
+    @override
+    def test(
+        self,
+        model: pl.LightningModule | None = None,
+        dataloaders: Any = None,
+        ckpt_path: str | Path | None = None,
+        verbose: bool = False,
+        datamodule: pl.LightningDataModule | None = None,
+        weights_only: bool | None = None,
+        *,
+        pgd: PGDSettings = PGDSettings(),
+    ) -> Any:
+        """Measure a checkpoint on the test split, without attack and under l2-PGD.
+
+        Args:
+            model: the model.
+            dataloaders: see Lightning.
+            ckpt_path: checkpoint to measure; `best.ckpt` of `--run` if not given.
+            verbose: see Lightning.
+            datamodule: the corpus.
+            weights_only: see Lightning; checkpoints with code in them are never loaded.
+            pgd: settings of the attack.
+        """
+        attack: PGD | None = None
+        # A perturbation of a text changes its class; the other tasks have none.
+        if pgd.epsilon > 0 and task_of(datamodule) == "classification":
+            attack = PGD(**asdict(pgd))
+        if isinstance(model, TaskModule):
+            model.test_attack = attack
+        attacked = isinstance(model, TaskModule) and attack is not None
+        self._measure(ckpt_path)
+        with self._recording(AttackWriter, "pgd.jsonl", wanted=attacked):
+            outcome = self._evaluate(
+                "test",
+                "test/",
+                model,
+                ckpt_path,
+                lambda path: super(RobustTrainer, self).test(
+                    model, dataloaders, path, verbose, datamodule, True if path else weights_only
+                ),
+                settings={"test/pgd_epsilon": pgd.epsilon} if attacked else {},
+                about={"pgd": asdict(attack) if attacked and attack is not None else None},
+            )
+        if not attacked and self._files is not None and self.is_global_zero:
+            # Of an attack whose figure stands here no longer.
+            self._files.set_aside("pgd", only="pgd.jsonl")
+        return outcome
+
+    @property
+    def _files(self) -> RunDirectory | None:
+        """The run directory of an evaluation's outcome; None if it is not kept."""
+        return None if self.recorder is None or self.fast_dev_run else self.recorder.files
+
+    @property
+    def _stamp(self) -> dict[str, str]:
+        """The part of each record that identifies the weights."""
+        weights = None if self.recorder is None else self.recorder.weights
+        return {} if weights is None else {"checkpoint": weights.stamp}
+
+    def _measure(self, checkpoint: str | Path | None) -> None:
+        """Begin an evaluation of a checkpoint.
+
+        Raises:
+            CheckpointError: it is missing or damaged.
+        """
+        if self.recorder is not None and not self.fast_dev_run:
+            self.recorder.measure(checkpoint)
+
+    @contextmanager
+    def _recording(
+        self, writer: Callable[[Records], pl.Callback], name: str, *, wanted: bool = True
+    ) -> Iterator[None]:
+        """Let a callback write a file of the run inside the block, if there is a run."""
+        if self._files is None or not wanted:
+            yield
+            return
+        with closing(Records(self._files.path / name, stamp=self._stamp)) as records:
+            callback = writer(records)
+            self.callbacks.insert(0, callback)
+            try:
+                yield
+            finally:
+                self.callbacks.remove(callback)
+
+    def _best(self) -> Path | None:
+        """The checkpoint that is tested after a fit; None for the weights as they are."""
+        if self.recorder is None or self.fast_dev_run:
+            return None
+        # Without validation there is no best, and without checkpoints there is none at all.
+        chosen = self.recorder.run.chosen
+        return chosen if chosen.is_file() else None
+
+    def _evaluate(
+        self,
+        stage: Stage,
+        prefix: str,
+        model: pl.LightningModule | None,
+        ckpt_path: str | Path | None,
+        evaluate: Callable[[str | None], T],
+        *,
+        settings: dict[str, float] | None = None,
+        about: dict[str, Any] | None = None,
+    ) -> T:
+        started = time.monotonic()
+        circumstances = self._circumstances(stage)
+        if self._files is not None and self.recorder is not None:
+            self.recorder.show(self.loggers, stage)
+        with session(self, model, ckpt_path) as path:
+            outcome = evaluate(path)
+        metrics = numbers(self.callback_metrics, prefix) | (settings or {})
+        whole = {**(about or {}), **circumstances}
+        self._finish(stage, model, metrics, time.monotonic() - started, whole)
+        return outcome
+
+    def _circumstances(self, stage: Stage) -> dict[str, Any]:
+        """Return precision and limits of an evaluation.
+
+        Raises:
+            ValueError: the limit is 0.
+        """
+        name = _LIMITS[stage]
+        limit = getattr(self, name)
+        if limit == 0:
+            msg = f"got --trainer.{name} 0, expected it to be left out"
+            raise ValueError(msg)
+        # Of batches, Lightning takes 1 for one and 1.0 for all.
+        part = {} if isinstance(limit, float) and limit == 1 else {name: limit}
+        return {"precision": str(self.precision), **part}
+
+    def _finish(
+        self,
+        stage: Stage,
+        model: pl.LightningModule | None,
+        metrics: dict[str, float],
+        seconds: float,
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        if self.recorder is not None and model is not None and not self.fast_dev_run:
+            self.recorder.finish(
+                self, model, stage=stage, metrics=metrics, seconds=seconds, about=about
+            )
+
+
+def task_of(datamodule: object) -> str:
+    """Return the task of a corpus."""
+    return datamodule.task if isinstance(datamodule, TextDataModule) else "classification"
