@@ -20,6 +20,8 @@ IMPLEMENTATION = "steadfast"
 """The name of our attention function in the registry of `transformers`."""
 ENTRY = "_steadfast_attention"
 """The attribute of a module of the library that holds its `BiasedAttention`."""
+NUMBER = "_steadfast_layer"
+"""The attribute with the number of its layer: an int, which copies of a model have as well."""
 BIASABLE = (
     "bert",
     "roberta",
@@ -86,10 +88,9 @@ class BiasedAttention:
         self._masks: Masks | None = None
         self._maps: list[Tensor] | None = None
         self._hidden: Tensor | None = None
+        self._layer = -1
         # ALBERT has one module for several layers: there, `_enter` counts the layers of a pass.
         unshared = len(modules) == self.layers
-        self._numbers = dict(zip(modules, range(self.layers), strict=True)) if unshared else {}
-        self._layer = -1
         share_dropout(encoder, self.tape)
         if unshared:  # no mask has changed the input of the first layer
             for name, part in list(modules[0].named_children()):
@@ -107,6 +108,8 @@ class BiasedAttention:
         for module in modules:
             module.register_forward_pre_hook(self._enter, with_kwargs=True)
             setattr(module, ENTRY, self)
+        for number, module in enumerate(modules if unshared else []):
+            setattr(module, NUMBER, number)
 
     # Interface
 
@@ -154,8 +157,8 @@ class BiasedAttention:
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Enter a layer."""
-        self._layer = self._numbers.get(module, self._layer + 1)
         if self._masks is not None:
+            self._layer = getattr(module, NUMBER, self._layer + 1)
             self._hidden = args[0] if args else kwargs["hidden_states"]
 
     def keep(self, probabilities: Callable[[], Tensor]) -> Tensor | None:

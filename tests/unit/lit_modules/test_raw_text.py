@@ -297,7 +297,7 @@ SABOTAGES: dict[str, Callable[[TaskModule, pytest.MonkeyPatch], Any]] = {
             "encode_texts",
             "predict_texts",
             "predict_logits",
-            "_encoded",
+            "_encode",
             "require_text",
             "state_dict",
             "on_save_checkpoint",
