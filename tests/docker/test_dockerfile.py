@@ -63,7 +63,7 @@ def test_packages_come_from_the_locks_by_the_script_that_make_uses() -> None:
     assert "apt-get" not in DOCKERFILE
 
 
-def test_every_room_is_in_the_image() -> None:
+def test_every_package_is_in_the_image() -> None:
     copied = set(re.findall(r"^COPY (\w+) \1$", stages()["build"], re.M))
     assert copied == {*PACKAGES, "configs", "steadfast"}
     assert {f"!{package}/**" for package in copied} <= set(IGNORED)
