@@ -91,6 +91,7 @@ def attack(
         "checkpoint": file_digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none",
         "precision": str(trainer.precision),
         "program": version(),
+        "split": settings.split,
     }
     run, archive = None, None
     if recorder is not None and not dry(trainer):

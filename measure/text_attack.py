@@ -217,7 +217,9 @@ class TextAttack(Measurement[Sample]):
 
 def attack_subject(planned: Planned, settings: AttackSettings) -> dict[str, Any]:
     """Return what the records of an attack depend on, but for model and samples."""
-    return {**planned.about, **settings.about(), **parts_of(planned.attack)}
+    subject = {**planned.about, **settings.about(), **parts_of(planned.attack)}
+    del subject["split"]  # a table of samples has none
+    return subject
 
 
 def parts_of(attack: Attack) -> dict[str, Any]:
