@@ -95,7 +95,10 @@ class MeasuringTrainer(RobustTrainer):
             archive.begin(stage)
         checkpoint = Path(ckpt_path) if ckpt_path and Path(ckpt_path).exists() else None
         settings: dict[str, Any] = {
-            "checkpoint": "none" if checkpoint is None else weights_of(checkpoint).checkpoint,
+            # Weights in memory have no identity: what an earlier start has measured is not theirs.
+            "checkpoint": f"none, start {time.time_ns()}"
+            if checkpoint is None
+            else weights_of(checkpoint).checkpoint,
             "bound": bound,
             "precision": self.precision,
             # Not its revision, which a commit changes: the same command has to resume.
