@@ -67,6 +67,8 @@ class TextDataModule(Samples):
     """A fit is refused if a class has fewer training rows."""
     drop_unlabelled: ClassVar[bool] = False
     """True drops rows without label."""
+    needs_labels: bool = True
+    """True if a test split needs labels; certificates do without."""
 
     def __init__(
         self,
@@ -147,12 +149,7 @@ class TextDataModule(Samples):
     # Reading files
 
     def _optional(self) -> tuple[str, ...]:
-        return (self.label_column,) if self._predicts or not self._needs_labels() else ()
-
-    def _needs_labels(self) -> bool:
-        """Return True if the test needs labels; that of a certificate does not."""
-        module = None if self.trainer is None else self.trainer.lightning_module
-        return bool(getattr(module, "needs_labels", True))
+        return (self.label_column,) if self._predicts or not self.needs_labels else ()
 
     def prepare_data(self) -> None:
         """Fetch from the hub the files of this stage that are not on the disk."""
@@ -335,7 +332,7 @@ class TextDataModule(Samples):
         return encoded
 
     def test_dataloader(self) -> DataLoader[Batch]:
-        if self._needs_labels():
+        if self.needs_labels:
             self._require_labels(
                 self.examples("test"), "it can be predicted and certified, and nothing else"
             )

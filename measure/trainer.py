@@ -137,7 +137,7 @@ class MeasuringTrainer(RobustTrainer):
             figures = measurement.figures(run(measurement, archive, team=self).records)
             return [{f"{stage}/{name}": value for name, value in figures.items()}]
 
-        return launch(self, model, datamodule, ckpt_path, work, split="test")
+        return launch(self, model, datamodule, ckpt_path, work, split="test", needs_labels=False)
 
     def attack(
         self,

@@ -32,6 +32,7 @@ def launch(
     work: Callable[[], T],
     *,
     split: Split,
+    needs_labels: bool = True,
 ) -> T:
     """Run work with a model that has its weights, on its device, next to a corpus that is read.
 
@@ -44,6 +45,7 @@ def launch(
         checkpoint: of the model; None for its weights as they are.
         work: in each process; the outcome is that of the first one.
         split: that the work needs.
+        needs_labels: False if the split may be without labels.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged, or of another model.
@@ -58,7 +60,11 @@ def launch(
         if trainer.local_rank == 0:
             corpus.fetch(splits)
         strategy.barrier()
-        corpus.setup(stage)
+        corpus.needs_labels = needs_labels
+        try:
+            corpus.setup(stage)
+        finally:
+            corpus.needs_labels = True
         join(model, corpus)
         model.configure_model()
         if path is not None:
