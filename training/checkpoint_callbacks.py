@@ -300,7 +300,7 @@ class LastCheckpoint(Kept):
             return list(decisions)
         mine = torch.tensor(decisions, dtype=torch.int32, device=trainer.strategy.root_device)
         everyone: Any = trainer.strategy.reduce(mine, reduce_op="max")
-        return [bool(said) for said in everyone.tolist()]
+        return [bool(decision) for decision in everyone.tolist()]
 
 
 def _log_step(trainer: pl.Trainer) -> None:

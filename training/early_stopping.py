@@ -43,7 +43,7 @@ class EarlyStoppingSettings:
             raise ValueError(msg)
 
 
-class Limits(NamedTuple):
+class EpochLimits(NamedTuple):
     """Settings that end a fit early.
 
     Attributes:
@@ -62,7 +62,7 @@ def limits(
     *,
     default_epochs: int,
     stored: Mapping[str, Any] | None = None,
-) -> Limits:
+) -> EpochLimits:
     """Decide how long a fit lasts.
 
     Args:
@@ -71,14 +71,14 @@ def limits(
         default_epochs: of the method.
         stored: the settings of the run that goes on, if one does.
     """
-    given: int | None = trainer.get("max_epochs")
+    max_epochs: int | None = trainer.get("max_epochs")
     if any(trainer.get(name) != nothing for name, nothing in _UNLIMITED.items()):
-        return Limits(given, patience or 0)
+        return EpochLimits(max_epochs, patience or 0)
     if stored is None:
-        return Limits(default_epochs, PATIENCE if patience is None else patience)
+        return EpochLimits(default_epochs, PATIENCE if patience is None else patience)
     epochs = stored.get("trainer", {}).get("max_epochs") or LIGHTNING_EPOCHS
     before = stored.get("early_stopping", {}).get("patience") or 0
-    return Limits(epochs, before if patience is None else patience)
+    return EpochLimits(epochs, before if patience is None else patience)
 
 
 class StopEarly(EarlyStopping):

@@ -105,12 +105,12 @@ def training_samples(corpus: TextDataModule) -> Mapping[int, TextSample]:
 
 def labelled_texts(examples: Iterable[Example]) -> Iterator[tuple[int, Text, int]]:
     """Sample, text and class of what has a class: texts and pairs."""
-    for one in examples:
-        if isinstance(one.label, int) and not isinstance(one.text, Words | Choices):
-            yield one.sample_id, one.text, one.label
+    for example in examples:
+        if isinstance(example.label, int) and not isinstance(example.text, Words | Choices):
+            yield example.sample_id, example.text, example.label
 
 
-def require_classifier(model: pl.LightningModule, what: str) -> None:
+def require_classifier(model: pl.LightningModule, option: str) -> None:
     """Raise ValueError for a model that classifies nothing."""
     if not isinstance(model, TaskModule):
         advice = (
@@ -120,7 +120,7 @@ def require_classifier(model: pl.LightningModule, what: str) -> None:
         if isinstance(model, CharacterLM):
             advice = "its commands are fit, validate, test and predict, which writes text"
         msg = (
-            f"got {what} for {type(model).__name__}, which classifies nothing, expected a "
+            f"got {option} for {type(model).__name__}, which classifies nothing, expected a "
             f"classifier: {advice}"
         )
         raise ValueError(msg)

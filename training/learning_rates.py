@@ -20,6 +20,6 @@ class LearningRates(LearningRateMonitor):
         use_names: bool = True,
     ) -> str:
         # Split groups stand behind all others, so that the numbers of these stay.
-        others = [group for group in param_groups if SPLIT_FROM not in group]
+        unsplit = [group for group in param_groups if SPLIT_FROM not in group]
         number = param_groups[param_group_index].get(SPLIT_FROM, param_group_index)
-        return super()._add_suffix(name, others, number, use_names)
+        return super()._add_suffix(name, unsplit, number, use_names)

@@ -64,7 +64,7 @@ class MetricsFile(Logger):
         """Writes a row; see Lightning."""
         if self._stream is None:
             return
-        row = {"step": str(step or 0), **{name: repr(one) for name, one in _plain(metrics)}}
+        row = {"step": str(step or 0), **{name: repr(value) for name, value in _plain(metrics)}}
         common = row.keys() & self._row.keys()
         if "step" in common and all(row[name] == self._row[name] for name in common):
             row = self._row | row  # longer than what it stands on
@@ -73,7 +73,7 @@ class MetricsFile(Logger):
         if new := [name for name in row if name not in self._columns]:
             self._columns += new
             before = [
-                one for one in _rows(self.path) if one != self._row or one["step"] != row["step"]
+                old for old in _rows(self.path) if old != self._row or old["step"] != row["step"]
             ]
             self._write_anew([*before, row])
             return
@@ -100,8 +100,8 @@ class MetricsFile(Logger):
     def _write_anew(self, rows: list[dict[str, str]]) -> None:
         if self._stream is not None:
             self._stream.close()
-        every = [{name: name for name in self._columns}, *rows]
-        lines = [_line(self._columns, row) for row in every]
+        table = [{name: name for name in self._columns}, *rows]
+        lines = [_line(self._columns, row) for row in table]
         with atomic.replacing(self.path) as stream:
             stream.writelines(lines)
         self._stream = self.path.open("r+b")
@@ -110,8 +110,8 @@ class MetricsFile(Logger):
 
 def _plain(metrics: Mapping[str, float]) -> Iterator[tuple[str, float]]:
     """Metrics as plain numbers; an epoch is a whole one."""
-    for name, one in metrics.items():
-        yield name, int(one) if name == "epoch" else float(one)
+    for name, value in metrics.items():
+        yield name, int(value) if name == "epoch" else float(value)
 
 
 def _line(columns: list[str], row: Mapping[str, str]) -> bytes:

@@ -174,11 +174,11 @@ def _advice(trainer: pl.Trainer) -> str:
     from training.checkpoint_callbacks import LastCheckpoint  # which has to know our exception
 
     last = next((c for c in trainer.checkpoint_callbacks if isinstance(c, LastCheckpoint)), None)
-    kept = "No checkpoint was written yet"
+    checkpoint = "No checkpoint was written yet"
     if last is not None and last.written:
-        kept = f"The last good checkpoint is {last.path}"
+        checkpoint = f"The last good checkpoint is {last.path}"
     return (
-        f"{kept}; the same command would come here again: lower the learning rate, clip gradients "
-        "(--trainer.gradient_clip_val 1), look at these samples, or leave such steps out with "
-        "--on_nonfinite_loss skip"
+        f"{checkpoint}; the same command would come here again: lower the learning rate, clip "
+        "gradients (--trainer.gradient_clip_val 1), look at these samples, or leave such steps out "
+        "with --on_nonfinite_loss skip"
     )

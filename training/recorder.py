@@ -104,13 +104,19 @@ class RunLogger(TensorBoardLogger):
         if self._measured_step is not None:
             # Those of `validate` would stand in the curves of the fit; `results.json` has them.
             step, curves = self._measured_step, ("val/", "epoch")
-            metrics = {name: one for name, one in metrics.items() if not name.startswith(curves)}
-        new = {name: one for name, one in metrics.items() if self._written.get(name) != (step, one)}
+            metrics = {
+                name: value for name, value in metrics.items() if not name.startswith(curves)
+            }
+        new = {
+            name: value
+            for name, value in metrics.items()
+            if self._written.get(name) != (step, value)
+        }
         if new:
             # Lightning would take a file that cannot be opened for a wrong value.
             self.open()
             super().log_metrics(new, step)
-            self._written |= {name: (step, one) for name, one in new.items()}
+            self._written |= {name: (step, value) for name, value in new.items()}
 
     def finalize(self, status: str) -> None:
         """Flushes; a test after a fit goes on in the same file.
@@ -189,8 +195,8 @@ class Recorder(pl.Callback):
         if checkpoint is not None:
             self.weights = weights_of(Path(checkpoint))
             self.files = shelf(self.run, self.weights)
-            if (said := unfinished(Path(checkpoint))) is not None:
-                log.warning("%s", said)
+            if (warning := unfinished(Path(checkpoint))) is not None:
+                log.warning("%s", warning)
 
     def show(self, loggers: Iterable[Logger], stage: str) -> None:
         """Let TensorBoard show what follows as figures of an evaluation; see `RunLogger.measure`.
@@ -228,8 +234,8 @@ class Recorder(pl.Callback):
         if self.weights is not None:
             keep_apart(self.files, self.weights)
         label = "rows" if self.weights is None else f"{self.weights.label}-rows"
-        for about in results.about_stages(self.files.results()):
-            other = about.get("rows", {})
+        for subject in results.about_stages(self.files.results()):
+            other = subject.get("rows", {})
             if any(other.get(split, rows) != rows for split, rows in self._rows.items()):
                 self.files.set_aside(label)
                 break
@@ -286,7 +292,7 @@ class Recorder(pl.Callback):
         stage: str,
         metrics: Mapping[str, float],
         seconds: float,
-        about: Mapping[str, Any] | None = None,
+        subject: Mapping[str, Any] | None = None,
         corpus: str | None = None,
     ) -> Results | None:
         """Record the end of a stage; returns all results on the first process.
@@ -297,29 +303,29 @@ class Recorder(pl.Callback):
             stage: its name.
             metrics: by name.
             seconds: that it took.
-            about: settings that the metrics depend on, besides those of the run.
+            subject: settings that the metrics depend on, besides those of the run.
             corpus: name of the corpus; that of the trainer if None.
         """
         if not trainer.is_global_zero:
             return None
         self.keep_config()
-        files, whole = self.run, dict(about or {})
+        files, full_subject = self.run, dict(subject or {})
         if stage != "fit":
-            files, whole = self.files, self.circumstances(whole)
+            files, full_subject = self.files, self.circumstances(full_subject)
         merged = results.merge(
             files.results_path,
             stage,
             identity=self.identity(trainer, module, corpus),
             metrics=dict(metrics),
             seconds=seconds,
-            about=whole,
+            about=full_subject,
         )
         self._look_again()
-        known = final(module)
-        found = {name: metrics[source] for name, source in known.items() if source in metrics}
+        sources = final(module)
+        headlines = {name: metrics[source] for name, source in sources.items() if source in metrics}
         for logger in trainer.loggers:
-            if found:
-                logger.log_metrics(found, trainer.global_step)
+            if headlines:
+                logger.log_metrics(headlines, trainer.global_step)
                 logger.save()
         keep_names(self.run, trainer.loggers)
         return merged
@@ -346,14 +352,14 @@ class Recorder(pl.Callback):
             identity["positive"] = module.positive
         return identity
 
-    def circumstances(self, about: Mapping[str, Any]) -> dict[str, Any]:
+    def circumstances(self, subject: Mapping[str, Any]) -> dict[str, Any]:
         """Returns what `results.json` says of an evaluation: weights, rows, seed, settings.
 
         Args:
-            about: settings that its metrics depend on.
+            subject: settings that its metrics depend on.
         """
-        known = {} if self.weights is None else self.weights.about()
-        return {**known, "rows": self._rows, "seed": self.seed, **about}
+        weights = {} if self.weights is None else self.weights.about()
+        return {**weights, "rows": self._rows, "seed": self.seed, **subject}
 
     def _look_again(self) -> None:
         """Move the outcome away if a training has replaced the weights in the meantime."""

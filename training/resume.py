@@ -184,9 +184,9 @@ def _limit(value: int | None, unlimited: int | None, otherwise: float) -> float:
     return otherwise if value is None or value == unlimited else value
 
 
-def _longer(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+def _longer(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
     """True if more epochs or steps are asked for than before."""
-    epochs, steps = given.get("max_epochs"), given.get("max_steps", -1)
+    epochs, steps = requested.get("max_epochs"), requested.get("max_steps", -1)
     more_epochs = epochs is not None and _limit(epochs, -1, float("inf")) > _limit(
         stored.get("max_epochs", LIGHTNING_EPOCHS), -1, LIGHTNING_EPOCHS
     )
@@ -194,9 +194,11 @@ def _longer(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     return more_epochs or more_steps
 
 
-def _more_patient(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+def _more_patient(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
     """True if a fit that stopped early would have continued with the present patience."""
-    before, now = (one.get("early_stopping", {}).get("patience") for one in (stored, given))
+    before, now = (
+        settings.get("early_stopping", {}).get("patience") for settings in (stored, requested)
+    )
     return bool(before) and now is not None and (now == 0 or now > before)
 
 
@@ -248,7 +250,7 @@ def _classifies(config: Mapping[str, Any]) -> bool:
     return issubclass(method, TaskModule)
 
 
-def plan_training(run: RunDirectory, config: Mapping[str, Any], *, whole: bool) -> Plan:
+def plan_training(run: RunDirectory, config: Mapping[str, Any], *, all_stages: bool) -> Plan:
     """Decide what `fit` (or `train`, the `whole` of fit, test and certify) has to do.
 
     A run that is not there is begun; an unfinished one goes on from `last.ckpt`, or from
@@ -260,7 +262,7 @@ def plan_training(run: RunDirectory, config: Mapping[str, Any], *, whole: bool) 
         ValueError: the run is finished, or has other settings.
     """
     stages: tuple[Stage, ...] = ("fit",)
-    if whole:
+    if all_stages:
         stages = ("fit", "test", "certify") if _classifies(config) else ("fit", "test")
     if not run.begun:
         return Plan(stages)

@@ -155,7 +155,7 @@ class RobustTrainer(pl.Trainer):
             model.test_attack = attack
         attacked = isinstance(model, TaskModule) and attack is not None
         self._measure(ckpt_path)
-        with self._recording(AttackWriter, "pgd.jsonl", wanted=attacked):
+        with self._recording(AttackWriter, "pgd.jsonl", active=attacked):
             outcome = self._evaluate(
                 "test",
                 "test/",
@@ -165,7 +165,7 @@ class RobustTrainer(pl.Trainer):
                     model, dataloaders, path, verbose, datamodule, True if path else weights_only
                 ),
                 settings={"test/pgd_epsilon": pgd.epsilon} if attacked else {},
-                about={"pgd": asdict(attack) if attacked and attack is not None else None},
+                subject={"pgd": asdict(attack) if attacked and attack is not None else None},
             )
         if not attacked and self._files is not None and self.is_global_zero:
             # Of an attack whose figure stands here no longer.
@@ -194,10 +194,10 @@ class RobustTrainer(pl.Trainer):
 
     @contextmanager
     def _recording(
-        self, writer: Callable[[Records], pl.Callback], name: str, *, wanted: bool = True
+        self, writer: Callable[[Records], pl.Callback], name: str, *, active: bool = True
     ) -> Iterator[None]:
         """Let a callback write a file of the run inside the block, if there is a run."""
-        if self._files is None or not wanted:
+        if self._files is None or not active:
             yield
             return
         with closing(Records(self._files.path / name, stamp=self._stamp)) as records:
@@ -225,7 +225,7 @@ class RobustTrainer(pl.Trainer):
         evaluate: Callable[[str | None], T],
         *,
         settings: dict[str, float] | None = None,
-        about: dict[str, Any] | None = None,
+        subject: dict[str, Any] | None = None,
     ) -> T:
         started = time.monotonic()
         circumstances = self._circumstances(stage)
@@ -234,8 +234,8 @@ class RobustTrainer(pl.Trainer):
         with session(self, model, ckpt_path) as path:
             outcome = evaluate(path)
         metrics = numbers(self.callback_metrics, prefix) | (settings or {})
-        whole = {**(about or {}), **circumstances}
-        self._finish(stage, model, metrics, time.monotonic() - started, whole)
+        full_subject = {**(subject or {}), **circumstances}
+        self._finish(stage, model, metrics, time.monotonic() - started, full_subject)
         return outcome
 
     def _circumstances(self, stage: Stage) -> dict[str, Any]:
@@ -259,11 +259,11 @@ class RobustTrainer(pl.Trainer):
         model: pl.LightningModule | None,
         metrics: dict[str, float],
         seconds: float,
-        about: dict[str, Any] | None = None,
+        subject: dict[str, Any] | None = None,
     ) -> None:
         if self.recorder is not None and model is not None and not self.fast_dev_run:
             self.recorder.finish(
-                self, model, stage=stage, metrics=metrics, seconds=seconds, about=about
+                self, model, stage=stage, metrics=metrics, seconds=seconds, subject=subject
             )
 
 

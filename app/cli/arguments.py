@@ -74,18 +74,18 @@ def check_classes(argv: Sequence[str]) -> None:
     """
     classifiers = [name for name, cls in METHODS.items() if issubclass(cls, TaskModule)]
     wrapped = [name for name in classifiers if name != AdversarialTraining.__name__]
-    known = {"--model": list(METHODS), "--data": list(datamodules.CORPORA)}
-    known |= {"--model.classifier": wrapped, "--model.adversary": list(ADVERSARIES)}
+    names = {"--model": list(METHODS), "--data": list(datamodules.CORPORA)}
+    names |= {"--model.classifier": wrapped, "--model.adversary": list(ADVERSARIES)}
     words = list(argv)
     for i, word in enumerate(words):
         key, _, value = word.partition("=")
-        if key not in known:
+        if key not in names:
             continue
         if "=" not in word:
             value = words[i + 1] if i + 1 < len(words) else ""
         name = _NAME.fullmatch(value)
-        if name is not None and name[1] not in (*known[key], "null"):
-            msg = f"got {key} {value}, expected one of {', '.join(known[key])}"
+        if name is not None and name[1] not in (*names[key], "null"):
+            msg = f"got {key} {value}, expected one of {', '.join(names[key])}"
             raise ValueError(msg)
 
 
@@ -99,10 +99,10 @@ def with_configs(argv: Sequence[str]) -> list[str]:
     """
     words = list(argv)
     for i, word in enumerate(argv):
-        key, given, value = word.partition("=")
+        key, equals, value = word.partition("=")
         if key not in ("--config", "-c"):
             continue
-        value = value if given else " ".join(argv[i + 1 : i + 2])
+        value = value if equals else " ".join(argv[i + 1 : i + 2])
         if "\n" in value or ": " in value:  # settings themselves
             continue
         path = Path(value)
@@ -126,7 +126,7 @@ def with_configs(argv: Sequence[str]) -> list[str]:
                 "configs/default.yaml; texts are given by --data"
             )
             raise ValueError(msg)
-        words[i : i + 1 if given else i + 2] = [f"{key}={path}"] if given else [key, str(path)]
+        words[i : i + 1 if equals else i + 2] = [f"{key}={path}"] if equals else [key, str(path)]
     return words
 
 
@@ -158,21 +158,21 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     scanner.add_argument("--model")
     scanner.add_argument("--data")
     try:
-        given, _ = scanner.parse_known_args(options)
+        named, _ = scanner.parse_known_args(options)
     except (argparse.ArgumentError, SystemExit):  # the real parser says what is wrong
         return list(argv)
-    run = RunDirectory(Path(given.runs_dir) / given.run) if given.run else None
-    if command not in TRAINING and given.ckpt_path and (run is None or not run.begun):
-        run = run_directory.of_checkpoint(Path(given.ckpt_path))
-    whole = given.config or (command in TRAINING and (given.model or given.data))
-    if run is None or whole or not run.begun:
+    run = RunDirectory(Path(named.runs_dir) / named.run) if named.run else None
+    if command not in TRAINING and named.ckpt_path and (run is None or not run.begun):
+        run = run_directory.of_checkpoint(Path(named.ckpt_path))
+    complete = named.config or (command in TRAINING and (named.model or named.data))
+    if run is None or complete or not run.begun:
         if command not in TRAINING and not _says_all(options):
             # The parser would ask for a model and a corpus, and not say what is wrong.
-            _check_named(command, Path(given.runs_dir), given.run, given.ckpt_path)
+            _check_named(command, Path(named.runs_dir), named.run, named.ckpt_path)
         return list(argv)
     keys = set(COMMON if command in TRAINING else ("seed_everything", "model", "data"))
     # Another class must not inherit settings that happen to have the same names.
-    keys -= {key for key in ("model", "data") if getattr(given, key)}
+    keys -= {key for key in ("model", "data") if getattr(named, key)}
     stored = {key: value for key, value in run.config().items() if key in keys}
     return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]
 

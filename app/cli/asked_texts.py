@@ -171,6 +171,6 @@ def _read_lines(
             raise DataError(msg)
         yield NumberedText((parts[0], parts[1]) if pairs else line, number)
     if blank:
-        shown = ", ".join(map(str, blank[:SHOWN])) + (", ..." if len(blank) > SHOWN else "")
+        numbers = ", ".join(map(str, blank[:SHOWN])) + (", ..." if len(blank) > SHOWN else "")
         noun = "line" if len(blank) == 1 else "lines"
-        log.warning("%s: skipped %d blank %s (%s)", source, len(blank), noun, shown)
+        log.warning("%s: skipped %d blank %s (%s)", source, len(blank), noun, numbers)

@@ -25,17 +25,25 @@ def install() -> None:
 
 def _discard_defaults(parser: Any, previous: Any, value: Any) -> None:
     if previous and previous["class_path"] != value["class_path"] and "init_args" in previous:
-        kept = previous["init_args"]
+        settings = previous["init_args"]
         for name, default in _defaults(previous["class_path"]).items():
-            if isinstance(kept, Namespace | dict) and name in kept and kept[name] == default:
-                del kept[name]
+            if (
+                isinstance(settings, Namespace | dict)
+                and name in settings
+                and settings[name] == default
+            ):
+                del settings[name]
     _discard(parser, previous, value)
 
 
 def _defaults(path: str) -> dict[str, Any]:
     """The defaults of the settings of an optimiser or scheduler; of other classes none."""
-    found = locate(path)
-    if not (isinstance(found, type) and issubclass(found, _WITH_DEFAULTS)):
+    cls = locate(path)
+    if not (isinstance(cls, type) and issubclass(cls, _WITH_DEFAULTS)):
         return {}
-    parameters = inspect.signature(found).parameters.values()
-    return {one.name: one.default for one in parameters if one.default is not one.empty}
+    parameters = inspect.signature(cls).parameters.values()
+    return {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not parameter.empty
+    }

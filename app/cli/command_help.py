@@ -67,16 +67,16 @@ def command_help(
     """
     actions = {action.dest: action for action in parser._actions}
     training = name in ("train", "fit")
-    shown = {
+    common = {
         key for key in actions if key.split(".")[0] in (*_PROGRAM, *_RUN, *_FIT, *_TRACK, "trainer")
     }
-    own = [key for key in actions if key not in shown and key.split(".")[0] not in choices]
+    own = [key for key in actions if key not in common and key.split(".")[0] not in choices]
     out = argparse.ArgumentParser(
         prog=f"steadfast {name}",
         usage=f"steadfast {name} --config FILE [settings]\n"
         f"       steadfast {name} --run NAME [settings]"
         + (f"\n       steadfast {name} --model NAME --data NAME [settings]" if training else ""),
-        description=f"{COMMANDS[name].about} docs/cli.md has examples.",
+        description=f"{COMMANDS[name].summary} docs/cli.md has examples.",
         formatter_class=formatter,
         add_help=False,
     )
@@ -150,8 +150,8 @@ def _add(
 
 
 def _metavar(action: argparse.Action) -> Any:
-    given = action.metavar
-    return given if isinstance(given, str) and given[:1] in "{[" else "VALUE"
+    metavar = action.metavar
+    return metavar if isinstance(metavar, str) and metavar[:1] in "{[" else "VALUE"
 
 
 def _whole_group(action: argparse.Action) -> bool:
@@ -169,17 +169,17 @@ def kept(name: str) -> Path:
         name: of the command.
     """
     root = Path(__file__).parents[2]
-    seen = hashlib.sha256(str(root).encode())
+    digest = hashlib.sha256(str(root).encode())
     for library in _LIBRARIES:
         with suppress(metadata.PackageNotFoundError):
-            seen.update(f"{library} {metadata.version(library)}".encode())
+            digest.update(f"{library} {metadata.version(library)}".encode())
     for package in _PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
             stat = path.stat()
-            seen.update(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode())
+            digest.update(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode())
     width = min(shutil.get_terminal_size().columns, _WIDTH)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "steadfast" / "help" / f"{name}-{width}-{seen.hexdigest()[:16]}.txt"
+    return Path(home) / "steadfast" / "help" / f"{name}-{width}-{digest.hexdigest()[:16]}.txt"
 
 
 def keep(name: str, text: str) -> None:

@@ -8,16 +8,16 @@ class Command(NamedTuple):
     """A command.
 
     Attributes:
-        about: one sentence about it.
-        place: module and function that run it; empty for the commands of LightningCLI. The function
-            takes what follows the words of the command, and returns the exit status: 0 if its
-            description says nothing else.
+        summary: one sentence about it.
+        entry_point: module and function that run it; empty for the commands of LightningCLI. The
+            function takes the arguments that follow the words of the command, and returns the exit
+            status: 0 if its description says nothing else.
         light: True if it needs neither torch nor Lightning.
         container: options that the entry point of the image fills in (docker/entrypoint.sh).
     """
 
-    about: str
-    place: str = ""
+    summary: str
+    entry_point: str = ""
     light: bool = False
     container: tuple[str, ...] = ()
 
@@ -94,16 +94,16 @@ COMMANDS = {
 """The commands by their words."""
 
 
-_ASKED = Command(COMMANDS["predict"].about, "app.commands.predict:main", container=("--run",))
+_ASKED = Command(COMMANDS["predict"].summary, "app.commands.predict:main", container=("--run",))
 """`predict` of given texts; that of a corpus is LightningCLI's."""
 _FOREIGN = Command(
-    COMMANDS["attack"].about,
+    COMMANDS["attack"].summary,
     "app.commands.attack:main",
     container=("--attack.resources",),
 )
 """`attack` of a model from elsewhere; that of a run on its corpus is LightningCLI's."""
 _THREATENED = Command(
-    COMMANDS["certify"].about,
+    COMMANDS["certify"].summary,
     "app.commands.certify:main",
     container=("--run", "--data_dir"),
 )
@@ -129,9 +129,9 @@ def of(argv: list[str]) -> tuple[int, Command] | None:
     if argv[:1] == ["certify"] and argv[1:2] != ["export"] and threatened:
         return 1, _THREATENED
     for count in (2, 1):
-        found = COMMANDS.get(" ".join(argv[:count]))
-        if len(argv) >= count and found is not None and found.place:
-            return count, found
+        command = COMMANDS.get(" ".join(argv[:count]))
+        if len(argv) >= count and command is not None and command.entry_point:
+            return count, command
     return None
 
 
@@ -151,7 +151,7 @@ def container_options(argv: list[str]) -> tuple[str, ...]:
 def help_of_all() -> str:
     """Returns the help of the program: all commands, without loading any of them."""
     width = max(map(len, COMMANDS)) + 2
-    lines = [f"  {words:<{width}}{command.about}" for words, command in COMMANDS.items()]
+    lines = [f"  {words:<{width}}{command.summary}" for words, command in COMMANDS.items()]
     return "\n".join(
         (
             "usage: steadfast COMMAND [settings]",

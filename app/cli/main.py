@@ -110,8 +110,8 @@ def _at_once(argv: list[str]) -> int | None:
     if argv in ([], ["--help"], ["-h"]):
         print(help_of_all())
         return 0 if argv else 2
-    found = of(argv)
-    return _kept_help(argv) if found is None else _outside(argv, *found)
+    match = of(argv)
+    return _kept_help(argv) if match is None else _outside(argv, *match)
 
 
 def _outside(argv: list[str], words: int, command: Command) -> int:
@@ -141,7 +141,7 @@ def _refused(argv: list[str], command: Command) -> int | None:
     They need nothing that takes seconds to load.
     """
     try:
-        import_module(command.place.partition(":")[0]).parser().parse_args(argv[1:])
+        import_module(command.entry_point.partition(":")[0]).parser().parse_args(argv[1:])
     except SystemExit as error:
         return _status(error)
     return None
@@ -176,7 +176,7 @@ def _load(*, debug: bool) -> int:
 
 def _plain(argv: list[str], words: int, command: Command) -> int:
     """Run a command outside LightningCLI; light ones need neither torch nor Lightning."""
-    module, _, function = command.place.partition(":")
+    module, _, function = command.entry_point.partition(":")
     try:
         with warnings.catch_warnings():
             if not command.light:
@@ -225,12 +225,12 @@ def _stopped(stopped: SystemExit, saved: str | None) -> int:
     if not first_process():
         # Lightning takes any other status of a process it started for a crash, and kills the rest.
         return 0 if saved else 128 + signum
-    what = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
+    signal_name = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
     outcome = "no checkpoint was written for it"
     if saved:
         run = Path(saved).parents[1].name
         outcome = f"saved {saved}; the same command with --run {run} goes on from there"
-    _say(f"stopped by {what}: {outcome}")
+    _say(f"stopped by {signal_name}: {outcome}")
     return 128 + signum
 
 
@@ -340,7 +340,7 @@ def _quieten() -> None:
     for pattern in NOISE:
         warnings.filterwarnings("ignore", pattern)
     tips = logging.getLogger("pytorch_lightning.utilities.rank_zero")
-    if not any(isinstance(known, _NoTips) for known in tips.filters):
+    if not any(isinstance(tip_filter, _NoTips) for tip_filter in tips.filters):
         tips.addFilter(_NoTips())
     for package in _PACKAGES:
         logger = logging.getLogger(package)

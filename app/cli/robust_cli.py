@@ -213,8 +213,8 @@ class RobustCLI(LightningCLI):
 
     @property
     def _given_checkpoint(self) -> str | None:
-        given = self._get(self.config, "ckpt_path")
-        return None if given is None else str(given)
+        path = self._get(self.config, "ckpt_path")
+        return None if path is None else str(path)
 
     def _fresh_run(self) -> RunDirectory:
         names = [
@@ -230,7 +230,7 @@ class RobustCLI(LightningCLI):
             if self.run_name_given
             else self._fresh_run()
         )
-        self.plan = resume.plan_training(run, self.settings, whole=self.subcommand == "train")
+        self.plan = resume.plan_training(run, self.settings, all_stages=self.subcommand == "train")
         if self.plan.checkpoint == run.previous and run.last.is_file() and first_process():
             # Out of the way, where it can be looked at: the next one is not kept beside it.
             run.last.replace(run.last.with_name("damaged.ckpt"))
@@ -246,10 +246,10 @@ class RobustCLI(LightningCLI):
 
     def _run_to_evaluate(self) -> RunDirectory:
         self.plan = resume.Plan(())
-        found, self.checkpoint = resume.evaluated(
+        run, self.checkpoint = resume.evaluated(
             str(self.subcommand), self.runs, self.run_name_given, self.checkpoint, begins=True
         )
-        run = found or self._fresh_run()
+        run = run or self._fresh_run()
         if run.begun:
             parts = ("model", "data")
             resume.check_same(
@@ -263,10 +263,10 @@ class RobustCLI(LightningCLI):
         patience = 0
         if self.subcommand in TRAINING:
             stored = self.run.config() if self.run.begun else None
-            given = self.settings["early_stopping"]["patience"]
+            chosen_patience = self.settings["early_stopping"]["patience"]
             epochs: int = self.model.default_epochs
             config["max_epochs"], patience = limits(
-                config, given, default_epochs=epochs, stored=stored
+                config, chosen_patience, default_epochs=epochs, stored=stored
             )
             # What `config.yaml` says is what was done.
             self.settings["trainer"]["max_epochs"] = config["max_epochs"]
@@ -377,8 +377,8 @@ class RobustCLI(LightningCLI):
             results = files.results()
             report = table(results) if results is not None else ""
             print(getattr(self.trainer, "report", None) or harmless(report))
-            if results is not None and (said := notes(results)):
-                print(harmless(f"\n{said}"))
+            if results is not None and (remarks := notes(results)):
+                print(harmless(f"\n{remarks}"))
             if subcommand == "train":
                 _report(files)
             print(harmless(f"\n{files.path}"))
@@ -389,11 +389,11 @@ def _report(run: RunDirectory) -> None:
     try:
         from app.report.report_page import write_report
 
-        written = write_report([run])
+        report = write_report([run])
     except Exception as error:
         again = f"`python -m steadfast report --run {run.name}` tries it again"
         log.warning("the report could not be written (%s); %s", error, again)
         return
-    for said in written.contradictions:
-        log.warning("contradiction: %s", said)
-    print(harmless(f"\nreport: {written.page}"))
+    for contradiction in report.contradictions:
+        log.warning("contradiction: %s", contradiction)
+    print(harmless(f"\nreport: {report.page}"))

@@ -22,8 +22,8 @@ class OneLineParser(ArgumentParser):
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Prints the message and ends the program with status 2."""
         del ex
-        said = f"{plain(message)} (`{self.prog} --help` lists what there is)"
-        print(harmless(f"error: {said}"), file=sys.stderr)
+        line = f"{plain(message)} (`{self.prog} --help` lists what there is)"
+        print(harmless(f"error: {line}"), file=sys.stderr)
         self.exit(2)
 
 
@@ -88,6 +88,6 @@ def victim_of(
     )
 
 
-def listed(given: str | None) -> list[str] | None:
+def listed(option: str | None) -> list[str] | None:
     """Returns the parts of an option with commas."""
-    return None if given is None else [name.strip() for name in given.split(",")]
+    return None if option is None else [name.strip() for name in option.split(",")]

@@ -27,7 +27,7 @@ _REFUSED = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack`; see `Command.place`.
+    """Runs `attack`; see `Command.entry_point`.
 
     Raises:
         ValueError: settings that make no sense, or labels that are no classes of the victim.
@@ -47,8 +47,8 @@ def main(argv: Sequence[str]) -> int:
     device = torch_device(args.device)
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
-    for one in planned:
-        check_search(one.attack, named.victim)
+    for attack in planned:
+        check_search(attack.attack, named.victim)
     series = run_series(
         planned,
         settings,
@@ -94,14 +94,14 @@ def _attacked_model(
 
 def parser() -> ArgumentParser:
     """Returns the parser of the command."""
-    made = OneLineParser(
+    parser = OneLineParser(
         prog="steadfast attack",
         description="Attacks a model from elsewhere: a checkpoint of transformers, a service "
         "behind HTTP, a function, or a run of ours, on any labelled texts. Without --victim it "
         "attacks the corpus of a run: `attack --help` shows those settings.",
         allow_abbrev=False,
     )
-    add = made.add_argument
+    add = parser.add_argument
     add(
         "--dataset",
         required=True,
@@ -109,9 +109,9 @@ def parser() -> ArgumentParser:
     )
     add("--columns", type=str, default=None, help="TEXT or TEXT,TEXT (default: usual names)")
     add("--label", type=str, default=None, help="column of the label (default: usual names)")
-    add_victim(made)
-    made.add_class_arguments(AttackSettings, "attack", skip={*_REFUSED})
-    return made
+    add_victim(parser)
+    parser.add_class_arguments(AttackSettings, "attack", skip={*_REFUSED})
+    return parser
 
 
 def _check_words(argv: Sequence[str]) -> None:

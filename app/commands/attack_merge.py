@@ -35,7 +35,7 @@ _SAME = ("chosen", "score", "target", "classes", "identity")
 """Facts that shards must share beside the settings of the attack."""
 
 
-class Whole(NamedTuple):
+class MergedAttack(NamedTuple):
     """All shards of one attack.
 
     Attributes:
@@ -71,7 +71,7 @@ class Whole(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack merge`; see `Command.place`.
+    """Runs `attack merge`; see `Command.entry_point`.
 
     Raises:
         ValueError: shards are missing or differ; nothing is written then.
@@ -89,24 +89,24 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     weights = weights_of(checkpoint) if checkpoint.is_file() else None
     files = run if weights is None else shelf(run, weights)
-    wholes = _wholes(files, args)
+    attacks = _merge_all(files, args)
     digest = run.source() if weights is None else weights.checkpoint
-    for whole in wholes:
-        _check_place(files, whole, digest)
+    for attack in attacks:
+        _check_place(files, attack, digest)
     logger = RunLogger(run)
     facts = {"run": run.name}
     if weights is not None:
         facts["checkpoint"] = f"{checkpoint}, SHA-256 {weights.checkpoint}"
-    archive = MeanArchive(FolderArchive(files, {**wholes[0].facts["identity"], "run": run.name}))
-    for whole in wholes:
-        logger.measure(files, f"attack/{whole.name}", 0 if weights is None else weights.step)
-        about = {} if weights is None else weights.about()
-        metrics = _file(whole, archive, facts, about, html=args.html == "true", logger=logger)
+    archive = MeanArchive(FolderArchive(files, {**attacks[0].facts["identity"], "run": run.name}))
+    for attack in attacks:
+        logger.measure(files, f"attack/{attack.name}", 0 if weights is None else weights.step)
+        subject = {} if weights is None else weights.about()
+        metrics = _file(attack, archive, facts, subject, html=args.html == "true", logger=logger)
         logger.log_metrics(metrics, 0)
     logger.finalize("success")
-    first = wholes[0].facts
+    first = attacks[0].facts
     title = f"{run.name}: {first['identity']['method']} on {first['facts']['corpus']}"
-    _print(wholes, title, args.show, [*filter(None, [archive.mean.line()])])
+    _print(attacks, title, args.show, [*filter(None, [archive.mean.line()])])
     print(harmless(f"\n{files.path}"))
     return 0
 
@@ -121,25 +121,30 @@ def _merge_victim(args: argparse.Namespace) -> int:
         msg = f"got --out {args.out} and a run, expected one of the two: --out is of `--victim`"
         raise ValueError(msg)
     folder = RunDirectory(Path(args.out))
-    wholes = _wholes(folder, args)
-    first = wholes[0].facts
+    attacks = _merge_all(folder, args)
+    first = attacks[0].facts
     archive = FolderArchive(folder, {**first["identity"], "run": folder.name})
-    for whole in wholes:
-        _file(whole, archive, {}, {}, html=args.html == "true")
-    _print(wholes, f"{first['identity']['method']} on {first['identity']['corpus']}", args.show, [])
+    for attack in attacks:
+        _file(attack, archive, {}, {}, html=args.html == "true")
+    _print(
+        attacks,
+        f"{first['identity']['method']} on {first['identity']['corpus']}",
+        args.show,
+        [],
+    )
     print(harmless(f"\n{folder.path}"))
     return 0
 
 
-def _print(wholes: Sequence[Whole], title: str, show: int, notes: Sequence[str]) -> None:
+def _print(attacks: Sequence[MergedAttack], title: str, show: int, notes: Sequence[str]) -> None:
     """Print the table of all attacks, and file the validity of each."""
-    outcomes = {whole.name: whole.outcome() for whole in wholes}
-    spent = ", ".join(f"{whole.name} {whole.seconds:.1f} s" for whole in wholes)
-    valid = [line for whole in wholes for line in whole.validity(outcomes[whole.name])]
+    outcomes = {attack.name: attack.outcome() for attack in attacks}
+    spent = ", ".join(f"{attack.name} {attack.seconds:.1f} s" for attack in attacks)
+    valid = [line for attack in attacks for line in attack.validity(outcomes[attack.name])]
     print(
         report(
             outcomes,
-            wholes[0].facts["classes"],
+            attacks[0].facts["classes"],
             show=show,
             title=f"{title} ({spent})",
             notes=[*notes, *valid],
@@ -148,10 +153,10 @@ def _print(wholes: Sequence[Whole], title: str, show: int, notes: Sequence[str])
 
 
 def _file(
-    whole: Whole,
+    attack: MergedAttack,
     archive: Archive,
     facts: Mapping[str, str],
-    about: Mapping[str, Any],
+    subject: Mapping[str, Any],
     *,
     html: bool,
     logger: RunLogger | None = None,
@@ -159,33 +164,33 @@ def _file(
     """File a whole attack as `attack` does; return its metrics.
 
     Args:
-        whole: the attack.
+        attack: the attack.
         archive: where.
         facts: for the page, in place of those of the shard.
-        about: what identifies the weights.
+        subject: what identifies the weights.
         html: True to write the page.
         logger: TensorBoard, where it shows the attack.
     """
-    ledger, outcome, classes = whole.ledger, whole.outcome(), whole.facts["classes"]
-    atomic.write_lines(ledger.records_path, whole.records)
+    ledger, outcome, classes = attack.ledger, attack.outcome(), attack.facts["classes"]
+    atomic.write_lines(ledger.records_path, attack.records)
     show_examples(outcome, classes, [] if logger is None else [logger])
     if html:
-        samples = f"{len(outcome.records)}, {whole.subject.get('choice')}"
-        page = {**whole.facts["facts"], **facts, "samples": samples}
+        samples = f"{len(outcome.records)}, {attack.subject.get('choice')}"
+        page = {**attack.facts["facts"], **facts, "samples": samples}
         write_page(ledger.path.with_suffix(".html"), outcome, classes, page)
-    ledger.finish(whole.subject, whole.seconds, outcome.summary.line())
-    stage = f"attack/{whole.name}"
-    figures = attack_figures(outcome, whole.facts["target"])
+    ledger.finish(attack.subject, attack.seconds, outcome.summary.line())
+    stage = f"attack/{attack.name}"
+    figures = attack_figures(outcome, attack.facts["target"])
     metrics = {f"{stage}/{name}": value for name, value in figures.items()}
-    archive.file(stage, metrics, whole.seconds, {**whole.facts["evaluation"], **about})
+    archive.file(stage, metrics, attack.seconds, {**attack.facts["evaluation"], **subject})
     return metrics
 
 
-def _wholes(folder: RunDirectory, args: argparse.Namespace) -> list[Whole]:
+def _merge_all(folder: RunDirectory, args: argparse.Namespace) -> list[MergedAttack]:
     """Read all attacks to merge, in the order of their command."""
     names = file_names(",".join(args.recipe), args.tag) if args.recipe else None
-    wholes = [_whole(folder, name) for name in _names(folder, names)]
-    return sorted(wholes, key=lambda whole: (whole.facts["place"], whole.name))
+    attacks = [_merge(folder, name) for name in _names(folder, names)]
+    return sorted(attacks, key=lambda attack: (attack.facts["place"], attack.name))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -222,32 +227,32 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _names(run: RunDirectory, wanted: Sequence[str] | None) -> list[str]:
+def _names(run: RunDirectory, requested: Sequence[str] | None) -> list[str]:
     """Returns the names of the attacks to merge.
 
     Raises:
         ValueError: one has no shards.
     """
     folder = run.path / "attacks"
-    found = sorted({match["name"] for match in _matches(folder)})
-    missing = [name for name in wanted or () if name not in found]
-    if missing or not found:
-        there = f"there are those of {', '.join(found)}" if found else "there are none"
+    names = sorted({match["name"] for match in _matches(folder)})
+    missing = [name for name in requested or () if name not in names]
+    if missing or not names:
+        there = f"there are those of {', '.join(names)}" if names else "there are none"
         msg = (
             f"got no shards of {', '.join(missing) or 'any attack'} in {folder} ({there}), "
             "expected NAME.shard-I-of-N.jsonl and .json: attack with --attack.shard I/N, or copy "
             "the shards of other machines there"
         )
         raise ValueError(msg)
-    return found if wanted is None else list(dict.fromkeys(wanted))
+    return names if requested is None else list(dict.fromkeys(requested))
 
 
 def _matches(folder: Path) -> list[re.Match[str]]:
-    every = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [match for path in every if (match := _FILE.fullmatch(path.name))]
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [match for path in paths if (match := _FILE.fullmatch(path.name))]
 
 
-def _whole(run: RunDirectory, name: str) -> Whole:
+def _merge(run: RunDirectory, name: str) -> MergedAttack:
     """Read and compare all shards of an attack.
 
     Raises:
@@ -297,7 +302,7 @@ def _whole(run: RunDirectory, name: str) -> Whole:
         raise ValueError(problem)
     for record in ledger.records():
         by_sample.setdefault(int(record["sample_id"]), record)
-    return Whole(
+    return MergedAttack(
         ledger,
         subject,
         facts[first],
@@ -322,7 +327,9 @@ def _check_there(name: str, shards: Mapping[Shard, Ledger]) -> None:
     if lacks:
         count, folder = len(shards), next(iter(shards.values())).path.parent
         order = ("missing", "without .json", "not ended")
-        listed = [f"{what}: {', '.join(lacks[what])}" for what in order if what in lacks]
+        listed = [
+            f"{problem}: {', '.join(lacks[problem])}" for problem in order if problem in lacks
+        ]
         msg = (
             f"got {name} in {count} shards, of which not all are in {folder} "
             f"({'; '.join(listed)}), expected all {count}: give `attack --attack.shard I/{count}` "
@@ -359,28 +366,30 @@ def _comparable(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {**same, "rows": facts["evaluation"].get("rows")}
 
 
-def _check_place(run: RunDirectory, whole: Whole, digest: str | None) -> None:
+def _check_place(run: RunDirectory, attack: MergedAttack, digest: str | None) -> None:
     """Check that figures of these weights and rows may be filed in the run.
 
     Raises:
         ValueError: the checkpoint of the run is another, or its figures are about other rows.
     """
-    attacked = whole.subject.get("checkpoint")
+    attacked = attack.subject.get("checkpoint")
     if digest is not None and attacked != digest:
         msg = (
-            f"got shards of {whole.name} of the checkpoint {str(attacked)[:12]}, and a run whose "
+            f"got shards of {attack.name} of the checkpoint {str(attacked)[:12]}, and a run whose "
             f"checkpoint is {digest[:12]}, expected the same: give --ckpt_path FILE, or attack "
             "this one"
         )
         raise ValueError(msg)
-    rows = whole.facts["evaluation"].get("rows", {})
-    for about in results.about_stages(run.results()):
-        theirs = about.get("rows", {})
-        of_others = about.get("checkpoint") not in (None, "none", attacked)
-        if of_others or any(theirs.get(split, digest) != digest for split, digest in rows.items()):
+    rows = attack.facts["evaluation"].get("rows", {})
+    for subject in results.about_stages(run.results()):
+        filed_rows = subject.get("rows", {})
+        of_others = subject.get("checkpoint") not in (None, "none", attacked)
+        if of_others or any(
+            filed_rows.get(split, digest) != digest for split, digest in rows.items()
+        ):
             msg = (
                 f"got {run.results_path} with figures about other weights or rows than the shards "
-                f"of {whole.name}, expected the same: attack the rows that are there now, or move "
+                f"of {attack.name}, expected the same: attack the rows that are there now, or move "
                 "the file away"
             )
             raise ValueError(msg)

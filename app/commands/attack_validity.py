@@ -36,7 +36,7 @@ Row = list[str]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack validity`; see `Command.place`.
+    """Runs `attack validity`; see `Command.entry_point`.
 
     Raises:
         ValueError: no records, no pairs, or no text.
@@ -51,9 +51,9 @@ def main(argv: Sequence[str]) -> int:
         return 0
     limits = ValidityLimits(
         **{
-            one.name: value
-            for one in fields(ValidityLimits)
-            if (value := getattr(args, one.name)) is not None
+            field.name: value
+            for field in fields(ValidityLimits)
+            if (value := getattr(args, field.name)) is not None
         }
     )
     for path in record_files(args, "attack validity"):
@@ -63,13 +63,13 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command."""
-    made = command_parser(
+    parser = command_parser(
         "attack validity",
         "Says of each adversarial text whether it still says what the original says: "
         "antonyms, negations, numbers, names, similarity, perplexity, grammar, entailment. Prints "
         "the success before and after. Needs no victim.",
     )
-    add = made.add_argument
+    add = parser.add_argument
     add("--run", metavar="NAME", help="a run; all its attacks")
     add("--records", nargs="+", metavar="FILE", help="RECIPE.jsonl of attacks, in place of a run")
     add("--calibrate", metavar="DIR", help="choose limits by judged pairs of corpora in a folder")
@@ -88,13 +88,13 @@ def parser() -> argparse.ArgumentParser:
     add("--resources", metavar="DIR", help="folder with WordNet, tagger and sentence encoder")
     add("--sentence_encoder", metavar="NAME", help="folder or name (default: MiniLM)")
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1")
-    usual = ValidityLimits()
-    for one in fields(ValidityLimits):
-        least = "least" if one.name in LEAST else "largest"
-        kind = type(getattr(usual, one.name))
-        text = f"{least} {one.name} (default: {getattr(usual, one.name)})"
-        add(f"--limit.{one.name}", dest=one.name, type=kind, metavar="X", help=text)
-    return made
+    defaults = ValidityLimits()
+    for field in fields(ValidityLimits):
+        least = "least" if field.name in LEAST else "largest"
+        kind = type(getattr(defaults, field.name))
+        text = f"{least} {field.name} (default: {getattr(defaults, field.name)})"
+        add(f"--limit.{field.name}", dest=field.name, type=kind, metavar="X", help=text)
+    return parser
 
 
 @resources_named("--resources")
@@ -134,12 +134,12 @@ def record_files(args: argparse.Namespace, command: str) -> list[Path]:
         return [Path(name) for name in args.records]
     run = run_directory.existing(Path(args.runs_dir), run_directory.named(command, args.run))
     folder = run.path / "attacks"
-    found = sorted(path for path in folder.glob("*.jsonl") if path.with_suffix(".json").is_file())
-    found = [path for path in found if ".shard-" not in path.name]
-    if not found:
+    paths = sorted(path for path in folder.glob("*.jsonl") if path.with_suffix(".json").is_file())
+    paths = [path for path in paths if ".shard-" not in path.name]
+    if not paths:
         msg = f"got {folder} without attacks, expected RECIPE.jsonl: attack the run first"
         raise ValueError(msg)
-    return found
+    return paths
 
 
 def calibrated(checks: Checks, folder: Path, count: int) -> str:
@@ -157,11 +157,11 @@ def calibrated(checks: Checks, folder: Path, count: int) -> str:
     limits = replace(ValidityLimits(), **chosen)
     names = checks.made()
     rows: list[Row] = [["pairs (test part)", "number", *names, "any"]]
-    for kind, found in _measured(checks, folder, "test", count):
-        failed = [one.failures(limits) for one in found]
-        shares = [sum(name in some for some in failed) / len(found) for name in names]
-        total = sum(map(bool, failed)) / len(found)
-        rows.append([kind.name, f"{len(found):,}", *(f"{x:.3f}" for x in [*shares, total])])
+    for kind, measured in _measured(checks, folder, "test", count):
+        failed = [figures.failures(limits) for figures in measured]
+        shares = [sum(name in some for some in failed) / len(measured) for name in names]
+        total = sum(map(bool, failed)) / len(measured)
+        rows.append([kind.name, f"{len(measured):,}", *(f"{x:.3f}" for x in [*shares, total])])
     told_limits = ", ".join(f"{name} {getattr(limits, name):g}" for name in names)
     heads = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     table = "\n".join(f"| {' | '.join(row)} |" for row in heads)
@@ -187,7 +187,7 @@ def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
 
 
 def _chosen(
-    found: Sequence[tuple[MeaningPairs, list[ValidityFigures]]], names: Sequence[str]
+    measured: Sequence[tuple[MeaningPairs, list[ValidityFigures]]], names: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the limits that part the pairs best.
 
@@ -198,20 +198,20 @@ def _chosen(
     limits: dict[str, Any] = {}
     for name in set(names) & set(_FITTED):
         if name in LEAST:
-            same = [getattr(m, name) for kind, some in found if kind.same for m in some]
+            same = [getattr(m, name) for kind, some in measured if kind.same for m in some]
             other = [
                 getattr(m, name)
-                for kind, some in found
+                for kind, some in measured
                 if not kind.same and not kind.edit
                 for m in some
             ]
             if same and other:
                 limits[name] = round(best_cut(same, other), 3)
         else:
-            written = sorted(getattr(m, name) for kind, some in found if kind.edit for m in some)
+            written = sorted(getattr(m, name) for kind, some in measured if kind.edit for m in some)
             if written:
-                place = min(len(written) - 1, int((1 - _ALARMS) * len(written)))
-                limits[name] = round(written[place], 3)
+                rank = min(len(written) - 1, int((1 - _ALARMS) * len(written)))
+                limits[name] = round(written[rank], 3)
     return limits
 
 

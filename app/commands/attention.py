@@ -31,7 +31,7 @@ _TAG = 60
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `attention`; see `Command.place`.
+    """Run `attention`; see `Command.entry_point`.
 
     Raises:
         ValueError: a model without such attention, or settings that do not fit it.

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `certify`; see `Command.place`.
+    """Runs `certify`; see `Command.entry_point`.
 
     Raises:
         ValueError: a model without a certificate for this threat, or settings that make no sense.
@@ -57,8 +57,8 @@ def main(argv: Sequence[str]) -> int:
     if run is None:
         msg = f"got {args.ckpt_path}, which lies in no run, expected --run NAME, or texts: --text"
         raise ValueError(msg)
-    if (said := unfinished(checkpoint)) is not None:
-        log.warning("%s", said)
+    if (warning := unfinished(checkpoint)) is not None:
+        log.warning("%s", warning)
     run.lock()
     try:
         _certify_split(args, run, checkpoint, model, certifier=certifier, threat=threat, ks=ks)
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command."""
-    made = run_parser(
+    parser = run_parser(
         "certify",
         "Certify that no change of words or characters changes an answer. For each text: the "
         "prediction, the number of changes that is certified, whether that is exact, and the "
@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
         "is filed in the run; the same command goes on after a kill. Without --threat `certify` "
         "measures l2 radii.",
     )
-    add = made.add_argument
+    add = parser.add_argument
     # l2 is what the command does without it.
     add("--threat", required=True, choices=[name for name in THREATS if name != "l2"])
     add("--lists", metavar="FILE", help="JSON with synonyms (docs/certificates/words.md)")
@@ -91,17 +91,17 @@ def parser() -> argparse.ArgumentParser:
     add("--tag", metavar="TAG", help="file it as THREAT-TAG, beside the outcome of other lists")
     text = "certify the smoothed classifier around the model, with a confidence: RanMASK, CERT-ED, "
     add("--smooth", choices=NOISES, help=text + "SAFER (docs/certificates/baselines.md)")
-    given = Smoothing()
-    text = f"share of the words that are masked or deleted (default: {given.rate})"
-    add("--rate", type=float, default=given.rate, metavar="R", help=text)
-    text = f"random texts of each text (default: {given.samples})"
-    add("--samples", type=int, default=given.samples, metavar="N", help=text)
-    text = f"probability that a certificate is wrong (default: {given.alpha})"
-    add("--alpha", type=float, default=given.alpha, metavar="A", help=text)
+    defaults = Smoothing()
+    text = f"share of the words that are masked or deleted (default: {defaults.rate})"
+    add("--rate", type=float, default=defaults.rate, metavar="R", help=text)
+    text = f"random texts of each text (default: {defaults.samples})"
+    add("--samples", type=int, default=defaults.samples, metavar="N", help=text)
+    text = f"probability that a certificate is wrong (default: {defaults.alpha})"
+    add("--alpha", type=float, default=defaults.alpha, metavar="A", help=text)
     text = "word in the place of a masked one (default: one that no model knows; for BERT [MASK])"
-    add("--mask", default=given.mask, metavar="WORD", help=text)
-    text = f"steps of a neighbourhood of substitutes in the lists (default: {given.hops})"
-    add("--hops", type=int, default=given.hops, metavar="N", help=text)
+    add("--mask", default=defaults.mask, metavar="WORD", help=text)
+    text = f"steps of a neighbourhood of substitutes in the lists (default: {defaults.hops})"
+    add("--hops", type=int, default=defaults.hops, metavar="N", help=text)
     text = (
         "constant of an edit, for LipsLev: our theorem, or its paper's formula, which insertions "
     )
@@ -110,7 +110,7 @@ def parser() -> argparse.ArgumentParser:
     text = "certify the model behind an encoding of words, JSON of `resources encode-words`"
     add("--encoding", metavar="FILE", help=text)
     add("--json", action="store_true", help="print JSON lines for --text on a terminal, too")
-    return made
+    return parser
 
 
 def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:
@@ -145,19 +145,19 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
     return model.text_certifier(threat)
 
 
-def numbers(given: Sequence[str] | None, *, endless: bool) -> list[int | None]:
+def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
     """Returns the numbers of changes, from few to many.
 
     Args:
-        given: words of the command line; None for the default.
+        words: words of the command line; None for the default.
         endless: True if the threat allows any number.
 
     Raises:
         ValueError: a word that is none.
     """
     default = ("1", "2", "all") if endless else ("1", "2")
-    found = {parse_k(word) for word in (given or default)}
-    return sorted(found, key=lambda k: float("inf") if k is None else k)
+    counts = {parse_k(word) for word in (words or default)}
+    return sorted(counts, key=lambda k: float("inf") if k is None else k)
 
 
 def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -187,8 +187,8 @@ def _answer(
         if subject is None:
             msg = f"got {text[:60]!r}, which the lists do not have, expected a text that they have"
             raise ValueError(msg)
-        (found,) = certifier([subject], ks)
-        line = record(found, ks, names, None)
+        (certificate,) = certifier([subject], ks)
+        line = record(certificate, ks, names, None)
         if not sys.stdout.isatty():
             print(json.dumps({**line, "statement": threat.statement}))
             continue

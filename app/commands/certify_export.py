@@ -36,7 +36,7 @@ STATEMENT = "statement.json"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `certify export`; see `Command.place`.
+    """Runs `certify export`; see `Command.entry_point`.
 
     Raises:
         ValueError: a model without scores, nothing certified, or a folder that holds other things.
@@ -76,19 +76,19 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command."""
-    made = run_parser(
+    parser = run_parser(
         "certify export",
         "Write weights, statement and all certified texts of a run as a folder that "
         "docs/certificates/check.py verifies without this program.",
         device=False,
     )
-    add = made.add_argument
+    add = parser.add_argument
     add("--threat", required=True, choices=("synonyms", "characters"))
     add("--lists", metavar="FILE", help="JSON with synonyms, as for `certify --threat`")
     add("--k", required=True, metavar="K", help="number of changes, as `certify` was asked; or all")
     add("--tag", metavar="TAG", help="of the outcome, as for `certify --threat`")
     add("--to", required=True, metavar="FOLDER", help="the folder")
-    return made
+    return parser
 
 
 def _certified(
@@ -101,20 +101,22 @@ def _certified(
         OSError: the records cannot be read.
     """
     name = args.threat if args.tag is None else f"{args.threat}-{args.tag}"
-    found = files.results()
-    about = {} if found is None else found["about"].get(f"certify_{name}", {})
-    if not about:
+    results = files.results()
+    subject = {} if results is None else results["about"].get(f"certify_{name}", {})
+    if not subject:
         msg = f"got no certificates_{name} in {files.path}, expected some: give `certify` first"
         raise ValueError(msg)
     path = files.path / f"certificates_{name}.jsonl"
     records: list[dict[str, Any]] = [record for _, record in json_lines(path, "certificates")]
     stamp = stamp_of(threat.digest, checkpoint)
     before = {
-        "threat": about["threat"]["digest"],
-        "checkpoint": about["checkpoint"],
-        "around": about["around"],
+        "threat": subject["threat"]["digest"],
+        "checkpoint": subject["checkpoint"],
+        "around": subject["around"],
         # A program that was killed may have written records and not what they are about.
-        "records": next((one for one in map(_stamp, records) if one != stamp), stamp),
+        "records": next(
+            (line_stamp for line_stamp in map(_stamp, records) if line_stamp != stamp), stamp
+        ),
     }
     now = {
         "threat": threat.digest,
@@ -128,8 +130,8 @@ def _certified(
             "expected the same lists and weights: give `certify` with these first"
         )
         raise ValueError(msg)
-    if args.k not in about["k"]:
-        msg = f"got k={args.k}, expected one of {', '.join(about['k'])}, which were certified"
+    if args.k not in subject["k"]:
+        msg = f"got k={args.k}, expected one of {', '.join(subject['k'])}, which were certified"
         raise ValueError(msg)
     return records
 
@@ -140,8 +142,8 @@ def _stamp(line: dict[str, Any]) -> dict[str, Any]:
 
 def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:
     names = ("sample_id", "text", "prediction")
-    places = threat.candidates(line["text"]) if isinstance(threat, Synonyms) else None
-    return {**{name: line[name] for name in names}, "k": threat.k, "places": places}
+    candidates = threat.candidates(line["text"]) if isinstance(threat, Synonyms) else None
+    return {**{name: line[name] for name in names}, "k": threat.k, "places": candidates}
 
 
 def _contents(
@@ -193,11 +195,11 @@ def _tensors(model: ScoreModel) -> Iterator[tuple[str, Tensor]]:
         yield "net_tables", (scores.net_tables()[:, specials:] / WEIGHT_GRID).round().long()
         yield "net_output", (scores.net.output() / WEIGHT_GRID).round().long()
     for order in scores.orders:
-        keys, places = scores.keys(order), []
+        keys, digits = scores.keys(order), []
         for _ in range(order):
-            places.append(keys % scores.size)
+            digits.append(keys % scores.size)
             keys = keys // scores.size
-        ids = torch.stack(places[::-1], dim=1) - specials
-        known = (ids >= 0).all(dim=1)
-        yield f"ngrams_{order}", ids[known]
-        yield f"scores_{order}", (scores.ngram_table(order)[:-1][known] / GRID).round().long()
+        ids = torch.stack(digits[::-1], dim=1) - specials
+        regular = (ids >= 0).all(dim=1)
+        yield f"ngrams_{order}", ids[regular]
+        yield f"scores_{order}", (scores.ngram_table(order)[:-1][regular] / GRID).round().long()

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `diagnose`; see `Command.place`.
+    """Runs `diagnose`; see `Command.entry_point`.
 
     Raises:
         ValueError: nothing to measure, or settings that make no sense.
@@ -35,22 +35,22 @@ def main(argv: Sequence[str]) -> int:
     runs, device = Path(args.runs_dir), torch_device(args.device)
     run, checkpoint = _run(runs, args.run, args.ckpt_path)
     files = run if checkpoint == run.chosen else shelf(run, weights_of(checkpoint))
-    others = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
-    for measured in (checkpoint, *(other.chosen for other in others)):
-        if (said := unfinished(measured)) is not None:
-            log.warning("%s", said)
+    compared = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
+    for measured in (checkpoint, *(other.chosen for other in compared)):
+        if (warning := unfinished(measured)) is not None:
+            log.warning("%s", warning)
     # Of an attack on these weights, or else on those that are the run's.
     attacked = files if (files.path / "attacks" / f"{args.recipe}.jsonl").is_file() else run
     records = read(attacked, args.recipe, samples=args.samples)
     # Before the first model is measured, which may take minutes.
     texts = [
-        records if args.same_texts else read(o, args.recipe, samples=args.samples) for o in others
+        records if args.same_texts else read(o, args.recipe, samples=args.samples) for o in compared
     ]
     on_device = partial(measure, batch_size=args.batch_size, device=device)
     first = on_device(checkpoint, files, records, pooling=args.pooling)
     rest = [
         on_device(other.chosen, other, theirs, pooling=first.pooling)
-        for other, theirs in zip(others, texts, strict=True)
+        for other, theirs in zip(compared, texts, strict=True)
     ]
     write(files, args.recipe, [first, *rest], options(vars(args)))
     print(table([first, *rest]))

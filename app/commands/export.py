@@ -32,7 +32,7 @@ _TOLERANCE = 1e-4
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `export`; see `Command.place`.
+    """Run `export`; see `Command.entry_point`.
 
     Raises:
         ValueError: a folder with other content.

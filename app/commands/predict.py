@@ -28,7 +28,7 @@ from training.resume import evaluated
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `predict`; see `Command.place`.
+    """Runs `predict`; see `Command.entry_point`.
 
     Raises:
         ValueError: texts that the model cannot answer, or settings that make no sense for it.
@@ -61,14 +61,14 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command."""
-    made = run_parser(
+    parser = run_parser(
         "predict",
         "Answers texts of yours with a trained model: class, probabilities, margin, certified "
         "radius. Prints a table on a terminal and JSON lines elsewhere. Without --text, --file "
         f"and {STDIN} it answers the test split: `predict --help` shows those settings.",
     )
-    add = made.add_argument
-    add_texts(made)
+    add = parser.add_argument
+    add_texts(parser)
     add("stdin", nargs="?", choices=[STDIN], help=f"{STDIN}: the same from standard input")
     add("--output", metavar="FILE", help="write JSON lines into a file, whole or not at all")
     add("--json", action="store_true", help="print JSON lines on a terminal, too")
@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
         default=BATCH,
         help=f"texts that are read before they are answered (default: {BATCH})",
     )
-    return made
+    return parser
 
 
 def _texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedText]:

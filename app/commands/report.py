@@ -12,7 +12,7 @@ from run_files.terminal import harmless
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `report`; see `Command.place`.
+    """Run `report`; see `Command.entry_point`.
 
     Returns:
         0; 1 where an attack has changed a text inside its certificate.

@@ -58,7 +58,7 @@ class Listed(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `runs`; see `Command.place`.
+    """Runs `runs`; see `Command.entry_point`.
 
     Returns:
         0; also where there are no runs.
@@ -74,26 +74,26 @@ def main(argv: Sequence[str]) -> int:
             "`train` makes one, runs/, where it is started"
         )
         raise FileNotFoundError(msg)
-    found = listed(folder, args.names)
+    runs = listed(folder, args.names)
     if args.json:
-        for one in found:
-            print(json.dumps(one._asdict(), ensure_ascii=False))
+        for run in runs:
+            print(json.dumps(run._asdict(), ensure_ascii=False))
         return 0
-    print(harmless(table(found)) if found else f"no runs in {folder}")
+    print(harmless(table(runs)) if runs else f"no runs in {folder}")
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
-    made = command_parser(
+    parser = command_parser(
         "runs",
         "List the runs of a directory, the latest first: state, method, corpus, seed, "
         "figures of the test split.",
     )
-    add = made.add_argument
+    add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="names, or patterns as 'olsa-*' (default: all)")
     add("--json", action="store_true", help="print one JSON object per run")
-    return made
+    return parser
 
 
 def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
@@ -107,7 +107,7 @@ def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
     runs = [RunDirectory(path) for path in folder.iterdir() if kind_of(path / "config.yaml")]
     runs = [run for run in runs if not names or any(fnmatch.fnmatch(run.name, n) for n in names)]
     dated = [(_changed(run.path), run) for run in runs]
-    return [_listed(run, when) for when, run in sorted(dated, key=lambda one: -one[0])]
+    return [_listed(run, when) for when, run in sorted(dated, key=lambda pair: -pair[0])]
 
 
 def _changed(folder: Path) -> float:
@@ -134,20 +134,20 @@ def table(runs: Sequence[Listed]) -> str:
     """
     head = ("run", "state", "method", "corpus", "seed", "test", "certified", "under attack", "last")
     rows = [head]
-    for one in runs:
-        shown = (
-            "" if one.metric is None else f"{one.metric.removeprefix('test/')} {_shown(one.value)}"
+    for run in runs:
+        figure = (
+            "" if run.metric is None else f"{run.metric.removeprefix('test/')} {_shown(run.value)}"
         )
-        attack = "" if one.attack is None else f"{one.attack} {_shown(one.attacked)}"
-        radius = "" if one.radius is None else f"radius {one.radius:.3f}"
-        seed = "" if one.seed is None else str(one.seed)
-        state = one.problem or one.state
-        when = one.changed[:16].replace("T", " ")
-        name, corpus = one.method or "", one.corpus or ""
-        rows.append((one.run, state, name, corpus, seed, shown, radius, attack, when))
-    kept = [i for i in range(len(head)) if any(row[i] for row in rows[1:])]
-    widths = {i: max(len(row[i]) for row in rows) for i in kept}
-    lines = ("  ".join(f"{row[i]:<{widths[i]}}" for i in kept).rstrip() for row in rows)
+        attack = "" if run.attack is None else f"{run.attack} {_shown(run.attacked)}"
+        radius = "" if run.radius is None else f"radius {run.radius:.3f}"
+        seed = "" if run.seed is None else str(run.seed)
+        state = run.problem or run.state
+        when = run.changed[:16].replace("T", " ")
+        name, corpus = run.method or "", run.corpus or ""
+        rows.append((run.run, state, name, corpus, seed, figure, radius, attack, when))
+    columns = [i for i in range(len(head)) if any(row[i] for row in rows[1:])]
+    widths = {i: max(len(row[i]) for row in rows) for i in columns}
+    lines = ("  ".join(f"{row[i]:<{widths[i]}}" for i in columns).rstrip() for row in rows)
     return "\n".join(lines)
 
 
@@ -221,12 +221,12 @@ def _class(settings: dict[str, Any], part: str) -> str | None:
 
 def _strongest(metrics: dict[str, float | None]) -> tuple[str | None, float | None]:
     """The attack that leaves the smallest accuracy; unreliable figures are none."""
-    found = {
+    accuracies = {
         parts[1]: math.inf if value is None else value
         for name, value in metrics.items()
         if len(parts := name.split("/")) == 3 and parts[0] == "attack" and parts[2] == "accuracy"
     }
-    if not found:
+    if not accuracies:
         return None, None
-    recipe = min(found, key=lambda name: found[name])
-    return recipe, None if math.isinf(found[recipe]) else found[recipe]
+    recipe = min(accuracies, key=lambda name: accuracies[name])
+    return recipe, None if math.isinf(accuracies[recipe]) else accuracies[recipe]

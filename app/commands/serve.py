@@ -65,7 +65,7 @@ class _Server(uvicorn.Server):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `serve`; see `Command.place`.
+    """Run `serve`; see `Command.entry_point`.
 
     Returns:
         Nothing: the command ends by a signal, with 130 or 143 as exit status.

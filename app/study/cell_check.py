@@ -9,8 +9,7 @@ from typing import Any
 
 from app.cli.constructor_errors import of_constructor
 from app.cli.robust_cli import RobustCLI
-from app.study.cells import TRAINING, command_line, options_of, training_words, words
-from app.study.cells import StudyContext as Place
+from app.study.cells import TRAINING, StudyContext, command_line, options_of, training_words, words
 from app.study.study import Cell, Stage
 from attacks import PGD, PGDSettings
 from measure.attack_settings import AttackSettings, check_attacks
@@ -55,52 +54,54 @@ class _Parser(RobustCLI):
             ValueError: the command would refuse them.
         """
         self.argv = list(argv)
-        said = io.StringIO()
+        output = io.StringIO()
         try:
-            with contextlib.redirect_stderr(said):
+            with contextlib.redirect_stderr(output):
                 self.parse_arguments(self.built, None)
                 self.subcommand = self.config["subcommand"]
                 if build:
                     self.instantiate_classes()
         except SystemExit as error:
             # Errors of the parser end with a hint at --help.
-            text = " ".join(said.getvalue().split()).removeprefix("error: ").split(" (`")[0]
+            text = " ".join(output.getvalue().split()).removeprefix("error: ").split(" (`")[0]
             raise ValueError(text or str(error)) from error
-        found: Parsed = self.config[self.subcommand].as_dict()
-        return found
+        settings: Parsed = self.config[self.subcommand].as_dict()
+        return settings
 
 
-def check(every: Sequence[Cell], place: Place) -> tuple[dict[Kind, tuple[Parsed, ...]], list[str]]:
+def check(
+    cells: Sequence[Cell], context: StudyContext
+) -> tuple[dict[Kind, tuple[Parsed, ...]], list[str]]:
     """Parses the commands of all cells; seeds differ in nothing else, so one of them is parsed.
 
     Args:
-        every: the cells.
-        place: where they run.
+        cells: the cells.
+        context: where they run.
 
     Returns:
         The settings of each stage, by the kind of the cell; and all that is wrong, a line each.
     """
     parser = _Parser()
-    found: dict[Kind, tuple[Parsed, ...]] = {}
+    settings: dict[Kind, tuple[Parsed, ...]] = {}
     problems: dict[str, list[str]] = {}
-    for cell in every:
+    for cell in cells:
         kind = kind_of(cell)
-        if kind in found:
+        if kind in settings:
             continue
         stages, failed = [], False
         for stage in cell.stages:
             where = f"rows.{cell.row}" + (f" on {cell.corpus}" if cell.corpus else "")
             try:
-                stages.append(_read(parser, cell, stage, place))
+                stages.append(_read(parser, cell, stage, context))
             except (ValueError, OSError, TypeError) as error:
                 if failed and "train it first" in str(error):
                     continue
                 failed = True
                 text = " ".join(str(of_constructor(error)).split())
                 problems.setdefault(text, []).append(f"{where}, {stage.command}")
-        found[kind] = tuple(stages)
+        settings[kind] = tuple(stages)
     lines = [f"{_joined(wheres)}: {text}" for text, wheres in problems.items()]
-    return found, lines
+    return settings, lines
 
 
 def kind_of(cell: Cell) -> Kind:
@@ -108,24 +109,24 @@ def kind_of(cell: Cell) -> Kind:
     return cell.row, cell.corpus, cell.after or ""
 
 
-def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
+def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> Parsed:
     if stage.command == "diagnose":
         from app.commands.diagnose import parser as diagnosis
 
-        return _plainly(diagnosis(), command_line(cell, stage, place))
+        return _plainly(diagnosis(), command_line(cell, stage, context))
     if stage.threat is not None:
         from app.commands.certify import numbers
         from app.commands.certify import parser as threats
         from certify.threats import THREATS
 
-        found = _plainly(threats(), command_line(cell, stage, place))
-        numbers(found["k"], endless=THREATS[found["threat"]].endless)
-        return found
+        options = _plainly(threats(), command_line(cell, stage, context))
+        numbers(options["k"], endless=THREATS[options["threat"]].endless)
+        return options
     # An evaluation takes model and data from its run, which is not there yet.
-    line = [stage.command, *training_words(cell, place), *words(options_of(stage, place))]
+    line = [stage.command, *training_words(cell, context), *words(options_of(stage, context))]
     # What another run has written is not there yet, either.
-    build = cell.after is None and stage.command in TRAINING and not place.runs_only
-    line += [f"--run={cell.run}", f"--runs_dir={place.runs_dir}"]
+    build = cell.after is None and stage.command in TRAINING and not context.runs_only
+    line += [f"--run={cell.run}", f"--runs_dir={context.runs_dir}"]
     settings = parser.read(line, build=build)
     if stage.command == "attack":
         check_attacks(AttackSettings(**settings["attack"]))
@@ -136,12 +137,12 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
 
 def _plainly(parser: argparse.ArgumentParser, words: Sequence[str]) -> Parsed:
     """The options of a command that is not Lightning's."""
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(output):
             return vars(parser.parse_args(words[1:]))
     except SystemExit as error:
-        raise ValueError(said.getvalue().strip().splitlines()[-1]) from error
+        raise ValueError(output.getvalue().strip().splitlines()[-1]) from error
 
 
 def _joined(wheres: Sequence[str]) -> str:

@@ -32,24 +32,24 @@ class Runs(Protocol):
         """Directory of all runs."""
 
 
-def collect(study: Study, cell: Cell, place: Runs) -> CellFigures:
+def collect(study: Study, cell: Cell, runs: Runs) -> CellFigures:
     """Reads the run of a cell.
 
     Args:
         study: the study, whose columns say which figures are wanted.
         cell: the cell.
-        place: of the runs.
+        runs: directory of the runs.
 
     Raises:
         StudyError: figures and records of single samples do not agree, or are about other weights
             than those of the run.
         OSError: no such run.
     """
-    columns = [one for one in study.columns if one.corpus in (None, cell.corpus)]
-    wanted = columns if cell.corpus else list(study.columns)
+    columns = [column for column in study.columns if column.corpus in (None, cell.corpus)]
+    columns = columns if cell.corpus else list(study.columns)
     return collect_run(
-        existing(place.runs_dir, cell.run),
-        wanted,
+        existing(runs.runs_dir, cell.run),
+        columns,
         row=cell.row,
         corpus=cell.corpus,
         seed=cell.seed,
@@ -76,11 +76,11 @@ def collect_run(
     Raises:
         StudyError: see `collect`.
     """
-    found = run.results()
-    if found is None:
+    results = run.results()
+    if results is None:
         msg = f"got run {run.name} without results.json, expected a stage of it to have ended"
         raise StudyError(msg)
-    reader = _Reader(run, found, _weights(run, found))
+    reader = _Reader(run, results, _weights(run, results))
     reader.check_weights()
     values: dict[str, float | None] = {}
     unreliable: list[str] = []
@@ -92,8 +92,8 @@ def collect_run(
         values[column.name] = figure.value
         unreliable += [column.name] if figure.unreliable else []
         if figure.value is not None:
-            known = reader.samples(column.metric, figure.value)
-            samples |= {} if known is None else {column.name: known}
+            outcomes = reader.samples(column.metric, figure.value)
+            samples |= {} if outcomes is None else {column.name: outcomes}
     return CellFigures(
         row=row,
         corpus=corpus,
@@ -102,19 +102,20 @@ def collect_run(
         values=values,
         unreliable=tuple(unreliable),
         collapsed=reader.collapsed(),
-        outcomes={name: one.outcomes for name, one in samples.items()},
-        samples={name: one.digest for name, one in samples.items()},
-        ids={name: one.ids for name, one in samples.items()},
-        labels={name: one.labels for name, one in samples.items()},
+        outcomes={name: group.outcomes for name, group in samples.items()},
+        samples={name: group.digest for name, group in samples.items()},
+        ids={name: group.ids for name, group in samples.items()},
+        labels={name: group.labels for name, group in samples.items()},
         predictions={
-            name: one.predictions
-            for name, one in samples.items()
-            if one.predictions is not None and one.predictions != one.outcomes
+            name: group.predictions
+            for name, group in samples.items()
+            # Outcomes that are predictions are stored once.
+            if group.predictions is not None and group.predictions != group.outcomes
         },
         weights=reader.weights,
         revisions=reader.revisions(),
         data=reader.data(),
-        seconds=dict(found["seconds"]),
+        seconds=dict(results["seconds"]),
     )
 
 
@@ -151,7 +152,7 @@ class _Samples:
         return score(self.outcomes, kind=self.kind, labels=self.labels)
 
 
-Outcome = Callable[[Mapping[str, Any]], float]
+OutcomeOf = Callable[[Mapping[str, Any]], float]
 """The outcome of a sample, from its line in a file of records."""
 
 
@@ -164,7 +165,7 @@ class _Source(NamedTuple):
     """
 
     file: str
-    outcome: Outcome
+    outcome: OutcomeOf
 
 
 def _right(line: Mapping[str, Any]) -> float:
@@ -200,8 +201,8 @@ def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
     if stage not in FILE_OF:
         # In words: of a threat.
         file = f"certificates_{stage.removeprefix('certify_')}.jsonl"
-        what, _, k = name.partition("@")
-        if what != "accuracy":
+        figure, _, k = name.partition("@")
+        if figure != "accuracy":
             return ()
         if not k:
             return (_Source(file, _right),)
@@ -210,7 +211,7 @@ def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
     return () if certified is None else (_Source(FILE_OF[stage], certified),)
 
 
-def _certified(name: str) -> Outcome | None:
+def _certified(name: str) -> OutcomeOf | None:
     """The outcome behind a figure of certificates."""
     if name == "radius":
         return lambda line: float(line["radius"])
@@ -242,8 +243,8 @@ class _Reader:
         Raises:
             StudyError: there are some.
         """
-        for stage, about in self.results.get("about", {}).items():
-            theirs = about.get("checkpoint")
+        for stage, subject in self.results.get("about", {}).items():
+            theirs = subject.get("checkpoint")
             if theirs not in (None, "none", self.weights):
                 msg = (
                     f"got run {self.run.name} with figures of {stage} about other weights "
@@ -254,10 +255,10 @@ class _Reader:
 
     def data(self) -> dict[str, str]:
         """Digest of the rows of each split that was measured."""
-        found: dict[str, str] = {}
-        for about in self.results.get("about", {}).values():
-            found |= about.get("rows") or {}
-        return found
+        digests: dict[str, str] = {}
+        for subject in self.results.get("about", {}).values():
+            digests |= subject.get("rows") or {}
+        return digests
 
     def figure(self, metric: str) -> _Figure | None:
         """A figure; None where the run has none of that name."""
@@ -301,11 +302,11 @@ class _Reader:
     def revisions(self) -> tuple[str, ...]:
         """Revisions of the programs that wrote figures of the run; none if not recorded."""
         programs = [
-            str(about.get("program", "")) for about in self.results.get("about", {}).values()
+            str(subject.get("program", "")) for subject in self.results.get("about", {}).values()
         ]
-        named = [match[1] for one in programs if (match := _REVISION.search(one))]
+        named = [match[1] for program in programs if (match := _REVISION.search(program))]
         named.append(self.results.get("versions", {}).get("revision", ""))
-        return tuple(sorted({one for one in named if one not in ("", "unknown")}))
+        return tuple(sorted({revision for revision in named if revision not in ("", "unknown")}))
 
     def collapsed(self) -> bool | None:
         """True if all texts get the same answer, and should not; None where no file has answers."""
@@ -333,14 +334,15 @@ class _Reader:
         problem = None
         for source in _sources(metric):
             path = self.run.path / source.file
-            found = self._read(path, source.outcome, kind_of(metric)) if path.is_file() else None
-            if found is None:
+            samples = self._read(path, source.outcome, kind_of(metric)) if path.is_file() else None
+            if samples is None:
                 continue
-            if agree(figure := found.figure(), value, found.kind):
-                return found
+            if agree(figure := samples.figure(), value, samples.kind):
+                return samples
             problem = problem or (
                 f"got {metric} = {value:.6g} in {self.run.results_path} and {figure:.6g} from "
-                f"the {len(found.ids)} samples of {path}, expected the same: measure the run again"
+                f"the {len(samples.ids)} samples of {path}, expected the same: measure the run "
+                "again"
             )
         if problem is not None:
             raise StudyError(problem)
@@ -350,25 +352,26 @@ class _Reader:
         """For each sample the share of the attacks that it withstood."""
         metrics = self.results["metrics"]
         names = [f"attack/{name}/accuracy" for name in SIX if f"attack/{name}/accuracy" in metrics]
-        every = [self.samples(name, float(metrics[name] or 0.0)) for name in names]
-        known = [one for one in every if one is not None]
-        if not known or len(known) < len(every) or len({one.digest for one in known}) > 1:
+        attacks = [self.samples(name, float(metrics[name] or 0.0)) for name in names]
+        recorded = [attack for attack in attacks if attack is not None]
+        # A mean needs the same samples in every attack.
+        if len(recorded) < len(names) or len({attack.digest for attack in recorded}) != 1:
             return None
-        shares = zip(*(one.outcomes for one in known), strict=True)
-        outcomes = tuple(math.fsum(one) / len(one) for one in shares)
-        mean = replace(known[0], outcomes=outcomes, predictions=None)
+        by_sample = zip(*(attack.outcomes for attack in recorded), strict=True)
+        outcomes = tuple(math.fsum(survivals) / len(survivals) for survivals in by_sample)
+        mean = replace(recorded[0], outcomes=outcomes, predictions=None)
         # Runs of older versions may have a mean over fewer attacks.
         return mean if agree(mean.figure(), value, mean.kind) else None
 
-    def _read(self, path: Path, outcome: Outcome, kind: Kind) -> _Samples | None:
+    def _read(self, path: Path, outcome: OutcomeOf, kind: Kind) -> _Samples | None:
         """The outcomes in a file; None where samples have no label, or one for each word."""
         ids, outcomes, labels, predictions = [], [], [], []
         positive = self._positive() if kind == "f1" else 1
         if path.parent.name == "attacks":
             # Their lines have no mark of the weights.
             side = path.with_suffix(".json")
-            about = _json(side)["about"] if side.is_file() else {}
-            if (theirs := about.get("checkpoint")) not in (None, "none", self.weights):
+            subject = _json(side)["about"] if side.is_file() else {}
+            if (theirs := subject.get("checkpoint")) not in (None, "none", self.weights):
                 raise StudyError(self._other(path, str(theirs)))
         try:
             for line in _lines(path):
@@ -414,12 +417,16 @@ class _Reader:
         )
 
 
-def _weights(run: RunDirectory, found: Results) -> str:
+def _weights(run: RunDirectory, results: Results) -> str:
     """SHA-256 of the checkpoint that the figures of a run have to be about."""
     if run.chosen.is_file():
         return file_digest(run.chosen)
-    about = found.get("about", {}).values()
-    named = [str(one["checkpoint"]) for one in about if one.get("checkpoint") not in (None, "none")]
+    subjects = results.get("about", {}).values()
+    named = [
+        str(subject["checkpoint"])
+        for subject in subjects
+        if subject.get("checkpoint") not in (None, "none")
+    ]
     return run.source() or (named[0] if named else "")
 
 

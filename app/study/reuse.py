@@ -95,10 +95,12 @@ def _default(name: str, settings: Parsed) -> object:
     part, _, path = name.partition(".init_args.")
     if part not in ("model", "data") or (cls := locate(settings[part]["class_path"])) is None:
         return _UNKNOWN
-    found: Any = {key: plain(one.default) for key, one in parameters(cast(type, cls)).items()}
+    value: Any = {
+        key: plain(parameter.default) for key, parameter in parameters(cast(type, cls)).items()
+    }
     for key in path.split("."):
-        found = found.get(key, _UNKNOWN) if isinstance(found, Mapping) else _UNKNOWN
-    return found
+        value = value.get(key, _UNKNOWN) if isinstance(value, Mapping) else _UNKNOWN
+    return value
 
 
 def _is_unfilled(value: object) -> bool:
@@ -152,7 +154,7 @@ def _missing_fit(run: RunDirectory, settings: Parsed) -> str | None:
     corpus = state.get(settings["data"]["class_path"].rsplit(".", 1)[-1], {})
     for split in ("train", "validation"):
         before, now = corpus.get(f"{split} rows"), rows(settings, split)
-        if before is not None and now is not None and before != now.every:
+        if before is not None and now is not None and before != now.complete:
             msg = (
                 f"run {run.name} was trained on other {split} rows than those that its settings "
                 "name now; move it away, or give the study's file another name"
@@ -168,7 +170,7 @@ def _missing_evaluation(
     results = run.results()
     if results is None or name not in results["seconds"]:
         return "not measured"
-    about = results.get("about", {}).get(name, {})
+    measured = results.get("about", {}).get(name, {})
     expected: dict[str, Any] = {"checkpoint": file_digest(run.chosen)}
     if name == "test":
         expected["pgd"] = _pgd(settings)
@@ -177,12 +179,12 @@ def _missing_evaluation(
     split = "validation" if name == "validate" else "test"
     now = rows(settings, split)
     # What has no certificate is not certified on any rows.
-    if now is not None and about.get("rows"):
+    if now is not None and measured.get("rows"):
         expected["rows"] = {split: now.labelled}
     if options is not None:
         limit = "limit_val_batches" if name == "validate" else "limit_test_batches"
         expected[limit] = options.get(f"trainer.{limit}")
-    return _differs(about, expected)
+    return _differs(measured, expected)
 
 
 def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | None:
@@ -214,25 +216,25 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     from attacks.engine import VERSION
     from measure.attack_settings import AttackSettings
 
-    given = AttackSettings(**settings["attack"])
-    about = attack_ledger(run, name).subject()
-    known = {key: value for key, value in given.about().items() if key in about}
+    attack = AttackSettings(**settings["attack"])
+    measured = attack_ledger(run, name).subject()
+    expected = {key: value for key, value in attack.about().items() if key in measured}
     options = {
         "attacked_columns" if key == "columns" else key: value
-        for key, value in given.options().items()
+        for key, value in attack.options().items()
         if key in ("similarity", "word_similarity", "candidates", "columns")
     }
-    known |= {key: value for key, value in options.items() if key in about}
-    known |= {"checkpoint": file_digest(run.chosen), "engine": VERSION}
-    now = rows(settings, given.split)
+    expected |= {key: value for key, value in options.items() if key in measured}
+    expected |= {"checkpoint": file_digest(run.chosen), "engine": VERSION}
+    now = rows(settings, attack.split)
     if now is not None:
-        known["samples"] = now.every
-    if (reason := _differs(about, known)) is not None:
+        expected["samples"] = now.complete
+    if (reason := _differs(measured, expected)) is not None:
         return reason
     done = int(results["metrics"].get(f"attack/{name}/samples") or 0)
     total = done if now is None else now.total
-    wanted = min(given.num_samples or total, total)
-    return None if done >= wanted else f"{done} of {wanted} samples are done"
+    needed = min(attack.num_samples or total, total)
+    return None if done >= needed else f"{done} of {needed} samples are done"
 
 
 def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
@@ -241,20 +243,20 @@ def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
     recipe = settings["recipe"]
     try:
         content = read_json(run.path / "diagnostics.json", "results of diagnose")
-        found = content["attacks"][recipe]
-        measured = [found, *found["against"]]
-        about: dict[str, Any] = dict(found["options"])
-        for one in measured:
-            about |= _of_model(one["run"], one["weights"]["checkpoint"], one["texts"])
+        diagnosis = content["attacks"][recipe]
+        measured = [diagnosis, *diagnosis["against"]]
+        stored: dict[str, Any] = dict(diagnosis["options"])
+        for model in measured:
+            stored |= _of_model(model["run"], model["weights"]["checkpoint"], model["texts"])
     except (OSError, ValueError, KeyError, TypeError):
         return "not measured"
     expected = options(settings)
     runs = [run, *(RunDirectory(run.path.parent / name) for name in settings["against"])]
-    for one in runs:
-        of = run if settings["same_texts"] else one
+    for compared in runs:
+        of = run if settings["same_texts"] else compared
         texts = of.path / "attacks" / f"{recipe}.jsonl"
-        expected |= _of_model(one.name, *(_digest(path) for path in (one.chosen, texts)))
-    return _differs(about, expected)
+        expected |= _of_model(compared.name, *(_digest(path) for path in (compared.chosen, texts)))
+    return _differs(stored, expected)
 
 
 def _of_model(run: str, weights: str | None, texts: str | None) -> dict[str, str | None]:
@@ -266,21 +268,21 @@ def _digest(path: Path) -> str | None:
     return file_digest(path) if path.is_file() else None
 
 
-def _differs(about: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+def _differs(measured: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
     """The first setting that an outcome has another value of."""
     for key, value in expected.items():
-        if about.get(key) != json.loads(json.dumps(value)) and not _is_unfilled(value):
-            return f"measured with {key} {shortened(about.get(key))}, not {shortened(value)}"
+        if measured.get(key) != json.loads(json.dumps(value)) and not _is_unfilled(value):
+            return f"measured with {key} {shortened(measured.get(key))}, not {shortened(value)}"
     return None
 
 
 def _pgd(settings: Parsed) -> dict[str, Any] | None:
     from attacks import PGD, PGDSettings
 
-    given = PGDSettings(**settings["pgd"])
-    if given.epsilon <= 0 or _task(settings) != "classification":
+    pgd = PGDSettings(**settings["pgd"])
+    if pgd.epsilon <= 0 or _task(settings) != "classification":
         return None
-    return asdict(PGD(**asdict(given)))
+    return asdict(PGD(**asdict(pgd)))
 
 
 # The data
@@ -291,12 +293,12 @@ class Rows(NamedTuple):
 
     Attributes:
         labelled: digest of those with a label; of all where none has one.
-        every: digest of all.
+        complete: digest of all.
         total: how many there are.
     """
 
     labelled: str
-    every: str
+    complete: str
     total: int
 
 
@@ -332,7 +334,7 @@ def _read(settings: Parsed, split: Any, seed: int) -> Rows | None:
         return None
     corpus._load(split)
     examples = corpus.examples(split)
-    labelled = [one for one in examples if one.label is not None]
+    labelled = [example for example in examples if example.label is not None]
     return Rows(fingerprint(labelled or examples), fingerprint(examples), len(examples))
 
 
@@ -347,8 +349,8 @@ def _task(settings: Parsed) -> str:
 def leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
     """All settings, flat; as they are written to YAML and read."""
     if isinstance(tree, Mapping) and tree:
-        found: dict[str, Any] = {}
+        flat: dict[str, Any] = {}
         for key, value in tree.items():
-            found |= leaves(value, f"{prefix}.{key}" if prefix else str(key))
-        return found
+            flat |= leaves(value, f"{prefix}.{key}" if prefix else str(key))
+        return flat
     return {prefix: tree}

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.study.cell_check import Kind, Parsed, kind_of
-from app.study.cells import TRAINING, command_line
-from app.study.cells import StudyContext as Place
+from app.study.cells import TRAINING, StudyContext, command_line
 from app.study.reuse import UNREAD, check_run, missing
 from app.study.start import check_start
 from app.study.study import Cell, Stage
@@ -31,7 +30,7 @@ _EVERY = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class CellOutcome:
     """The end of a cell.
 
     Attributes:
@@ -59,9 +58,9 @@ class Share:
 
     def environment(self) -> dict[str, str]:
         """Returns the environment of its processes."""
-        given = {name: str(self.threads) for name in _THREADS}
+        threads = {name: str(self.threads) for name in _THREADS}
         devices = {} if self.devices is None else {"CUDA_VISIBLE_DEVICES": self.devices}
-        return {**os.environ, **given, **devices}
+        return {**os.environ, **threads, **devices}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +68,12 @@ class Work:
     """All that a machine needs to run any cell of a study; it can be pickled.
 
     Attributes:
-        place: where the study is run.
+        context: where the study is run.
         settings: those of each stage, by the kind of the cell.
         where: working directory of the commands.
     """
 
-    place: Place
+    context: StudyContext
     settings: Mapping[Kind, tuple[Parsed, ...]]
     where: str = field(default_factory=os.getcwd)
 
@@ -84,7 +83,7 @@ class Work:
         command = cell.stages[number].command
         again = before.count(command)
         name = f"{cell.run}.{command}{again + 1 if again else ''}.log"
-        return Path(self.where, self.place.out, "logs", name)
+        return Path(self.where, self.context.out, "logs", name)
 
 
 class Stop:
@@ -133,7 +132,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def state_of(cell: Cell, work: Work) -> tuple[str, int]:
     """Returns what is said of a cell that nobody runs now, and the number of its ended stages."""
-    run = RunDirectory(Path(work.where, work.place.runs_dir, cell.run))
+    run = RunDirectory(Path(work.where, work.context.runs_dir, cell.run))
     for number, (stage, settings) in enumerate(_stages(cell, work)):
         try:
             _check(cell, run, settings, work)
@@ -145,7 +144,7 @@ def state_of(cell: Cell, work: Work) -> tuple[str, int]:
     return "done", len(cell.stages)
 
 
-def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> Outcome:
+def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> CellOutcome:
     """Runs what is left of a cell.
 
     Args:
@@ -156,32 +155,32 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
         tell: is called with each stage that begins.
     """
     where = Path(work.where)
-    run = RunDirectory(where / work.place.runs_dir / cell.run)
-    with _alone(where / work.place.out / "locks" / cell.run, stop) as mine:
+    run = RunDirectory(where / work.context.runs_dir / cell.run)
+    with _alone(where / work.context.out / "locks" / cell.run, stop) as mine:
         if not mine:
-            return Outcome(state="stopped")
+            return CellOutcome(state="stopped")
         share, note = _as_begun(run, share)
         for number, (stage, settings) in enumerate(_stages(cell, work)):
             try:
                 _check(cell, run, settings, work)
                 reason = missing(run, stage, settings)
             except (ValueError, OSError) as error:
-                return Outcome(state="failed", error=" ".join(str(error).split()))
+                return CellOutcome(state="failed", error=" ".join(str(error).split()))
             if reason is None:
                 continue
             again = stage.command not in TRAINING and reason.startswith("measured with")
             tell(cell, f"{stage.command} ({reason})" if again else f"{stage.command}{note}")
             log = work.log(cell, number)
-            status = _run(command_line(cell, stage, work.place), log, work, share, stop)
+            status = _run(command_line(cell, stage, work.context), log, work, share, stop)
             if stop.wished.is_set():
-                return Outcome(state="stopped")
+                return CellOutcome(state="stopped")
             if status != 0:
-                said = f"{stage.command}: {_last_line(log, status)}"
-                return Outcome(state="failed", error=said, log=str(log))
+                error = f"{stage.command}: {_last_line(log, status)}"
+                return CellOutcome(state="failed", error=error, log=str(log))
             if (reason := missing(run, stage, settings)) is not None:
-                said = f"{stage.command}: has ended, and yet: {reason}"
-                return Outcome(state="failed", error=said, log=str(log))
-    return Outcome(state="done")
+                error = f"{stage.command}: has ended, and yet: {reason}"
+                return CellOutcome(state="failed", error=error, log=str(log))
+    return CellOutcome(state="done")
 
 
 def _as_begun(run: RunDirectory, share: Share) -> tuple[Share, str]:
@@ -202,13 +201,13 @@ def _check(cell: Cell, run: RunDirectory, settings: Parsed, work: Work) -> None:
     """Refuses a run of other settings, or one that began with other weights."""
     if "model" in settings:  # `diagnose` and `certify --threat` take all that from the run
         check_run(run, settings, cell.start)
-    check_start(cell, work.place, Path(work.where), begun=run.begun)
+    check_start(cell, work.context, Path(work.where), begun=run.begun)
 
 
 def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
     """The stages with their settings, which were parsed for one seed of this kind."""
     for stage, settings in zip(cell.stages, work.settings[kind_of(cell)], strict=True):
-        unread = {UNREAD: True} if work.place.runs_only else {}
+        unread = {UNREAD: True} if work.context.runs_only else {}
         yield stage, {**settings, "seed_everything": cell.seed, **unread}
 
 
@@ -266,6 +265,6 @@ def _last_line(log: Path, status: int) -> str:
     if status < 0:
         return f"ended by {signal.Signals(-status).name}"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    said = [one.strip() for one in lines if one.strip() and not one.startswith("$ ")]
-    errors = [one for one in said if one.startswith("error: ")]
-    return (errors or said or [f"exit status {status}"])[-1].removeprefix("error: ")
+    printed = [text.strip() for text in lines if text.strip() and not text.startswith("$ ")]
+    errors = [text for text in printed if text.startswith("error: ")]
+    return (errors or printed or [f"exit status {status}"])[-1].removeprefix("error: ")

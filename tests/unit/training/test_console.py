@@ -53,7 +53,7 @@ def test_a_file_gets_a_line_for_each_epoch(
 ) -> None:
     now = 0.0
     monkeypatch.setattr("training.console.time.monotonic", lambda: now)
-    lines, at = PlainLines(every=60), trainer()
+    lines, at = PlainLines(interval=60), trainer()
     model: Any = None
     lines.on_train_epoch_start(at, model)
     for number in range(20):
@@ -68,7 +68,7 @@ def test_a_file_gets_a_line_for_each_epoch(
 
 
 def test_an_epoch_without_end_and_other_processes(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = PlainLines(every=0)
+    lines = PlainLines(interval=0)
     batch(lines, trainer(math.inf), 1234)
     assert capsys.readouterr().out.startswith("epoch 2, batch 1,235: train/loss")
     batch(lines, trainer(first=False), 0)
