@@ -18,6 +18,7 @@ from app.cli.commands import COMMANDS, Command, help_of_all, of
 from app.cli.constructor_errors import of_constructor
 from run_files.terminal import harmless
 from run_files.version import line
+from text.multi_line_error import MultiLineError
 from training.last_error import leave_error, reported
 
 NOISE = (
@@ -250,12 +251,8 @@ def _message(error: Exception) -> str:
     """One line for errors that a user can correct; for others also the type of the error."""
     error = of_constructor(error)
     text = " ".join(str(error).split())
-    if type(error).__name__ == "StudyError":
-        # As it has been written: a line for each problem.
-        text = str(error)
-    if type(error).__name__ == "DataError":
-        # Bad rows stand on lines of their own.
-        text = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
+    if isinstance(error, MultiLineError):
+        text = error.lines()
     lost = _lost_worker(error)
     if lost is not None:
         return (
