@@ -1,4 +1,4 @@
-"""Output of a training on the terminal: the parts of the model, and one line of progress."""
+"""Shows a training on the terminal: the parts of the model, and one line of progress."""
 
 import math
 import sys
@@ -21,7 +21,7 @@ class Parts(pl.Callback):
 
 
 class OneLine(TQDMProgressBar):
-    """A line for each epoch with its metrics, on a terminal."""
+    """Shows a line for each epoch with its metrics, on a terminal."""
 
     def __init__(self) -> None:
         super().__init__(leave=True)
@@ -34,7 +34,7 @@ class OneLine(TQDMProgressBar):
 
 
 class PlainLines(pl.Callback):
-    """A line at the end of each epoch, and every minute inside of one, for files and pipes.
+    """Prints a line at the end of each epoch, and every minute within one, for files and pipes.
 
     Args:
         interval: seconds between two lines inside an epoch.
@@ -76,21 +76,17 @@ class PlainLines(pl.Callback):
 
 
 def progress() -> pl.Callback:
-    """Returns the callback that shows the progress of a training, for a terminal or a file."""
+    """Return the progress callback for a terminal, or for a file."""
     return OneLine() if sys.stdout.isatty() else PlainLines()
 
 
 def described(model: nn.Module) -> str:
-    """Returns the parts of a model with weights, and the number of their parameters, in a line.
-
-    Args:
-        model: with its layers.
-    """
+    """Return a line with the parts of a model and the number of parameters of each."""
     parts = {
         name: sum(parameter.numel() for parameter in part.parameters())
         for name, part in model.named_children()
     }
-    # Parts may share weights: the sum over all counts each once.
+    # Parts may share weights: `parameters()` of the model counts each tensor once.
     parameters = list(model.parameters())
     total = sum(parameter.numel() for parameter in parameters)
     trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)

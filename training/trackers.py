@@ -1,4 +1,4 @@
-"""MLflow and Weights & Biases, which a run also reports to where it is asked to."""
+"""Reports runs to MLflow and to Weights & Biases."""
 
 import importlib.util
 import json
@@ -24,7 +24,7 @@ _INSTALLED_BY = {"mlflow": "mlflow-skinny", "wandb": "wandb"}
 
 @dataclass(frozen=True, kw_only=True)
 class TrackerSettings:
-    """Services that metrics and settings also go to, beside TensorBoard and `metrics.csv`.
+    """Services that get metrics and settings, too, besides TensorBoard and `metrics.csv`.
 
     Args:
         mlflow: a folder, or the address of an MLflow server: report to it; null: do not. Needs
@@ -37,10 +37,10 @@ class TrackerSettings:
     wandb: str | None = None
 
     def __post_init__(self) -> None:
-        """Checks that what is asked for is installed.
+        """Check that the chosen services are installed.
 
         Raises:
-            ValueError: it is not.
+            ValueError: a client is missing, or a value is empty.
         """
         for extra, package in _INSTALLED_BY.items():
             target = getattr(self, extra)
@@ -56,11 +56,12 @@ class TrackerSettings:
 
 
 class MLflow(MLFlowLogger):
-    """Reports to MLflow; a name as `certify/accuracy@0.5`, which it refuses, gets ` at `."""
+    """Reports to MLflow, which refuses the @ in `certify/accuracy@0.5`: it becomes ` at `."""
 
     @rank_zero_only
     def log_hyperparams(self, params: dict[str, Any] | Namespace) -> None:
-        """See Lightning. Its store of files cannot hold both `model` and `model/depth`."""
+        """Log settings; see Lightning."""
+        # MLflow's store of files cannot hold both `model` and `model/depth`.
         settings = dict(params if isinstance(params, Mapping) else vars(params))
         outer = {name.rpartition("/")[0] for name in settings}
         super().log_hyperparams(
@@ -69,18 +70,18 @@ class MLflow(MLFlowLogger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """See Lightning."""
+        """Log metrics; see Lightning."""
         super().log_metrics({name.replace("@", " at "): metrics[name] for name in metrics}, step)
 
 
 def trackers(settings: TrackerSettings, run: RunDirectory) -> list[Logger]:
-    """Returns the loggers of the services that are asked for; nothing is sent yet.
+    """Return the loggers of the chosen services; nothing is sent yet.
 
-    A run that goes on, or is evaluated, goes on there too.
+    A run that resumes, or is evaluated, resumes in the service as well.
 
     Args:
-        settings: which.
-        run: the run; it keeps what it is called there in `trackers.json`.
+        settings: the services.
+        run: has its names in the services in `trackers.json`.
     """
     names, loggers = _known(run), list[Logger]()
     if settings.mlflow is not None:
@@ -106,11 +107,11 @@ def trackers(settings: TrackerSettings, run: RunDirectory) -> list[Logger]:
 
 
 def keep_names(run: RunDirectory, loggers: Sequence[Logger]) -> None:
-    """Stores what the services call the run, so that it goes on there.
+    """Store the names of a run in the services, so that it can resume there.
 
     Args:
         run: the run.
-        loggers: of the trainer; those that report to no service do not count.
+        loggers: of the trainer; only those of services matter.
     """
     names = {
         "mlflow" if isinstance(logger, MLflow) else "wandb": str(
@@ -121,6 +122,7 @@ def keep_names(run: RunDirectory, loggers: Sequence[Logger]) -> None:
     }
     if not names:
         return
+    # Two evaluations of one run may end at the same time.
     with locked(_file(run)):
         stored = _known(run)
         if stored | names != stored:
@@ -140,7 +142,7 @@ def _known(run: RunDirectory) -> dict[str, Any]:
 
 
 def _address(server: str) -> str:
-    """The address of a server as it is, that of a folder as MLflow writes it."""
+    """Return the address of a server as it is, that of a folder as MLflow writes it."""
     if "://" in server and not server.startswith("file:"):
         return server
     # MLflow's store of files is no longer developed, but needs nothing besides its client.

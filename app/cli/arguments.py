@@ -178,7 +178,7 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
 
 
 def _says_all(options: Sequence[str]) -> bool:
-    """True if the options need no run: they name all settings, or only print something."""
+    """Return True if the options need no run: they name all settings, or only print something."""
     keys = {word.split("=")[0] for word in options}
     if keys & {"--config", "-c", "--help", "-h", "--print_config"}:
         return True

@@ -35,7 +35,7 @@ class NumberedText(NamedTuple):
 
 
 def add_texts(parser: argparse.ArgumentParser) -> None:
-    """Adds `--text` and `--file`, and what goes with them."""
+    """Add `--text` and `--file`, and what goes with them."""
     add = parser.add_argument
     add("--text", action="append", default=[], help="a text; may be given several times")
     add("--text_pair", action="append", default=[], help="the second text, where pairs are read")
@@ -144,7 +144,7 @@ def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 def typed() -> bool:
-    """Returns True if somebody types into standard input."""
+    """Return True if somebody types into standard input."""
     return sys.stdin.isatty()
 
 

@@ -37,7 +37,7 @@ def _discard_defaults(parser: Any, previous: Any, value: Any) -> None:
 
 
 def _defaults(path: str) -> dict[str, Any]:
-    """The defaults of the settings of an optimiser or scheduler; of other classes none."""
+    """Return the defaults of the settings of an optimiser or scheduler; of other classes none."""
     cls = locate(path)
     if not (isinstance(cls, type) and issubclass(cls, _WITH_DEFAULTS)):
         return {}

@@ -50,7 +50,7 @@ _WIDTH = 100
 
 
 def formatter(prog: str) -> argparse.HelpFormatter:
-    """Returns the formatter of all help: at most 100 columns."""
+    """Return the formatter of all help: at most 100 columns."""
     width = min(shutil.get_terminal_size().columns, _WIDTH)
     return argparse.HelpFormatter(prog, width=width, max_help_position=32)
 
@@ -58,7 +58,7 @@ def formatter(prog: str) -> argparse.HelpFormatter:
 def command_help(
     parser: argparse.ArgumentParser, name: str, choices: Mapping[str, Sequence[str]]
 ) -> str:
-    """Returns the help of a command.
+    """Return the help of a command.
 
     Args:
         parser: the parser of the command.
@@ -111,7 +111,7 @@ def command_help(
 def _of(
     keys: Iterable[str], actions: Mapping[str, argparse.Action], without: Sequence[str] = ()
 ) -> list[argparse.Action]:
-    """The actions of settings and of the groups of settings under them."""
+    """Return the actions of settings and of the groups of settings under them."""
     return [
         actions[dest]
         for key in keys
@@ -126,7 +126,7 @@ def _of(
 def _add(
     out: argparse.ArgumentParser, title: str, actions: Sequence[argparse.Action]
 ) -> argparse._ArgumentGroup:
-    """Adds a group of settings with their descriptions and defaults."""
+    """Add a group of settings with their descriptions and defaults."""
     group = out.add_argument_group(title)
     for action in actions:
         if action.help in (None, argparse.SUPPRESS) or _whole_group(action):
@@ -163,7 +163,7 @@ def _whole_group(action: argparse.Action) -> bool:
 
 
 def kept(name: str) -> Path:
-    """Returns the place of the kept help of a command, which may not be there.
+    """Return the place of the kept help of a command, which may not be there.
 
     Args:
         name: of the command.
@@ -183,7 +183,7 @@ def kept(name: str) -> Path:
 
 
 def keep(name: str, text: str) -> None:
-    """Keeps the help of a command, and removes what older programs kept.
+    """Keep the help of a command, and removes what older programs kept.
 
     Args:
         name: of the command.

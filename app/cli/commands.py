@@ -111,7 +111,7 @@ _THREATENED = Command(
 
 
 def of(argv: list[str]) -> tuple[int, Command] | None:
-    """Returns the number of words of a command outside LightningCLI, and the command.
+    """Return the number of words of a command outside LightningCLI, and the command.
 
     Args:
         argv: the command line without the program's name.
@@ -149,7 +149,7 @@ def container_options(argv: list[str]) -> tuple[str, ...]:
 
 
 def help_of_all() -> str:
-    """Returns the help of the program: all commands, without loading any of them."""
+    """Return the help of the program: all commands, without loading any of them."""
     width = max(map(len, COMMANDS)) + 2
     lines = [f"  {words:<{width}}{command.summary}" for words, command in COMMANDS.items()]
     return "\n".join(

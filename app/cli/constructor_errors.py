@@ -5,7 +5,7 @@ _UNION = "Does not validate against any of the Union subtypes"
 
 
 def of_constructor(error: Exception) -> Exception:
-    """Returns the error that a constructor has raised; others as they are."""
+    """Return the error that a constructor has raised; others as they are."""
     while isinstance(error.__cause__, Exception) and str(error).startswith(_UNION):
         error = error.__cause__
     return error

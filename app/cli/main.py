@@ -126,7 +126,7 @@ def _outside(argv: list[str], words: int, command: Command) -> int:
 
 
 def _kept_help(argv: list[str]) -> int | None:
-    """Prints the help of a command if it is kept; None for all else."""
+    """Print the help of a command if it is kept; None for all else."""
     if len(argv) != 2 or argv[0] not in COMMANDS or argv[1] not in ("--help", "-h"):
         return None
     try:
@@ -137,7 +137,7 @@ def _kept_help(argv: list[str]) -> int | None:
 
 
 def _refused(argv: list[str], command: Command) -> int | None:
-    """The exit status of help or a wrong command line, which has been said; None for others.
+    """Return the exit status of help or a wrong command line, which has been said; None for others.
 
     They need nothing that takes seconds to load.
     """
@@ -283,7 +283,7 @@ def _message(error: Exception) -> str:
 
 
 def _lost_worker(error: BaseException | None) -> str | None:
-    """Returns what is said of a data worker that has died: by torch, or by who waited for it.
+    """Return what is said of a data worker that has died: by torch, or by who waited for it.
 
     Torch raises wherever the program is at that moment. In the middle of a checkpoint the error of
     the file that was not finished comes on top.

@@ -46,7 +46,7 @@ class Parser(LightningArgumentParser):
     """Short help, and an error in one line, without the usage of the command before it."""
 
     def format_help(self, formatter: argparse.HelpFormatter | None = None) -> str:
-        """Returns the help of a command with the usual settings of the trainer only."""
+        """Return the help of a command with the usual settings of the trainer only."""
         if not any(action.dest == "trainer.max_epochs" for action in self._actions):
             return str(super().format_help(formatter))
         name = self.prog.split()[-1]
@@ -55,7 +55,7 @@ class Parser(LightningArgumentParser):
         return text
 
     def format_trainer_help(self) -> str:
-        """Returns the help of all settings of Lightning's trainer."""
+        """Return the help of all settings of Lightning's trainer."""
         groups, usage = self._action_groups, self.usage
         try:
             self.usage = argparse.SUPPRESS
@@ -69,7 +69,7 @@ class Parser(LightningArgumentParser):
             self._action_groups, self.usage = groups, usage
 
     def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
-        """Parses arguments; see jsonargparse.
+        """Parse arguments; see jsonargparse.
 
         It hands a setting inside a class on alone, as Python writes its value, and reads it as
         YAML: None would be a text, and a backslash in a list two.
@@ -96,13 +96,13 @@ class TrainerHelp(argparse.Action):
         super().__init__(option_strings, dest=quiet, nargs=0, default=quiet, help=quiet)
 
     def __call__(self, parser: Any, *_: Any) -> None:
-        """Prints them."""
+        """Print them."""
         print(parser.format_trainer_help())
         parser.exit()
 
 
 def _as_yaml(argument: Any) -> Any:
-    """Returns an argument whose value is a Python literal with the same value as YAML."""
+    """Return an argument whose value is a Python literal with the same value as YAML."""
     match = _LITERAL.fullmatch(argument) if isinstance(argument, str) else None
     if match is None:
         return argument
@@ -129,7 +129,7 @@ def check_numbers(config: Namespace) -> None:
 
 
 def shown(key: str) -> str:
-    """The name of a setting on the command line, from its key in the parsed settings."""
+    """Return the name of a setting on the command line, from its key in the parsed settings."""
     return key.replace(".init_args.", ".").replace(".dict_kwargs.", ".")
 
 
@@ -188,7 +188,7 @@ def plain(message: str) -> str:
 
 
 def _nearest(path: str, group: str, name: str) -> str:
-    """The setting of a class that is named most like a wrong one, whatever group it is in."""
+    """Return the setting of a class that is named most like a wrong one, whatever group it is in."""
     module, _, cls = path.rpartition(".")
     options = names(getattr(sys.modules.get(module), cls, object))
     by_last_part = {option.rpartition(".")[2]: option for option in options}

@@ -119,7 +119,7 @@ class RobustCLI(LightningCLI):
 
     @staticmethod
     def subcommands() -> dict[str, set[str]]:
-        """The commands, and what of the trainer's methods is not set on the command line."""
+        """Return the commands, and what of the trainer's methods is not set on the command line."""
         hidden = {"model", "datamodule", "weights_only"}
         return {
             "train": hidden,

@@ -6,7 +6,7 @@ import argparse
 def command_parser(
     command: str, description: str, *, epilog: str | None = None, runs: bool = True
 ) -> argparse.ArgumentParser:
-    """Makes a parser with `--debug`, and with `--runs_dir` for a command that reads runs.
+    """Make a parser with `--debug`, and with `--runs_dir` for a command that reads runs.
 
     Args:
         command: name of the command.

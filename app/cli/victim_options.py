@@ -20,7 +20,7 @@ class OneLineParser(ArgumentParser):
     """A parser that says errors in one line."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Prints the message and ends the program with status 2."""
+        """Print the message and ends the program with status 2."""
         del ex
         line = f"{plain(message)} (`{self.prog} --help` lists what there is)"
         print(harmless(f"error: {line}"), file=sys.stderr)
@@ -28,7 +28,7 @@ class OneLineParser(ArgumentParser):
 
 
 def add_victim(parser: ArgumentParser) -> None:
-    """Adds the options that name a victim and its classes."""
+    """Add the options that name a victim and its classes."""
     add = parser.add_argument
     add(
         "--victim",
@@ -57,7 +57,7 @@ def add_victim(parser: ArgumentParser) -> None:
 
 
 def folder_of(args: Any) -> Path:
-    """Returns the folder of all files of a victim; two victims have two."""
+    """Return the folder of all files of a victim; two victims have two."""
     if args.out is not None:
         return Path(args.out)
     name = redact(args.victim)
@@ -68,7 +68,7 @@ def folder_of(args: Any) -> Path:
 def victim_of(
     args: Any, out: Path, batch_size: int | None = None, *, answers: str = "answers"
 ) -> NamedVictim:
-    """Makes the victim that the options name.
+    """Make the victim that the options name.
 
     Args:
         args: the options.
@@ -89,5 +89,5 @@ def victim_of(
 
 
 def listed(option: str | None) -> list[str] | None:
-    """Returns the parts of an option with commas."""
+    """Return the parts of an option with commas."""
     return None if option is None else [name.strip() for name in option.split(",")]

@@ -27,7 +27,7 @@ _REFUSED = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack`; see `Command.entry_point`.
+    """Run `attack`; see `Command.entry_point`.
 
     Raises:
         ValueError: settings that make no sense, or labels that are no classes of the victim.
@@ -93,7 +93,7 @@ def _attacked_model(
 
 
 def parser() -> ArgumentParser:
-    """Returns the parser of the command."""
+    """Return the parser of the command."""
     parser = OneLineParser(
         prog="steadfast attack",
         description="Attacks a model from elsewhere: a checkpoint of transformers, a service "
@@ -115,7 +115,7 @@ def parser() -> ArgumentParser:
 
 
 def _check_words(argv: Sequence[str]) -> None:
-    """Refuses settings that only corpora of ours have."""
+    """Refuse settings that only corpora of ours have."""
     for word in argv:
         key = word.partition("=")[0].removeprefix("--attack.")
         key = key.split(".")[0]

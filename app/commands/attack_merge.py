@@ -71,7 +71,7 @@ class MergedAttack(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack merge`; see `Command.entry_point`.
+    """Run `attack merge`; see `Command.entry_point`.
 
     Raises:
         ValueError: shards are missing or differ; nothing is written then.
@@ -228,7 +228,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _names(run: RunDirectory, requested: Sequence[str] | None) -> list[str]:
-    """Returns the names of the attacks to merge.
+    """Return the names of the attacks to merge.
 
     Raises:
         ValueError: one has no shards.

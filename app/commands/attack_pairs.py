@@ -23,7 +23,7 @@ FEW = 30
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack pairs`; see `Command.entry_point`.
+    """Run `attack pairs`; see `Command.entry_point`.
 
     Raises:
         ValueError: a file of another form, or labels that are no classes of the victim.
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> ArgumentParser:
-    """Returns the parser of the command."""
+    """Return the parser of the command."""
     parser = OneLineParser(
         prog="steadfast attack pairs",
         description="Asks a victim about adversarial texts that others have published, and about "
@@ -64,7 +64,7 @@ def parser() -> ArgumentParser:
 def _labels(
     published: PublishedFile, named: NamedVictim, args: argparse.Namespace
 ) -> dict[int, int]:
-    """Returns the classes of the victim by the numbers of the pairs.
+    """Return the classes of the victim by the numbers of the pairs.
 
     Raises:
         ValueError: labels that are no classes of the victim, or indices of classes without names.
@@ -83,7 +83,7 @@ def _labels(
 
 
 def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim) -> dict[str, Any]:
-    """Returns the figures of a victim on published texts.
+    """Return the figures of a victim on published texts.
 
     Args:
         published: the texts.

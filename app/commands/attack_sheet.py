@@ -24,7 +24,7 @@ Rated = Mapping[str, tuple[str | None, int | None]]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack sheet`; see `Command.entry_point`.
+    """Run `attack sheet`; see `Command.entry_point`.
 
     Raises:
         ValueError: no adversarial texts, or files that are no sheets.
@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
-    """Returns a record whose label counts these classes; its model may have them in another order.
+    """Return a record whose label counts these classes; its model may have them in another order.
 
     Raises:
         ValueError: its class is none of them.
@@ -89,7 +89,7 @@ def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
+    """Return the parser of the command."""
     parser = command_parser(
         "attack sheet",
         "Writes a blinded rating sheet of adversarial texts with originals mixed in "
@@ -110,7 +110,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
-    """Returns agreement and corrected success.
+    """Return agreement and corrected success.
 
     A text is valid if more than half of those who rated it give it its gold class. The corrected
     success rate is the success rate times the share of valid ones among the rated texts.
@@ -167,7 +167,7 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
 
 
 def _majority(votes: Sequence[str | None]) -> str | None:
-    """Returns the class that more than half have given; None if there is none."""
+    """Return the class that more than half have given; None if there is none."""
     counts = Counter(vote for vote in votes if vote is not None)
     if not counts:
         return None
@@ -176,7 +176,7 @@ def _majority(votes: Sequence[str | None]) -> str | None:
 
 
 def told(content: Mapping[str, Any]) -> list[str]:
-    """Returns the lines that are printed."""
+    """Return the lines that are printed."""
     alpha = content["alpha"]
     lines = [
         f"{content['raters']} raters, Krippendorff's alpha: class {_number(alpha['class'])} "

@@ -36,7 +36,7 @@ Row = list[str]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack validity`; see `Command.entry_point`.
+    """Run `attack validity`; see `Command.entry_point`.
 
     Raises:
         ValueError: no records, no pairs, or no text.
@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
+    """Return the parser of the command."""
     parser = command_parser(
         "attack validity",
         "Says of each adversarial text whether it still says what the original says: "
@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
 
 @resources_named("--resources")
 def make_checks(args: argparse.Namespace) -> Checks:
-    """Returns the checks that the resources allow; a line says what is left out."""
+    """Return the checks that the resources allow; a line says what is left out."""
     device = torch_device(args.device)
     resources = Resources(args.resources, sentence_encoder=args.sentence_encoder, device=device)
     encoder, tagger = sentence_encoder(resources), None
@@ -125,7 +125,7 @@ def make_checks(args: argparse.Namespace) -> Checks:
 
 
 def record_files(args: argparse.Namespace, command: str) -> list[Path]:
-    """Returns the files of records that the options of a command name.
+    """Return the files of records that the options of a command name.
 
     Raises:
         ValueError: there are none.
@@ -143,7 +143,7 @@ def record_files(args: argparse.Namespace, command: str) -> list[Path]:
 
 
 def calibrated(checks: Checks, folder: Path, count: int) -> str:
-    """Chooses limits on the validation parts, and returns what they do on the test parts.
+    """Choose limits on the validation parts, and returns what they do on the test parts.
 
     Args:
         checks: measure the pairs.
@@ -181,7 +181,7 @@ def _measured(
 
 
 def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
-    """Returns so many pairs at equal distances, as files are often sorted."""
+    """Return so many pairs at equal distances, as files are often sorted."""
     step = max(1.0, len(pairs) / count)
     return [pairs[int(i * step)] for i in range(min(count, len(pairs)))]
 
@@ -189,7 +189,7 @@ def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
 def _chosen(
     measured: Sequence[tuple[MeaningPairs, list[ValidityFigures]]], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the limits that part the pairs best.
+    """Return the limits that part the pairs best.
 
     Similarity and entailment: the largest sum of the shares that are told rightly, of pairs with
     the same meaning and of others. Perplexity and grammar: 95 % of the texts that people have
@@ -216,7 +216,7 @@ def _chosen(
 
 
 def best_cut(high: Sequence[float], low: Sequence[float]) -> float:
-    """Returns the limit with the largest share of `high` at or above plus of `low` below it."""
+    """Return the limit with the largest share of `high` at or above plus of `low` below it."""
     import numpy as np
 
     cuts = np.unique([*high, *low])

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `certify`; see `Command.entry_point`.
+    """Run `certify`; see `Command.entry_point`.
 
     Raises:
         ValueError: a model without a certificate for this threat, or settings that make no sense.
@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
+    """Return the parser of the command."""
     parser = run_parser(
         "certify",
         "Certify that no change of words or characters changes an answer. For each text: the "
@@ -114,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:
-    """Returns that of the model, or of what is put around it."""
+    """Return that of the model, or of what is put around it."""
     if around(vars(args)) is not None and not args.text and args.tag is None:
         msg = (
             "got --smooth, --encoding or --bound paper without --tag, expected one: its figures "
@@ -146,7 +146,7 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
 
 
 def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
-    """Returns the numbers of changes, from few to many.
+    """Return the numbers of changes, from few to many.
 
     Args:
         words: words of the command line; None for the default.
@@ -161,7 +161,7 @@ def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
 
 
 def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns what makes figures other ones than the model's own certificates; None for these.
+    """Return what makes figures other ones than the model's own certificates; None for these.
 
     Args:
         options: of the command.
@@ -207,7 +207,7 @@ def _certify_split(
     threat: Threat,
     ks: Sequence[int | None],
 ) -> None:
-    """Certifies the samples of a split and files the outcome."""
+    """Certify the samples of a split and files the outcome."""
     source, samples = split_texts(run, args.split, data_dir=args.data_dir, count=args.num_samples)
     weights = weights_of(checkpoint)
     measurement = WordCertificates(

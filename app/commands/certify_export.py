@@ -36,7 +36,7 @@ STATEMENT = "statement.json"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `certify export`; see `Command.entry_point`.
+    """Run `certify export`; see `Command.entry_point`.
 
     Raises:
         ValueError: a model without scores, nothing certified, or a folder that holds other things.
@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
+    """Return the parser of the command."""
     parser = run_parser(
         "certify export",
         "Write weights, statement and all certified texts of a run as a folder that "
@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
 def _certified(
     files: RunDirectory, args: argparse.Namespace, threat: Threat, checkpoint: str
 ) -> list[dict[str, Any]]:
-    """Returns the records of a certification, if it is about what is exported now.
+    """Return the records of a certification, if it is about what is exported now.
 
     Raises:
         ValueError: nothing was certified under this name, or something else.
@@ -149,7 +149,7 @@ def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:
 def _contents(
     model: WordScores, threat: Threat, claims: Sequence[dict[str, Any]]
 ) -> dict[str, bytes]:
-    """Returns the files of an export by their names; the statement holds digests of the others."""
+    """Return the files of an export by their names; the statement holds digests of the others."""
     copy = model.exact_copy()
     assert isinstance(copy, WordScores)  # of the same class
     scores = score_model(copy)
@@ -184,7 +184,7 @@ def _digest(content: bytes) -> str:
 
 
 def _tensors(model: ScoreModel) -> Iterator[tuple[str, Tensor]]:
-    """Yields n-grams, scores and the weights of a net over windows, in multiples of the grids.
+    """Yield n-grams, scores and the weights of a net over windows, in multiples of the grids.
 
     Words are counted behind the special ones, which score nothing, alone or in an n-gram.
     """

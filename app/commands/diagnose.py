@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `diagnose`; see `Command.entry_point`.
+    """Run `diagnose`; see `Command.entry_point`.
 
     Raises:
         ValueError: nothing to measure, or settings that make no sense.
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def options(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the options that a result depends on, as `diagnostics.json` has them.
+    """Return the options that a result depends on, as `diagnostics.json` has them.
 
     Args:
         args: all options of the command.
@@ -68,7 +68,7 @@ def options(args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line."""
+    """Return the parser of the command line."""
     parser = run_parser(
         "diagnose",
         "Measure how far the logits of a model lie from the decision boundary, and how far an "
@@ -97,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory, Path]:
-    """The run, and the checkpoint to measure."""
+    """Return the run, and the checkpoint to measure."""
     run, checkpoint = evaluated("diagnose", runs, name, ckpt_path)
     if run is None:
         msg = f"got {ckpt_path}, which lies in no run, expected --run NAME with records of attacks"

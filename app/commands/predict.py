@@ -28,7 +28,7 @@ from training.resume import evaluated
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `predict`; see `Command.entry_point`.
+    """Run `predict`; see `Command.entry_point`.
 
     Raises:
         ValueError: texts that the model cannot answer, or settings that make no sense for it.
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
+    """Return the parser of the command."""
     parser = run_parser(
         "predict",
         "Answers texts of yours with a trained model: class, probabilities, margin, certified "
@@ -88,7 +88,7 @@ def _texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedText]:
 
 
 def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
-    """Writes a line for each answer as soon as it is there."""
+    """Write a line for each answer as soon as it is there."""
     count = 0
     for answer in answers:
         stream.write(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
@@ -98,7 +98,7 @@ def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
 
 
 def _table(answers: Iterator[Answer], answering: Answering) -> None:
-    """Prints a row for each answer, then notes."""
+    """Print a row for each answer, then notes."""
     cut, unknown = 0, 0
     row = _number_row if answering.number else _class_row(answering)
     room = shutil.get_terminal_size().columns

@@ -58,7 +58,7 @@ class Listed(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `runs`; see `Command.entry_point`.
+    """Run `runs`; see `Command.entry_point`.
 
     Returns:
         0; also where there are no runs.
@@ -84,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line."""
+    """Return the parser of the command line."""
     parser = command_parser(
         "runs",
         "List the runs of a directory, the latest first: state, method, corpus, seed, "
@@ -97,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
-    """Returns the runs of a directory, the latest first.
+    """Return the runs of a directory, the latest first.
 
     Args:
         folder: directory of all runs.
@@ -111,7 +111,7 @@ def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
 
 
 def _changed(folder: Path) -> float:
-    """The time of the last change in a folder; links are not followed, they may lead nowhere."""
+    """Return the time of the last change in a folder; links are not followed, they may lead nowhere."""
     times = [0.0]
     for entry in (folder, *_entries(folder)):
         with suppress(OSError):  # removed in the meantime
@@ -127,7 +127,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def table(runs: Sequence[Listed]) -> str:
-    """Returns a list of runs as aligned text.
+    """Return a list of runs as aligned text.
 
     Args:
         runs: at least one.
@@ -165,7 +165,7 @@ def _listed(run: RunDirectory, when: float) -> Listed:
 
 
 def _described(run: RunDirectory, changed: str) -> Listed:
-    """The line of a run that can be read."""
+    """Return the line of a run that can be read."""
     results, settings = run.results(), run.config()
     metrics = {} if results is None else results["metrics"]
     metric = next((name for name in _HEADLINES if name in metrics), None)
@@ -197,7 +197,7 @@ def _state(run: RunDirectory, results: Results | None) -> State:
 
 
 def _locked(path: Path) -> bool:
-    """True if some process trains the run."""
+    """Return True if some process trains the run."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -220,7 +220,7 @@ def _class(settings: dict[str, Any], part: str) -> str | None:
 
 
 def _strongest(metrics: dict[str, float | None]) -> tuple[str | None, float | None]:
-    """The attack that leaves the smallest accuracy; unreliable figures are none."""
+    """Return the attack that leaves the smallest accuracy; unreliable figures are none."""
     accuracies = {
         parts[1]: math.inf if value is None else value
         for name, value in metrics.items()

@@ -33,7 +33,7 @@ class _Parser(RobustCLI):
             super().__init__([])
 
     def parse_arguments(self, parser: Any, args: Any) -> None:
-        """Keeps the parser the first time; parses afterwards."""
+        """Keep the parser the first time; parses afterwards."""
         if not self.ready:
             self.ready = True
             self.built = parser
@@ -41,10 +41,10 @@ class _Parser(RobustCLI):
         super().parse_arguments(parser, args)
 
     def instantiate_trainer(self, **kwargs: Any) -> Any:
-        """Builds none: it would begin the run."""
+        """Build none: it would begin the run."""
 
     def read(self, argv: Sequence[str], *, build: bool) -> Parsed:
-        """Returns the settings of a command line.
+        """Return the settings of a command line.
 
         Args:
             argv: its words.
@@ -72,7 +72,7 @@ class _Parser(RobustCLI):
 def check(
     cells: Sequence[Cell], context: StudyContext
 ) -> tuple[dict[Kind, tuple[Parsed, ...]], list[str]]:
-    """Parses the commands of all cells; seeds differ in nothing else, so one of them is parsed.
+    """Parse the commands of all cells; seeds differ in nothing else, so one of them is parsed.
 
     Args:
         cells: the cells.
@@ -105,7 +105,7 @@ def check(
 
 
 def kind_of(cell: Cell) -> Kind:
-    """Returns the kind of a cell."""
+    """Return the kind of a cell."""
     return cell.row, cell.corpus, cell.after or ""
 
 
@@ -136,7 +136,7 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> P
 
 
 def _plainly(parser: argparse.ArgumentParser, words: Sequence[str]) -> Parsed:
-    """The options of a command that is not Lightning's."""
+    """Return the options of a command that is not Lightning's."""
     output = io.StringIO()
     try:
         with contextlib.redirect_stderr(output):
@@ -146,6 +146,6 @@ def _plainly(parser: argparse.ArgumentParser, words: Sequence[str]) -> Parsed:
 
 
 def _joined(wheres: Sequence[str]) -> str:
-    """The first places of an error, and the number of the others."""
+    """Return the first places of an error, and the number of the others."""
     more = f" and {len(wheres) - 2} more" if len(wheres) > 2 else ""
     return "; ".join(wheres[:2]) + more

@@ -33,7 +33,7 @@ class Runs(Protocol):
 
 
 def collect(study: Study, cell: Cell, runs: Runs) -> CellFigures:
-    """Reads the run of a cell.
+    """Read the run of a cell.
 
     Args:
         study: the study, whose columns say which figures are wanted.
@@ -64,7 +64,7 @@ def collect_run(
     corpus: str,
     seed: int,
 ) -> CellFigures:
-    """Reads a run; see `collect`.
+    """Read a run; see `collect`.
 
     Args:
         run: the run.
@@ -148,7 +148,7 @@ class _Samples:
         return samples_digest(self.ids, self.labels)
 
     def figure(self) -> float:
-        """The figure that they amount to."""
+        """Return the figure that they amount to."""
         return score(self.outcomes, kind=self.kind, labels=self.labels)
 
 
@@ -177,7 +177,7 @@ def _predicted(line: Mapping[str, Any]) -> float:
 
 
 def _sources(metric: str) -> tuple[_Source, ...]:
-    """The files that may have the outcomes of a metric, the first ones first; none for many."""
+    """Return the files that may have the outcomes of a metric, the first ones first; none for many."""
     stage, _, name = metric.partition("/")
     if metric == "test/accuracy" or kind_of(metric) != "mean":
         outcome = _right if metric == "test/accuracy" else _predicted
@@ -212,7 +212,7 @@ def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
 
 
 def _certified(name: str) -> OutcomeOf | None:
-    """The outcome behind a figure of certificates."""
+    """Return the outcome behind a figure of certificates."""
     if name == "radius":
         return lambda line: float(line["radius"])
     if name == "radius_correct":
@@ -238,7 +238,7 @@ class _Reader:
     weights: str
 
     def check_weights(self) -> None:
-        """Refuses figures of other weights than the run's.
+        """Refuse figures of other weights than the run's.
 
         Raises:
             StudyError: there are some.
@@ -309,7 +309,7 @@ class _Reader:
         return tuple(sorted({revision for revision in named if revision not in ("", "unknown")}))
 
     def collapsed(self) -> bool | None:
-        """True if all texts get the same answer, and should not; None where no file has answers."""
+        """Return True if all texts get the same answer, and should not; None where no file has answers."""
         files = ["pgd.jsonl", "predictions.jsonl", *FILE_OF.values()]
         paths = [self.run.path / file for file in files]
         paths += sorted(self.run.path.glob("certificates_*.jsonl"))
@@ -324,7 +324,7 @@ class _Reader:
         return None
 
     def samples(self, metric: str, value: float) -> _Samples | None:
-        """The outcomes behind a figure; None where no file has them.
+        """Return the outcomes behind a figure; None where no file has them.
 
         Raises:
             StudyError: they do not amount to that figure, or are about other weights.
@@ -364,7 +364,7 @@ class _Reader:
         return mean if agree(mean.figure(), value, mean.kind) else None
 
     def _read(self, path: Path, outcome: OutcomeOf, kind: Kind) -> _Samples | None:
-        """The outcomes in a file; None where samples have no label, or one for each word."""
+        """Return the outcomes in a file; None where samples have no label, or one for each word."""
         ids, outcomes, labels, predictions = [], [], [], []
         positive = self._positive() if kind == "f1" else 1
         if path.parent.name == "attacks":
@@ -405,7 +405,7 @@ class _Reader:
         )
 
     def _positive(self) -> int:
-        """The class that F1 is of: the second where nobody has said which."""
+        """Return the class that F1 is of: the second where nobody has said which."""
         names = list(checkpoint_text(self.run).get("class_names") or ())
         positive = self.results.get("positive")
         return names.index(positive) if positive in names else 1

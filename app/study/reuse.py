@@ -48,7 +48,7 @@ class OtherRunError(ValueError):
 def check_run(
     run: RunDirectory, settings: Parsed, start: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Refuses a run that was made with other settings.
+    """Refuse a run that was made with other settings.
 
     Args:
         run: may not be there yet.
@@ -89,7 +89,7 @@ def check_run(
 
 
 def _default(name: str, settings: Parsed) -> object:
-    """The default of a setting of method or corpus; a run of an older program lacks new ones."""
+    """Return the default of a setting of method or corpus; a run of an older program lacks new ones."""
     from lit_modules.shared.settings import parameters, plain
 
     part, _, path = name.partition(".init_args.")
@@ -113,7 +113,7 @@ def _ends_with(path: object, end: str | None) -> bool:
 
 
 def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
-    """Returns the reason that a stage has to run; None if it has ended with these settings.
+    """Return the reason that a stage has to run; None if it has ended with these settings.
 
     Args:
         run: the run.
@@ -166,7 +166,7 @@ def _missing_fit(run: RunDirectory, settings: Parsed) -> str | None:
 def _missing_evaluation(
     run: RunDirectory, name: str, settings: Parsed, options: Settings | None
 ) -> str | None:
-    """The reason that an evaluation has to run; None for its options: it belongs to `train`."""
+    """Return the reason that an evaluation has to run; None for its options: it belongs to `train`."""
     results = run.results()
     if results is None or name not in results["seconds"]:
         return "not measured"
@@ -188,7 +188,7 @@ def _missing_evaluation(
 
 
 def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | None:
-    """The reason that certificates in words have to be made."""
+    """Return the reason that certificates in words have to be made."""
     from app.commands.certify import around, numbers
     from certify.threats import THREATS
     from certify.threats.synonym_lists import lists_file
@@ -260,7 +260,7 @@ def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
 
 
 def _of_model(run: str, weights: str | None, texts: str | None) -> dict[str, str | None]:
-    """The identity of the measurements of one model."""
+    """Return the identity of the measurements of one model."""
     return {f"weights of {run}": weights, f"texts of {run}": texts}
 
 
@@ -269,7 +269,7 @@ def _digest(path: Path) -> str | None:
 
 
 def _differs(measured: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """The first setting that an outcome has another value of."""
+    """Return the first setting that an outcome has another value of."""
     for key, value in expected.items():
         if measured.get(key) != json.loads(json.dumps(value)) and not _is_unfilled(value):
             return f"measured with {key} {shortened(measured.get(key))}, not {shortened(value)}"
@@ -307,7 +307,7 @@ _lock = threading.Lock()
 
 
 def rows(settings: Parsed, split: Any) -> Rows | None:
-    """Returns what identifies a split; None where a corpus is no table of samples, or not read.
+    """Return what identifies a split; None where a corpus is no table of samples, or not read.
 
     Raises:
         DataError: it cannot be read.

@@ -57,7 +57,7 @@ class Share:
     devices: str | None = None
 
     def environment(self) -> dict[str, str]:
-        """Returns the environment of its processes."""
+        """Return the environment of its processes."""
         threads = {name: str(self.threads) for name in _THREADS}
         devices = {} if self.devices is None else {"CUDA_VISIBLE_DEVICES": self.devices}
         return {**os.environ, **threads, **devices}
@@ -78,7 +78,7 @@ class Work:
     where: str = field(default_factory=os.getcwd)
 
     def log(self, cell: Cell, number: int) -> Path:
-        """Returns the file of what a stage says."""
+        """Return the file of what a stage says."""
         before = [stage.command for stage in cell.stages[:number]]
         command = cell.stages[number].command
         again = before.count(command)
@@ -99,7 +99,7 @@ class Stop:
 
     @contextlib.contextmanager
     def hears(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
-        """Tells a process inside the block; it is killed if the block ends before it."""
+        """Tell a process inside the block; it is killed if the block ends before it."""
         with self._lock:
             self._processes.add(process)
         if self.wished.is_set():
@@ -113,7 +113,7 @@ class Stop:
                 _kill(process)
 
     def wish(self) -> None:
-        """Asks all to stop; again, kills them."""
+        """Ask all to stop; again, kills them."""
         again = self.wished.is_set()
         self.wished.set()
         with self._lock:
@@ -131,7 +131,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def state_of(cell: Cell, work: Work) -> tuple[str, int]:
-    """Returns what is said of a cell that nobody runs now, and the number of its ended stages."""
+    """Return what is said of a cell that nobody runs now, and the number of its ended stages."""
     run = RunDirectory(Path(work.where, work.context.runs_dir, cell.run))
     for number, (stage, settings) in enumerate(_stages(cell, work)):
         try:
@@ -145,7 +145,7 @@ def state_of(cell: Cell, work: Work) -> tuple[str, int]:
 
 
 def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> CellOutcome:
-    """Runs what is left of a cell.
+    """Run what is left of a cell.
 
     Args:
         cell: the cell.
@@ -175,11 +175,11 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
             if stop.wished.is_set():
                 return CellOutcome(state="stopped")
             if status != 0:
-                error = f"{stage.command}: {_last_line(log, status)}"
-                return CellOutcome(state="failed", error=error, log=str(log))
+                failure = f"{stage.command}: {_last_line(log, status)}"
+                return CellOutcome(state="failed", error=failure, log=str(log))
             if (reason := missing(run, stage, settings)) is not None:
-                error = f"{stage.command}: has ended, and yet: {reason}"
-                return CellOutcome(state="failed", error=error, log=str(log))
+                failure = f"{stage.command}: has ended, and yet: {reason}"
+                return CellOutcome(state="failed", error=failure, log=str(log))
     return CellOutcome(state="done")
 
 
@@ -198,14 +198,14 @@ def _as_begun(run: RunDirectory, share: Share) -> tuple[Share, str]:
 
 
 def _check(cell: Cell, run: RunDirectory, settings: Parsed, work: Work) -> None:
-    """Refuses a run of other settings, or one that began with other weights."""
+    """Refuse a run of other settings, or one that began with other weights."""
     if "model" in settings:  # `diagnose` and `certify --threat` take all that from the run
         check_run(run, settings, cell.start)
     check_start(cell, work.context, Path(work.where), begun=run.begun)
 
 
 def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
-    """The stages with their settings, which were parsed for one seed of this kind."""
+    """Return the stages with their settings, which were parsed for one seed of this kind."""
     for stage, settings in zip(cell.stages, work.settings[kind_of(cell)], strict=True):
         unread = {UNREAD: True} if work.context.runs_only else {}
         yield stage, {**settings, "seed_everything": cell.seed, **unread}
@@ -213,7 +213,7 @@ def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
 
 @contextlib.contextmanager
 def _alone(path: Path, stop: Stop) -> Iterator[bool]:
-    """Keeps other programs from the same cell; waits for one that works on it.
+    """Keep other programs from the same cell; waits for one that works on it.
 
     Yields:
         False if it was asked to stop before it was alone.
@@ -234,7 +234,7 @@ def _alone(path: Path, stop: Stop) -> Iterator[bool]:
 
 
 def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> int:
-    """Runs a command to its end; returns its exit status, negative for a signal."""
+    """Run a command to its end; returns its exit status, negative for a signal."""
     log.parent.mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-m", "app", *line]
     with log.open("ab") as stream:
@@ -254,14 +254,14 @@ def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> in
 
 
 def _with_path(environment: dict[str, str]) -> dict[str, str]:
-    """The environment in which `app` is found from everywhere."""
+    """Return the environment in which `app` is found from everywhere."""
     root = str(Path(__file__).parents[2])
     paths = [root, *filter(None, [environment.get("PYTHONPATH")])]
     return {**environment, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def _last_line(log: Path, status: int) -> str:
-    """The last line of what a failed command said."""
+    """Return the last line of what a failed command said."""
     if status < 0:
         return f"ended by {signal.Signals(-status).name}"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
