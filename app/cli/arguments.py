@@ -58,7 +58,7 @@ def classes_first(argv: Sequence[str]) -> list[str]:
         if first is None or at is None or at < first:
             continue
         if any(word.split("=")[0] in ("--config", "-c") for word in words[first:at]):
-            continue  # what follows a file stands on top of it
+            continue  # settings after a file override it, so their order matters
         size = 2 if words[at] == key else 1
         moved = words[at : at + size]
         del words[at : at + size]
@@ -90,9 +90,7 @@ def check_classes(argv: Sequence[str]) -> None:
 
 
 def with_configs(argv: Sequence[str]) -> list[str]:
-    """Write the names of shipped settings files after `--config` as their paths.
-
-    A file that holds no settings is refused: the parser's own error would quote all of it.
+    """Replace the names of shipped settings files after `--config` by their paths.
 
     Raises:
         ValueError: `--config` names no file, or one that holds no settings.
@@ -120,6 +118,7 @@ def with_configs(argv: Sequence[str]) -> list[str]:
         except ValueError as error:
             msg = str(error).replace("got ", "got --config ", 1)
             raise ValueError(msg) from error
+        # The parser's own error would quote the complete file.
         if not isinstance(content, dict):
             msg = (
                 f"got --config {value}, which holds no settings, expected a YAML file like "
@@ -133,8 +132,8 @@ def with_configs(argv: Sequence[str]) -> list[str]:
 def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[str]:
     """Add the settings of the run that the command line names; its own settings take precedence.
 
-    An evaluation takes model, data and seed from there, a training everything. Settings files stand
-    for themselves: with `--config`, nothing is added.
+    An evaluation takes model, data and seed from the run, a training takes everything. With
+    `--config`, nothing is added.
 
     Args:
         argv: the command line.
@@ -143,8 +142,8 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     Raises:
         ValueError: an evaluation names neither a run nor a checkpoint nor all settings, or a
             checkpoint outside of runs.
-        FileNotFoundError: the run that it names is not there.
-        CheckpointError: the checkpoint that it names is not there.
+        FileNotFoundError: run not found.
+        CheckpointError: checkpoint not found.
     """
     position = next((i for i, word in enumerate(argv) if word in commands), None)
     if position is None:
@@ -159,7 +158,7 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     scanner.add_argument("--data")
     try:
         named, _ = scanner.parse_known_args(options)
-    except (argparse.ArgumentError, SystemExit):  # the real parser says what is wrong
+    except (argparse.ArgumentError, SystemExit):  # the real parser reports the error
         return list(argv)
     run = RunDirectory(Path(named.runs_dir) / named.run) if named.run else None
     if command not in TRAINING and named.ckpt_path and (run is None or not run.begun):
@@ -167,7 +166,7 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     complete = named.config or (command in TRAINING and (named.model or named.data))
     if run is None or complete or not run.begun:
         if command not in TRAINING and not _says_all(options):
-            # The parser would ask for a model and a corpus, and not say what is wrong.
+            # The parser would ask for a model and a corpus, which hides the real error.
             _check_named(command, Path(named.runs_dir), named.run, named.ckpt_path)
         return list(argv)
     keys = set(COMMON if command in TRAINING else ("seed_everything", "model", "data"))
@@ -178,7 +177,7 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
 
 
 def _says_all(options: Sequence[str]) -> bool:
-    """Return True if the options need no run: they name all settings, or only print something."""
+    """Return True if the options need no run: they name all settings, or print something."""
     keys = {word.split("=")[0] for word in options}
     if keys & {"--config", "-c", "--help", "-h", "--print_config"}:
         return True

@@ -1,6 +1,6 @@
-"""The help of a command of LightningCLI: what users set first, the trainer's other settings last.
+"""Builds the short help of a command of LightningCLI: the most used settings come first.
 
-The parser takes seconds to build. So the text is kept in the cache folder until a file or a library
+The parser takes seconds to build. So the text stays in the cache folder until a file or a library
 of the program changes.
 """
 
@@ -30,7 +30,7 @@ TRAINER = {
     "limit_test_batches": "The same for the texts of an evaluation.",
     "enable_progress_bar": "A progress bar on the terminal.",
 }
-"""Settings of Lightning's trainer in the short help; empty where its own text is kept."""
+"""Settings of Lightning's trainer in the short help; empty to use Lightning's own text."""
 _EVALUATION = ("accelerator", "devices", "precision", "limit_test_batches", "enable_progress_bar")
 _SHORT = {f"trainer.{key}": text for key, text in TRAINER.items()} | {
     "seed_everything": "Seed of all random numbers; true: a random seed.",
@@ -50,7 +50,7 @@ _WIDTH = 100
 
 
 def formatter(prog: str) -> argparse.HelpFormatter:
-    """Return the formatter of all help: at most 100 columns."""
+    """Return a formatter of help with at most 100 columns."""
     width = min(shutil.get_terminal_size().columns, _WIDTH)
     return argparse.HelpFormatter(prog, width=width, max_help_position=32)
 
@@ -118,7 +118,7 @@ def _of(
         for dest in actions
         if (dest == key or dest.startswith(f"{key}."))
         and dest not in without
-        # A list of the classes that Lightning has for a setting.
+        # These options only list the classes that Lightning has for a setting.
         and not dest.endswith(".help")
     ]
 
@@ -155,7 +155,7 @@ def _metavar(action: argparse.Action) -> Any:
 
 
 def _whole_group(action: argparse.Action) -> bool:
-    """True for `--checkpoint FILE` and the like, which a configuration file says better."""
+    """Return True for options such as `--checkpoint FILE`, which load a group from a file."""
     return type(action).__name__ == "_ActionConfigLoad"
 
 
@@ -163,11 +163,8 @@ def _whole_group(action: argparse.Action) -> bool:
 
 
 def kept(name: str) -> Path:
-    """Return the place of the kept help of a command, which may not be there.
-
-    Args:
-        name: of the command.
-    """
+    """Return the path of the cached help of a command, which may not exist."""
+    # The key covers all that changes the help: library versions, our sources, the terminal's width.
     root = Path(__file__).parents[2]
     digest = hashlib.sha256(str(root).encode())
     for library in _LIBRARIES:
@@ -183,12 +180,7 @@ def kept(name: str) -> Path:
 
 
 def keep(name: str, text: str) -> None:
-    """Keep the help of a command, and removes what older programs kept.
-
-    Args:
-        name: of the command.
-        text: its help.
-    """
+    """Write the help of a command to the cache, and remove its older versions."""
     path = kept(name)
     with suppress(OSError):  # a folder that cannot be written to costs seconds, and nothing else
         for old in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.txt"):

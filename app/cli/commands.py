@@ -1,4 +1,4 @@
-"""All commands, in the order of their first use, and the help of the program itself."""
+"""Lists all commands, in the order of their first use, and makes the help of the program."""
 
 import sys
 from typing import NamedTuple
@@ -143,7 +143,7 @@ def container_options(argv: list[str]) -> tuple[str, ...]:
     """
     if (match := of(argv)) is not None:
         return match[1].container
-    # Word vectors, WordNet and models lie beside the corpora.
+    # The image has word vectors, WordNet and models next to the corpora.
     resources = ("--attack.resources",) if argv[0] == "attack" else ()
     return ("--run", "--data.data_dir", *resources)
 
@@ -173,5 +173,5 @@ def help_of_all() -> str:
 
 if __name__ == "__main__":
     if sys.argv[1] in COMMANDS:
-        # The last first: the entry point puts one after the other in front.
+        # In reverse order: the entry point inserts each at the front.
         print(*(container_options(sys.argv[1:])[::-1] or ["none"]))

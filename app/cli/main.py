@@ -1,4 +1,4 @@
-"""Entry point: runs a command, and turns errors into one line and an exit status."""
+"""Runs a command, and turns errors into one line and an exit status."""
 
 import errno
 import logging
@@ -60,7 +60,7 @@ def main(args: Sequence[str] | None = None) -> None:
     Args:
         args: the command line without the program's name; that of the process if None.
     """
-    # Imported here, so that `--version` and a broken installation answer at once.
+    # Imported here, so that `--version` is fast and works in a broken installation.
     from app.cli.robust_cli import RobustCLI
 
     RobustCLI(args)
@@ -126,7 +126,7 @@ def _outside(argv: list[str], words: int, command: Command) -> int:
 
 
 def _kept_help(argv: list[str]) -> int | None:
-    """Print the help of a command if it is kept; None for all else."""
+    """Print the help of a command if it is cached; return None otherwise."""
     if len(argv) != 2 or argv[0] not in COMMANDS or argv[1] not in ("--help", "-h"):
         return None
     try:
@@ -137,10 +137,8 @@ def _kept_help(argv: list[str]) -> int | None:
 
 
 def _refused(argv: list[str], command: Command) -> int | None:
-    """Return the exit status of help or a wrong command line, which has been said; None for others.
-
-    They need nothing that takes seconds to load.
-    """
+    """Return the exit status of help or of a wrong command line; None for other command lines."""
+    # Both need only the parser, and not the libraries that take seconds to load.
     try:
         import_module(command.entry_point.partition(":")[0]).parser().parse_args(argv[1:])
     except SystemExit as error:
@@ -154,7 +152,7 @@ def _debug(argv: list[str]) -> bool:
 
 def _load(*, debug: bool) -> int:
     """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
-    # It warns where its cache cannot be written, and torchmetrics loads it for every command.
+    # torchmetrics loads matplotlib for every command, which warns if its cache is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         from training import interrupt  # noqa: F401 (with torch behind it)
@@ -196,7 +194,8 @@ def _plain(argv: list[str], words: int, command: Command) -> int:
 
 def _failed(error: Exception, *, debug: bool) -> int:
     if isinstance(error, BrokenPipeError) and _nobody_reads():
-        # `steadfast runs | head`: whoever reads has enough. Python would try to write once more.
+        # `steadfast runs | head`: the reader has closed the pipe. At its end Python flushes stdout,
+        # which would fail again, so the output goes to /dev/null.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     if debug:
@@ -206,14 +205,14 @@ def _failed(error: Exception, *, debug: bool) -> int:
 
 
 def _nobody_reads() -> bool:
-    """Whether it is standard output that is broken, and not a pipe to another process."""
+    """Return True if standard output is broken, and not a pipe to another process."""
     poll = select.poll()
     poll.register(1, 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _fail(message: str) -> None:
-    """Print why the program ends; of a run of several processes, the first one is told, too."""
+    """Print the error; in a run of several processes, also pass it to the first one."""
     _say(f"error: {message}")
     reported.set()
     leave_error(message)
@@ -224,7 +223,7 @@ def _stopped(stopped: SystemExit, saved: str | None) -> int:
 
     signum = int(str(stopped.code)) - 128
     if not first_process():
-        # Lightning takes any other status of a process it started for a crash, and kills the rest.
+        # For Lightning any other status of a started process is a crash: it kills the rest.
         return 0 if saved else 128 + signum
     signal_name = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
     outcome = "no checkpoint was written for it"
@@ -248,7 +247,7 @@ def _status(error: SystemExit) -> int:
 
 
 def _message(error: Exception) -> str:
-    """One line for errors that a user can correct; for others also the type of the error."""
+    """Return the message of an error; with its type if the user cannot correct it."""
     error = of_constructor(error)
     text = " ".join(str(error).split())
     if isinstance(error, MultiLineError):
@@ -275,7 +274,7 @@ def _message(error: Exception) -> str:
         "mlflow",
         "wandb",
     )
-    # Lightning's word for a setting of the trainer that is wrong.
+    # Lightning's error for a wrong setting of the trainer. By its name: importing it takes seconds.
     expected = expected or type(error).__name__ == "MisconfigurationException"
     if expected and text:
         return text
@@ -283,11 +282,9 @@ def _message(error: Exception) -> str:
 
 
 def _lost_worker(error: BaseException | None) -> str | None:
-    """Return what is said of a data worker that has died: by torch, or by who waited for it.
-
-    Torch raises wherever the program is at that moment. In the middle of a checkpoint the error of
-    the file that was not finished comes on top.
-    """
+    """Return the message about a dead data worker, if that is the cause of an error."""
+    # Torch raises it from a signal handler, at any line of the program. Within the writing of a
+    # checkpoint, an error about the unfinished file is chained on top of it.
     while error is not None:
         frames = traceback.extract_tb(error.__traceback__)
         waiting = isinstance(error, ConnectionError | EOFError) and any(
@@ -300,7 +297,7 @@ def _lost_worker(error: BaseException | None) -> str | None:
 
 
 def _in_thread(met: threading.ExceptHookArgs) -> None:
-    """Say in one line that TensorBoard's thread cannot write; its next event raises, too."""
+    """Print in one line that TensorBoard's thread cannot write; its next event raises, too."""
     if isinstance(met.exc_value, OSError):
         _say(f"in the background: {met.exc_value}")
     else:
@@ -312,7 +309,7 @@ def _say(text: str) -> None:
 
 
 class _ToStderr(logging.Handler):
-    """Writes to what standard error is now, not to what it was when this was made."""
+    """Writes to the present `sys.stderr`, which may have been redirected since."""
 
     def emit(self, record: logging.LogRecord) -> None:
         _say(self.format(record))
@@ -323,7 +320,7 @@ class _NoTips(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
-        # A method's own callback is set up again for each stage.
+        # Lightning repeats the list of a method's callbacks for each stage.
         noise = ("💡", "TPU available", "HPU available", "The following callbacks returned in")
         return not message.startswith(noise) and (
             "litlogger" not in message and "litmodels" not in message
@@ -331,7 +328,7 @@ class _NoTips(logging.Filter):
 
 
 def _quieten() -> None:
-    """Show our own messages, and of Lightning's those that help."""
+    """Show our own messages, and only the useful ones of Lightning."""
     from run_files.distributed import first_process
 
     for pattern in NOISE:

@@ -1,4 +1,4 @@
-"""The parser, with errors of one line."""
+"""A parser whose errors are one line."""
 
 import argparse
 import ast
@@ -69,11 +69,9 @@ class Parser(LightningArgumentParser):
             self._action_groups, self.usage = groups, usage
 
     def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
-        """Parse arguments; see jsonargparse.
-
-        It hands a setting inside a class on alone, as Python writes its value, and reads it as
-        YAML: None would be a text, and a backslash in a list two.
-        """
+        """Parse arguments; see jsonargparse."""
+        # jsonargparse passes a nested setting to another parser as Python's repr, which that one
+        # reads as YAML: None would become a text, and a backslash in a list would double.
         if args is not None and len(args) == 1:
             args = [_as_yaml(args[0])]
         return super().parse_args(args, *other, **named)
@@ -96,7 +94,7 @@ class TrainerHelp(argparse.Action):
         super().__init__(option_strings, dest=quiet, nargs=0, default=quiet, help=quiet)
 
     def __call__(self, parser: Any, *_: Any) -> None:
-        """Print them."""
+        """Print the help and end."""
         print(parser.format_trainer_help())
         parser.exit()
 
@@ -113,10 +111,7 @@ def _as_yaml(argument: Any) -> Any:
 
 
 def check_numbers(config: Namespace) -> None:
-    """Refuse infinite numbers and NaN, which no setting takes.
-
-    Args:
-        config: what has been parsed.
+    """Refuse infinite numbers and NaN in parsed settings.
 
     Raises:
         ValueError: a setting is infinite or not a number; the message names it.
@@ -129,23 +124,22 @@ def check_numbers(config: Namespace) -> None:
 
 
 def shown(key: str) -> str:
-    """Return the name of a setting on the command line, from its key in the parsed settings."""
+    """Return the command-line name of a setting, from its key in the parsed settings."""
     return key.replace(".init_args.", ".").replace(".dict_kwargs.", ".")
 
 
 def plain(message: str) -> str:
     """Shorten an error of jsonargparse about a setting to one line.
 
-    It goes down from a setting to the one inside of it that is wrong; at the end of that way stands
-    what was expected, or that there is no such setting.
-
     Args:
         message: of jsonargparse 4, in lines.
 
     Returns:
-        One line, as `got --model.masking.tau nan, expected a number`; the whole message where it is
-        another.
+        One line such as `got --model.masking.tau nan, expected a number`; for other messages all
+        their lines, joined.
     """
+    # The lines go from a setting to the nested one that is wrong. The last ones have the expected
+    # type, or an unknown name.
     keys: list[str] = []
     expectations: list[str] = []
     owner, required, value = "", "", None
@@ -188,7 +182,7 @@ def plain(message: str) -> str:
 
 
 def _nearest(path: str, group: str, name: str) -> str:
-    """Return the setting of a class that is named most like a wrong one, whatever group it is in."""
+    """Return a hint at the setting of a class with the most similar name, in any of its groups."""
     module, _, cls = path.rpartition(".")
     options = names(getattr(sys.modules.get(module), cls, object))
     by_last_part = {option.rpartition(".")[2]: option for option in options}
@@ -199,7 +193,7 @@ def _nearest(path: str, group: str, name: str) -> str:
 
 
 def _name(kind: str) -> str:
-    """A type in plain words."""
+    """Return a type in plain words."""
     if kind.startswith("typing.Literal["):
         choices = kind.removeprefix("typing.Literal[").removesuffix("]").split(", ")
         return f"one of {', '.join(choice.strip(chr(39)) for choice in choices)}"

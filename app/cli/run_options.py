@@ -1,4 +1,4 @@
-"""The options that commands share."""
+"""Adds the options that commands share."""
 
 import argparse
 
@@ -10,7 +10,7 @@ def command_parser(
 
     Args:
         command: name of the command.
-        description: what the command does, for `--help`.
+        description: text of `--help`.
         epilog: the end of `--help`.
         runs: False for a command that reads no runs.
     """
@@ -32,7 +32,7 @@ def run_parser(
 
     Args:
         command: name of the command.
-        description: what the command does, for `--help`.
+        description: text of `--help`.
         device: False for a command that computes nothing.
         several: True for a command about several runs; `run` is a list then.
     """

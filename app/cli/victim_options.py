@@ -1,4 +1,4 @@
-"""The options of all commands that ask a victim from elsewhere."""
+"""Adds the options of all commands that query an external victim."""
 
 import re
 import sys
@@ -17,7 +17,7 @@ from text.web_address import redact
 
 
 class OneLineParser(ArgumentParser):
-    """A parser that says errors in one line."""
+    """A parser whose errors are one line."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print the message and ends the program with status 2."""
@@ -57,7 +57,7 @@ def add_victim(parser: ArgumentParser) -> None:
 
 
 def folder_of(args: Any) -> Path:
-    """Return the folder of all files of a victim; two victims have two."""
+    """Return the folder of all files of a victim, unique for each victim."""
     if args.out is not None:
         return Path(args.out)
     name = redact(args.victim)
@@ -74,7 +74,7 @@ def victim_of(
         args: the options.
         out: folder of its files.
         batch_size: texts per forward pass; that of the options if None.
-        answers: name of the file with the answers of a service, which one process writes.
+        answers: name of the file with the responses of a service; only one process may write it.
     """
     return named_victim(
         args.victim,

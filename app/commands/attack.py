@@ -1,4 +1,4 @@
-"""`python -m app attack --victim ...`: attacks a model from elsewhere on a data set."""
+"""`python -m app attack --victim ...`: attacks an external model on a data set."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,15 +30,16 @@ def main(argv: Sequence[str]) -> int:
     """Run `attack`; see `Command.entry_point`.
 
     Raises:
-        ValueError: settings that make no sense, or labels that are no classes of the victim.
-        VictimError: the victim failed; all records so far are kept, and the same command resumes.
-        OSError: a victim or file that is not there, or cannot be written.
+        ValueError: invalid settings, or labels that do not name classes of the victim.
+        VictimError: the victim failed; the same command resumes after its records.
+        OSError: victim or file not found, or a file cannot be written.
     """
     _check_words(argv)
     args = parser().parse_args(with_recipe(["attack", *argv])[1:])
     settings = AttackSettings(**args.attack.as_dict())
     table = read_table(args.dataset, columns=listed(args.columns), label=args.label)
     out = RunDirectory(folder_of(args))
+    # Two shards may run at the same time: each has its own cache of responses.
     answers = "answers"
     if settings.shard is not None:
         answers += f".{Shard.of(settings.shard).suffix()}"
@@ -115,7 +116,7 @@ def parser() -> ArgumentParser:
 
 
 def _check_words(argv: Sequence[str]) -> None:
-    """Refuse settings that only corpora of ours have."""
+    """Refuse settings that only apply to runs."""
     for word in argv:
         key = word.partition("=")[0].removeprefix("--attack.")
         key = key.split(".")[0]

@@ -1,4 +1,4 @@
-"""`python -m app attack merge`: makes one attack of its shards, without the model."""
+"""`python -m app attack merge`: merges the shards of an attack, without the model."""
 
 import argparse
 import re
@@ -32,7 +32,7 @@ from training.resume import evaluated
 
 _FILE = re.compile(r"(?P<name>.+)\.shard-(?P<index>\d+)-of-(?P<count>\d+)\.jsonl?")
 _SAME = ("chosen", "score", "target", "classes", "identity")
-"""Facts that shards must share beside the settings of the attack."""
+"""Facts that shards must share, besides the settings of the attack."""
 
 
 class MergedAttack(NamedTuple):
@@ -41,7 +41,7 @@ class MergedAttack(NamedTuple):
     Attributes:
         ledger: of the attack.
         subject: of the attack.
-        facts: that the first shard keeps; see `TextAttack.shard_facts`.
+        facts: of the first shard; see `TextAttack.shard_facts`.
         records: of all samples, by their ids.
         seconds: of all shards.
         parts: records of each shard.
@@ -66,7 +66,7 @@ class MergedAttack(NamedTuple):
         return Outcome(name=self.name, records=records, summary=summary)
 
     def validity(self, outcome: Outcome) -> list[str]:
-        """File what the shards know of valid texts, if they do; return lines to print."""
+        """Merge the validity files of the shards, if any; return lines to print."""
         return validity_files.merge(self.ledger.records_path, outcome.records, self.parts)
 
 
@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         ValueError: shards are missing or differ; nothing is written then.
-        OSError: no such run, or a file that cannot be written.
+        OSError: run not found, or a file cannot be written.
     """
     args = _parser().parse_args(argv)
     if args.out is not None:
@@ -112,7 +112,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _merge_victim(args: argparse.Namespace) -> int:
-    """Unite the shards of an attack on a victim from elsewhere.
+    """Merge the shards of an attack on an external victim.
 
     Raises:
         ValueError: a run is named, too, or shards are missing or differ; nothing is written then.
@@ -161,15 +161,15 @@ def _file(
     html: bool,
     logger: RunLogger | None = None,
 ) -> dict[str, float]:
-    """File a whole attack as `attack` does; return its metrics.
+    """Store the records and figures of an attack as `attack` does; return its metrics.
 
     Args:
         attack: the attack.
-        archive: where.
-        facts: for the page, in place of those of the shard.
-        subject: what identifies the weights.
+        archive: for the metrics.
+        facts: for the page; they override those of the shard.
+        subject: identifies the weights.
         html: True to write the page.
-        logger: TensorBoard, where it shows the attack.
+        logger: of TensorBoard; None for an external victim.
     """
     ledger, outcome, classes = attack.ledger, attack.outcome(), attack.facts["classes"]
     atomic.write_lines(ledger.records_path, attack.records)
@@ -253,10 +253,10 @@ def _matches(folder: Path) -> list[re.Match[str]]:
 
 
 def _merge(run: RunDirectory, name: str) -> MergedAttack:
-    """Read and compare all shards of an attack.
+    """Read, compare and merge all shards of an attack.
 
     Raises:
-        ValueError: some are missing, have not ended, or are not of one attack.
+        ValueError: some are missing, have not ended, or belong to different attacks.
     """
     ledger = attack_ledger(run, name)
     matches = [match for match in _matches(ledger.path.parent) if match["name"] == name]
@@ -288,6 +288,7 @@ def _merge(run: RunDirectory, name: str) -> MergedAttack:
             raise ValueError(msg)
         records = part.records()
         ids = [int(record["sample_id"]) for record in records]
+        # Counts ids that repeat within this file, and those that an earlier shard has.
         twice = len(ids) - len(set(ids).difference(by_sample))
         expected = shard.size(facts[shard]["chosen"])
         if twice or len(ids) < expected:
@@ -300,6 +301,7 @@ def _merge(run: RunDirectory, name: str) -> MergedAttack:
         by_sample.update(zip(ids, records, strict=True))
     if (problem := ledger.problem(subject, ELSEWHERE)) is not None:
         raise ValueError(problem)
+    # Earlier records of the undivided attack stay, as `attack` itself would resume after them.
     for record in ledger.records():
         by_sample.setdefault(int(record["sample_id"]), record)
     return MergedAttack(
@@ -313,7 +315,7 @@ def _merge(run: RunDirectory, name: str) -> MergedAttack:
 
 
 def _check_there(name: str, shards: Mapping[Shard, Ledger]) -> None:
-    """Raise ValueError unless all shards are there and have ended."""
+    """Raise ValueError unless all shards exist and have ended."""
     lacks: dict[str, list[str]] = {}
     for shard, part in shards.items():
         ledger, records = part.path.is_file(), part.records_path.is_file()
@@ -343,10 +345,10 @@ _KEYS |= {"identity": dict, "evaluation": dict}
 
 
 def _facts(shard: Shard, ledger: Ledger) -> dict[str, Any]:
-    """Return what a shard keeps for the whole attack.
+    """Return the facts about the complete attack that a shard has stored.
 
     Raises:
-        ValueError: it is not what `attack` writes.
+        ValueError: `attack` has not written the file.
     """
     facts = ledger.extra("shard") or {}
     if facts.get("shard") != str(shard) or not all(
@@ -362,15 +364,16 @@ def _facts(shard: Shard, ledger: Ledger) -> dict[str, Any]:
 
 def _comparable(facts: Mapping[str, Any]) -> dict[str, Any]:
     identity = {key: value for key, value in facts["identity"].items() if key != "run"}
+    # The name of a run may differ on the machine that made a shard.
     same = {key: facts.get(key) for key in _SAME} | {"identity": identity}
     return {**same, "rows": facts["evaluation"].get("rows")}
 
 
 def _check_place(run: RunDirectory, attack: MergedAttack, digest: str | None) -> None:
-    """Check that figures of these weights and rows may be filed in the run.
+    """Check that the run has the weights and the rows of the shards.
 
     Raises:
-        ValueError: the checkpoint of the run is another, or its figures are about other rows.
+        ValueError: the run has another checkpoint, or figures about other rows.
     """
     attacked = attack.subject.get("checkpoint")
     if digest is not None and attacked != digest:

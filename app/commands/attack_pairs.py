@@ -1,4 +1,4 @@
-"""`python -m app attack pairs FILE`: a victim on published adversarial texts."""
+"""`python -m app attack pairs FILE`: evaluates a victim on published adversarial texts."""
 
 import argparse
 import json
@@ -19,16 +19,16 @@ from run_files import atomic
 from run_files.terminal import harmless
 
 FEW = 30
-"""Pairs of a method below which it has no line of its own."""
+"""Methods with fewer pairs have no line of their own."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `attack pairs`; see `Command.entry_point`.
 
     Raises:
-        ValueError: a file of another form, or labels that are no classes of the victim.
+        ValueError: a file of unknown form, or labels that do not name classes of the victim.
         VictimError: the victim failed.
-        OSError: a file that cannot be read or written.
+        OSError: a file cannot be read or written.
     """
     args = parser().parse_args(argv)
     published = read_published(Path(args.file), args.task)
@@ -64,10 +64,10 @@ def parser() -> ArgumentParser:
 def _labels(
     published: PublishedFile, named: NamedVictim, args: argparse.Namespace
 ) -> dict[int, int]:
-    """Return the classes of the victim by the numbers of the pairs.
+    """Return the class of the victim for the number of each pair.
 
     Raises:
-        ValueError: labels that are no classes of the victim, or indices of classes without names.
+        ValueError: labels do not name classes of the victim, or are indices without names.
     """
     class_names = listed(args.label_names)
     if published.form == "records" and published.names is None and class_names is None:
@@ -91,7 +91,8 @@ def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim)
         named: the victim.
     """
     texts = [text for pair in published.pairs for text in (pair.adversarial, pair.original)]
-    distinct = [text for text in dict.fromkeys(texts) if text is not None]  # may be empty
+    # Each text is queried once. An adversarial text may be empty; only None means "no original".
+    distinct = [text for text in dict.fromkeys(texts) if text is not None]
     logits = named.victim.logits(distinct)
     answers = dict(zip(distinct, logits.argmax(axis=1).tolist(), strict=True))
     methods = sorted({pair.method for pair in published.pairs} - {""})

@@ -1,4 +1,4 @@
-"""`python -m app attack sheet`: writes a rating sheet, and reads what raters have filled in."""
+"""`python -m app attack sheet`: writes a rating sheet, and reads the sheets of the raters."""
 
 import argparse
 import json
@@ -27,8 +27,8 @@ def main(argv: Sequence[str]) -> int:
     """Run `attack sheet`; see `Command.entry_point`.
 
     Raises:
-        ValueError: no adversarial texts, or files that are no sheets.
-        OSError: a file that cannot be read or written.
+        ValueError: no adversarial texts, or a file is not a sheet.
+        OSError: a file cannot be read or written.
     """
     args = parser().parse_args(argv)
     out = Path(args.out)
@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     items = draw(records, texts=args.texts, originals=args.originals, seed=args.seed)
     atomic.write_text(out / "sheet.csv", as_csv(items))
     atomic.write_text(out / "sheet.html", as_html(items, classes))
-    # Last: with the key, the sheet is whole.
+    # The key comes last: it marks a complete sheet.
     key = key_of(items, classes, records, args.seed)
     atomic.write_text(out / "key.json", json.dumps(key, indent=2) + "\n")
     count = sum(item.adversarial for item in items)
@@ -72,11 +72,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
-    """Return a record whose label counts these classes; its model may have them in another order.
+    """Return a record with its label as an index of these classes.
 
     Raises:
-        ValueError: its class is none of them.
+        ValueError: its class is missing.
     """
+    # The model may have the classes in another order, so the name decides.
     name = record.label_name
     index = record.label if name is None else classes.find(label_text(name) or "")
     if index is None or index >= len(classes.class_names):
@@ -112,12 +113,12 @@ def parser() -> argparse.ArgumentParser:
 def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
     """Return agreement and corrected success.
 
-    A text is valid if more than half of those who rated it give it its gold class. The corrected
-    success rate is the success rate times the share of valid ones among the rated texts.
+    A text is valid if more than half of its raters choose its gold class. The corrected success
+    rate is the success rate times the share of valid texts among the rated ones.
 
     Args:
         key: of the sheet.
-        raters: what each has filled in.
+        raters: class and naturalness of each text, for each rater.
     """
     items, classes = key["items"], key["classes"]
     chosen = {name: [rater[name][0] for rater in raters if name in rater] for name in items}
@@ -153,7 +154,8 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
         before = wilson(counts["succeeded"], counts["attacked"])
         valid = wilson(sum(hits), len(hits))
         figures["success_rate"] = asdict(before)
-        # The rated texts are the smaller sample, so that their share gives the interval.
+        # The interval is that of the share of valid texts, whose sample is the smaller one. It
+        # ignores the uncertainty of the success rate.
         figures["valid_success_rate"] = asdict(
             IntervalEstimate(
                 before.value * valid.value,
@@ -167,7 +169,7 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
 
 
 def _majority(votes: Sequence[str | None]) -> str | None:
-    """Return the class that more than half have given; None if there is none."""
+    """Return the class of more than half of the votes; None without a majority."""
     counts = Counter(vote for vote in votes if vote is not None)
     if not counts:
         return None

@@ -1,4 +1,4 @@
-"""`python -m app attack validity`: counts the adversarial texts that still say the same."""
+"""`python -m app attack validity`: counts the adversarial texts that keep their meaning."""
 
 import argparse
 import logging
@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 LINES = 20_000
 """Lines of running text that are counted."""
 _FITTED = ("similarity", "perplexity", "grammar", "entailment")
-"""Checks whose limit is a number to be chosen."""
+"""Checks with a limit that `--calibrate` chooses."""
 _ALARMS = 0.05
-"""Share of good texts that a limit of perplexity or grammar may turn down."""
+"""Share of good texts that a limit of perplexity or grammar may reject."""
 Row = list[str]
 
 
@@ -40,8 +40,8 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         ValueError: no records, no pairs, or no text.
-        ResourceError: WordNet is not there.
-        OSError: a file that cannot be read or written.
+        ResourceError: WordNet not found.
+        OSError: a file cannot be read or written.
     """
     args = parser().parse_args(argv)
     checks = make_checks(args)
@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
 
 @resources_named("--resources")
 def make_checks(args: argparse.Namespace) -> Checks:
-    """Return the checks that the resources allow; a line says what is left out."""
+    """Return the checks that the resources allow; warn about the missing ones."""
     device = torch_device(args.device)
     resources = Resources(args.resources, sentence_encoder=args.sentence_encoder, device=device)
     encoder, tagger = sentence_encoder(resources), None
@@ -143,12 +143,12 @@ def record_files(args: argparse.Namespace, command: str) -> list[Path]:
 
 
 def calibrated(checks: Checks, folder: Path, count: int) -> str:
-    """Choose limits on the validation parts, and returns what they do on the test parts.
+    """Choose limits on the validation splits; return a table of their effect on the test splits.
 
     Args:
-        checks: measure the pairs.
+        checks: for the figures of the pairs.
         folder: of the corpora.
-        count: pairs of each kind at most.
+        count: largest number of pairs of each kind.
 
     Raises:
         ValueError: no pairs.
@@ -181,7 +181,7 @@ def _measured(
 
 
 def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
-    """Return so many pairs at equal distances, as files are often sorted."""
+    """Return `count` pairs at equal distances, because files are often sorted."""
     step = max(1.0, len(pairs) / count)
     return [pairs[int(i * step)] for i in range(min(count, len(pairs)))]
 
@@ -189,11 +189,11 @@ def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
 def _chosen(
     measured: Sequence[tuple[MeaningPairs, list[ValidityFigures]]], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the limits that part the pairs best.
+    """Return the limits that separate the pairs best.
 
-    Similarity and entailment: the largest sum of the shares that are told rightly, of pairs with
-    the same meaning and of others. Perplexity and grammar: 95 % of the texts that people have
-    edited pass, whatever they say, for people write proper texts.
+    Similarity and entailment: the limit with the largest sum of two shares, that of accepted pairs
+    with equal meaning and that of rejected other pairs. Perplexity and grammar: the limit that
+    accepts 95 % of the texts edited by humans, with any meaning, because these are proper texts.
     """
     limits: dict[str, Any] = {}
     for name in set(names) & set(_FITTED):
@@ -219,6 +219,7 @@ def best_cut(high: Sequence[float], low: Sequence[float]) -> float:
     """Return the limit with the largest share of `high` at or above plus of `low` below it."""
     import numpy as np
 
+    # Youden's J over all candidate limits, by binary search in the sorted values.
     cuts = np.unique([*high, *low])
     above = 1 - np.searchsorted(np.sort(high), cuts, side="left") / len(high)
     below = np.searchsorted(np.sort(low), cuts, side="left") / len(low)

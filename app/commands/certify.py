@@ -1,4 +1,4 @@
-"""`python -m app certify --threat ...`: certificates in words, with the worst text found."""
+"""`python -m app certify --threat ...`: certifies against changes of words and characters."""
 
 import argparse
 import json
@@ -39,8 +39,8 @@ def main(argv: Sequence[str]) -> int:
     """Run `certify`; see `Command.entry_point`.
 
     Raises:
-        ValueError: a model without a certificate for this threat, or settings that make no sense.
-        OSError: no such run, or a file that cannot be read or written.
+        ValueError: a model without a certificate for this threat, or invalid settings.
+        OSError: run not found, or a file cannot be read or written.
     """
     args = parser().parse_args(argv)
     check_range({"--num_samples": args.num_samples}, least=1)
@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
         "measures l2 radii.",
     )
     add = parser.add_argument
-    # l2 is what the command does without it.
+    # Without --threat the command certifies l2 radii.
     add("--threat", required=True, choices=[name for name in THREATS if name != "l2"])
     add("--lists", metavar="FILE", help="JSON with synonyms (docs/certificates/words.md)")
     text = "numbers of changes; all: any number (default: 1 2 all for synonyms, else 1 2)"
@@ -114,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:
-    """Return that of the model, or of what is put around it."""
+    """Return the certifier of the model, or of the smoothed or encoded classifier around it."""
     if around(vars(args)) is not None and not args.text and args.tag is None:
         msg = (
             "got --smooth, --encoding or --bound paper without --tag, expected one: its figures "
@@ -153,7 +153,7 @@ def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
         endless: True if the threat allows any number.
 
     Raises:
-        ValueError: a word that is none.
+        ValueError: a word is not a number of changes.
     """
     default = ("1", "2", "all") if endless else ("1", "2")
     counts = {parse_k(word) for word in (words or default)}
@@ -161,13 +161,10 @@ def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
 
 
 def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what makes figures other ones than the model's own certificates; None for these.
-
-    Args:
-        options: of the command.
-    """
+    """Return the options that wrap the model or change the bound; None for its own certificates."""
     if options["bound"] == "paper":
         return {"bound": "paper"}
+    # Only the settings that change a certificate: the subject of the records has them.
     if options["smooth"] is not None:
         names = ("smooth", "rate", "samples", "alpha", "mask", "hops")
         return {name: options[name] for name in names}

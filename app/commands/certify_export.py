@@ -1,4 +1,4 @@
-"""`python -m app certify export`: claims that a stranger can check without this program."""
+"""`python -m app certify export`: writes claims that others can check without this program."""
 
 import argparse
 import hashlib
@@ -39,8 +39,8 @@ def main(argv: Sequence[str]) -> int:
     """Run `certify export`; see `Command.entry_point`.
 
     Raises:
-        ValueError: a model without scores, nothing certified, or a folder that holds other things.
-        OSError: no such run or certificates, or a folder that cannot be written.
+        ValueError: a model without scores, no certified text, or a folder with other content.
+        OSError: run or certificates not found, or a folder cannot be written.
     """
     args = parser().parse_args(argv)
     run, checkpoint = evaluated("certify export", Path(args.runs_dir), args.run, args.ckpt_path)
@@ -94,10 +94,10 @@ def parser() -> argparse.ArgumentParser:
 def _certified(
     files: RunDirectory, args: argparse.Namespace, threat: Threat, checkpoint: str
 ) -> list[dict[str, Any]]:
-    """Return the records of a certification, if it is about what is exported now.
+    """Return the records of a certification of the exported lists and weights.
 
     Raises:
-        ValueError: nothing was certified under this name, or something else.
+        ValueError: no certification has this name, or it has another subject.
         OSError: the records cannot be read.
     """
     name = args.threat if args.tag is None else f"{args.threat}-{args.tag}"
@@ -113,7 +113,7 @@ def _certified(
         "threat": subject["threat"]["digest"],
         "checkpoint": subject["checkpoint"],
         "around": subject["around"],
-        # A program that was killed may have written records and not what they are about.
+        # A killed program may have replaced the records before `results.json`.
         "records": next(
             (line_stamp for line_stamp in map(_stamp, records) if line_stamp != stamp), stamp
         ),
@@ -149,7 +149,7 @@ def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:
 def _contents(
     model: WordScores, threat: Threat, claims: Sequence[dict[str, Any]]
 ) -> dict[str, bytes]:
-    """Return the files of an export by their names; the statement holds digests of the others."""
+    """Return the files of an export by name; the statement has the digests of the others."""
     copy = model.exact_copy()
     assert isinstance(copy, WordScores)  # of the same class
     scores = score_model(copy)
@@ -186,7 +186,7 @@ def _digest(content: bytes) -> str:
 def _tensors(model: ScoreModel) -> Iterator[tuple[str, Tensor]]:
     """Yield n-grams, scores and the weights of a net over windows, in multiples of the grids.
 
-    Words are counted behind the special ones, which score nothing, alone or in an n-gram.
+    Ids of words begin after the special tokens, which score nothing, alone or in an n-gram.
     """
     scores, specials = model.scores, model.scores.specials
     yield "ngrams_1", torch.arange(scores.size - specials).unsqueeze(1)
@@ -195,11 +195,12 @@ def _tensors(model: ScoreModel) -> Iterator[tuple[str, Tensor]]:
         yield "net_tables", (scores.net_tables()[:, specials:] / WEIGHT_GRID).round().long()
         yield "net_output", (scores.net.output() / WEIGHT_GRID).round().long()
     for order in scores.orders:
+        # A key is the n-gram as a number of `order` digits in base `size`, the first word leading.
         keys, digits = scores.keys(order), []
         for _ in range(order):
             digits.append(keys % scores.size)
             keys = keys // scores.size
-        ids = torch.stack(digits[::-1], dim=1) - specials
+        ids = torch.stack(digits[::-1], dim=1) - specials  # [n, order]
         regular = (ids >= 0).all(dim=1)
         yield f"ngrams_{order}", ids[regular]
         yield f"scores_{order}", (scores.ngram_table(order)[:-1][regular] / GRID).round().long()

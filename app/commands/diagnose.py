@@ -23,8 +23,8 @@ def main(argv: Sequence[str]) -> int:
     """Run `diagnose`; see `Command.entry_point`.
 
     Raises:
-        ValueError: nothing to measure, or settings that make no sense.
-        OSError: no such run, or a file that cannot be written.
+        ValueError: no records to measure, or invalid settings.
+        OSError: run not found, or a file cannot be written.
     """
     args = parser().parse_args(argv)
     if args.samples < 1 or args.batch_size < 1:
@@ -39,10 +39,10 @@ def main(argv: Sequence[str]) -> int:
     for measured in (checkpoint, *(other.chosen for other in compared)):
         if (warning := unfinished(measured)) is not None:
             log.warning("%s", warning)
-    # Of an attack on these weights, or else on those that are the run's.
+    # The records of an attack on these weights; if missing, those of the attack on the run.
     attacked = files if (files.path / "attacks" / f"{args.recipe}.jsonl").is_file() else run
     records = read(attacked, args.recipe, samples=args.samples)
-    # Before the first model is measured, which may take minutes.
+    # All records are read first: measuring the first model may take minutes.
     texts = [
         records if args.same_texts else read(o, args.recipe, samples=args.samples) for o in compared
     ]

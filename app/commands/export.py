@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         ValueError: a folder with other content.
-        OSError: no such run, or a folder that cannot be written.
+        OSError: run not found, or a folder cannot be written.
     """
     args = parser().parse_args(argv)
     run, checkpoint = evaluated("export", Path(args.runs_dir), args.run, args.ckpt_path)

@@ -1,4 +1,4 @@
-"""`python -m app predict --text ...`: answers to any texts, with their certificates."""
+"""`python -m app predict --text ...`: predictions for any texts, with certificates."""
 
 import argparse
 import json
@@ -31,8 +31,8 @@ def main(argv: Sequence[str]) -> int:
     """Run `predict`; see `Command.entry_point`.
 
     Raises:
-        ValueError: texts that the model cannot answer, or settings that make no sense for it.
-        OSError: no such run, or a file that cannot be read or written.
+        ValueError: texts that the model cannot read, or invalid settings.
+        OSError: run not found, or a file cannot be read or written.
     """
     args = parser().parse_args(argv)
     check_range({"--batch_size": args.batch_size}, least=1)
@@ -42,6 +42,7 @@ def main(argv: Sequence[str]) -> int:
     _, checkpoint = evaluated("predict", Path(args.runs_dir), args.run, args.ckpt_path)
     answering = Answering(load(checkpoint).to(torch_device(args.device)))
     numbered = _texts(args, pairs=answering.model.pairs)
+    # On a terminal each line gets its prediction before the next one is typed.
     size = 1 if args.stdin and typed() else args.batch_size
     answers = (
         answer if item.line is None else {"line": item.line, **answer}
@@ -88,7 +89,7 @@ def _texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedText]:
 
 
 def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
-    """Write a line for each answer as soon as it is there."""
+    """Write a line for each prediction at once; return their number."""
     count = 0
     for answer in answers:
         stream.write(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
@@ -98,7 +99,7 @@ def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
 
 
 def _table(answers: Iterator[Answer], answering: Answering) -> None:
-    """Print a row for each answer, then notes."""
+    """Print a row for each prediction, then notes."""
     cut, unknown = 0, 0
     row = _number_row if answering.number else _class_row(answering)
     room = shutil.get_terminal_size().columns

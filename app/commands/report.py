@@ -19,7 +19,7 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         ValueError: a file of a run has unexpected content.
-        OSError: run not found, or the page cannot be report.
+        OSError: run not found, or the page cannot be written.
     """
     args = parser().parse_args(argv)
     from app.report.report_page import write_report

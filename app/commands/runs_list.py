@@ -19,7 +19,7 @@ from text.bounded_files import DataError, kind_of, reading
 
 State = Literal["training", "interrupted", "begun", "trained", "measured", "damaged"]
 _HEADLINES = ("test/accuracy", "test/spearman", "test/f1", "test/bits_per_character", "test/loss")
-"""The metric of a run that is shown: the first one that it has."""
+"""The list shows the first of these metrics that a run has."""
 
 
 class Listed(NamedTuple):
@@ -27,9 +27,9 @@ class Listed(NamedTuple):
 
     Attributes:
         run: its name.
-        state: training, some process trains it now; interrupted, the same command goes on with it;
-            begun, without a checkpoint; trained; measured, a checkpoint of elsewhere; damaged.
-        stages: what has ended, for example fit, test, attack/pwws.
+        state: training, a process trains it now; interrupted, the same command resumes it; begun,
+            without a checkpoint; trained; measured, with a checkpoint of another run; damaged.
+        stages: finished stages, for example fit, test, attack/pwws.
         method: class of the module; None if unknown.
         corpus: name or class of the corpus.
         seed: of the training.
@@ -39,7 +39,7 @@ class Listed(NamedTuple):
         attack: recipe of the strongest attack.
         attacked: accuracy under it.
         changed: date of the last change, ISO 8601.
-        problem: what is wrong with a damaged run.
+        problem: the error of a damaged run.
     """
 
     run: str
@@ -61,10 +61,10 @@ def main(argv: Sequence[str]) -> int:
     """Run `runs`; see `Command.entry_point`.
 
     Returns:
-        0; also where there are no runs.
+        0, also for a directory without runs.
 
     Raises:
-        FileNotFoundError: no such directory.
+        FileNotFoundError: directory not found.
     """
     args = parser().parse_args(argv)
     folder = Path(args.runs_dir)
@@ -103,7 +103,7 @@ def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
         folder: directory of all runs.
         names: names or patterns of names; all if empty.
     """
-    # A link to nowhere, or a pipe, is a damaged run and not none.
+    # A broken link or a pipe is listed as a damaged run.
     runs = [RunDirectory(path) for path in folder.iterdir() if kind_of(path / "config.yaml")]
     runs = [run for run in runs if not names or any(fnmatch.fnmatch(run.name, n) for n in names)]
     dated = [(_changed(run.path), run) for run in runs]
@@ -111,7 +111,8 @@ def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
 
 
 def _changed(folder: Path) -> float:
-    """Return the time of the last change in a folder; links are not followed, they may lead nowhere."""
+    """Return the time of the last change in a folder."""
+    # `lstat` does not follow links, which may be broken.
     times = [0.0]
     for entry in (folder, *_entries(folder)):
         with suppress(OSError):  # removed in the meantime
@@ -165,7 +166,7 @@ def _listed(run: RunDirectory, when: float) -> Listed:
 
 
 def _described(run: RunDirectory, changed: str) -> Listed:
-    """Return the line of a run that can be read."""
+    """Return the entry of a readable run."""
     results, settings = run.results(), run.config()
     metrics = {} if results is None else results["metrics"]
     metric = next((name for name in _HEADLINES if name in metrics), None)
@@ -220,7 +221,7 @@ def _class(settings: dict[str, Any], part: str) -> str | None:
 
 
 def _strongest(metrics: dict[str, float | None]) -> tuple[str | None, float | None]:
-    """Return the attack that leaves the smallest accuracy; unreliable figures are none."""
+    """Return the attack with the smallest accuracy, and that; unreliable figures do not count."""
     accuracies = {
         parts[1]: math.inf if value is None else value
         for name, value in metrics.items()

@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         ValueError: no run, two of one name, a model that is not a classifier, or a wrong setting.
-        OSError: no such run, or an address that cannot be used.
+        OSError: run not found, or an address cannot be used.
         ResourceError: a resource of an attack is missing.
     """
     args = parser().parse_args(argv)
@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _serve(args: argparse.Namespace, limits: ServeLimits) -> None:
-    # First the port: to read the models takes a while.
+    # The port comes first: reading the models takes a while, and a used port is an error at once.
     listener = _listen(args.host, args.port)
     pool: AttackPool | None = None
     workers: dict[str, ModelWorker] = {}

@@ -33,7 +33,7 @@ class _Parser(RobustCLI):
             super().__init__([])
 
     def parse_arguments(self, parser: Any, args: Any) -> None:
-        """Keep the parser the first time; parses afterwards."""
+        """Keep the parser the first time; parse afterwards."""
         if not self.ready:
             self.ready = True
             self.built = parser
@@ -41,17 +41,17 @@ class _Parser(RobustCLI):
         super().parse_arguments(parser, args)
 
     def instantiate_trainer(self, **kwargs: Any) -> Any:
-        """Build none: it would begin the run."""
+        """Build nothing: a trainer would begin the run."""
 
     def read(self, argv: Sequence[str], *, build: bool) -> Parsed:
         """Return the settings of a command line.
 
         Args:
-            argv: its words.
-            build: also build the model and the corpus, which checks what they say of each other.
+            argv: the command line.
+            build: also build model and corpus, which check that they fit each other.
 
         Raises:
-            ValueError: the command would refuse them.
+            ValueError: the command would refuse the settings.
         """
         self.argv = list(argv)
         output = io.StringIO()
@@ -72,14 +72,14 @@ class _Parser(RobustCLI):
 def check(
     cells: Sequence[Cell], context: StudyContext
 ) -> tuple[dict[Kind, tuple[Parsed, ...]], list[str]]:
-    """Parse the commands of all cells; seeds differ in nothing else, so one of them is parsed.
+    """Parse the commands of all cells, once for cells that differ only in their seed.
 
     Args:
         cells: the cells.
-        context: where they run.
+        context: directories and values of the study.
 
     Returns:
-        The settings of each stage, by the kind of the cell; and all that is wrong, a line each.
+        The settings of each stage, by the kind of the cell; and one line for each problem.
     """
     parser = _Parser()
     settings: dict[Kind, tuple[Parsed, ...]] = {}
@@ -94,6 +94,7 @@ def check(
             try:
                 stages.append(_read(parser, cell, stage, context))
             except (ValueError, OSError, TypeError) as error:
+                # A stage after a failed training only repeats that its run is missing.
                 if failed and "train it first" in str(error):
                     continue
                 failed = True
@@ -122,9 +123,9 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> P
         options = _plainly(threats(), command_line(cell, stage, context))
         numbers(options["k"], endless=THREATS[options["threat"]].endless)
         return options
-    # An evaluation takes model and data from its run, which is not there yet.
+    # An evaluation takes model and data from its run, which does not exist yet.
     line = [stage.command, *training_words(cell, context), *words(options_of(stage, context))]
-    # What another run has written is not there yet, either.
+    # The files of the run before a cell do not exist yet, either: nothing is built.
     build = cell.after is None and stage.command in TRAINING and not context.runs_only
     line += [f"--run={cell.run}", f"--runs_dir={context.runs_dir}"]
     settings = parser.read(line, build=build)
@@ -136,7 +137,7 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> P
 
 
 def _plainly(parser: argparse.ArgumentParser, words: Sequence[str]) -> Parsed:
-    """Return the options of a command that is not Lightning's."""
+    """Return the options of a command outside LightningCLI."""
     output = io.StringIO()
     try:
         with contextlib.redirect_stderr(output):

@@ -1,4 +1,4 @@
-"""Reads a finished run: its figures, and for each compared one the outcome of each sample."""
+"""Reads the figures of a finished run, and the outcome of each sample for compared figures."""
 
 import math
 import re
@@ -19,13 +19,13 @@ from run_files.weights import checkpoint_text
 from text.bounded_files import DataError, json_lines, read_json
 
 _DOUBTED = ("accuracy", "success_rate")
-"""Figures of an attack that have another name where they are unreliable."""
+"""Figures of an attack that get the prefix `unreliable_` if they are."""
 _REVISION = re.compile(r"\(git ([^)]+)\)")
 """In the line of a program: `steadfast 0.1.0 (git 0123456789ab)`."""
 
 
 class Runs(Protocol):
-    """The place of runs."""
+    """An object with a directory of runs."""
 
     @property
     def runs_dir(self) -> Path:
@@ -36,14 +36,14 @@ def collect(study: Study, cell: Cell, runs: Runs) -> CellFigures:
     """Read the run of a cell.
 
     Args:
-        study: the study, whose columns say which figures are wanted.
+        study: has the columns.
         cell: the cell.
-        runs: directory of the runs.
+        runs: has the directory of the runs.
 
     Raises:
-        StudyError: figures and records of single samples do not agree, or are about other weights
-            than those of the run.
-        OSError: no such run.
+        StudyError: figures and records of samples do not agree, or are about other weights than
+            those of the run.
+        OSError: run not found.
     """
     columns = [column for column in study.columns if column.corpus in (None, cell.corpus)]
     columns = columns if cell.corpus else list(study.columns)
@@ -68,9 +68,9 @@ def collect_run(
 
     Args:
         run: the run.
-        columns: which figures are wanted.
-        row: name of the row it stands in.
-        corpus: name of the corpus it stands under.
+        columns: the figures to read.
+        row: name of its row in the table.
+        corpus: name of its corpus in the table.
         seed: of the run.
 
     Raises:
@@ -129,7 +129,7 @@ class _Samples:
     """The outcome of each sample behind a figure, in the order of their ids.
 
     Attributes:
-        kind: how the figure comes from them.
+        kind: formula of the figure.
         ids: of the samples.
         outcomes: as `CellFigures` has them.
         labels: gold values.
@@ -148,7 +148,7 @@ class _Samples:
         return samples_digest(self.ids, self.labels)
 
     def figure(self) -> float:
-        """Return the figure that they amount to."""
+        """Return the figure of these outcomes."""
         return score(self.outcomes, kind=self.kind, labels=self.labels)
 
 
@@ -157,11 +157,11 @@ OutcomeOf = Callable[[Mapping[str, Any]], float]
 
 
 class _Source(NamedTuple):
-    """The place of the outcomes of a figure.
+    """A file with the outcomes of a figure.
 
     Attributes:
         file: path in the run.
-        outcome: of a line.
+        outcome: reads the outcome of a line.
     """
 
     file: str
@@ -177,11 +177,11 @@ def _predicted(line: Mapping[str, Any]) -> float:
 
 
 def _sources(metric: str) -> tuple[_Source, ...]:
-    """Return the files that may have the outcomes of a metric, the first ones first; none for many."""
+    """Return the files that may have the outcomes of a metric, in the order of preference."""
     stage, _, name = metric.partition("/")
     if metric == "test/accuracy" or kind_of(metric) != "mean":
         outcome = _right if metric == "test/accuracy" else _predicted
-        # What `test` has written first: in other batches, a prediction may be rounded otherwise.
+        # The file of `test` comes first: other batches may round a prediction differently.
         files = ("pgd.jsonl", "predictions.jsonl", *FILE_OF.values())
         return tuple(_Source(file, outcome) for file in files) if stage == "test" else ()
     if metric == "test/pgd_accuracy":
@@ -199,7 +199,7 @@ def _sources(metric: str) -> tuple[_Source, ...]:
 
 def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
     if stage not in FILE_OF:
-        # In words: of a threat.
+        # A certificate in words, named after its threat.
         file = f"certificates_{stage.removeprefix('certify_')}.jsonl"
         figure, _, k = name.partition("@")
         if figure != "accuracy":
@@ -212,7 +212,7 @@ def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
 
 
 def _certified(name: str) -> OutcomeOf | None:
-    """Return the outcome behind a figure of certificates."""
+    """Return the function that reads the outcome of a line of certificates."""
     if name == "radius":
         return lambda line: float(line["radius"])
     if name == "radius_correct":
@@ -238,10 +238,10 @@ class _Reader:
     weights: str
 
     def check_weights(self) -> None:
-        """Refuse figures of other weights than the run's.
+        """Check that all figures are about the weights of the run.
 
         Raises:
-            StudyError: there are some.
+            StudyError: some are about other weights.
         """
         for stage, subject in self.results.get("about", {}).items():
             theirs = subject.get("checkpoint")
@@ -254,14 +254,14 @@ class _Reader:
                 raise StudyError(msg)
 
     def data(self) -> dict[str, str]:
-        """Digest of the rows of each split that was measured."""
+        """Return the digest of the rows of each measured split."""
         digests: dict[str, str] = {}
         for subject in self.results.get("about", {}).values():
             digests |= subject.get("rows") or {}
         return digests
 
     def figure(self, metric: str) -> _Figure | None:
-        """A figure; None where the run has none of that name."""
+        """Return a figure; None if the run does not have it."""
         metrics = self.results["metrics"]
         if metric.startswith("diagnose/"):
             return self._diagnosed(metric)
@@ -274,7 +274,7 @@ class _Reader:
         return None
 
     def _diagnosed(self, metric: str) -> _Figure | None:
-        """A number of `diagnostics.json`: `diagnose/RECIPE/distances/mean`."""
+        """Return a number of `diagnostics.json`, such as `diagnose/RECIPE/distances/mean`."""
         path = self.run.path / "diagnostics.json"
         if not path.is_file():
             return None
@@ -309,7 +309,7 @@ class _Reader:
         return tuple(sorted({revision for revision in named if revision not in ("", "unknown")}))
 
     def collapsed(self) -> bool | None:
-        """Return True if all texts get the same answer, and should not; None where no file has answers."""
+        """Return True if all texts get one prediction, but have several labels; None if unknown."""
         files = ["pgd.jsonl", "predictions.jsonl", *FILE_OF.values()]
         paths = [self.run.path / file for file in files]
         paths += sorted(self.run.path.glob("certificates_*.jsonl"))
@@ -317,17 +317,17 @@ class _Reader:
         for path in paths:
             try:
                 answers = self._read(path, _predicted, "mean") if path.is_file() else None
-            except StudyError:  # of other weights: where a figure rests on it, that is refused
+            except StudyError:  # other weights: an error only if a figure depends on this file
                 continue
             if answers is not None and len(set(answers.labels)) > 1:
                 return len(set(answers.outcomes)) == 1
         return None
 
     def samples(self, metric: str, value: float) -> _Samples | None:
-        """Return the outcomes behind a figure; None where no file has them.
+        """Return the outcomes of a figure; None if no file has them.
 
         Raises:
-            StudyError: they do not amount to that figure, or are about other weights.
+            StudyError: they result in another figure, or are about other weights.
         """
         if metric == MEAN:
             return self._mean_samples(value)
@@ -349,7 +349,7 @@ class _Reader:
         return None
 
     def _mean_samples(self, value: float) -> _Samples | None:
-        """For each sample the share of the attacks that it withstood."""
+        """Return for each sample the share of the attacks that it withstood."""
         metrics = self.results["metrics"]
         names = [f"attack/{name}/accuracy" for name in SIX if f"attack/{name}/accuracy" in metrics]
         attacks = [self.samples(name, float(metrics[name] or 0.0)) for name in names]
@@ -364,11 +364,11 @@ class _Reader:
         return mean if agree(mean.figure(), value, mean.kind) else None
 
     def _read(self, path: Path, outcome: OutcomeOf, kind: Kind) -> _Samples | None:
-        """Return the outcomes in a file; None where samples have no label, or one for each word."""
+        """Return the outcomes of a file; None if samples have no label, or one per word."""
         ids, outcomes, labels, predictions = [], [], [], []
         positive = self._positive() if kind == "f1" else 1
         if path.parent.name == "attacks":
-            # Their lines have no mark of the weights.
+            # Records of attacks do not name the weights; the file next to them does.
             side = path.with_suffix(".json")
             subject = _json(side)["about"] if side.is_file() else {}
             if (theirs := subject.get("checkpoint")) not in (None, "none", self.weights):
@@ -405,7 +405,7 @@ class _Reader:
         )
 
     def _positive(self) -> int:
-        """Return the class that F1 is of: the second where nobody has said which."""
+        """Return the positive class of F1; the second class by default."""
         names = list(checkpoint_text(self.run).get("class_names") or ())
         positive = self.results.get("positive")
         return names.index(positive) if positive in names else 1
@@ -418,7 +418,8 @@ class _Reader:
 
 
 def _weights(run: RunDirectory, results: Results) -> str:
-    """SHA-256 of the checkpoint that the figures of a run have to be about."""
+    """Return the SHA-256 of the checkpoint of a run."""
+    # A run that began with an evaluation has no checkpoint of its own.
     if run.chosen.is_file():
         return file_digest(run.chosen)
     subjects = results.get("about", {}).values()

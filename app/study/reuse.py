@@ -1,4 +1,4 @@
-"""Decides what of a cell's run is there already, by what the run says of itself."""
+"""Decides which stages of a cell have ended, from the files of its run."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ from training.resume import HARMLESS_IN_FIT
 
 Parsed = Mapping[str, Any]
 
-# Where and how fast a run computes, what it says on the way, and how often it saves its state.
+# These settings change where and how fast a run computes, its output, and how often it saves.
 HARMLESS = HARMLESS_IN_FIT | {
     f"trainer.{name}"
     for name in (
@@ -32,32 +32,32 @@ HARMLESS = HARMLESS_IN_FIT | {
     )
 }
 COMPARED = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping")
-# The method decides about these where they are not given.
+# If they are not set, the method decides about these.
 _DECIDED_LATER = {"trainer.max_epochs", "early_stopping.patience"}
 
 
 _UNKNOWN = object()
 UNREAD = "corpora are not read"
-"""Key of settings: only runs are looked at, and nothing that a study leaves to the command line."""
+"""Key of settings: only runs are read, without corpora and values of the command line."""
 
 
 class OtherRunError(ValueError):
-    """A run of that name was made with other settings."""
+    """A run of that name has other settings."""
 
 
 def check_run(
     run: RunDirectory, settings: Parsed, start: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Refuse a run that was made with other settings.
+    """Refuse a run with other settings.
 
     Args:
-        run: may not be there yet.
+        run: may not exist yet.
         settings: those of the fit.
-        start: settings that name a file of another run, with its path below the directory of runs,
-            which may have been named in another way.
+        start: settings that name a file of another run, with its path below the directory of runs.
+            The path to that directory may differ.
 
     Raises:
-        OtherRunError: they differ; the message names the differences. Or they are lost.
+        OtherRunError: the settings differ, or are lost; the message names the differences.
     """
     if not run.begun:
         if run.results_path.exists() or any(run.checkpoints.glob("*.ckpt")):
@@ -65,7 +65,7 @@ def check_run(
             raise OtherRunError(msg)
         return
     before, now = (
-        # As it stands in a file.
+        # Through JSON: tuples become lists, as in the stored file.
         leaves(json.loads(json.dumps({key: of[key] for key in COMPARED if key in of}, default=str)))
         for of in (run.config(), settings)
     )
@@ -89,7 +89,8 @@ def check_run(
 
 
 def _default(name: str, settings: Parsed) -> object:
-    """Return the default of a setting of method or corpus; a run of an older program lacks new ones."""
+    """Return the default of a setting of method or corpus."""
+    # A run of an older program lacks new settings: it used the present default.
     from lit_modules.shared.settings import parameters, plain
 
     part, _, path = name.partition(".init_args.")
@@ -104,7 +105,7 @@ def _default(name: str, settings: Parsed) -> object:
 
 
 def _is_unfilled(value: object) -> bool:
-    """True for a value with a `${NAME}` that was not given."""
+    """Return True for a value with a `${NAME}` that has no value."""
     return "${" in json.dumps(value, default=str)
 
 
@@ -121,7 +122,7 @@ def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
         settings: all settings of its command.
 
     Raises:
-        OtherRunError: it has ended on other data.
+        OtherRunError: the run was trained on other data.
     """
     if stage.command == "diagnose":
         return _missing_diagnosis(run, settings)
@@ -166,7 +167,8 @@ def _missing_fit(run: RunDirectory, settings: Parsed) -> str | None:
 def _missing_evaluation(
     run: RunDirectory, name: str, settings: Parsed, options: Settings | None
 ) -> str | None:
-    """Return the reason that an evaluation has to run; None for its options: it belongs to `train`."""
+    """Return the reason that an evaluation has to run; see `missing`."""
+    # Without options the evaluation is a part of `train`, which has no limits of batches.
     results = run.results()
     if results is None or name not in results["seconds"]:
         return "not measured"
@@ -178,7 +180,7 @@ def _missing_evaluation(
         expected["radii"] = list(settings["radii"])
     split = "validation" if name == "validate" else "test"
     now = rows(settings, split)
-    # What has no certificate is not certified on any rows.
+    # A model without certificate has no rows.
     if now is not None and measured.get("rows"):
         expected["rows"] = {split: now.labelled}
     if options is not None:
@@ -188,7 +190,7 @@ def _missing_evaluation(
 
 
 def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | None:
-    """Return the reason that certificates in words have to be made."""
+    """Return the reason that a certification in words has to run."""
     from app.commands.certify import around, numbers
     from certify.threats import THREATS
     from certify.threats.synonym_lists import lists_file
@@ -269,7 +271,7 @@ def _digest(path: Path) -> str | None:
 
 
 def _differs(measured: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """Return the first setting that an outcome has another value of."""
+    """Return the first setting whose stored value differs."""
     for key, value in expected.items():
         if measured.get(key) != json.loads(json.dumps(value)) and not _is_unfilled(value):
             return f"measured with {key} {shortened(measured.get(key))}, not {shortened(value)}"
@@ -292,9 +294,9 @@ class Rows(NamedTuple):
     """The rows of a split.
 
     Attributes:
-        labelled: digest of those with a label; of all where none has one.
-        complete: digest of all.
-        total: how many there are.
+        labelled: digest of the rows with a label; of all rows if none has one.
+        complete: digest of all rows.
+        total: number of rows.
     """
 
     labelled: str
@@ -307,18 +309,19 @@ _lock = threading.Lock()
 
 
 def rows(settings: Parsed, split: Any) -> Rows | None:
-    """Return what identifies a split; None where a corpus is no table of samples, or not read.
+    """Return the digests of a split; None for running text, or if corpora are not read.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: the split cannot be read.
     """
     if UNREAD in settings:
         return None
     data = {"class_path": settings["data"]["class_path"], **settings["data"].get("init_args", {})}
-    # Only what is left out for `limit_train` depends on the seed.
+    # The rows depend on the seed only through the random choice of `limit_train`.
     drawn = data.get("limit_train") is not None and split == "train"
     seed = int(settings["seed_everything"] if data.get("seed") is None else data["seed"])
     key = json.dumps([data, split, seed if drawn else None], sort_keys=True, default=str)
+    # Cells are checked in several threads; reading a corpus takes seconds.
     with _lock:
         if key not in _known:
             _known[key] = _read(settings, split, seed)
@@ -347,7 +350,7 @@ def _task(settings: Parsed) -> str:
 
 
 def leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """All settings, flat; as they are written to YAML and read."""
+    """Return all settings as a flat dictionary with dotted names."""
     if isinstance(tree, Mapping) and tree:
         flat: dict[str, Any] = {}
         for key, value in tree.items():

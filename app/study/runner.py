@@ -1,4 +1,4 @@
-"""Runs one cell: each stage that is not done yet, as a command in a process of its own."""
+"""Runs one cell: each remaining stage as a command in its own process."""
 
 import contextlib
 import fcntl
@@ -22,7 +22,7 @@ from run_files.run_directory import RunDirectory
 
 State = Literal["done", "failed", "not run", "stopped"]
 Tell = Callable[[Cell, str], None]
-"""Says what a cell does now, for people."""
+"""Reports what a cell does now."""
 _TIED = Path(__file__).with_name("tied.py")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _EVERY = 0.2
@@ -34,9 +34,9 @@ class CellOutcome:
     """The end of a cell.
 
     Attributes:
-        state: `done`: all its stages have ended; `stopped`: by a signal, and goes on next time.
-        error: the last line of what the failed command said, or why the cell was not run.
-        log: that command's output; empty where there is none.
+        state: `done`: all its stages have ended; `stopped`: by a signal, the next call resumes.
+        error: the last line of the failed command, or the reason that the cell did not run.
+        log: file with the output of that command, if any.
     """
 
     state: State
@@ -46,11 +46,11 @@ class CellOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """The part of a machine that one cell has.
+    """The part of a machine for one cell.
 
     Attributes:
         threads: of its processes.
-        devices: value of CUDA_VISIBLE_DEVICES; None leaves it as it is.
+        devices: value of CUDA_VISIBLE_DEVICES; None does not set it.
     """
 
     threads: int
@@ -65,10 +65,10 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """All that a machine needs to run any cell of a study; it can be pickled.
+    """The settings that a machine needs to run any cell of a study; it can be pickled.
 
     Attributes:
-        context: where the study is run.
+        context: directories and values of the study.
         settings: those of each stage, by the kind of the cell.
         where: working directory of the commands.
     """
@@ -78,7 +78,7 @@ class Work:
     where: str = field(default_factory=os.getcwd)
 
     def log(self, cell: Cell, number: int) -> Path:
-        """Return the file of what a stage says."""
+        """Return the file for the output of a stage."""
         before = [stage.command for stage in cell.stages[:number]]
         command = cell.stages[number].command
         again = before.count(command)
@@ -87,9 +87,9 @@ class Work:
 
 
 class Stop:
-    """A wish to stop, and the processes that hear of it.
+    """A request to stop, and the processes that get it.
 
-    `wish` sends SIGTERM to all of them, so that they save their state; `kill` ends them.
+    The first `wish` sends SIGTERM to all, so that they save their state; the second kills them.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Stop:
 
     @contextlib.contextmanager
     def hears(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
-        """Tell a process inside the block; it is killed if the block ends before it."""
+        """Pass a request on to a process inside the block; kill it if it outlives the block."""
         with self._lock:
             self._processes.add(process)
         if self.wished.is_set():
@@ -113,7 +113,7 @@ class Stop:
                 _kill(process)
 
     def wish(self) -> None:
-        """Ask all to stop; again, kills them."""
+        """Ask all processes to stop; the second call kills them."""
         again = self.wished.is_set()
         self.wished.set()
         with self._lock:
@@ -131,7 +131,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def state_of(cell: Cell, work: Work) -> tuple[str, int]:
-    """Return what is said of a cell that nobody runs now, and the number of its ended stages."""
+    """Return the state of a cell that is not running, in words, and the number of ended stages."""
     run = RunDirectory(Path(work.where, work.context.runs_dir, cell.run))
     for number, (stage, settings) in enumerate(_stages(cell, work)):
         try:
@@ -145,13 +145,13 @@ def state_of(cell: Cell, work: Work) -> tuple[str, int]:
 
 
 def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> CellOutcome:
-    """Run what is left of a cell.
+    """Run the remaining stages of a cell.
 
     Args:
         cell: the cell.
-        work: its settings and place.
+        work: has its settings.
         share: of this machine.
-        stop: asks it to stop.
+        stop: ends it early.
         tell: is called with each stage that begins.
     """
     where = Path(work.where)
@@ -184,11 +184,8 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
 
 
 def _as_begun(run: RunDirectory, share: Share) -> tuple[Share, str]:
-    """Give a run that was begun the number of threads that it had; other ones, other bits.
-
-    Returns:
-        The share, and a note for people where it differs from the one that was given.
-    """
+    """Return a share with the threads of a begun run, and a note if these differ."""
+    # Another number of threads would change the last bits of all weights.
     from training.arithmetic import recorded_threads
 
     threads = recorded_threads(run) if run.begun else None
@@ -198,14 +195,15 @@ def _as_begun(run: RunDirectory, share: Share) -> tuple[Share, str]:
 
 
 def _check(cell: Cell, run: RunDirectory, settings: Parsed, work: Work) -> None:
-    """Refuse a run of other settings, or one that began with other weights."""
-    if "model" in settings:  # `diagnose` and `certify --threat` take all that from the run
+    """Refuse a run with other settings, or with other weights at its start."""
+    if "model" in settings:  # `diagnose` and `certify --threat` take the model from the run
         check_run(run, settings, cell.start)
     check_start(cell, work.context, Path(work.where), begun=run.begun)
 
 
 def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
-    """Return the stages with their settings, which were parsed for one seed of this kind."""
+    """Yield the stages with their settings for the seed of this cell."""
+    # They were parsed for one seed of each kind.
     for stage, settings in zip(cell.stages, work.settings[kind_of(cell)], strict=True):
         unread = {UNREAD: True} if work.context.runs_only else {}
         yield stage, {**settings, "seed_everything": cell.seed, **unread}
@@ -213,10 +211,10 @@ def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
 
 @contextlib.contextmanager
 def _alone(path: Path, stop: Stop) -> Iterator[bool]:
-    """Keep other programs from the same cell; waits for one that works on it.
+    """Lock a cell against other programs; wait for one that works on it.
 
     Yields:
-        False if it was asked to stop before it was alone.
+        False if a request to stop came before the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as stream:
@@ -234,12 +232,13 @@ def _alone(path: Path, stop: Stop) -> Iterator[bool]:
 
 
 def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> int:
-    """Run a command to its end; returns its exit status, negative for a signal."""
+    """Run a command to its end; return its exit status, negative for a signal."""
     log.parent.mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-m", "app", *line]
     with log.open("ab") as stream:
         stream.write(f"$ {' '.join(['steadfast', *line])}\n".encode())
         stream.flush()
+        # tied.py ends the command if this process dies, and a group lets `kill` reach its children.
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), *program],
             cwd=work.where,
@@ -254,14 +253,14 @@ def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> in
 
 
 def _with_path(environment: dict[str, str]) -> dict[str, str]:
-    """Return the environment in which `app` is found from everywhere."""
+    """Return the environment with our packages on PYTHONPATH, for any working directory."""
     root = str(Path(__file__).parents[2])
     paths = [root, *filter(None, [environment.get("PYTHONPATH")])]
     return {**environment, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def _last_line(log: Path, status: int) -> str:
-    """Return the last line of what a failed command said."""
+    """Return the last line of the output of a failed command, an error if possible."""
     if status < 0:
         return f"ended by {signal.Signals(-status).name}"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
