@@ -71,12 +71,7 @@ def _all_facts(trainer: pl.Trainer) -> list[Facts]:
 
 
 def facts(precision: str, device: torch.device) -> Facts:
-    """Return the facts that change the rounding of this process: plain values by their names.
-
-    Args:
-        precision: of the trainer.
-        device: of the computation.
-    """
+    """Return the facts that change the rounding of this process: plain values by their names."""
     on_gpu = device.type == "cuda"
     return {
         # Another number of threads sums in another order, which rounds differently.

@@ -284,6 +284,7 @@ class LastCheckpoint(Kept):
 
     def _stop(self) -> None:
         interruption.saved = self.path
+        # Another process may have received the signal, and this one none.
         raise Stopped(interruption.requested or signal.SIGTERM)
 
     @staticmethod

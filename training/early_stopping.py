@@ -72,10 +72,12 @@ def limits(
         stored: the settings of the resumed run; None for a new one.
     """
     max_epochs: int | None = trainer.get("max_epochs")
+    # The user has limited the fit: early stopping is then off by default.
     if any(trainer.get(name) != nothing for name, nothing in _UNLIMITED.items()):
         return EpochLimits(max_epochs, patience or 0)
     if stored is None:
         return EpochLimits(default_epochs, PATIENCE if patience is None else patience)
+    # A resumed run keeps its limits; older versions stored no number of epochs.
     epochs = stored.get("trainer", {}).get("max_epochs") or LIGHTNING_EPOCHS
     before = stored.get("early_stopping", {}).get("patience") or 0
     return EpochLimits(epochs, before if patience is None else patience)

@@ -63,6 +63,7 @@ def join(module: TextModule, corpus: Corpus) -> None:
             "have labels, expected running text: --data RunningText --data.files PATTERNS"
         )
         raise ValueError(msg)
+    # A module from a checkpoint keeps its vocabulary.
     tokenizer = module.tokenizer or module.build_tokenizer(corpus.train_texts())
     if isinstance(module, TaskModule) and isinstance(corpus, TextDataModule):
         module.attach(

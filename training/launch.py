@@ -51,6 +51,7 @@ def launch(
     def prepared() -> T:
         strategy = trainer.strategy
         strategy.setup_environment()
+        # Data modules ask their trainer for rank and number of processes.
         corpus.trainer = trainer
         stage, splits = _STAGES[split]
         # One process per machine downloads; the others wait and read its files.

@@ -65,7 +65,9 @@ class MetricsFile(Logger):
         """Write or complete a row; see Lightning."""
         if self._stream is None:
             return
-        row = {"step": str(step or 0), **{name: repr(value) for name, value in _plain(metrics)}}
+        # Lightning logs tensors and numpy scalars; an epoch is an integer.
+        plain = {name: int(x) if name == "epoch" else float(x) for name, x in metrics.items()}
+        row = {"step": str(step or 0), **{name: repr(value) for name, value in plain.items()}}
         common = row.keys() & self._row.keys()
         if "step" in common and all(row[name] == self._row[name] for name in common):
             # The merged row is longer than the old one, so it can overwrite it on the disk.
@@ -107,14 +109,9 @@ class MetricsFile(Logger):
         lines = [_line(self._columns, row) for row in table]
         with atomic.replacing(self.path) as stream:
             stream.writelines(lines)
+        # Opened for reading and writing: a row may be overwritten in its place.
         self._stream = self.path.open("r+b")
         self._row, self._start = (rows or [{}])[-1], sum(map(len, lines[:-1]))
-
-
-def _plain(metrics: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield metrics as plain numbers; an epoch is an integer."""
-    for name, value in metrics.items():
-        yield name, int(value) if name == "epoch" else float(value)
 
 
 def _line(columns: list[str], row: Mapping[str, str]) -> bytes:

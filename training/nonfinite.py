@@ -134,6 +134,7 @@ class FiniteLoss(pl.Callback):
         # The optimiser has already stepped: `global_step` is that of the next step.
         where = _where(trainer, max(trainer.global_step - 1, 0))
         self._pending.append(_Check(finite, copied, where, batch.sample_ids))
+        # On a GPU the check of this step waits for the next one.
         self._look(trainer, keep=int(copied is not None))
 
     @override

@@ -67,6 +67,7 @@ class RandomState(pl.Callback):
         if state is not None:
             restore(state)
         elif trainer.global_rank > 0:
+            # NumPy takes seeds of 32 bits; the factor keeps ranks apart from runs with near seeds.
             seed = (torch.initial_seed() + 1_000_003 * trainer.global_rank) % 2**32
             random.seed(seed)
             np.random.seed(seed)  # noqa: NPY002 (libraries draw from the global generator)

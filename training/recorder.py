@@ -31,11 +31,7 @@ log = logging.getLogger(__name__)
 
 
 def final(module: pl.LightningModule) -> dict[str, str]:
-    """Return the metrics of TensorBoard's HParams tab, each with its name in `results.json`.
-
-    Args:
-        module: joined to its corpus, which has the task.
-    """
+    """Return the metrics of TensorBoard's HParams tab, each with its name in `results.json`."""
     if not isinstance(module, TaskModule):
         return {"hp/loss": "test/loss"}
     headline = module.task.headline
@@ -222,6 +218,7 @@ class Recorder(pl.Callback):
         """Begin or resume the run."""
         if not trainer.is_global_zero or dry(trainer):
             return
+        # A second training of this run is an error, until the lock is released.
         self.run.lock()
         if self.reopened is not None:
             results.reopen(self.run.results_path, self.reopened)
@@ -311,13 +308,7 @@ class Recorder(pl.Callback):
     def identity(
         self, trainer: pl.Trainer, module: pl.LightningModule, corpus: str | None = None
     ) -> dict[str, Any]:
-        """Return the entries of `results.json` about the run: `run`, `method`, `corpus`, ...
-
-        Args:
-            trainer: with the corpus.
-            module: the trained or evaluated module.
-            corpus: name of the corpus; that of the trainer if None.
-        """
+        """Return the entries of `results.json` about the run: `run`, `method`, `corpus`, ..."""
         identity = {
             "run": self.run.name,
             "method": type(module).__name__,
@@ -331,11 +322,7 @@ class Recorder(pl.Callback):
         return identity
 
     def circumstances(self, subject: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the entries of `results.json` about an evaluation: weights, rows, seed, settings.
-
-        Args:
-            subject: settings that the metrics depend on.
-        """
+        """Return the entries of `results.json` about an evaluation: weights, rows, settings."""
         weights = {} if self.weights is None else self.weights.about()
         return {**weights, "rows": self._rows, "seed": self.seed, **subject}
 

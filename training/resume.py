@@ -110,6 +110,7 @@ def check_same(
 
 def with_additions(stored: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the stored settings, completed by the present values of `ADDITIONS`."""
+    # The stored settings are compared with the completed ones afterwards.
     completed = deepcopy(stored)
     before, now = dict(_leaves(stored)), dict(_leaves(config))
     for name in ADDITIONS:

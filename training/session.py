@@ -66,6 +66,7 @@ def _restored(
     try:
         yield str(ckpt_path)
     except RuntimeError as error:
+        # Lightning loads the weights inside the block; our check has the better message.
         if "loading state_dict" in str(error):
             check_fits(checkpoint, model, ckpt_path)
         raise

@@ -78,10 +78,6 @@ def trackers(settings: TrackerSettings, run: RunDirectory) -> list[Logger]:
     """Return the loggers of the chosen services; nothing is sent yet.
 
     A run that resumes, or is evaluated, resumes in the service as well.
-
-    Args:
-        settings: the services.
-        run: has its names in the services in `trackers.json`.
     """
     names, loggers = _known(run), list[Logger]()
     if settings.mlflow is not None:
@@ -95,6 +91,7 @@ def trackers(settings: TrackerSettings, run: RunDirectory) -> list[Logger]:
         )
     if settings.wandb is not None:
         loggers.append(
+            # The id is chosen here, so that it is known before the service is reached.
             WandbLogger(
                 name=run.name,
                 project=settings.wandb,
@@ -107,12 +104,7 @@ def trackers(settings: TrackerSettings, run: RunDirectory) -> list[Logger]:
 
 
 def keep_names(run: RunDirectory, loggers: Sequence[Logger]) -> None:
-    """Store the names of a run in the services, so that it can resume there.
-
-    Args:
-        run: the run.
-        loggers: of the trainer; only those of services matter.
-    """
+    """Store the names of a run in the services, so that it can resume there."""
     names = {
         "mlflow" if isinstance(logger, MLflow) else "wandb": str(
             logger.run_id if isinstance(logger, MLflow) else logger.version

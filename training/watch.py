@@ -209,6 +209,7 @@ def _launcher() -> int | None:
 
 def _parent() -> int | None:
     """Return the process without which this one has to end."""
+    # torchrun sets this variable in the processes that it starts.
     return _launcher() or (os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None)
 
 

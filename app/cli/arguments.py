@@ -59,6 +59,7 @@ def classes_first(argv: Sequence[str]) -> list[str]:
             continue
         if any(word.split("=")[0] in ("--config", "-c") for word in words[first:at]):
             continue  # settings after a file override it, so their order matters
+        # `--model NAME` is two words, `--model=NAME` is one.
         size = 2 if words[at] == key else 1
         moved = words[at : at + size]
         del words[at : at + size]
@@ -134,10 +135,6 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
 
     An evaluation takes model, data and seed from the run, a training takes everything. With
     `--config`, nothing is added.
-
-    Args:
-        argv: the command line.
-        commands: the names of all commands.
 
     Raises:
         ValueError: an evaluation names neither a run nor a checkpoint nor all settings, or a

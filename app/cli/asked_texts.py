@@ -120,10 +120,6 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
 def read_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[NumberedText]:
     """Yield the texts of a stream, one on each line; see `read_file`.
 
-    Args:
-        stream: of bytes.
-        pairs: True if the model reads pairs.
-
     Raises:
         DataError: a line is not UTF-8, or not a pair; the message names the line.
     """

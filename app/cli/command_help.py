@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from app.cli.commands import COMMANDS
 from run_files.atomic import replacing
@@ -58,13 +57,7 @@ def formatter(prog: str) -> argparse.HelpFormatter:
 def command_help(
     parser: argparse.ArgumentParser, name: str, choices: Mapping[str, Sequence[str]]
 ) -> str:
-    """Return the help of a command.
-
-    Args:
-        parser: the parser of the command.
-        name: of the command.
-        choices: names of the methods (`model`) and of the corpora (`data`).
-    """
+    """Return the help of a command."""
     actions = {action.dest: action for action in parser._actions}
     training = name in ("train", "fit")
     common = {
@@ -129,34 +122,28 @@ def _add(
     """Add a group of settings with their descriptions and defaults."""
     group = out.add_argument_group(title)
     for action in actions:
-        if action.help in (None, argparse.SUPPRESS) or _whole_group(action):
+        # `--checkpoint FILE` and the like load a group of settings: --config does that as well.
+        of_group = type(action).__name__ == "_ActionConfigLoad"
+        if action.help in (None, argparse.SUPPRESS) or of_group:
             continue
+        metavar = action.metavar if isinstance(action.metavar, str) else ""
         text = str(_SHORT.get(action.dest) or action.help)
         text = f"{text[0].upper()}{text[1:]}".rstrip()
         if action.default not in (None, argparse.SUPPRESS, False) and action.nargs != 0:
             text = f"{text.removesuffix('.')} (default: {action.default})."
         text = text if text.endswith(".") else f"{text}."
         flags = [flag for flag in action.option_strings if not flag.endswith("+")]
+        # Not `add_argument`: this parser only prints, and options may repeat.
         group._group_actions.append(
             argparse.Action(
                 flags,
                 action.dest,
                 nargs=0 if action.nargs == 0 else None,
                 help=text.replace("%", "%%"),
-                metavar=_metavar(action),
+                metavar=metavar if metavar[:1] in ("{", "[") else "VALUE",
             )
         )
     return group
-
-
-def _metavar(action: argparse.Action) -> Any:
-    metavar = action.metavar
-    return metavar if isinstance(metavar, str) and metavar[:1] in "{[" else "VALUE"
-
-
-def _whole_group(action: argparse.Action) -> bool:
-    """Return True for options such as `--checkpoint FILE`, which load a group from a file."""
-    return type(action).__name__ == "_ActionConfigLoad"
 
 
 # The kept text

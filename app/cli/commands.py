@@ -111,11 +111,7 @@ _THREATENED = Command(
 
 
 def of(argv: list[str]) -> tuple[int, Command] | None:
-    """Return the number of words of a command outside LightningCLI, and the command.
-
-    Args:
-        argv: the command line without the program's name.
-    """
+    """Return the number of words of a command outside LightningCLI, and the command."""
     if argv[:1] == ["predict"] and {word.split("=")[0] for word in argv} & {
         "--text",
         "--file",
@@ -136,11 +132,7 @@ def of(argv: list[str]) -> tuple[int, Command] | None:
 
 
 def container_options(argv: list[str]) -> tuple[str, ...]:
-    """Return the options of a command that the entry point of the image fills in.
-
-    Args:
-        argv: the command line without the program's name.
-    """
+    """Return the options of a command that the entry point of the image fills in."""
     if (match := of(argv)) is not None:
         return match[1].container
     # The image has word vectors, WordNet and models next to the corpora.

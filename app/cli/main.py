@@ -55,11 +55,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run one command; errors and signals come out as exceptions.
-
-    Args:
-        args: the command line without the program's name; that of the process if None.
-    """
+    """Run one command; errors and signals come out as exceptions."""
     # Imported here, so that `--version` is fast and works in a broken installation.
     from app.cli.robust_cli import RobustCLI
 
@@ -286,6 +282,7 @@ def _lost_worker(error: BaseException | None) -> str | None:
     # Torch raises it from a signal handler, at any line of the program. Within the writing of a
     # checkpoint, an error about the unfinished file is chained on top of it.
     while error is not None:
+        # A queue whose worker is dead raises EOFError or ConnectionError in the loader.
         frames = traceback.extract_tb(error.__traceback__)
         waiting = isinstance(error, ConnectionError | EOFError) and any(
             Path(frame.filename).parts[-2:] == ("data", "dataloader.py") for frame in frames

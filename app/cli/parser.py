@@ -56,6 +56,7 @@ class Parser(LightningArgumentParser):
 
     def format_trainer_help(self) -> str:
         """Return the help of all settings of Lightning's trainer."""
+        # argparse prints all groups: they are replaced for one call.
         groups, usage = self._action_groups, self.usage
         try:
             self.usage = argparse.SUPPRESS

@@ -221,6 +221,7 @@ class RobustCLI(LightningCLI):
             str(self.settings[part]["class_path"]).rsplit(".", 1)[-1] for part in ("model", "data")
         ]
         name = run_directory.fresh_name(self.runs, *names)
+        # Started processes parse the same command line, and need the same name.
         os.environ[run_directory.NAME_VARIABLE] = name
         return RunDirectory(self.runs / name)
 
@@ -313,6 +314,7 @@ class RobustCLI(LightningCLI):
         if config["logger"]:
             callbacks.append(LearningRates())
         if config["enable_model_summary"] is not False:
+            # It replaces the summary of Lightning.
             callbacks.append(Parts())
             config["enable_model_summary"] = False
         if config["enable_progress_bar"] is not False and not config["barebones"]:

@@ -49,6 +49,7 @@ def main(argv: Sequence[str]) -> int:
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
     for attack in planned:
+        # Some searches need probabilities, and a victim may return labels only.
         check_search(attack.attack, named.victim)
     series = run_series(
         planned,

@@ -30,6 +30,7 @@ from text.subjects import differences, joined
 from training.recorder import RunLogger
 from training.resume import evaluated
 
+# For example pwws.shard-1-of-4.jsonl, and .json for its ledger.
 _FILE = re.compile(r"(?P<name>.+)\.shard-(?P<index>\d+)-of-(?P<count>\d+)\.jsonl?")
 _SAME = ("chosen", "score", "target", "classes", "identity")
 """Facts that shards must share, besides the settings of the attack."""
@@ -340,6 +341,7 @@ def _check_there(name: str, shards: Mapping[Shard, Ledger]) -> None:
         raise ValueError(msg)
 
 
+# Types of the facts in a ledger, which may come from another machine.
 _KEYS = {"place": int, "chosen": int, "score": str, "classes": list, "facts": dict}
 _KEYS |= {"identity": dict, "evaluation": dict}
 

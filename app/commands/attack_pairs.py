@@ -83,13 +83,7 @@ def _labels(
 
 
 def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim) -> dict[str, Any]:
-    """Return the figures of a victim on published texts.
-
-    Args:
-        published: the texts.
-        labels: classes by the numbers of the pairs.
-        named: the victim.
-    """
+    """Return the figures of a victim on published texts."""
     texts = [text for pair in published.pairs for text in (pair.adversarial, pair.original)]
     # Each text is queried once. An adversarial text may be empty; only None means "no original".
     distinct = [text for text in dict.fromkeys(texts) if text is not None]
@@ -148,6 +142,7 @@ def _lines(content: dict[str, Any]) -> list[str]:
             f"{both.gained} gained, McNemar p = {both.p:.2g}",
         ]
         if both.first.value:
+            # The base are the originals with a correct prediction, not all pairs.
             hit = wilson(both.lost, round(both.first.value * count))
             lines.append(f"  of the originals that are right, lost  {_share(hit)}")
     return lines

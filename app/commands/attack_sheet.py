@@ -127,6 +127,7 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
         "raters": len(raters),
         "alpha": {
             "class": krippendorff([*chosen.values()]),
+            # A scale from 1 to 5: a distance of 2 is worse than one of 1.
             "natural": krippendorff([*natural.values()], "ordinal"),
         },
         "attacks": {},

@@ -175,6 +175,7 @@ def _measured(
     edits = [str(a) for kind in kinds if kind.edit for a, _ in kind.pairs]
     if edits:
         distinct = list(dict.fromkeys(edits))
+        # Pairs with different meaning: a random word of the text is replaced.
         broken = damaged(distinct, vocabulary_of(distinct))
         kinds.append(MeaningPairs("SNLI, a word replaced by any other", False, False, broken))
     return [(kind, checks.measure(_spread(kind.pairs, count))) for kind in kinds]

@@ -49,6 +49,7 @@ def main(argv: Sequence[str]) -> int:
     require_classifier(model, "certify --threat")
     require_classification(model.task.name, "certify --threat")
     ks = numbers(args.k, endless=THREATS[args.threat].endless)
+    # The threat is built once, for the largest number of changes.
     threat = parse_threat(args.threat, lists=args.lists, k=ks[-1], words=words_read(model))
     certifier = _certifier(args, model, threat)
     if args.text:
@@ -59,6 +60,7 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     if (warning := unfinished(checkpoint)) is not None:
         log.warning("%s", warning)
+    # A training would replace the weights during the certification.
     run.lock()
     try:
         _certify_split(args, run, checkpoint, model, certifier=certifier, threat=threat, ks=ks)
@@ -221,6 +223,7 @@ def _certify_split(
         around=around(vars(args)),
         tag=args.tag,
     )
+    # Figures of other weights than the best ones get their own directory.
     files = run if checkpoint == run.chosen else shelf(run, weights)
     outcome = measure(measurement, FolderArchive(files, _identity(run, model, source.corpus)))
     print(harmless(measurement.table(files, outcome.records)))

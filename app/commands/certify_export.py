@@ -154,6 +154,7 @@ def _contents(
     assert isinstance(copy, WordScores)  # of the same class
     scores = score_model(copy)
     lists = json.dumps(threat.content, sort_keys=True).encode()
+    # safetensors stores contiguous tensors only.
     weights = save({name: tensor.contiguous() for name, tensor in _tensors(scores)})
     lines = "".join(json.dumps(claim) + "\n" for claim in claims).encode()
     splitter, specials = scores.tokenizer.splitter, scores.scores.specials
@@ -170,6 +171,7 @@ def _contents(
         "words": scores.tokenizer.vocabulary.get_itos()[specials:],
         "k": threat.k,
     }
+    # A digest of the statement: it detects damage, but is not a signature.
     sealed = {**statement, "seal": _digest(json.dumps(statement).encode())}
     return {
         STATEMENT: json.dumps(sealed, indent=1).encode(),
@@ -190,6 +192,7 @@ def _tensors(model: ScoreModel) -> Iterator[tuple[str, Tensor]]:
     """
     scores, specials = model.scores, model.scores.specials
     yield "ngrams_1", torch.arange(scores.size - specials).unsqueeze(1)
+    # Scores are exact multiples of the grid, so the integers are exact.
     yield "scores_1", (scores.word_table()[specials:] / GRID).round().long()
     if scores.net is not None:
         yield "net_tables", (scores.net_tables()[:, specials:] / WEIGHT_GRID).round().long()

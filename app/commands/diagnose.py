@@ -12,7 +12,6 @@ from measure.diagnosis import measure, read
 from measure.diagnosis_report import table, write
 from run_files import run_directory
 from run_files.devices import torch_device
-from run_files.run_directory import RunDirectory
 from run_files.weights import shelf, unfinished, weights_of
 from training.resume import evaluated
 
@@ -33,7 +32,10 @@ def main(argv: Sequence[str]) -> int:
         )
         raise ValueError(msg)
     runs, device = Path(args.runs_dir), torch_device(args.device)
-    run, checkpoint = _run(runs, args.run, args.ckpt_path)
+    run, checkpoint = evaluated("diagnose", runs, args.run, args.ckpt_path)
+    if run is None:
+        msg = f"got {checkpoint}, which lies in no run, expected --run NAME with records of attacks"
+        raise ValueError(msg)
     files = run if checkpoint == run.chosen else shelf(run, weights_of(checkpoint))
     compared = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
     for measured in (checkpoint, *(other.chosen for other in compared)):
@@ -59,11 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def options(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that a result depends on, as `diagnostics.json` has them.
-
-    Args:
-        args: all options of the command.
-    """
+    """Return the options that a result depends on, as `diagnostics.json` has them."""
     return {name: args[name] for name in ("samples", "pooling", "against", "same_texts")}
 
 
@@ -94,12 +92,3 @@ def parser() -> argparse.ArgumentParser:
     text = "texts in one forward pass (default: 32)"
     add("--batch_size", type=int, default=32, metavar="N", help=text)
     return parser
-
-
-def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory, Path]:
-    """Return the run, and the checkpoint to measure."""
-    run, checkpoint = evaluated("diagnose", runs, name, ckpt_path)
-    if run is None:
-        msg = f"got {ckpt_path}, which lies in no run, expected --run NAME with records of attacks"
-        raise ValueError(msg)
-    return run, checkpoint

@@ -10,7 +10,6 @@ from typing import IO
 
 from app.cli.asked_texts import (
     STDIN,
-    NumberedText,
     add_texts,
     chunks,
     read_stream,
@@ -41,7 +40,12 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     _, checkpoint = evaluated("predict", Path(args.runs_dir), args.run, args.ckpt_path)
     answering = Answering(load(checkpoint).to(torch_device(args.device)))
-    numbered = _texts(args, pairs=answering.model.pairs)
+    pairs = answering.model.pairs
+    numbered = (
+        read_texts(args, pairs=pairs)
+        if args.stdin is None
+        else read_stream(sys.stdin.buffer, pairs=pairs)
+    )
     # On a terminal each line gets its prediction before the next one is typed.
     size = 1 if args.stdin and typed() else args.batch_size
     answers = (
@@ -80,12 +84,6 @@ def parser() -> argparse.ArgumentParser:
         help=f"texts that are read before they are answered (default: {BATCH})",
     )
     return parser
-
-
-def _texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedText]:
-    if args.stdin is not None:
-        return read_stream(sys.stdin.buffer, pairs=pairs)
-    return read_texts(args, pairs=pairs)
 
 
 def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:

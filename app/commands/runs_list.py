@@ -128,11 +128,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def table(runs: Sequence[Listed]) -> str:
-    """Return a list of runs as aligned text.
-
-    Args:
-        runs: at least one.
-    """
+    """Return a list of runs as aligned text."""
     head = ("run", "state", "method", "corpus", "seed", "test", "certified", "under attack", "last")
     rows = [head]
     for run in runs:
@@ -168,6 +164,7 @@ def _listed(run: RunDirectory, when: float) -> Listed:
 def _described(run: RunDirectory, changed: str) -> Listed:
     """Return the entry of a readable run."""
     results, settings = run.results(), run.config()
+    seed = settings.get("seed_everything")
     metrics = {} if results is None else results["metrics"]
     metric = next((name for name in _HEADLINES if name in metrics), None)
     recipe, attacked = _strongest(metrics)
@@ -177,7 +174,7 @@ def _described(run: RunDirectory, changed: str) -> Listed:
         stages=() if results is None else tuple(results["seconds"]),
         method=_class(settings, "model") if results is None else results["method"],
         corpus=_class(settings, "data") if results is None else results["corpus"],
-        seed=_seed(settings) if results is None else results["seed"],
+        seed=(seed if isinstance(seed, int) else None) if results is None else results["seed"],
         metric=metric,
         value=None if metric is None else metrics[metric],
         radius=metrics.get("certify/radius_correct"),
@@ -201,17 +198,13 @@ def _locked(path: Path) -> bool:
     """Return True if some process trains the run."""
     try:
         with path.open("rb") as file:
+            # A training holds an exclusive lock, which makes this call fail.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:  # no such file, or a file system without locks
         return False
     return False
-
-
-def _seed(settings: dict[str, Any]) -> int | None:
-    seed = settings.get("seed_everything")
-    return seed if isinstance(seed, int) else None
 
 
 def _class(settings: dict[str, Any], part: str) -> str | None:
@@ -223,6 +216,7 @@ def _class(settings: dict[str, Any], part: str) -> str | None:
 def _strongest(metrics: dict[str, float | None]) -> tuple[str | None, float | None]:
     """Return the attack with the smallest accuracy, and that; unreliable figures do not count."""
     accuracies = {
+        # A figure that is not finite is None in the file: it is never the smallest.
         parts[1]: math.inf if value is None else value
         for name, value in metrics.items()
         if len(parts := name.split("/")) == 3 and parts[0] == "attack" and parts[2] == "accuracy"

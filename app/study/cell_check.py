@@ -29,6 +29,7 @@ class _Parser(RobustCLI):
 
     def __init__(self) -> None:
         self.ready = False
+        # LightningCLI parses in its constructor: the exception ends it once the parser exists.
         with contextlib.suppress(_Built):
             super().__init__([])
 
@@ -74,10 +75,6 @@ def check(
 ) -> tuple[dict[Kind, tuple[Parsed, ...]], list[str]]:
     """Parse the commands of all cells, once for cells that differ only in their seed.
 
-    Args:
-        cells: the cells.
-        context: directories and values of the study.
-
     Returns:
         The settings of each stage, by the kind of the cell; and one line for each problem.
     """
@@ -101,7 +98,10 @@ def check(
                 text = " ".join(str(of_constructor(error)).split())
                 problems.setdefault(text, []).append(f"{where}, {stage.command}")
         settings[kind] = tuple(stages)
-    lines = [f"{_joined(wheres)}: {text}" for text, wheres in problems.items()]
+    lines = []
+    for text, wheres in problems.items():
+        more = f" and {len(wheres) - 2} more" if len(wheres) > 2 else ""
+        lines.append(f"{'; '.join(wheres[:2])}{more}: {text}")
     return settings, lines
 
 
@@ -144,9 +144,3 @@ def _plainly(parser: argparse.ArgumentParser, words: Sequence[str]) -> Parsed:
             return vars(parser.parse_args(words[1:]))
     except SystemExit as error:
         raise ValueError(output.getvalue().strip().splitlines()[-1]) from error
-
-
-def _joined(wheres: Sequence[str]) -> str:
-    """Return the first places of an error, and the number of the others."""
-    more = f" and {len(wheres) - 2} more" if len(wheres) > 2 else ""
-    return "; ".join(wheres[:2]) + more

@@ -35,11 +35,6 @@ class Runs(Protocol):
 def collect(study: Study, cell: Cell, runs: Runs) -> CellFigures:
     """Read the run of a cell.
 
-    Args:
-        study: has the columns.
-        cell: the cell.
-        runs: has the directory of the runs.
-
     Raises:
         StudyError: figures and records of samples do not agree, or are about other weights than
             those of the run.
@@ -190,6 +185,7 @@ def _sources(metric: str) -> tuple[_Source, ...]:
         return _of_certificates(stage, name)
     attack, _, figure = name.rpartition("/")
     if stage == "attack" and figure.removeprefix("unreliable_") == "accuracy":
+        # A sample counts if its clean prediction is correct and its attack has failed.
         file = f"attacks/{attack}.jsonl"
         return (_Source(file, lambda line: _right(line) * (line["outcome"] != "succeeded")),)
     if stage == "attack" and figure == "clean_accuracy":
@@ -220,6 +216,7 @@ def _certified(name: str) -> OutcomeOf | None:
     if not name.startswith("accuracy@"):
         return None
     limit = float(name.removeprefix("accuracy@"))
+    # accuracy@0 is the clean accuracy: it also counts a radius of 0.
     return lambda line: _right(line) * (float(line["radius"]) > limit or limit == 0)
 
 
@@ -291,6 +288,7 @@ class _Reader:
                 value = value[int(key)] if isinstance(value, list) else value[key]
             except (IndexError, KeyError, TypeError, ValueError):
                 return None
+        # In Python bool is an int.
         if isinstance(value, bool) or not isinstance(value, int | float | None):
             msg = (
                 f"got metric {metric}, which is no number in {path}, expected the way to one, for "
@@ -395,6 +393,7 @@ class _Reader:
                 raise
             msg = f"got {path} with other lines than records of samples, expected these: delete it"
             raise StudyError(msg) from error
+        # Several processes write their records in any order.
         order = sorted(range(len(ids)), key=ids.__getitem__)
         return _Samples(
             kind,

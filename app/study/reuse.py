@@ -75,7 +75,7 @@ def check_run(
         for name in sorted(now.keys() | before.keys())
         if name not in HARMLESS
         and before.get(name) != now.get(name)
-        and not _ends_with(before.get(name), start.get(name.replace(".init_args", "")))
+        and not _is_start(before.get(name), start.get(name.replace(".init_args", "")))
         and not _is_unfilled(now.get(name))
         and not (name not in before and _default(name, settings) == now[name])
         and not (name in _DECIDED_LATER and now.get(name) is None)
@@ -109,17 +109,13 @@ def _is_unfilled(value: object) -> bool:
     return "${" in json.dumps(value, default=str)
 
 
-def _ends_with(path: object, end: str | None) -> bool:
+def _is_start(path: object, end: str | None) -> bool:
+    # The last parts of the path decide: the directory of runs may have another name.
     return end is not None and Path(str(path)).parts[-len(Path(end).parts) :] == Path(end).parts
 
 
 def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
     """Return the reason that a stage has to run; None if it has ended with these settings.
-
-    Args:
-        run: the run.
-        stage: the stage.
-        settings: all settings of its command.
 
     Raises:
         OtherRunError: the run was trained on other data.
@@ -155,6 +151,7 @@ def _missing_fit(run: RunDirectory, settings: Parsed) -> str | None:
     corpus = state.get(settings["data"]["class_path"].rsplit(".", 1)[-1], {})
     for split in ("train", "validation"):
         before, now = corpus.get(f"{split} rows"), rows(settings, split)
+        # Checkpoints of older versions have no digest of their rows.
         if before is not None and now is not None and before != now.complete:
             msg = (
                 f"run {run.name} was trained on other {split} rows than those that its settings "
@@ -220,6 +217,7 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
 
     attack = AttackSettings(**settings["attack"])
     measured = attack_ledger(run, name).subject()
+    # Older programs stored fewer settings: only common ones are compared.
     expected = {key: value for key, value in attack.about().items() if key in measured}
     options = {
         "attacked_columns" if key == "columns" else key: value

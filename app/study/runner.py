@@ -126,6 +126,7 @@ class Stop:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
+        # The group has the data workers of the command as well.
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -168,9 +169,11 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
                 return CellOutcome(state="failed", error=" ".join(str(error).split()))
             if reason is None:
                 continue
+            # A measurement that runs again is printed with its reason.
             again = stage.command not in TRAINING and reason.startswith("measured with")
             tell(cell, f"{stage.command} ({reason})" if again else f"{stage.command}{note}")
             log = work.log(cell, number)
+            # The output goes to a file, so that several cells do not mix theirs.
             status = _run(command_line(cell, stage, work.context), log, work, share, stop)
             if stop.wished.is_set():
                 return CellOutcome(state="stopped")
@@ -235,6 +238,10 @@ def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> in
     """Run a command to its end; return its exit status, negative for a signal."""
     log.parent.mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-m", "app", *line]
+    # `app` must be importable from any working directory.
+    environment = share.environment()
+    paths = [str(Path(__file__).parents[2]), *filter(None, [environment.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     with log.open("ab") as stream:
         stream.write(f"$ {' '.join(['steadfast', *line])}\n".encode())
         stream.flush()
@@ -242,7 +249,7 @@ def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> in
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), *program],
             cwd=work.where,
-            env=_with_path(share.environment()),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -250,13 +257,6 @@ def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> in
         )
         with stop.hears(process):
             return process.wait()
-
-
-def _with_path(environment: dict[str, str]) -> dict[str, str]:
-    """Return the environment with our packages on PYTHONPATH, for any working directory."""
-    root = str(Path(__file__).parents[2])
-    paths = [root, *filter(None, [environment.get("PYTHONPATH")])]
-    return {**environment, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def _last_line(log: Path, status: int) -> str:
