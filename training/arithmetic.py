@@ -14,7 +14,7 @@ import torch
 from lit_modules import CheckpointError, read_checkpoint
 from run_files.distributed import gather
 from run_files.run_directory import RunDirectory
-from training.control_groups import text_of
+from training.control_groups import read_text
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def facts(precision: str, device: torch.device) -> Facts:
 @functools.cache
 def _processor() -> str:
     # platform.processor() is empty or only "x86_64" on most Linux systems.
-    name = re.search(r"^model name\s*: (.*)$", text_of(Path("/proc/cpuinfo")), re.MULTILINE)
+    name = re.search(r"^model name\s*: (.*)$", read_text(Path("/proc/cpuinfo")), re.MULTILINE)
     return name[1] if name else platform.processor() or platform.machine()
 
 

@@ -50,19 +50,19 @@ class CheckpointSettings:
     allow_world_change: bool = False
 
 
-def monitored(monitor: str, module: pl.LightningModule) -> str:
+def resolve_monitor(monitor: str, module: pl.LightningModule) -> str:
     """Return the name of a monitored metric; `auto` means the metric of the task."""
     if monitor != AUTO:
         return monitor
     return f"val/{module.headline if isinstance(module, TextModule) else 'accuracy'}"
 
 
-def falls(module: pl.LightningModule) -> bool:
+def prefers_lower(module: pl.LightningModule) -> bool:
     """Return True if a smaller value of the method's metric is better."""
     return isinstance(module, TextModule) and module.lower_is_better
 
 
-class Kept(ModelCheckpoint):
+class RunCheckpoint(ModelCheckpoint):
     """A checkpoint whose old figures move away when its weights are replaced.
 
     Args:
@@ -97,7 +97,7 @@ class Kept(ModelCheckpoint):
         super()._save_checkpoint(trainer, filepath)
 
 
-class BestCheckpoint(Kept):
+class BestCheckpoint(RunCheckpoint):
     """Keeps the weights with the best value of a monitored metric as `best.ckpt`.
 
     Without a metric the newest weights are the best.
@@ -111,10 +111,10 @@ class BestCheckpoint(Kept):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Resolve `auto` to the metric of the task."""
         # JoinCorpus runs before this callback, so the module knows its task here.
-        if self.monitor == AUTO and falls(pl_module):
+        if self.monitor == AUTO and prefers_lower(pl_module):
             self.mode, self.kth_value = "min", torch.tensor(math.inf)
         if self.monitor is not None:
-            self.monitor = monitored(self.monitor, pl_module)
+            self.monitor = resolve_monitor(self.monitor, pl_module)
         super().setup(trainer, pl_module, stage)
 
     def on_load_checkpoint(
@@ -170,7 +170,7 @@ class BestCheckpoint(Kept):
         )
 
 
-class LastCheckpoint(Kept):
+class LastCheckpoint(RunCheckpoint):
     """Writes `last.ckpt` to resume from: after each epoch, every few minutes, and on a signal.
 
     The one before it stays as `previous.ckpt`, in case the last one gets damaged.

@@ -17,7 +17,7 @@ class Parts(pl.Callback):
     @override
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if trainer.is_global_zero:
-            print(described(pl_module), flush=True)
+            print(describe_parts(pl_module), flush=True)
 
 
 class OneLine(TQDMProgressBar):
@@ -80,7 +80,7 @@ def progress() -> pl.Callback:
     return OneLine() if sys.stdout.isatty() else PlainLines()
 
 
-def described(model: nn.Module) -> str:
+def describe_parts(model: nn.Module) -> str:
     """Return a line with the parts of a model and the number of parameters of each."""
     parts = {
         name: sum(parameter.numel() for parameter in part.parameters())

@@ -11,7 +11,7 @@ import torch
 from pytorch_lightning.callbacks import EarlyStopping
 from torch import Tensor
 
-from training.checkpoint_callbacks import AUTO, falls, monitored
+from training.checkpoint_callbacks import AUTO, prefers_lower, resolve_monitor
 
 log = logging.getLogger(__name__)
 
@@ -117,9 +117,9 @@ class StopEarly(EarlyStopping):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Resolve `auto` to the metric of the task."""
-        if self.monitor == AUTO and falls(pl_module):
+        if self.monitor == AUTO and prefers_lower(pl_module):
             self.mode, self.best_score = "min", torch.tensor(math.inf)
-        self.monitor = monitored(self.monitor, pl_module)
+        self.monitor = resolve_monitor(self.monitor, pl_module)
         super().setup(trainer, pl_module, stage)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

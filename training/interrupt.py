@@ -64,7 +64,7 @@ interruption = Interruption()
 
 
 @contextmanager
-def handled() -> Iterator[Interruption]:
+def handle_signals() -> Iterator[Interruption]:
     """Handle Ctrl-C and SIGTERM inside the block; restore the old handlers after it."""
     before = {signum: signal.getsignal(signum) for signum in SIGNALS}
     interruption.reset()

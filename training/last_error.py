@@ -21,7 +21,7 @@ def leave_error(message: str) -> None:
             Path(folder, str(os.getpid())).write_text(message, encoding="utf-8")
 
 
-def error_of(pid: int) -> str:
+def read_error(pid: int) -> str:
     """Return the first line of the error of a process; an empty string without an error."""
     try:
         path = Path(os.environ[ERRORS_VARIABLE], str(pid))

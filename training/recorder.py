@@ -30,7 +30,7 @@ from training.trackers import keep_names
 log = logging.getLogger(__name__)
 
 
-def final(module: pl.LightningModule) -> dict[str, str]:
+def headline_metrics(module: pl.LightningModule) -> dict[str, str]:
     """Return the metrics of TensorBoard's HParams tab, each with its name in `results.json`."""
     if not isinstance(module, TaskModule):
         return {"hp/loss": "test/loss"}
@@ -296,7 +296,7 @@ class Recorder(pl.Callback):
             about=full_subject,
         )
         self._look_again()
-        sources = final(module)
+        sources = headline_metrics(module)
         headlines = {name: metrics[source] for name, source in sources.items() if source in metrics}
         for logger in trainer.loggers:
             if headlines:
@@ -350,7 +350,7 @@ def _undecided(logger: Any, module: pl.LightningModule) -> tuple[dict[str, float
     if not isinstance(logger, TensorBoardLogger):
         return ()
     # TensorBoard pairs settings with metrics only if both are named in one call.
-    return (dict.fromkeys(final(module), math.nan),)
+    return (dict.fromkeys(headline_metrics(module), math.nan),)
 
 
 def numbers(metrics: Mapping[str, Tensor], prefix: str) -> dict[str, float]:

@@ -123,7 +123,7 @@ def with_additions(stored: dict[str, Any], config: Mapping[str, Any]) -> dict[st
     return completed
 
 
-def evaluated(
+def find_checkpoint(
     command: str,
     runs: Path,
     name: str | None,

@@ -22,8 +22,8 @@ from run_files.distributed import LostRankError
 from training.last_error import (
     ERRORS_VARIABLE,
     LAUNCHER_VARIABLE,
-    error_of,
     leave_error,
+    read_error,
     reported,
 )
 
@@ -76,7 +76,7 @@ class Watcher(threading.Thread):
         for rank, child in enumerate(self._children(), start=1):
             status = child.poll()
             # A process that has left an error may still need long to end, on a busy machine.
-            error = error_of(child.pid) if status != 0 else ""
+            error = read_error(child.pid) if status != 0 else ""
             if status or error:
                 end = "has failed" if status is None else _describe_end(status)
                 end += f": {error}" if error else ""

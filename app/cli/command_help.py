@@ -149,7 +149,7 @@ def _add(
 # The kept text
 
 
-def kept(name: str) -> Path:
+def help_path(name: str) -> Path:
     """Return the path of the cached help of a command, which may not exist."""
     # The key covers all that changes the help: library versions, our sources, the terminal's width.
     root = Path(__file__).parents[2]
@@ -168,7 +168,7 @@ def kept(name: str) -> Path:
 
 def keep(name: str, text: str) -> None:
     """Write the help of a command to the cache, and remove its older versions."""
-    path = kept(name)
+    path = help_path(name)
     with suppress(OSError):  # a folder that cannot be written to costs seconds, and nothing else
         for old in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.txt"):
             old.unlink()

@@ -110,7 +110,7 @@ _THREATENED = Command(
 """`certify` against changes of words and characters; that of l2 radii is LightningCLI's."""
 
 
-def of(argv: list[str]) -> tuple[int, Command] | None:
+def find_command(argv: list[str]) -> tuple[int, Command] | None:
     """Return the number of words of a command outside LightningCLI, and the command."""
     if argv[:1] == ["predict"] and {word.split("=")[0] for word in argv} & {
         "--text",
@@ -133,7 +133,7 @@ def of(argv: list[str]) -> tuple[int, Command] | None:
 
 def container_options(argv: list[str]) -> tuple[str, ...]:
     """Return the options of a command that the entry point of the image fills in."""
-    if (match := of(argv)) is not None:
+    if (match := find_command(argv)) is not None:
         return match[1].container
     # The image has word vectors, WordNet and models next to the corpora.
     resources = ("--attack.resources",) if argv[0] == "attack" else ()

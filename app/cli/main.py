@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from app.cli.command_help import kept
-from app.cli.commands import COMMANDS, Command, help_of_all, of
-from app.cli.constructor_errors import of_constructor
+from app.cli.command_help import help_path
+from app.cli.commands import COMMANDS, Command, find_command, help_of_all
+from app.cli.constructor_errors import unwrap_constructor_error
 from run_files.terminal import harmless
 from run_files.version import line
 from text.multi_line_error import MultiLineError
@@ -82,7 +82,7 @@ def entry(args: Sequence[str] | None = None) -> int:
 
     name = os.environ.get(run_directory.NAME_VARIABLE)
     in_thread, threading.excepthook = threading.excepthook, _in_thread
-    with warnings.catch_warnings(), interrupt.handled() as interruption:
+    with warnings.catch_warnings(), interrupt.handle_signals() as interruption:
         _quieten()
         try:
             main(argv)
@@ -107,7 +107,7 @@ def _at_once(argv: list[str]) -> int | None:
     if argv in ([], ["--help"], ["-h"]):
         print(help_of_all())
         return 0 if argv else 2
-    match = of(argv)
+    match = find_command(argv)
     return _kept_help(argv) if match is None else _outside(argv, *match)
 
 
@@ -126,7 +126,7 @@ def _kept_help(argv: list[str]) -> int | None:
     if len(argv) != 2 or argv[0] not in COMMANDS or argv[1] not in ("--help", "-h"):
         return None
     try:
-        print(kept(argv[0]).read_text(encoding="utf-8"), end="")
+        print(help_path(argv[0]).read_text(encoding="utf-8"), end="")
     except (OSError, UnicodeDecodeError):
         return None
     return 0
@@ -244,7 +244,7 @@ def _status(error: SystemExit) -> int:
 
 def _message(error: Exception) -> str:
     """Return the message of an error; with its type if the user cannot correct it."""
-    error = of_constructor(error)
+    error = unwrap_constructor_error(error)
     text = " ".join(str(error).split())
     if isinstance(error, MultiLineError):
         text = error.lines()

@@ -247,7 +247,7 @@ class RobustCLI(LightningCLI):
 
     def _run_to_evaluate(self) -> RunDirectory:
         self.plan = resume.Plan(())
-        run, self.checkpoint = resume.evaluated(
+        run, self.checkpoint = resume.find_checkpoint(
             str(self.subcommand), self.runs, self.run_name_given, self.checkpoint, begins=True
         )
         run = run or self._fresh_run()

@@ -78,7 +78,7 @@ def victim_of(
     """
     return named_victim(
         args.victim,
-        classes=listed(args.classes),
+        classes=split_names(args.classes),
         outputs=args.outputs,
         http=HttpSettings(**args.http.as_dict()),
         cache=out / f"{answers}.jsonl",
@@ -88,6 +88,6 @@ def victim_of(
     )
 
 
-def listed(option: str | None) -> list[str] | None:
+def split_names(option: str | None) -> list[str] | None:
     """Return the parts of an option with commas."""
     return None if option is None else [name.strip() for name in option.split(",")]

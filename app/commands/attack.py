@@ -6,7 +6,7 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from app.cli.arguments import with_recipe
-from app.cli.victim_options import OneLineParser, add_victim, folder_of, listed, victim_of
+from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
 from attacks.victims.labels_only import check_search
 from measure.archive import FolderArchive
 from measure.attack_series import run_series
@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     _check_words(argv)
     args = parser().parse_args(with_recipe(["attack", *argv])[1:])
     settings = AttackSettings(**args.attack.as_dict())
-    table = read_table(args.dataset, columns=listed(args.columns), label=args.label)
+    table = read_table(args.dataset, columns=split_names(args.columns), label=args.label)
     out = RunDirectory(folder_of(args))
     # Two shards may run at the same time: each has its own cache of responses.
     answers = "answers"
@@ -75,7 +75,7 @@ def _attacked_model(
     args: Any,
     out: RunDirectory,
 ) -> AttackedModel:
-    samples = chosen(as_classes(table, named.classes, listed(args.label_names)), settings)
+    samples = chosen(as_classes(table, named.classes, split_names(args.label_names)), settings)
     victim = named.facts["victim"]
     return AttackedModel(
         victim=named.victim,

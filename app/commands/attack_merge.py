@@ -28,7 +28,7 @@ from run_files.terminal import harmless
 from run_files.weights import shelf, weights_of
 from text.subjects import differences, joined
 from training.recorder import RunLogger
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 # For example pwws.shard-1-of-4.jsonl, and .json for its ledger.
 _FILE = re.compile(r"(?P<name>.+)\.shard-(?P<index>\d+)-of-(?P<count>\d+)\.jsonl?")
@@ -84,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
     name = args.run
     if args.ckpt_path is None:
         name = run_directory.named("attack merge", name)
-    run, checkpoint = evaluated("attack merge", Path(args.runs_dir), name, args.ckpt_path)
+    run, checkpoint = find_checkpoint("attack merge", Path(args.runs_dir), name, args.ckpt_path)
     if run is None:
         msg = f"got --ckpt_path {checkpoint}, which lies in no run, expected --run NAME beside it"
         raise ValueError(msg)

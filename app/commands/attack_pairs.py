@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from app.cli.victim_options import OneLineParser, add_victim, folder_of, listed, victim_of
+from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
 from attacks.paired_shares import PairedShares, paired_shares
 from attacks.summary import IntervalEstimate, wilson
 from measure.named_victims import NamedVictim
@@ -69,7 +69,7 @@ def _labels(
     Raises:
         ValueError: labels do not name classes of the victim, or are indices without names.
     """
-    class_names = listed(args.label_names)
+    class_names = split_names(args.label_names)
     if published.form == "records" and published.names is None and class_names is None:
         msg = (
             f"got {args.file}, whose records have indices of classes without names, expected to "

@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
         key = read_key(Path(args.key or out / "key.json"))
         content = result(key, [read_rated(Path(path), key) for path in args.read])
         atomic.write_text(out / "rated.json", json.dumps(content, indent=2) + "\n")
-        print(harmless("\n".join(told(content))))
+        print(harmless("\n".join(render_lines(content))))
         print(harmless(f"\n{out / 'rated.json'}"))
         return 0
     check_range({"--texts": args.texts}, least=1)
@@ -178,7 +178,7 @@ def _majority(votes: Sequence[str | None]) -> str | None:
     return name if 2 * count > counts.total() else None
 
 
-def told(content: Mapping[str, Any]) -> list[str]:
+def render_lines(content: Mapping[str, Any]) -> list[str]:
     """Return the lines that are printed."""
     alpha = content["alpha"]
     lines = [

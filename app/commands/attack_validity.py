@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     checks = make_checks(args)
     if args.calibrate is not None:
         check_range({"--pairs": args.pairs}, least=1)
-        print(calibrated(checks, Path(args.calibrate), args.pairs))
+        print(calibrate(checks, Path(args.calibrate), args.pairs))
         return 0
     limits = ValidityLimits(
         **{
@@ -142,7 +142,7 @@ def record_files(args: argparse.Namespace, command: str) -> list[Path]:
     return paths
 
 
-def calibrated(checks: Checks, folder: Path, count: int) -> str:
+def calibrate(checks: Checks, folder: Path, count: int) -> str:
     """Choose limits on the validation splits; return a table of their effect on the test splits.
 
     Args:

@@ -30,7 +30,7 @@ from run_files.terminal import harmless
 from run_files.weights import shelf, unfinished, weights_of
 from text import check_range
 from training.join import require_classification, require_classifier
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = parser().parse_args(argv)
     check_range({"--num_samples": args.num_samples}, least=1)
-    run, checkpoint = evaluated("certify", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_checkpoint("certify", Path(args.runs_dir), args.run, args.ckpt_path)
     model = load(checkpoint).to(torch_device(args.device))
     require_classifier(model, "certify --threat")
     require_classification(model.task.name, "certify --threat")

@@ -30,7 +30,7 @@ from run_files.weights import shelf, weights_of
 from text.bounded_files import json_lines
 from text.subjects import differences, joined
 from text.word_splitter import pattern_of
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 STATEMENT = "statement.json"
 
@@ -43,7 +43,9 @@ def main(argv: Sequence[str]) -> int:
         OSError: run or certificates not found, or a folder cannot be written.
     """
     args = parser().parse_args(argv)
-    run, checkpoint = evaluated("certify export", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_checkpoint(
+        "certify export", Path(args.runs_dir), args.run, args.ckpt_path
+    )
     model = load(checkpoint)
     if run is None or not isinstance(model, WordScores):
         msg = f"got {checkpoint} of {type(model).__name__}, expected a run of WordScores"

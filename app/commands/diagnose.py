@@ -13,7 +13,7 @@ from measure.diagnosis_report import table, write
 from run_files import run_directory
 from run_files.devices import torch_device
 from run_files.weights import shelf, unfinished, weights_of
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
         )
         raise ValueError(msg)
     runs, device = Path(args.runs_dir), torch_device(args.device)
-    run, checkpoint = evaluated("diagnose", runs, args.run, args.ckpt_path)
+    run, checkpoint = find_checkpoint("diagnose", runs, args.run, args.ckpt_path)
     if run is None:
         msg = f"got {checkpoint}, which lies in no run, expected --run NAME with records of attacks"
         raise ValueError(msg)

@@ -23,7 +23,7 @@ from run_files.atomic import replacing
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from text import check_range
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     if sum((bool(args.text), args.file is not None, args.stdin is not None)) > 1:
         msg = "got more than one of --text, --file and -, expected texts from one place"
         raise ValueError(msg)
-    _, checkpoint = evaluated("predict", Path(args.runs_dir), args.run, args.ckpt_path)
+    _, checkpoint = find_checkpoint("predict", Path(args.runs_dir), args.run, args.ckpt_path)
     answering = Answering(load(checkpoint).to(torch_device(args.device)))
     pairs = answering.model.pairs
     numbered = (

@@ -22,7 +22,7 @@ _HEADLINES = ("test/accuracy", "test/spearman", "test/f1", "test/bits_per_charac
 """The list shows the first of these metrics that a run has."""
 
 
-class Listed(NamedTuple):
+class ListedRun(NamedTuple):
     """A run in the list.
 
     Attributes:
@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
             "`train` makes one, runs/, where it is started"
         )
         raise FileNotFoundError(msg)
-    runs = listed(folder, args.names)
+    runs = list_runs(folder, args.names)
     if args.json:
         for run in runs:
             print(json.dumps(run._asdict(), ensure_ascii=False))
@@ -96,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
+def list_runs(folder: Path, names: Sequence[str] = ()) -> list[ListedRun]:
     """Return the runs of a directory, the latest first.
 
     Args:
@@ -107,7 +107,7 @@ def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
     runs = [RunDirectory(path) for path in folder.iterdir() if kind_of(path / "config.yaml")]
     runs = [run for run in runs if not names or any(fnmatch.fnmatch(run.name, n) for n in names)]
     dated = [(_changed(run.path), run) for run in runs]
-    return [_listed(run, when) for when, run in sorted(dated, key=lambda pair: -pair[0])]
+    return [_list_run(run, when) for when, run in sorted(dated, key=lambda pair: -pair[0])]
 
 
 def _changed(folder: Path) -> float:
@@ -127,7 +127,7 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def table(runs: Sequence[Listed]) -> str:
+def table(runs: Sequence[ListedRun]) -> str:
     """Return a list of runs as aligned text."""
     head = ("run", "state", "method", "corpus", "seed", "test", "certified", "under attack", "last")
     rows = [head]
@@ -152,23 +152,23 @@ def _shown(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.4f}"
 
 
-def _listed(run: RunDirectory, when: float) -> Listed:
+def _list_run(run: RunDirectory, when: float) -> ListedRun:
     changed = datetime.datetime.fromtimestamp(when).astimezone().isoformat(timespec="seconds")
     try:
         with reading(run.path, "a run"):
-            return _described(run, changed)
+            return _read_run(run, changed)
     except DataError as error:
-        return Listed(run.name, "damaged", changed=changed, problem=str(error))
+        return ListedRun(run.name, "damaged", changed=changed, problem=str(error))
 
 
-def _described(run: RunDirectory, changed: str) -> Listed:
+def _read_run(run: RunDirectory, changed: str) -> ListedRun:
     """Return the entry of a readable run."""
     results, settings = run.results(), run.config()
     seed = settings.get("seed_everything")
     metrics = {} if results is None else results["metrics"]
     metric = next((name for name in _HEADLINES if name in metrics), None)
     recipe, attacked = _strongest(metrics)
-    return Listed(
+    return ListedRun(
         run=run.name,
         state=_state(run, results),
         stages=() if results is None else tuple(results["seconds"]),

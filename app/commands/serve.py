@@ -29,7 +29,7 @@ from run_files.terminal import harmless
 from run_files.version import line
 from run_files.weights import unfinished
 from training import interrupt
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     values = {field: getattr(args, option) for option, (field, _) in LIMITS.items()}
     limits = ServeLimits(**values | {"rate": args.rate or None})
     try:
-        with interrupt.handled():
+        with interrupt.handle_signals():
             _serve(args, limits)
     except interrupt.Stopped as stopped:
         name = "Ctrl-C" if stopped.signum == interrupt.SIGNALS[0] else "SIGTERM"
@@ -155,7 +155,7 @@ def _load_models(
         raise ValueError(msg)
     device, texts = torch_device(args.device), {}
     for run_name in names:
-        run, checkpoint = evaluated("serve", Path(args.runs_dir), run_name, args.ckpt_path)
+        run, checkpoint = find_checkpoint("serve", Path(args.runs_dir), run_name, args.ckpt_path)
         if (warning := unfinished(checkpoint)) is not None:
             log.warning("%s", warning)
         name = run.name if run is not None else checkpoint.stem

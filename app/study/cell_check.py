@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.cli.constructor_errors import of_constructor
+from app.cli.constructor_errors import unwrap_constructor_error
 from app.cli.robust_cli import RobustCLI
 from app.study.cells import TRAINING, StudyContext, command_line, options_of, training_words, words
 from app.study.study import Cell, Stage
@@ -95,7 +95,7 @@ def check(
                 if failed and "train it first" in str(error):
                     continue
                 failed = True
-                text = " ".join(str(of_constructor(error)).split())
+                text = " ".join(str(unwrap_constructor_error(error)).split())
                 problems.setdefault(text, []).append(f"{where}, {stage.command}")
         settings[kind] = tuple(stages)
     lines = []

@@ -8,7 +8,7 @@ import pytest
 import pytorch_lightning as pl
 from torch import nn
 
-from training.console import OneLine, PlainLines, described, progress
+from training.console import OneLine, PlainLines, describe_parts, progress
 
 
 class Model(nn.Module):
@@ -22,13 +22,13 @@ class Model(nn.Module):
 
 def test_parts_without_weights_are_not_named() -> None:
     text = "Model: 80 parameters, 40 of them fixed (embedding 40, head 40)"
-    assert described(Model()) == text
+    assert describe_parts(Model()) == text
 
 
 def test_shared_weights_count_once() -> None:
     model = Model()
     model.head.weight = model.embedding.weight
-    assert described(model).startswith("Model: 40 parameters, 40 of them fixed (")
+    assert describe_parts(model).startswith("Model: 40 parameters, 40 of them fixed (")
 
 
 def trainer(batches: float = 20, *, first: bool = True) -> pl.Trainer:

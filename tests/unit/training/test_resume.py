@@ -14,7 +14,7 @@ from training.resume import (
     Plan,
     check_belongs,
     check_same,
-    evaluated,
+    find_checkpoint,
     newest_state,
     plan_training,
     with_additions,
@@ -199,7 +199,7 @@ def test_nothing_undamaged_is_left(run: RunDirectory) -> None:
 
 def test_the_run_and_the_checkpoint_of_an_evaluation(run: RunDirectory, tmp_path: Path) -> None:
     def find(name: str | None, path: Path | None, **more: bool) -> tuple[str | None, Path]:
-        found, checkpoint = evaluated("diagnose", tmp_path, name, path, **more)
+        found, checkpoint = find_checkpoint("diagnose", tmp_path, name, path, **more)
         return None if found is None else found.name, checkpoint
 
     save(run)
