@@ -85,6 +85,6 @@ class RunArchive(NamedTuple):
             stage=stage,
             metrics=metrics,
             seconds=seconds,
-            about=about,
+            subject=about,
             corpus=self.corpus,
         )

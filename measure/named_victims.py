@@ -20,7 +20,7 @@ from attacks.victims.labels_only import LabelVictim
 from lit_modules.checkpoints.reading import load
 from text import hub_reachable
 from text.web_address import redact
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 KINDS = ("hf", "http", "python", "run")
 Outputs = Literal["logits", "probabilities", "labels"]
@@ -86,7 +86,7 @@ def named_victim(
         )
         return NamedVictim(hugging, _as_many(hugging.class_names, classes), facts)
     if kind == "run":
-        run, checkpoint = evaluated("attack", runs_dir, rest, None)
+        run, checkpoint = find_checkpoint("attack", runs_dir, rest, None)
         module = load(checkpoint).to(device)
         _, names = module.require_text()
         facts |= {"run": "" if run is None else run.name, "checkpoint": str(checkpoint)}

@@ -234,7 +234,7 @@ class MeasuringTrainer(RobustTrainer):
                     lambda found: super(MeasuringTrainer, self).predict(
                         model, None, numbers, False, found, True if found else None
                     ),
-                    about={"generation": asdict(settings)},
+                    subject={"generation": asdict(settings)},
                 )
             finally:
                 self.callbacks.remove(writer)

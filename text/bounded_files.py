@@ -21,6 +21,8 @@ from typing import Any, BinaryIO
 
 import yaml
 
+from text.multi_line_error import MultiLineError
+
 LINE_LIMIT = 16 * 2**20
 """Bytes of the longest line, and of the longest text: a novel has 3 million characters."""
 DOCUMENT_LIMIT = 512 * 2**20
@@ -46,7 +48,7 @@ _ENCRYPTED = 0x1
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class DataError(ValueError):
+class DataError(MultiLineError):
     """Data that cannot be used; the message names the file, and the line where there is one."""
 
 

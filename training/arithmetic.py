@@ -1,4 +1,4 @@
-"""What the bits of a run depend on besides its settings, kept in its checkpoints."""
+"""Stores hardware and library facts in checkpoints, since they change the last bits of a run."""
 
 import functools
 import logging
@@ -14,7 +14,7 @@ import torch
 from lit_modules import CheckpointError, read_checkpoint
 from run_files.distributed import gather
 from run_files.run_directory import RunDirectory
-from training.control_groups import text_of
+from training.control_groups import read_text
 
 log = logging.getLogger(__name__)
 
@@ -35,31 +35,28 @@ MOST_THREADS = 1024
 
 
 class Arithmetic(pl.Callback):
-    """Warns where a run is resumed with another arithmetic, and so ends with other weights.
-
-    A sum over another number of threads, or by another kernel, is rounded otherwise.
-    """
+    """Warns when a run resumes with different arithmetic: its weights will differ."""
 
     def __init__(self) -> None:
         self._trainer: pl.Trainer | None = None
         self._before: list[Facts] = []
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Note the trainer: states are stored without being given it."""
+        """Keep the trainer, which `state_dict` does not receive."""
         self._trainer = trainer
 
     def state_dict(self) -> dict[str, Any]:
-        """The facts of each process, in the order of ranks; all processes have to ask for them."""
+        """Return the facts of each process, in the order of ranks; every process must call this."""
         return {} if self._trainer is None else {"ranks": _all_facts(self._trainer)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Keep the facts of the checkpoint, to compare them once the processes have met."""
+        """Keep the facts of the checkpoint until the processes can compare them."""
         self._before = state_dict.get("ranks", [])
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Compare, and warn in one line."""
+        """Warn in one line if the facts differ."""
         before, self._before = self._before, []
-        # On all processes: they meet.
+        # A collective operation: all processes must reach this line.
         now = _all_facts(trainer)
         if before and (changes := _changes(before, now)):
             log.warning(
@@ -74,17 +71,14 @@ def _all_facts(trainer: pl.Trainer) -> list[Facts]:
 
 
 def facts(precision: str, device: torch.device) -> Facts:
-    """Return what the bits of this process depend on: plain values by their names.
-
-    Args:
-        precision: of the trainer.
-        device: where it computes.
-    """
+    """Return the facts that change the rounding of this process: plain values by their names."""
     on_gpu = device.type == "cuda"
     return {
+        # Another number of threads sums in another order, which rounds differently.
         "threads": torch.get_num_threads(),
         "precision": precision,
         "deterministic": torch.are_deterministic_algorithms_enabled(),
+        # cuDNN's benchmark picks the fastest kernel, which may be another one on every start.
         "benchmark": torch.backends.cudnn.benchmark,
         "matrix products": torch.get_float32_matmul_precision(),
         "kernels": torch.backends.cpu.get_cpu_capability().lower(),
@@ -95,12 +89,13 @@ def facts(precision: str, device: torch.device) -> Facts:
 
 @functools.cache
 def _processor() -> str:
-    name = re.search(r"^model name\s*: (.*)$", text_of(Path("/proc/cpuinfo")), re.MULTILINE)
+    # platform.processor() is empty or only "x86_64" on most Linux systems.
+    name = re.search(r"^model name\s*: (.*)$", read_text(Path("/proc/cpuinfo")), re.MULTILINE)
     return name[1] if name else platform.processor() or platform.machine()
 
 
 def _changes(before: list[Facts], now: list[Facts]) -> list[str]:
-    """Return what differs on any process, each with how to get it back."""
+    """Return the facts that differ on any process, each with the option that restores it."""
     changes = []
     pairs = [(dict(old), dict(new)) for old, new in zip(before, now, strict=False)]
     if len(before) != len(now):
@@ -115,7 +110,7 @@ def _changes(before: list[Facts], now: list[Facts]) -> list[str]:
 
 
 def recorded_threads(run: RunDirectory) -> int | None:
-    """Return with how many threads a run was trained; None where no checkpoint says so."""
+    """Return the number of threads of a training; None if no checkpoint has it."""
     for path in (run.last, run.previous):
         try:
             callbacks: Mapping[str, Any] = read_checkpoint(path, lazily=True)["callbacks"]

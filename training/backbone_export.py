@@ -1,4 +1,4 @@
-"""The folder of a pre-trained encoder, written at the end of its training."""
+"""Writes the folder of a pre-trained encoder at the end of its training."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ from run_files.distributed import dry
 
 
 class Export(pl.Callback):
-    """Writes `backbone/` into the run when the training of an encoder has come to its end.
+    """Writes `backbone/` into the run when the training of an encoder ends.
 
     Args:
         folder: folder into which the model is written.
@@ -21,7 +21,7 @@ class Export(pl.Callback):
         self.folder = folder
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write it beside, then put it in its place: there is never half a folder."""
+        """Write the folder under another name, then rename it: it is complete or absent."""
         if not isinstance(pl_module, EncoderTraining) or not trainer.is_global_zero or dry(trainer):
             return
         fresh = self.folder.with_name(f".{self.folder.name}.new")

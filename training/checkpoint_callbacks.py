@@ -36,12 +36,12 @@ class CheckpointSettings:
 
     Args:
         monitor: logged validation metric by which `best.ckpt` is chosen, for example
-            `val/loss` or `val/radius_correct`; null: those of the last epoch. `auto` is the figure
+            `val/loss` or `val/radius_correct`; null: those of the last epoch. `auto` is the metric
             of the task: `val/accuracy`, for a regression `val/spearman`, for tagging `val/f1`, for
             a language model over characters `val/loss`.
         mode: direction of `monitor`: its largest (`max`) or its smallest (`min`) value is best.
-            With `auto`, that of the figure.
-        allow_world_change: let a run go on with another number of processes. Its batches stay the
+            With `auto`, that of the metric.
+        allow_world_change: let a run resume with another number of processes. Its batches stay the
             same if `--data.batch_size` keeps the product of the two; its random numbers do not.
     """
 
@@ -50,20 +50,20 @@ class CheckpointSettings:
     allow_world_change: bool = False
 
 
-def monitored(monitor: str, module: pl.LightningModule) -> str:
-    """Returns the name of a monitored figure; `auto` stands for that of the method and its task."""
+def resolve_monitor(monitor: str, module: pl.LightningModule) -> str:
+    """Return the name of a monitored metric; `auto` means the metric of the task."""
     if monitor != AUTO:
         return monitor
     return f"val/{module.headline if isinstance(module, TextModule) else 'accuracy'}"
 
 
-def falls(module: pl.LightningModule) -> bool:
-    """Returns True if the figure of a method is best where it is least."""
+def prefers_lower(module: pl.LightningModule) -> bool:
+    """Return True if a smaller value of the method's metric is better."""
     return isinstance(module, TextModule) and module.lower_is_better
 
 
-class Kept(ModelCheckpoint):
-    """A checkpoint of a run, of whose earlier weights figures may lie beside it.
+class RunCheckpoint(ModelCheckpoint):
+    """A checkpoint whose old figures move away when its weights are replaced.
 
     Args:
         run: the run.
@@ -97,7 +97,7 @@ class Kept(ModelCheckpoint):
         super()._save_checkpoint(trainer, filepath)
 
 
-class BestCheckpoint(Kept):
+class BestCheckpoint(RunCheckpoint):
     """Keeps the weights with the best value of a monitored metric as `best.ckpt`.
 
     Without a metric the newest weights are the best.
@@ -109,23 +109,19 @@ class BestCheckpoint(Kept):
         super().__init__(run, "best", monitor=monitor, mode=mode)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Take the task's own figure, where nobody has chosen one.
-
-        The module has been joined to its corpus before.
-        """
-        if self.monitor == AUTO and falls(pl_module):
+        """Resolve `auto` to the metric of the task."""
+        # JoinCorpus runs before this callback, so the module knows its task here.
+        if self.monitor == AUTO and prefers_lower(pl_module):
             self.mode, self.kth_value = "min", torch.tensor(math.inf)
         if self.monitor is not None:
-            self.monitor = monitored(self.monitor, pl_module)
+            self.monitor = resolve_monitor(self.monitor, pl_module)
         super().setup(trainer, pl_module, stage)
 
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Say so where the best weights have been chosen by another metric up to now.
-
-        Runs of before `auto` was a word of its own have `val/accuracy` for it in their settings.
-        """
+        """Warn if another metric has chosen the best weights until now."""
+        # Runs of versions before `auto` have `val/accuracy` in their settings.
         keys = [key for key in checkpoint["callbacks"] if key.startswith(type(self).__name__)]
         if trainer.state.fn == TrainerFn.FITTING and keys and self.state_key not in keys:
             log.warning(
@@ -136,7 +132,7 @@ class BestCheckpoint(Kept):
             )
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Look for the metric after the first validation, before hours of training.
+        """Check after the first validation, before hours of training, that the metric exists.
 
         Raises:
             ValueError: the module does not log it.
@@ -152,14 +148,14 @@ class BestCheckpoint(Kept):
         super().on_validation_end(trainer, pl_module)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Keep the weights if they are the best; without validation none are."""
+        """Keep the weights if they are the best so far; needs a validation."""
         if self.monitor is None or self.monitor in trainer.callback_metrics:
             super().on_train_epoch_end(trainer, pl_module)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the best score, wherever the run directory lies now (it may have been moved)."""
+        """Restore the best score; the run directory may have been moved since."""
         best = os.path.join(str(self.dirpath), "best.ckpt")  # noqa: PTH118 (Lightning keeps str)
-        # Begun from another run's checkpoint, this one has no best yet, whatever that one's score.
+        # A run that starts from another run's checkpoint has no best weights of its own yet.
         here = Path(best).is_file()
         scores = list(state_dict["best_k_models"].values()) if here else []
         super().load_state_dict(
@@ -174,23 +170,22 @@ class BestCheckpoint(Kept):
         )
 
 
-class LastCheckpoint(Kept):
-    """Keeps `last.ckpt` to go on from: after each epoch, every few minutes, and on a signal.
+class LastCheckpoint(RunCheckpoint):
+    """Writes `last.ckpt` to resume from: after each epoch, every few minutes, and on a signal.
 
-    The one before it is kept as `previous.ckpt`, in case a disk or a hand damages the last.
-
-    Separate from `BestCheckpoint` because Lightning's `save_last` is written only when the best
-    improves, and its `save_on_exception` would put the interrupted weights in the place of the best
-    ones.
+    The one before it stays as `previous.ckpt`, in case the last one gets damaged.
 
     Args:
-        run: whose `last.ckpt` it is.
-        every_n_minutes: write it in the middle of an epoch, too, when so much time has passed since
-            it was last written.
+        run: the run.
+        every_n_minutes: also write it within an epoch when this time has passed since the last
+            write.
 
     Attributes:
-        seconds: time spent in training so far, over all sittings.
+        seconds: time of training so far, over all interruptions.
     """
+
+    # Lightning's `save_last` writes only when the best improves, and its `save_on_exception` would
+    # overwrite the best weights with the interrupted ones. So this is a callback of its own.
 
     def __init__(self, run: RunDirectory, *, every_n_minutes: float) -> None:
         super().__init__(run, "last")
@@ -216,11 +211,11 @@ class LastCheckpoint(Kept):
         return self._seconds_before + running
 
     def state_dict(self) -> dict[str, Any]:
-        """Lightning's state of the callback, and the time spent."""
+        """Return Lightning's state of the callback, and the time of training."""
         return {**super().state_dict(), "seconds": self.seconds}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the time spent; the paths are those of this run."""
+        """Restore the time of training; the paths are those of this run."""
         self._seconds_before = float(state_dict["seconds"])
         self.best_model_path = self.path
 
@@ -240,8 +235,8 @@ class LastCheckpoint(Kept):
         batch_idx: int,
     ) -> None:
         """Save in the middle of an epoch when it is time to, or when a signal has arrived."""
-        # The last batch is followed by validation and the end of the epoch, which saves anyway. And
-        # gradients that wait for the next batches of their step are in no checkpoint.
+        # After the last batch the end of the epoch saves anyway. And a checkpoint has no gradients
+        # that are still being accumulated.
         waiting = (batch_idx + 1) % trainer.accumulate_grad_batches > 0
         if waiting or trainer.is_last_batch or dry(trainer):
             return
@@ -262,7 +257,7 @@ class LastCheckpoint(Kept):
             self._stop()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """The end of the epoch saves, with the outcome of the validation."""
+        """Do nothing: the end of the epoch saves, with the outcome of the validation."""
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Stop the clock."""
@@ -271,11 +266,9 @@ class LastCheckpoint(Kept):
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        """Stop the clock.
-
-        Nothing is saved: the batch in which the error was is half-done, and a validation that is
-        broken off is not begun anew. What was saved before is a state to go on from.
-        """
+        """Stop the clock, without saving."""
+        # The failed batch is half done, and a resumed run would not repeat a broken validation. The
+        # checkpoint before it is the state to resume from.
         self._pause()
 
     def _pause(self) -> None:
@@ -291,24 +284,22 @@ class LastCheckpoint(Kept):
 
     def _stop(self) -> None:
         interruption.saved = self.path
+        # Another process may have received the signal, and this one none.
         raise Stopped(interruption.requested or signal.SIGTERM)
 
     @staticmethod
     def _anyone(trainer: pl.Trainer, *decisions: bool) -> list[bool]:
-        """True if it is true on any process: all must save and stop after the same batch."""
+        """Return for each decision whether any process has made it: all save after one batch."""
         if trainer.world_size == 1:
             return list(decisions)
         mine = torch.tensor(decisions, dtype=torch.int32, device=trainer.strategy.root_device)
         everyone: Any = trainer.strategy.reduce(mine, reduce_op="max")
-        return [bool(said) for said in everyone.tolist()]
+        return [bool(decision) for decision in everyone.tolist()]
 
 
 def _log_step(trainer: pl.Trainer) -> None:
-    """Log the metrics of a step now, and not again when Lightning would.
-
-    Lightning logs a step after its callbacks, and a run that is resumed from a checkpoint of this
-    step never logs it.
-    """
+    """Log the metrics of a step now instead of after the callbacks."""
+    # A run that resumes from a checkpoint of this step would never log the step.
     connector = trainer._logger_connector
     connector.update_train_step_metrics()
 
@@ -320,12 +311,10 @@ def _log_step(trainer: pl.Trainer) -> None:
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes checkpoints whole or not at all, with a checksum, and verifies it on loading.
+    """Writes complete checkpoints or none, with a checksum, and verifies it on loading."""
 
-    Lightning writes to the system's temporary directory and then moves the file; between file
-    systems that is a copy, and a copy can end half-way.
-    """
-
+    # Lightning writes to the system's temporary directory and then moves the file. Between file
+    # systems a move is a copy, which can end half-way.
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any | None = None
     ) -> None:
@@ -347,5 +336,5 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         map_location: Any | None = None,
         weights_only: bool | None = None,
     ) -> dict[str, Any]:
-        """The content of a checkpoint, which is on the CPU whatever is asked for; see `verify`."""
+        """Return the content of a checkpoint, always on the CPU; see `verify`."""
         return read_checkpoint(path)

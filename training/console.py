@@ -1,4 +1,4 @@
-"""Output of a training on the terminal: the parts of the model, and one line of progress."""
+"""Shows a training on the terminal: the parts of the model, and one line of progress."""
 
 import math
 import sys
@@ -17,31 +17,31 @@ class Parts(pl.Callback):
     @override
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         if trainer.is_global_zero:
-            print(described(pl_module), flush=True)
+            print(describe_parts(pl_module), flush=True)
 
 
 class OneLine(TQDMProgressBar):
-    """A line for each epoch with its metrics, on a terminal."""
+    """Shows a line for each epoch with its metrics, on a terminal."""
 
     def __init__(self) -> None:
         super().__init__(leave=True)
 
     @override
     def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
-        found: dict[str, Any] = super().get_metrics(trainer, pl_module)
-        found.pop("v_num", None)  # number of the event file
-        return found
+        metrics: dict[str, Any] = super().get_metrics(trainer, pl_module)
+        metrics.pop("v_num", None)  # number of the event file
+        return metrics
 
 
 class PlainLines(pl.Callback):
-    """A line at the end of each epoch, and every minute inside of one, for files and pipes.
+    """Prints a line at the end of each epoch, and every minute within one, for files and pipes.
 
     Args:
-        every: seconds between two lines inside an epoch.
+        interval: seconds between two lines inside an epoch.
     """
 
-    def __init__(self, every: float = 60.0) -> None:
-        self.every = every
+    def __init__(self, interval: float = 60.0) -> None:
+        self.interval = interval
         self._last = 0.0
 
     @override
@@ -57,43 +57,39 @@ class PlainLines(pl.Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        if time.monotonic() - self._last >= self.every:
+        if time.monotonic() - self._last >= self.interval:
             self._last = time.monotonic()
-            whole = trainer.num_training_batches
-            of = f" of {whole:,}" if math.isfinite(whole) else ""
+            batches = trainer.num_training_batches
+            of = f" of {batches:,}" if math.isfinite(batches) else ""
             self._say(trainer, f", batch {batch_idx + 1:,}{of}")
 
     @override
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self._say(trainer, "")
 
-    def _say(self, trainer: pl.Trainer, place: str) -> None:
+    def _say(self, trainer: pl.Trainer, position: str) -> None:
         if not trainer.is_global_zero:
             return
         metrics = trainer.progress_bar_metrics.items()
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in metrics)
-        print(f"epoch {trainer.current_epoch + 1}{place}: {shown}", flush=True)
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics)
+        print(f"epoch {trainer.current_epoch + 1}{position}: {figures}", flush=True)
 
 
 def progress() -> pl.Callback:
-    """Returns the callback that shows the progress of a training, for a terminal or a file."""
+    """Return the progress callback for a terminal, or for a file."""
     return OneLine() if sys.stdout.isatty() else PlainLines()
 
 
-def described(model: nn.Module) -> str:
-    """Returns the parts of a model with weights, and the number of their parameters, in a line.
-
-    Args:
-        model: with its layers.
-    """
+def describe_parts(model: nn.Module) -> str:
+    """Return a line with the parts of a model and the number of parameters of each."""
     parts = {
         name: sum(parameter.numel() for parameter in part.parameters())
         for name, part in model.named_children()
     }
-    # Parts may share weights: the sum over all counts each once.
-    every = list(model.parameters())
-    total = sum(parameter.numel() for parameter in every)
-    trained = sum(parameter.numel() for parameter in every if parameter.requires_grad)
+    # Parts may share weights: `parameters()` of the model counts each tensor once.
+    parameters = list(model.parameters())
+    total = sum(parameter.numel() for parameter in parameters)
+    trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
     fixed = "" if trained == total else f", {total - trained:,} of them fixed"
-    shown = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
-    return f"{type(model).__name__}: {total:,} parameters{fixed} ({shown})"
+    counts = ", ".join(f"{name} {count:,}" for name, count in parts.items() if count)
+    return f"{type(model).__name__}: {total:,} parameters{fixed} ({counts})"

@@ -20,7 +20,7 @@ def control_groups(
 ) -> list[Path]:
     """List the folders with limits for this process, its own group first."""
     folders: list[Path] = []
-    for line in text_of(own).splitlines():
+    for line in read_text(own).splitlines():
         kinds, _, path = line.partition(":")[2].partition(":")
         # Version 2 has one tree, version 1 one for each kind of limit.
         for top in (root / kind for kind in (kinds, *kinds.split(","))):
@@ -30,7 +30,7 @@ def control_groups(
     return [p for p in dict.fromkeys(folders) if ".." not in p.parts and p.is_dir()]
 
 
-def text_of(path: Path) -> str:
+def read_text(path: Path) -> str:
     """Return the content of a file of the system; an empty string if it cannot be read."""
     with suppress(OSError, UnicodeDecodeError):
         return path.read_text()
@@ -39,7 +39,7 @@ def text_of(path: Path) -> str:
 
 def _numbers(group: Path, *names: str) -> list[int]:
     """Return the numbers in some files; an empty list for `max` (no limit)."""
-    words = [word for name in names for word in text_of(group / name).split()]
+    words = [word for name in names for word in read_text(group / name).split()]
     return [] if "max" in words else [int(word) for word in words]
 
 
@@ -55,7 +55,7 @@ def memory_limit(groups: list[Path]) -> tuple[int, int] | None:
     limits = []
     for group, (limit, usage, cache) in product(groups, _MEMORY):
         # The system frees memory that caches files when a program needs it.
-        cached = re.findall(rf"^{cache} (\d+)", text_of(group / "memory.stat"), re.MULTILINE)
+        cached = re.findall(rf"^{cache} (\d+)", read_text(group / "memory.stat"), re.MULTILINE)
         used = sum(_numbers(group, usage)) - sum(map(int, cached))
         # Version 1 writes about 2^63 for no limit.
         limits += [(most, max(used, 0)) for most in _numbers(group, limit) if most < 2**60]

@@ -1,4 +1,4 @@
-"""Chooses the number of epochs if it is not given, and stops a fit early."""
+"""Chooses the number of epochs if no limit is set, and stops a fit early."""
 
 import logging
 import math
@@ -11,7 +11,7 @@ import torch
 from pytorch_lightning.callbacks import EarlyStopping
 from torch import Tensor
 
-from training.checkpoint_callbacks import AUTO, falls, monitored
+from training.checkpoint_callbacks import AUTO, prefers_lower, resolve_monitor
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class EarlyStoppingSettings:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        """Check it."""
+        """Refuse a negative patience."""
         if self.patience is not None and self.patience < 0:
             msg = (
                 f"got --early_stopping.patience {self.patience}, expected a number of validations "
@@ -43,7 +43,7 @@ class EarlyStoppingSettings:
             raise ValueError(msg)
 
 
-class Limits(NamedTuple):
+class EpochLimits(NamedTuple):
     """Settings that end a fit early.
 
     Attributes:
@@ -62,36 +62,38 @@ def limits(
     *,
     default_epochs: int,
     stored: Mapping[str, Any] | None = None,
-) -> Limits:
+) -> EpochLimits:
     """Decide how long a fit lasts.
 
     Args:
         trainer: settings of the trainer.
-        patience: as it was given.
+        patience: that of the user.
         default_epochs: of the method.
-        stored: the settings of the run that goes on, if one does.
+        stored: the settings of the resumed run; None for a new one.
     """
-    given: int | None = trainer.get("max_epochs")
+    max_epochs: int | None = trainer.get("max_epochs")
+    # The user has limited the fit: early stopping is then off by default.
     if any(trainer.get(name) != nothing for name, nothing in _UNLIMITED.items()):
-        return Limits(given, patience or 0)
+        return EpochLimits(max_epochs, patience or 0)
     if stored is None:
-        return Limits(default_epochs, PATIENCE if patience is None else patience)
+        return EpochLimits(default_epochs, PATIENCE if patience is None else patience)
+    # A resumed run keeps its limits; older versions stored no number of epochs.
     epochs = stored.get("trainer", {}).get("max_epochs") or LIGHTNING_EPOCHS
     before = stored.get("early_stopping", {}).get("patience") or 0
-    return Limits(epochs, before if patience is None else patience)
+    return EpochLimits(epochs, before if patience is None else patience)
 
 
 class StopEarly(EarlyStopping):
-    """Ends a fit once a monitored figure has not got better for some validations.
+    """Ends a fit after some validations in a row without a better value of a metric.
 
-    Checkpoints hold for how many, so that a resumed run ends where it would have ended.
+    Checkpoints store their number, so that a resumed run ends at the same epoch.
 
     Args:
-        patience: so many validations, at least 1.
-        monitor: the figure; see `CheckpointSettings`. Without validation nothing is watched.
+        patience: number of validations, at least 1.
+        monitor: the metric; see `CheckpointSettings`. Without validation a fit never ends early.
         mode: direction of the metric: larger (`max`) or smaller (`min`) is better.
-        anew: the run had been finished: if it ended early, it has all its patience again.
-        another: a checkpoint is that of another run, whose figures are not compared with.
+        anew: the run had finished: if it ended early, its patience begins again.
+        another: the checkpoint belongs to another run, whose values do not count.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class StopEarly(EarlyStopping):
         anew: bool = False,
         another: bool = False,
     ) -> None:
-        # Not a number, as the rank correlation of equal predictions, is no reason to end at once.
+        # The rank correlation of equal predictions is NaN, which must not end the fit at once.
         super().__init__(
             monitor=monitor or AUTO,
             patience=patience,
@@ -114,14 +116,14 @@ class StopEarly(EarlyStopping):
         self.anew, self.another = anew, another
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Take the task's own figure, where nobody has chosen one."""
-        if self.monitor == AUTO and falls(pl_module):
+        """Resolve `auto` to the metric of the task."""
+        if self.monitor == AUTO and prefers_lower(pl_module):
             self.mode, self.best_score = "min", torch.tensor(math.inf)
-        self.monitor = monitored(self.monitor, pl_module)
+        self.monitor = resolve_monitor(self.monitor, pl_module)
         super().setup(trainer, pl_module, stage)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on waiting; the patience is that of the settings, which may have changed."""
+        """Restore the count; the patience is that of the settings, which may have changed."""
         if self.another:
             return
         super().load_state_dict({**state_dict, "patience": self.patience})
@@ -147,7 +149,7 @@ class StopEarly(EarlyStopping):
 
 
 def stopped_early(checkpoint: Mapping[str, Any]) -> bool:
-    """True if the fit that wrote a checkpoint stopped there early."""
+    """Return True if the fit that wrote a checkpoint stopped there early."""
     states: Mapping[str, Any] = checkpoint.get("callbacks", {})
     return any(
         state.get("stopped_epoch", 0) > 0

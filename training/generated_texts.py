@@ -52,7 +52,7 @@ class TextWriter(RecordWriter):
 
 
 class Numbers(pl.LightningDataModule):
-    """Takes the place of a corpus: the numbers of the texts that each process writes.
+    """A data module without a corpus: it numbers the texts that each process writes.
 
     Args:
         corpus: name of the corpus that the model was trained on.
@@ -64,10 +64,11 @@ class Numbers(pl.LightningDataModule):
         self.corpus, self.number = corpus, number
 
     def predict_dataloader(self) -> DataLoader[Sequence[int]]:
-        """Lists of numbers; a process for which there is none writes text 0, as another does."""
+        """Return lists of text numbers, one list per batch."""
         world, rank = 1, 0
         if self.trainer is not None:
             world, rank = self.trainer.world_size, self.trainer.global_rank
+        # All processes must run the loop: one without a text writes text 0 again.
         mine = list(range(rank, self.number, world)) or [0]
         parts = [mine[start : start + BATCH] for start in range(0, len(mine), BATCH)]
         return DataLoader(parts, batch_size=None)  # type: ignore[arg-type] # a list will do

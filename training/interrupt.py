@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM: stop at a place from which the run can go on, and say so by the exit status.
+"""Handles Ctrl-C and SIGTERM: the run stops where it can resume; the exit status tells why.
 
-A signal that arrives while weights are being fitted is only noted. The checkpoint callback
-(`training/checkpoint_callbacks.py`) sees the note, saves after the batch and stops. A second
-signal stops at once. At any other time there is nothing to save: the first signal stops at once.
+During a fit a signal is only recorded. The checkpoint callback
+(`training/checkpoint_callbacks.py`) reads it, saves after the batch and stops. A second signal
+stops at once. Outside a fit there is nothing to save: the first signal stops at once.
 """
 
 import logging
@@ -30,9 +30,9 @@ class Interruption:
     """The signals that have arrived.
 
     Attributes:
-        deferred: True if a signal is to be noted only, because someone will look at `requested`.
-        requested: the signal that was noted, if any.
-        saved: path of the checkpoint that was written because of it, if one was.
+        deferred: True if signals are only recorded, because a callback will read `requested`.
+        requested: the recorded signal, if any.
+        saved: path of the checkpoint written because of it, if any.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Interruption:
         self.deferred, self.requested, self.saved = False, None, None
 
     def handle(self, signum: int, _frame: FrameType | None) -> None:
-        """Note the signal, or raise `Stopped` when it cannot wait."""
+        """Record the signal, or raise `Stopped` if it cannot wait."""
         if self.deferred and self.requested is None:
             self.requested = signum
             log.info("stopping after this batch and a checkpoint; once more to stop without one")
@@ -54,7 +54,7 @@ class Interruption:
         raise Stopped(signum)
 
     def register(self) -> None:
-        """Become the handler of Ctrl-C and SIGTERM."""
+        """Install `handle` for Ctrl-C and SIGTERM."""
         for signum in SIGNALS:
             signal.signal(signum, self.handle)
 
@@ -64,8 +64,8 @@ interruption = Interruption()
 
 
 @contextmanager
-def handled() -> Iterator[Interruption]:
-    """Handle Ctrl-C and SIGTERM inside the block; give the handlers back after it."""
+def handle_signals() -> Iterator[Interruption]:
+    """Handle Ctrl-C and SIGTERM inside the block; restore the old handlers after it."""
     before = {signum: signal.getsignal(signum) for signum in SIGNALS}
     interruption.reset()
     interruption.register()
@@ -77,15 +77,16 @@ def handled() -> Iterator[Interruption]:
 
 
 class KeepHandlers(pl.Callback):
-    """Takes the signals back from Lightning.
+    """Replaces Lightning's signal handlers by ours.
 
-    Lightning puts a handler of its own before ours: it lets a SIGTERM end with exit status 0, and
-    talks to the other processes from inside the handler, where they are not listening. Under SLURM,
-    too: there the batch script asks the queue to start the job again (`configs/cluster/`).
+    Under SLURM, too: there the batch script asks the queue to start the job again
+    (`configs/cluster/`).
     """
 
+    # Lightning's handler ends a SIGTERM with exit status 0, and calls collective operations from
+    # inside the handler, where the other processes do not take part.
     def on_sanity_check_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take the signals back, at the start of any loop."""
+        """Restore our handlers, at the start of any loop."""
         if signal.getsignal(signal.SIGINT) == interruption.handle:
             interruption.register()
 

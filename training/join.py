@@ -23,13 +23,12 @@ log = logging.getLogger(__name__)
 class JoinCorpus(pl.Callback):
     """Gives the module its tokenizer and classes, and the corpus the module's tokenizer.
 
-    Lightning calls this after the corpus is set up and before the module makes its weights. A
-    module that comes from a checkpoint has its tokenizer and classes already; the corpus has to fit
-    them.
+    A module from a checkpoint has its tokenizer and classes already; the corpus has to fit them.
     """
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Join corpus and module."""
+        # Lightning calls this after the corpus is set up, and before the module makes its weights.
         corpus = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
         if isinstance(pl_module, TextModule) and isinstance(corpus, Corpus):
             join(pl_module, corpus)
@@ -64,6 +63,7 @@ def join(module: TextModule, corpus: Corpus) -> None:
             "have labels, expected running text: --data RunningText --data.files PATTERNS"
         )
         raise ValueError(msg)
+    # A module from a checkpoint keeps its vocabulary.
     tokenizer = module.tokenizer or module.build_tokenizer(corpus.train_texts())
     if isinstance(module, TaskModule) and isinstance(corpus, TextDataModule):
         module.attach(
@@ -96,7 +96,7 @@ def join(module: TextModule, corpus: Corpus) -> None:
 
 
 def training_samples(corpus: TextDataModule) -> Mapping[int, TextSample]:
-    """The labelled training texts of a corpus that is set up, by their ids."""
+    """Return the labelled training texts of a corpus that is set up, by their ids."""
     return {
         sample_id: TextSample(text, label)
         for sample_id, text, label in labelled_texts(corpus.examples("train"))
@@ -104,13 +104,13 @@ def training_samples(corpus: TextDataModule) -> Mapping[int, TextSample]:
 
 
 def labelled_texts(examples: Iterable[Example]) -> Iterator[tuple[int, Text, int]]:
-    """Sample, text and class of what has a class: texts and pairs."""
-    for one in examples:
-        if isinstance(one.label, int) and not isinstance(one.text, Words | Choices):
-            yield one.sample_id, one.text, one.label
+    """Yield sample id, text and class of all texts and pairs with a class."""
+    for example in examples:
+        if isinstance(example.label, int) and not isinstance(example.text, Words | Choices):
+            yield example.sample_id, example.text, example.label
 
 
-def require_classifier(model: pl.LightningModule, what: str) -> None:
+def require_classifier(model: pl.LightningModule, option: str) -> None:
     """Raise ValueError for a model that classifies nothing."""
     if not isinstance(model, TaskModule):
         advice = (
@@ -120,7 +120,7 @@ def require_classifier(model: pl.LightningModule, what: str) -> None:
         if isinstance(model, CharacterLM):
             advice = "its commands are fit, validate, test and predict, which writes text"
         msg = (
-            f"got {what} for {type(model).__name__}, which classifies nothing, expected a "
+            f"got {option} for {type(model).__name__}, which classifies nothing, expected a "
             f"classifier: {advice}"
         )
         raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""The last error of a process of a run: for the process that started it, and for its own watch."""
+"""Passes the last error of a process to the process that started it."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ reported = threading.Event()
 
 
 def leave_error(message: str) -> None:
-    """Write the error of this process, for the one that has started it."""
+    """Write the error of this process to a file for its parent."""
     folder = os.environ.get(ERRORS_VARIABLE)
     if folder is not None and os.environ.get(LAUNCHER_VARIABLE) != str(os.getpid()):
         with contextlib.suppress(OSError):
             Path(folder, str(os.getpid())).write_text(message, encoding="utf-8")
 
 
-def error_of(pid: int) -> str:
+def read_error(pid: int) -> str:
     """Return the first line of the error of a process; an empty string without an error."""
     try:
         path = Path(os.environ[ERRORS_VARIABLE], str(pid))

@@ -34,17 +34,15 @@ def launch(
     split: Split,
     needs_labels: bool = True,
 ) -> T:
-    """Run work with a model that has its weights, on its device, next to a corpus that is read.
-
-    It is what Lightning does before a test loop: start the processes, meet, read, load.
+    """Run a function after setting up model and corpus as Lightning does before a test loop.
 
     Args:
-        trainer: says where, in how many processes, and at what precision.
-        model: the model.
-        corpus: the corpus.
-        checkpoint: of the model; None for its weights as they are.
-        work: in each process; the outcome is that of the first one.
-        split: that the work needs.
+        trainer: has the device, the number of processes, and the precision.
+        model: gets its weights and moves to the device.
+        corpus: is fetched and set up.
+        checkpoint: of the model; None keeps its weights.
+        work: runs in each process; the outcome is that of the first one.
+        split: that the function needs.
         needs_labels: False if the split may be without labels.
 
     Raises:
@@ -55,8 +53,10 @@ def launch(
     def prepared() -> T:
         strategy = trainer.strategy
         strategy.setup_environment()
+        # Data modules ask their trainer for rank and number of processes.
         corpus.trainer = trainer
         stage, splits = _STAGES[split]
+        # One process per machine downloads; the others wait and read its files.
         if trainer.local_rank == 0:
             corpus.fetch(splits)
         strategy.barrier()
@@ -67,6 +67,7 @@ def launch(
             corpus.needs_labels = True
         join(model, corpus)
         model.configure_model()
+        # The weights exist only after configure_model, which needs the vocabulary from join.
         if path is not None:
             check_same_checkpoint(trainer, path)
             content = read_checkpoint(path)

@@ -1,4 +1,4 @@
-"""The curves of the learning rate."""
+"""Logs the curves of the learning rate."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from lit_modules.shared.weight_decay import SPLIT_FROM
 
 
 class LearningRates(LearningRateMonitor):
-    """Logs learning rates; groups that differ in their weight decay alone share a curve."""
+    """Logs learning rates; groups that differ only in their weight decay share a curve."""
 
     @override
     def _add_suffix(
@@ -19,7 +19,7 @@ class LearningRates(LearningRateMonitor):
         param_group_index: int,
         use_names: bool = True,
     ) -> str:
-        # Split groups stand behind all others, so that the numbers of these stay.
-        others = [group for group in param_groups if SPLIT_FROM not in group]
+        # Split groups come last, so that the numbers of all other groups do not change.
+        unsplit = [group for group in param_groups if SPLIT_FROM not in group]
         number = param_groups[param_group_index].get(SPLIT_FROM, param_group_index)
-        return super()._add_suffix(name, others, number, use_names)
+        return super()._add_suffix(name, unsplit, number, use_names)

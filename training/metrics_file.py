@@ -1,4 +1,4 @@
-"""`metrics.csv`: the metrics of a training, for tables and plots of one's own."""
+"""Writes `metrics.csv`: the metrics of a training, for your own tables and plots."""
 
 import csv
 import io
@@ -19,15 +19,16 @@ _FIRST = ("step", "epoch")
 class MetricsFile(Logger):
     """Writes a row for each step at which a fit logs something; other columns stay empty.
 
-    A row is on the disk as soon as something is known of its step. Figures of evaluations stand in
-    `results.json` alone, so the two never contradict each other.
-    (Lightning's `CSVLogger` deletes its file when a run goes on.)
+    A row is on the disk as soon as its first value is logged. Evaluations write only to
+    `results.json`, so the two files never contradict each other.
 
     Args:
         path: the file.
-        begin: step from which on it writes. Rows of later steps were written before the program
-            was killed, and are written again.
+        begin: first step to write. Rows of later steps come from before the program was killed,
+            and are written again.
     """
+
+    # Lightning's `CSVLogger` deletes its file when a run resumes.
 
     def __init__(self, path: Path, *, begin: int = 0) -> None:
         super().__init__()
@@ -40,17 +41,17 @@ class MetricsFile(Logger):
 
     @property
     def name(self) -> str:
-        """No name: the file lies straight in the run."""
+        """Return an empty name: the file is directly in the run directory."""
         return ""
 
     @property
     def version(self) -> str:
-        """No version, for the same reason."""
+        """Return an empty version, for the same reason."""
         return ""
 
     @rank_zero_only
     def open(self) -> None:
-        """Begins the rows of a fit; what is logged before and after one is not written.
+        """Open the file for a fit; values logged outside a fit are ignored.
 
         Raises:
             OSError: the file cannot be written.
@@ -61,19 +62,23 @@ class MetricsFile(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Writes a row; see Lightning."""
+        """Write or complete a row; see Lightning."""
         if self._stream is None:
             return
-        row = {"step": str(step or 0), **{name: repr(one) for name, one in _plain(metrics)}}
+        # Lightning logs tensors and numpy scalars; an epoch is an integer.
+        plain = {name: int(x) if name == "epoch" else float(x) for name, x in metrics.items()}
+        row = {"step": str(step or 0), **{name: repr(value) for name, value in plain.items()}}
         common = row.keys() & self._row.keys()
         if "step" in common and all(row[name] == self._row[name] for name in common):
-            row = self._row | row  # longer than what it stands on
+            # The merged row is longer than the old one, so it can overwrite it on the disk.
+            row = self._row | row
         else:
             self._start = self._stream.seek(0, os.SEEK_END)
+        # New columns change all rows: the file is written again.
         if new := [name for name in row if name not in self._columns]:
             self._columns += new
             before = [
-                one for one in _rows(self.path) if one != self._row or one["step"] != row["step"]
+                old for old in _rows(self.path) if old != self._row or old["step"] != row["step"]
             ]
             self._write_anew([*before, row])
             return
@@ -87,11 +92,11 @@ class MetricsFile(Logger):
         self._row = row
 
     def log_hyperparams(self, *_: Any, **__: Any) -> None:
-        """Writes nothing: `config.yaml` has the settings."""
+        """Do nothing: `config.yaml` has the settings."""
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        """Ends the rows of a fit; see Lightning."""
+        """Close the file; see Lightning."""
         del status
         if self._stream is not None:
             self._stream.close()
@@ -100,18 +105,13 @@ class MetricsFile(Logger):
     def _write_anew(self, rows: list[dict[str, str]]) -> None:
         if self._stream is not None:
             self._stream.close()
-        every = [{name: name for name in self._columns}, *rows]
-        lines = [_line(self._columns, row) for row in every]
+        table = [{name: name for name in self._columns}, *rows]
+        lines = [_line(self._columns, row) for row in table]
         with atomic.replacing(self.path) as stream:
             stream.writelines(lines)
+        # Opened for reading and writing: a row may be overwritten in its place.
         self._stream = self.path.open("r+b")
         self._row, self._start = (rows or [{}])[-1], sum(map(len, lines[:-1]))
-
-
-def _plain(metrics: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Metrics as plain numbers; an epoch is a whole one."""
-    for name, one in metrics.items():
-        yield name, int(one) if name == "epoch" else float(one)
 
 
 def _line(columns: list[str], row: Mapping[str, str]) -> bytes:
@@ -121,7 +121,7 @@ def _line(columns: list[str], row: Mapping[str, str]) -> bytes:
 
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:
-    """The whole rows of the file, without empty cells; a torn last line is left out."""
+    """Yield the complete rows of the file, without empty cells; skip a torn last line."""
     if not path.exists():
         return
     lines = io.StringIO(read_bytes(path).decode(errors="replace"), newline="\n")

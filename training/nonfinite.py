@@ -1,4 +1,4 @@
-"""A loss that is not a number: stop before the weights are saved, or leave the step out."""
+"""Handles a NaN or infinite loss: stop before the weights are saved, or skip the step."""
 
 import logging
 from collections import deque
@@ -22,11 +22,11 @@ class NonFiniteLossError(ValueError):
 
 
 class _Check(NamedTuple):
-    """A loss that is not checked yet.
+    """A loss that waits for its check.
 
     Attributes:
         finite: boolean scalar on the CPU, valid after `copied`.
-        copied: event of the copy from the GPU; None where there is none.
+        copied: event of the copy from the GPU; None on the CPU.
         where: epoch and step, for the message.
         sample_ids: sample ids of the batch.
     """
@@ -37,7 +37,7 @@ class _Check(NamedTuple):
     sample_ids: Tensor
 
     def passed(self) -> bool:
-        """True if the loss is finite; waits for the copy."""
+        """Return True if the loss is finite; waits for the copy."""
         if self.copied is not None:
             self.copied.synchronize()
         return bool(self.finite)
@@ -46,14 +46,13 @@ class _Check(NamedTuple):
 class FiniteLoss(pl.Callback):
     """Checks the loss of every training step.
 
-    On a GPU it looks at the loss of the step before, which is there already: asking for the present
-    one would make the CPU wait for the GPU on every step. No checkpoint is written before the
-    losses of all its steps have been looked at.
+    On a GPU it checks the loss of the previous step. A checkpoint is written only after the losses
+    of all its steps were checked.
 
     Args:
         action: `stop` the run, naming the samples; or `skip` the optimiser's step whenever a
             gradient is not finite (with several processes, in all of them: gradients are reduced
-            before). Skipping looks at every gradient of every step, and waits for the GPU.
+            before). Skipping reads every gradient of every step, and waits for the GPU.
     """
 
     def __init__(self, action: OnNonFinite) -> None:
@@ -65,7 +64,7 @@ class FiniteLoss(pl.Callback):
         self._batches: list[Tensor] = []
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Forget what an earlier fit left."""
+        """Forget the state of an earlier fit."""
         self._pending.clear()
         self._batches.clear()
         self._before, self._in_a_row = [], 0
@@ -73,22 +72,22 @@ class FiniteLoss(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Note the samples whose gradients are accumulated."""
+        """Keep the ids of the samples whose gradients are accumulated."""
         if self.action == "skip":
             self._batches.append(batch.sample_ids)
 
     def on_before_optimizer_step(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
     ) -> None:
-        """Take the gradients away from the optimiser if one of them is not finite.
+        """Remove all gradients if one of them is not finite.
 
         Raises:
-            NonFiniteLossError: that has happened too often in a row.
+            NonFiniteLossError: too many steps in a row had such gradients.
         """
         if self.action != "skip":
             return
         batches, self._batches = self._batches, []
-        # In half precision the gradient scaler leaves such steps out itself, as it should.
+        # In half precision the gradient scaler skips such steps, and lowers its scale.
         if trainer.precision.startswith("16"):
             return
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -122,24 +121,27 @@ class FiniteLoss(pl.Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """Store the loss of this step, and check that of the step before."""
+        """Store the loss of this step, and check the loss of the previous one."""
         if self.action != "stop" or not isinstance(outputs, dict):
             return
         finite, copied = torch.isfinite(outputs["loss"].detach()).all(), None
+        # Reading the present loss would make the CPU wait for the GPU on every step. So the result
+        # is copied asynchronously and read one step later.
         if finite.is_cuda:
             on_gpu, finite = finite, torch.empty((), dtype=torch.bool, pin_memory=True)
             finite.copy_(on_gpu, non_blocking=True)
             copied = torch.cuda.current_stream().record_event()
-        # The step has been made: `global_step` is that of the next one.
+        # The optimiser has already stepped: `global_step` is that of the next step.
         where = _where(trainer, max(trainer.global_step - 1, 0))
         self._pending.append(_Check(finite, copied, where, batch.sample_ids))
+        # On a GPU the check of this step waits for the next one.
         self._look(trainer, keep=int(copied is not None))
 
     @override
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Check the last loss, so that no spoilt weights are kept."""
+        """Check the last loss, so that no broken weights are saved."""
         self._look(trainer, keep=0)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -174,11 +176,11 @@ def _advice(trainer: pl.Trainer) -> str:
     from training.checkpoint_callbacks import LastCheckpoint  # which has to know our exception
 
     last = next((c for c in trainer.checkpoint_callbacks if isinstance(c, LastCheckpoint)), None)
-    kept = "No checkpoint was written yet"
+    checkpoint = "No checkpoint was written yet"
     if last is not None and last.written:
-        kept = f"The last good checkpoint is {last.path}"
+        checkpoint = f"The last good checkpoint is {last.path}"
     return (
-        f"{kept}; the same command would come here again: lower the learning rate, clip gradients "
-        "(--trainer.gradient_clip_val 1), look at these samples, or leave such steps out with "
-        "--on_nonfinite_loss skip"
+        f"{checkpoint}; the same command would come here again: lower the learning rate, clip "
+        "gradients (--trainer.gradient_clip_val 1), look at these samples, or leave such steps out "
+        "with --on_nonfinite_loss skip"
     )

@@ -1,4 +1,4 @@
-"""Random numbers that go on where a checkpoint was written."""
+"""Continues the random numbers of a run from its checkpoint."""
 
 import random
 from typing import Any
@@ -11,13 +11,13 @@ from run_files.distributed import gather
 
 
 class RandomState(pl.Callback):
-    """Keeps the state of the generators of every process in checkpoints, which Lightning does not.
+    """Stores the state of all random generators of every process in checkpoints.
 
     With it, a resumed run draws the same dropout masks as one that was not interrupted.
 
     Args:
-        allow_world_change: let a run go on with another number of processes, whose random numbers
-            are then begun anew.
+        allow_world_change: let a run resume with another number of processes; their random numbers
+            then start again.
     """
 
     def __init__(self, *, allow_world_change: bool = False) -> None:
@@ -27,25 +27,22 @@ class RandomState(pl.Callback):
         self._loaded: dict[str, Any] | None = None
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Note the trainer: states are loaded and stored without being given it."""
+        """Keep the trainer, which the methods for states do not receive."""
         self._trainer, self._stage = trainer, stage
 
     def state_dict(self) -> dict[str, Any]:
-        """One state per process, in the order of ranks.
-
-        All processes have to ask for it, as they do for a checkpoint.
-        """
+        """Return one state per process, in the order of ranks; every process must call this."""
         mine = [current_state()]
         return {"ranks": mine if self._trainer is None else gather(self._trainer, mine)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Keep the state until training begins: what is built before draws numbers, too.
+        """Keep the state until training begins: building the model draws numbers, too.
 
         Raises:
-            ValueError: it is of another number of processes.
+            ValueError: the checkpoint has another number of processes.
         """
         if self._stage != "fit":
-            return  # an evaluation draws none that belong to the run, and has processes of its own
+            return  # an evaluation draws its own numbers, and may have another number of processes
         states = state_dict["ranks"]
         rank, world = 0, 1
         if self._trainer is not None:
@@ -63,24 +60,24 @@ class RandomState(pl.Callback):
             raise ValueError(msg)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Go on with the stored state; at the very beginning, part the ranks.
-
-        All ranks are seeded alike, so that they make the same weights. In training they see other
-        samples, and the same dropout masks for all of them would be fewer masks.
-        """
+        """Restore the stored state; in a new run, give each rank its own seed."""
+        # All ranks begin with one seed, so that they create the same weights. In training they
+        # need different dropout masks.
         state, self._loaded = self._loaded, None
         if state is not None:
             restore(state)
         elif trainer.global_rank > 0:
+            # NumPy takes seeds of 32 bits; the factor keeps ranks apart from runs with near seeds.
             seed = (torch.initial_seed() + 1_000_003 * trainer.global_rank) % 2**32
             random.seed(seed)
-            np.random.seed(seed)  # noqa: NPY002 (whoever draws from the global generator)
+            np.random.seed(seed)  # noqa: NPY002 (libraries draw from the global generator)
             torch.manual_seed(seed)
 
 
 def current_state() -> dict[str, Any]:
-    """Numbers, lists and tensors only, which load without executing anything."""
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 (whoever uses it, it must go on)
+    """Return the states of all generators of this process."""
+    # Only numbers, lists and tensors: `weights_only` loads them without executing code.
+    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 (libraries draw from it)
     return {
         "python": random.getstate(),
         "numpy": [str(kind), np.asarray(keys).tolist(), *rest],

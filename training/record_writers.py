@@ -1,4 +1,4 @@
-"""Writes predictions and PGD's outcomes, one line per sample."""
+"""Writes predictions and outcomes of PGD, one line per sample."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from text import IGNORED, Batch
 
 
 def words_of(batch: Batch) -> Tensor:
-    """`[B, N]` bool: the tokens that carry the tags of words; all where nobody has said which."""
+    """Return `[B, N]` bool: the tokens that carry the tags of words; without labels all tokens."""
     return batch.mask if batch.labels is None else batch.labels != IGNORED
 
 
@@ -28,18 +28,19 @@ class RecordWriter(pl.Callback):
         self.records = records
 
     def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Begin."""
+        """Open the file."""
         self.records.begin(trainer)
 
     def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Bring the records together; before the means, whose collectives do not wait as long."""
+        """Merge the records of all processes."""
+        # Before the means are computed: their collective operations have a shorter timeout.
         self.records.merge()
 
     on_predict_start, on_predict_end = on_test_start, on_test_epoch_end
 
 
 class PredictionWriter(RecordWriter):
-    """Records what a predict run returns, with the label of a sample if it has one."""
+    """Records the predictions of a predict run, with the label of a sample if it has one."""
 
     @override
     def on_predict_batch_end(
@@ -58,7 +59,8 @@ class PredictionWriter(RecordWriter):
         gold = getattr(batch, "labels", None)
         labels = [None] * len(sample_ids) if gold is None else list(gold)
         if isinstance(pl_module, TaskModule) and pl_module.task.name == "tagging":
-            words = words_of(batch)
+            # A word is tagged at its first token: its other tokens have no prediction.
+            words = words_of(batch)  # [B, N]
             predictions = [row[where] for row, where in zip(predictions, words, strict=True)]
             logits = [row[where] for row, where in zip(logits, words, strict=True)]
             if gold is not None:

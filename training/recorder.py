@@ -30,12 +30,8 @@ from training.trackers import keep_names
 log = logging.getLogger(__name__)
 
 
-def final(module: pl.LightningModule) -> dict[str, str]:
-    """The metrics of TensorBoard's HParams tab, and what they are called elsewhere.
-
-    Args:
-        module: joined to its corpus, whose task has a figure of its own.
-    """
+def headline_metrics(module: pl.LightningModule) -> dict[str, str]:
+    """Return the metrics of TensorBoard's HParams tab, each with its name in `results.json`."""
     if not isinstance(module, TaskModule):
         return {"hp/loss": "test/loss"}
     headline = module.task.headline
@@ -48,15 +44,15 @@ def final(module: pl.LightningModule) -> dict[str, str]:
 
 
 class RunLogger(TensorBoardLogger):
-    """TensorBoard's event files, straight in the run directory, so that TensorBoard shows its name.
+    """Writes TensorBoard's event files into the run directory, so that TensorBoard shows its name.
 
-    A fit writes its curves. Each evaluation writes its figures into a file of its own (`measure`),
-    so that they can leave with the other files about weights that are no longer the run's.
+    A fit writes its curves. Each evaluation writes its figures into its own file (`measure`), which
+    moves away with the other files when the run gets new weights.
 
     Args:
         run: the run.
-        begin: step from which on a fit writes. What is there of later steps was written before the
-            program was killed, and TensorBoard leaves it out. None where there is no fit.
+        begin: first step of a fit. TensorBoard drops later steps, which were written before the
+            program was killed. None without a fit.
     """
 
     def __init__(self, run: RunDirectory, *, begin: int | None = None) -> None:
@@ -68,26 +64,24 @@ class RunLogger(TensorBoardLogger):
 
     @property
     def experiment(self) -> Any:
-        """TensorBoard's writer, which opens its file on the first write.
-
-        Lightning asks for it before it looks at data and model, which may be refused.
-        """
+        """TensorBoard's writer, which opens its file on the first write."""
+        # Lightning reads this before it checks data and model, and an error must leave no file.
         return _Unopened(self) if self._experiment is None else super().experiment
 
     def open(self) -> Any:
-        """The writer itself, with its file."""
+        """Return the writer, with an open file."""
         if self._experiment is None and self._evaluation is not None:
             drop(*self._evaluation)
         return super().experiment
 
     @rank_zero_only
     def measure(self, files: RunDirectory, stage: str, step: int) -> None:
-        """Write from here on the figures of an evaluation, in the place of those it had before.
+        """Begin an evaluation, whose figures replace earlier ones.
 
         Args:
-            files: where the outcome is filed.
+            files: directory of the outcome.
             stage: of the evaluation.
-            step: of the weights that are evaluated; the figures are shown there.
+            step: of the evaluated weights; TensorBoard shows the figures there.
         """
         if self._experiment is not None:
             self._experiment.close()
@@ -97,42 +91,40 @@ class RunLogger(TensorBoardLogger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Write values that are not there yet.
+        """Write the values that are new.
 
-        With the same step come, more than once, the epoch, and all of a step that has been saved.
+        Lightning logs the epoch, and each step of a checkpoint, more than once.
         """
         if self._measured_step is not None:
-            # Those of `validate` would stand in the curves of the fit; `results.json` has them.
+            # Figures of `validate` would mix with the curves of the fit; `results.json` has them.
             step, curves = self._measured_step, ("val/", "epoch")
-            metrics = {name: one for name, one in metrics.items() if not name.startswith(curves)}
-        new = {name: one for name, one in metrics.items() if self._written.get(name) != (step, one)}
+            metrics = {
+                name: value for name, value in metrics.items() if not name.startswith(curves)
+            }
+        new = {
+            name: value
+            for name, value in metrics.items()
+            if self._written.get(name) != (step, value)
+        }
         if new:
-            # Lightning would take a file that cannot be opened for a wrong value.
+            # Lightning reports any error of `log_metrics`, also of the disk, as a wrong value.
             self.open()
             super().log_metrics(new, step)
-            self._written |= {name: (step, one) for name, one in new.items()}
+            self._written |= {name: (step, value) for name, value in new.items()}
 
     def finalize(self, status: str) -> None:
-        """Flushes; a test after a fit goes on in the same file.
-
-        Args:
-            status: see Lightning.
-        """
+        """Flush, and leave the file open: a test after a fit writes to it as well."""
         del status
         self.save()
 
     def save(self) -> None:
-        """Flush; `config.yaml` is there in the place of Lightning's `hparams.yaml`."""
+        """Flush; the run has `config.yaml` instead of Lightning's `hparams.yaml`."""
         if self._experiment is not None:
             self._experiment.flush()
 
 
 class _Unopened:
-    """Stands for TensorBoard's writer until one of its methods is asked for.
-
-    Args:
-        logger: whose writer it is.
-    """
+    """Replaces TensorBoard's writer until one of its methods is used."""
 
     def __init__(self, logger: RunLogger) -> None:
         self._logger = logger
@@ -149,11 +141,11 @@ class Recorder(pl.Callback):
         config: the settings, as plain scalars, lists and mappings.
         seed: the seed of the run.
         reopened: step from which a finished run is trained further; None for others.
-        checkpoint: checkpoint that is evaluated, if it is no training.
+        checkpoint: the evaluated checkpoint; None for a training.
 
     Attributes:
         files: folder of the outcome of the evaluation: the run, or its folder for these weights.
-        weights: weights that are evaluated; None while a run is trained.
+        weights: the evaluated weights; None in a training.
     """
 
     def __init__(
@@ -180,35 +172,28 @@ class Recorder(pl.Callback):
         return int(self.run.config()["seed_everything"]) if self.run.begun else self.seed
 
     def measure(self, checkpoint: str | Path | None) -> None:
-        """Begin an evaluation: identify its weights and rows, and choose the place of its outcome.
+        """Begin an evaluation: identify the weights, and choose the folder of the outcome.
 
         Args:
-            checkpoint: what is evaluated; None for the weights as they are.
+            checkpoint: with the weights; None for the present weights of the model.
         """
         self.files, self.weights, self._rows = self.run, None, {}
         if checkpoint is not None:
             self.weights = weights_of(Path(checkpoint))
             self.files = shelf(self.run, self.weights)
-            if (said := unfinished(Path(checkpoint))) is not None:
-                log.warning("%s", said)
+            if (warning := unfinished(Path(checkpoint))) is not None:
+                log.warning("%s", warning)
 
     def show(self, loggers: Iterable[Logger], stage: str) -> None:
-        """Let TensorBoard show what follows as figures of an evaluation; see `RunLogger.measure`.
-
-        Args:
-            loggers: of the trainer.
-            stage: of the evaluation.
-        """
+        """Begin an evaluation in TensorBoard; see `RunLogger.measure`."""
         step = 0 if self.weights is None else self.weights.step
         for logger in loggers:
             if isinstance(logger, RunLogger):
                 logger.measure(self.files, stage, step)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Move away figures of other weights or rows than those evaluated now.
-
-        Lightning calls this after the corpus is set up.
-        """
+        """Move away figures of other weights or rows than those evaluated now."""
+        # Lightning calls this after the corpus is set up: its rows are known.
         if stage == "fit" or dry(trainer):
             return
         split: Split = "validation" if stage == "validate" else "test"
@@ -216,35 +201,31 @@ class Recorder(pl.Callback):
             self.measure_rows(trainer.datamodule, split)  # type: ignore[attr-defined] # set by a connector
 
     def measure_rows(self, corpus: object, split: Split) -> None:
-        """Move away figures of other weights or rows than those evaluated now.
-
-        Args:
-            corpus: with the rows.
-            split: that is evaluated.
-        """
+        """Move away figures of other weights or rows than those of a split of a corpus."""
         self._rows = _rows(corpus, split)
         if not self.run.begun:
             return
         if self.weights is not None:
             keep_apart(self.files, self.weights)
         label = "rows" if self.weights is None else f"{self.weights.label}-rows"
-        for about in results.about_stages(self.files.results()):
-            other = about.get("rows", {})
+        for subject in results.about_stages(self.files.results()):
+            other = subject.get("rows", {})
             if any(other.get(split, rows) != rows for split, rows in self._rows.items()):
                 self.files.set_aside(label)
                 break
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Begin the run, or go on with it."""
+        """Begin or resume the run."""
         if not trainer.is_global_zero or dry(trainer):
             return
+        # A second training of this run is an error, until the lock is released.
         self.run.lock()
         if self.reopened is not None:
             results.reopen(self.run.results_path, self.reopened)
         self.run.write_config(self.config)
         for logger in trainer.loggers:
             begin = logger.begin if isinstance(logger, RunLogger) else 0
-            if begin == 0:  # else the file of the first sitting has them
+            if begin == 0:  # a resumed run has written them before
                 undecided = _undecided(logger, pl_module)
                 logger.log_hyperparams(hyper_parameters(self.config), *undecided)
             if isinstance(logger, MetricsFile):
@@ -265,9 +246,9 @@ class Recorder(pl.Callback):
         self.run.unlock()
 
     def keep_config(self) -> None:
-        """Store the settings of a run that is begun by an evaluation, once that has succeeded.
+        """Store the settings of a run that began with an evaluation, once that has succeeded.
 
-        A run that had no test file gets the one that it has been evaluated on.
+        A run without a test file gets the one of the evaluation.
         """
         if not self.run.begun:
             if self.checkpoint is not None:
@@ -286,40 +267,40 @@ class Recorder(pl.Callback):
         stage: str,
         metrics: Mapping[str, float],
         seconds: float,
-        about: Mapping[str, Any] | None = None,
+        subject: Mapping[str, Any] | None = None,
         corpus: str | None = None,
     ) -> Results | None:
         """Record the end of a stage; returns all results on the first process.
 
         Args:
-            trainer: that has done it.
-            module: whose stage it was; that of the trainer may be a wrapper around it.
-            stage: its name.
+            trainer: that ran the stage.
+            module: the evaluated or trained module; the trainer's may be a wrapper around it.
+            stage: name of the stage.
             metrics: by name.
-            seconds: that it took.
-            about: settings that the metrics depend on, besides those of the run.
+            seconds: duration of the stage.
+            subject: settings that the metrics depend on, besides those of the run.
             corpus: name of the corpus; that of the trainer if None.
         """
         if not trainer.is_global_zero:
             return None
         self.keep_config()
-        files, whole = self.run, dict(about or {})
+        files, full_subject = self.run, dict(subject or {})
         if stage != "fit":
-            files, whole = self.files, self.circumstances(whole)
+            files, full_subject = self.files, self.circumstances(full_subject)
         merged = results.merge(
             files.results_path,
             stage,
             identity=self.identity(trainer, module, corpus),
             metrics=dict(metrics),
             seconds=seconds,
-            about=whole,
+            about=full_subject,
         )
         self._look_again()
-        known = final(module)
-        found = {name: metrics[source] for name, source in known.items() if source in metrics}
+        sources = headline_metrics(module)
+        headlines = {name: metrics[source] for name, source in sources.items() if source in metrics}
         for logger in trainer.loggers:
-            if found:
-                logger.log_metrics(found, trainer.global_step)
+            if headlines:
+                logger.log_metrics(headlines, trainer.global_step)
                 logger.save()
         keep_names(self.run, trainer.loggers)
         return merged
@@ -327,13 +308,7 @@ class Recorder(pl.Callback):
     def identity(
         self, trainer: pl.Trainer, module: pl.LightningModule, corpus: str | None = None
     ) -> dict[str, Any]:
-        """Returns what `results.json` says of the run: `run`, `method`, `corpus`, `seed`, ...
-
-        Args:
-            trainer: with the corpus.
-            module: whose figures they are.
-            corpus: name of the corpus; that of the trainer if None.
-        """
+        """Return the entries of `results.json` about the run: `run`, `method`, `corpus`, ..."""
         identity = {
             "run": self.run.name,
             "method": type(module).__name__,
@@ -346,17 +321,13 @@ class Recorder(pl.Callback):
             identity["positive"] = module.positive
         return identity
 
-    def circumstances(self, about: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what `results.json` says of an evaluation: weights, rows, seed, settings.
-
-        Args:
-            about: settings that its metrics depend on.
-        """
-        known = {} if self.weights is None else self.weights.about()
-        return {**known, "rows": self._rows, "seed": self.seed, **about}
+    def circumstances(self, subject: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the entries of `results.json` about an evaluation: weights, rows, settings."""
+        weights = {} if self.weights is None else self.weights.about()
+        return {**weights, "rows": self._rows, "seed": self.seed, **subject}
 
     def _look_again(self) -> None:
-        """Move the outcome away if a training has replaced the weights in the meantime."""
+        """Move the outcome away if a training has replaced the weights during the evaluation."""
         if self.weights is None or self.files.path != self.run.path:
             return
         self.files = shelf(self.run, self.weights)
@@ -365,31 +336,30 @@ class Recorder(pl.Callback):
 
 
 def _rows(corpus: object, split: Split) -> dict[str, str]:
-    """Digest of the rows that are evaluated, by their split.
-
-    Of rows with and without label only the former count: all are predicted, but not all tested.
-    """
+    """Return the digest of the evaluated rows, by their split."""
     if not isinstance(corpus, TextDataModule | PTBCharacters):
         return {}
     examples = corpus.examples(split)
+    # A test uses only rows with a label. Where no row has one, all are predicted.
     labelled = [example for example in examples if example.label is not None]
     return {split: fingerprint(labelled or examples)}
 
 
 def _undecided(logger: Any, module: pl.LightningModule) -> tuple[dict[str, float], ...]:
-    """TensorBoard shows those metrics beside the settings that are named together with them."""
+    """Return the metrics of the HParams tab with NaN values, for TensorBoard only."""
     if not isinstance(logger, TensorBoardLogger):
         return ()
-    return (dict.fromkeys(final(module), math.nan),)
+    # TensorBoard pairs settings with metrics only if both are named in one call.
+    return (dict.fromkeys(headline_metrics(module), math.nan),)
 
 
 def numbers(metrics: Mapping[str, Tensor], prefix: str) -> dict[str, float]:
-    """The metrics whose names begin with `prefix`."""
+    """Return the metrics whose names begin with `prefix`."""
     return {name: float(value) for name, value in metrics.items() if name.startswith(prefix)}
 
 
 def hyper_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of model, data and seed, flat, as the HParams tab shows them."""
+    """Return the settings of model, data and seed as a flat dictionary for the HParams tab."""
     flat: dict[str, Any] = {"seed": config["seed_everything"]}
 
     def add(name: str, value: Any) -> None:

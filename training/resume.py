@@ -1,4 +1,4 @@
-"""Decides about a run that exists already: resume it, or refuse."""
+"""Decides whether a command resumes an existing run or refuses it."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from training.early_stopping import LIGHTNING_EPOCHS, stopped_early
 
 log = logging.getLogger(__name__)
 
-# How fast data come, and from where on this machine, but not which.
+# These settings change the speed or the location of the data, but not the data.
 HARMLESS = {
     f"data.init_args.{name}"
     for name in (
@@ -30,7 +30,7 @@ HARMLESS = {
 }
 # A training step sees a batch: its size is part of the training.
 HARMLESS_IN_FIT = HARMLESS - {"data.init_args.batch_size"}
-# What a run may be told later: nothing that was trained or measured before depended on it.
+# A run may get these settings later: nothing that it has trained or measured depends on them.
 ADDITIONS = ("data.init_args.test",)
 
 
@@ -39,9 +39,9 @@ class Plan:
     """The plan of a command.
 
     Attributes:
-        stages: stages that are to be done, in order.
-        checkpoint: checkpoint from which training goes on, if it does.
-        step: optimiser steps that lie behind that checkpoint.
+        stages: stages to run, in order.
+        checkpoint: checkpoint from which training resumes, if any.
+        step: optimiser steps before that checkpoint.
         reopened: True if a finished run is trained further.
     """
 
@@ -70,11 +70,11 @@ def check_same(
     """Refuse to mix settings within one run.
 
     Args:
-        run: the run, with its stored settings.
-        config: the settings given now.
+        run: has the stored settings.
+        config: the present settings.
         keys: parts of the settings that have to agree.
-        harmless: settings within them that may differ all the same.
-        checkpoint: what is evaluated, if it is no training.
+        harmless: settings within these parts that may differ.
+        checkpoint: the evaluated checkpoint; None for a training.
 
     Raises:
         ValueError: some differ; the message lists them.
@@ -82,7 +82,7 @@ def check_same(
     stored = run.config()
     before = dict(_leaves({key: stored[key] for key in keys if key in stored}))
     now = dict(_leaves({key: config[key] for key in keys}))
-    # The settings of another class say nothing more than that it is another one.
+    # If the class differs, the message names the class and leaves out its settings.
     of_others = tuple(
         f"{name.removesuffix('class_path')}init_args."
         for name in before
@@ -97,7 +97,7 @@ def check_same(
         and not (name in ADDITIONS and before[name] is None)
     ]
     if different:
-        # An evaluation has its weights from the run, and another run has others.
+        # Another run would have other weights, so an evaluation needs the checkpoint as well.
         other = "choose another --run"
         if checkpoint is not None:
             other = f"give the evaluation a name of its own: --ckpt_path {checkpoint} --run NEW"
@@ -109,7 +109,8 @@ def check_same(
 
 
 def with_additions(stored: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """The stored settings, with what was absent there and is given now of `ADDITIONS`."""
+    """Return the stored settings, completed by the present values of `ADDITIONS`."""
+    # The stored settings are compared with the completed ones afterwards.
     completed = deepcopy(stored)
     before, now = dict(_leaves(stored)), dict(_leaves(config))
     for name in ADDITIONS:
@@ -122,7 +123,7 @@ def with_additions(stored: dict[str, Any], config: Mapping[str, Any]) -> dict[st
     return completed
 
 
-def evaluated(
+def find_checkpoint(
     command: str,
     runs: Path,
     name: str | None,
@@ -130,21 +131,21 @@ def evaluated(
     *,
     begins: bool = False,
 ) -> tuple[RunDirectory | None, Path]:
-    """Find the run that an evaluation is about, and the checkpoint that it measures.
+    """Find the run and the checkpoint of an evaluation.
 
     Args:
-        command: for a message.
+        command: name of the command, for messages.
         runs: the directory of all runs.
-        name: the run's, if it is given.
-        ckpt_path: the checkpoint, if it is given.
-        begins: whether a name that no run has yet, and a checkpoint, begin one.
+        name: the value of `--run`.
+        ckpt_path: the value of `--ckpt_path`.
+        begins: True if a new name with a checkpoint begins a run.
 
     Returns:
-        The run; None for a checkpoint alone that lies in no run.
+        The run, and the checkpoint. The run is None for a checkpoint outside of runs.
 
     Raises:
-        FileNotFoundError: there is no such run.
-        ValueError: neither is given, or a checkpoint that is not of the run.
+        FileNotFoundError: the run does not exist.
+        ValueError: both options are missing, or the checkpoint belongs to another run.
     """
     if ckpt_path is None:
         run = existing(runs, named(command, name))
@@ -161,16 +162,17 @@ def evaluated(
 def check_belongs(run: RunDirectory, checkpoint: Path) -> None:
     """Refuse to write figures of another run's checkpoint into a run.
 
-    A run that an evaluation has begun has no checkpoint of its own, and goes on with that one.
+    A run that began with an evaluation has no checkpoint of its own: it keeps the digest of that
+    one.
 
     Raises:
-        ValueError: the checkpoint is another.
+        ValueError: the checkpoint belongs to another run.
     """
     home = of_checkpoint(checkpoint)
     if home is not None and home.path.resolve() == run.path.resolve():
         return
     source = run.source()
-    # That there is no such file is said where it is read.
+    # A missing file is an error where it is read, with a better message.
     if source is not None and (not checkpoint.is_file() or file_digest(checkpoint) == source):
         return
     msg = (
@@ -184,9 +186,10 @@ def _limit(value: int | None, unlimited: int | None, otherwise: float) -> float:
     return otherwise if value is None or value == unlimited else value
 
 
-def _longer(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """True if more epochs or steps are asked for than before."""
-    epochs, steps = given.get("max_epochs"), given.get("max_steps", -1)
+def _longer(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
+    """Return True if the new limits allow more epochs or steps than the stored ones."""
+    # Lightning writes "no limit" as -1 for both, and "not set" as None for epochs.
+    epochs, steps = requested.get("max_epochs"), requested.get("max_steps", -1)
     more_epochs = epochs is not None and _limit(epochs, -1, float("inf")) > _limit(
         stored.get("max_epochs", LIGHTNING_EPOCHS), -1, LIGHTNING_EPOCHS
     )
@@ -194,17 +197,19 @@ def _longer(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     return more_epochs or more_steps
 
 
-def _more_patient(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """True if a fit that stopped early would have continued with the present patience."""
-    before, now = (one.get("early_stopping", {}).get("patience") for one in (stored, given))
+def _more_patient(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
+    """Return True if a fit that stopped early would continue with the new patience."""
+    before, now = (
+        settings.get("early_stopping", {}).get("patience") for settings in (stored, requested)
+    )
     return bool(before) and now is not None and (now == 0 or now > before)
 
 
 def newest_state(run: RunDirectory) -> tuple[Path, int] | None:
-    """The newest undamaged state of a run and its step; None if the run has saved none yet.
+    """Return the newest undamaged checkpoint of a run and its step; None before the first.
 
     Raises:
-        CheckpointError: there are some, all damaged.
+        CheckpointError: all checkpoints are damaged.
     """
     damage: list[str] = []
     for path in (run.last, run.previous):
@@ -232,7 +237,7 @@ def newest_state(run: RunDirectory) -> tuple[Path, int] | None:
 
 
 def _asks_for_more(run: RunDirectory, config: Mapping[str, Any]) -> bool:
-    """True if a finished run is to be trained further."""
+    """Return True if the settings ask for more training of a finished run."""
     stored = run.config()
     if _longer(stored.get("trainer", {}), config["trainer"]):
         return True
@@ -241,31 +246,36 @@ def _asks_for_more(run: RunDirectory, config: Mapping[str, Any]) -> bool:
 
 
 def _classifies(config: Mapping[str, Any]) -> bool:
-    """True if the method classifies, so that it can be certified."""
+    """Return True if the method classifies: only then it can be certified."""
     method = locate(str(config.get("model", {}).get("class_path", "")))
     if not isinstance(method, type) or not issubclass(method, TextModule):
         return True
     return issubclass(method, TaskModule)
 
 
-def plan_training(run: RunDirectory, config: Mapping[str, Any], *, whole: bool) -> Plan:
-    """Decide what `fit` (or `train`, the `whole` of fit, test and certify) has to do.
+def plan_training(run: RunDirectory, config: Mapping[str, Any], *, all_stages: bool) -> Plan:
+    """Decide which stages `fit` or `train` has to run, and from which checkpoint.
 
-    A run that is not there is begun; an unfinished one goes on from `last.ckpt`, or from
-    `previous.ckpt` if that is damaged; a finished one is trained further if more epochs or steps
-    are asked for, or more patience where it has ended early.
+    An unfinished run resumes from `last.ckpt`, or from `previous.ckpt` if that is damaged. A
+    finished run is trained further if the settings ask for more epochs or steps, or for more
+    patience after an early end.
+
+    Args:
+        run: may not exist yet.
+        config: the present settings.
+        all_stages: True for `train`: fit, test and certify.
 
     Raises:
         CheckpointError: the checkpoints of the run are damaged.
         ValueError: the run is finished, or has other settings.
     """
     stages: tuple[Stage, ...] = ("fit",)
-    if whole:
+    if all_stages:
         stages = ("fit", "test", "certify") if _classifies(config) else ("fit", "test")
     if not run.begun:
         return Plan(stages)
-    # With another number of processes the batch of each may be another; the loader sees to it that
-    # the batch of all is the same.
+    # With another number of processes each may have another batch size; the loader keeps the size
+    # of their common batch.
     other_world = config.get("checkpoint", {}).get("allow_world_change", False)
     harmless = HARMLESS if other_world else HARMLESS_IN_FIT
     check_same(run, config, ("seed_everything", "model", "data"), harmless)

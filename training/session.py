@@ -23,10 +23,10 @@ from training.watch import watched
 def session(
     trainer: pl.Trainer, model: pl.LightningModule | None, ckpt_path: str | Path | None
 ) -> Iterator[str | None]:
-    """Surrounds every command of the trainer.
+    """Check the checkpoint of a command of the trainer, and watch the other processes.
 
     Yields:
-        The checkpoint, as Lightning takes it.
+        The path of the checkpoint for Lightning.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged, or of another model.
@@ -52,22 +52,21 @@ def _callbacks(trainer: pl.Trainer) -> list[pl.Callback]:
 def _restored(
     model: pl.LightningModule | None, ckpt_path: str | Path | None
 ) -> Iterator[str | None]:
-    """Reads a checkpoint before Lightning does, and refuses a wrong one.
-
-    The model needs its vocabulary and classes to make weights.
-    """
+    """Read a checkpoint before Lightning does, and refuse a wrong one."""
     if ckpt_path is None or not isinstance(model, TextModule):
         yield None if ckpt_path is None else str(ckpt_path)
         return
     checkpoint = read_checkpoint(ckpt_path)
     check_method(checkpoint, model, ckpt_path)
+    # The model needs its vocabulary and classes before Lightning creates the weights.
     model.restore_text(checkpoint)
-    # After a fit it has its weights, and a trainer, of which there can be no copy to try.
+    # After a fit the model has weights and a trainer, and cannot be copied for a trial.
     check = check_would_fit if next(model.parameters(), None) is None else check_fits
     check(checkpoint, model, ckpt_path)
     try:
         yield str(ckpt_path)
     except RuntimeError as error:
+        # Lightning loads the weights inside the block; our check has the better message.
         if "loading state_dict" in str(error):
             check_fits(checkpoint, model, ckpt_path)
         raise
@@ -76,17 +75,16 @@ def _restored(
 class SameStart(pl.Callback):
     """Stops a run whose processes have read different checkpoints.
 
-    That happens where machines share no disk, and only some of them have the run. They would
-    diverge, or wait for each other for ever.
+    That happens when machines share no disk, and only some of them have the run.
     """
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Compares the checkpoints."""
+        """Compare the checkpoints."""
         del pl_module
         check_same_checkpoint(trainer, trainer.ckpt_path)
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Compares the checkpoints outside a fit."""
+        """Compare the checkpoints outside a fit."""
         if trainer.validating:
             self.on_fit_start(trainer, pl_module)
 

@@ -1,4 +1,4 @@
-"""MLflow and Weights & Biases, which a run also reports to where it is asked to."""
+"""Reports runs to MLflow and to Weights & Biases."""
 
 import importlib.util
 import json
@@ -24,7 +24,7 @@ _INSTALLED_BY = {"mlflow": "mlflow-skinny", "wandb": "wandb"}
 
 @dataclass(frozen=True, kw_only=True)
 class TrackerSettings:
-    """Services that metrics and settings also go to, beside TensorBoard and `metrics.csv`.
+    """Services that get metrics and settings, too, besides TensorBoard and `metrics.csv`.
 
     Args:
         mlflow: a folder, or the address of an MLflow server: report to it; null: do not. Needs
@@ -37,94 +37,88 @@ class TrackerSettings:
     wandb: str | None = None
 
     def __post_init__(self) -> None:
-        """Checks that what is asked for is installed.
+        """Check that the chosen services are installed.
 
         Raises:
-            ValueError: it is not.
+            ValueError: a client is missing, or a value is empty.
         """
         for extra, package in _INSTALLED_BY.items():
-            given = getattr(self, extra)
-            if given == "":
+            target = getattr(self, extra)
+            if target == "":
                 msg = f"got --track.{extra} without a value, expected one, or null"
                 raise ValueError(msg)
-            if given is not None and importlib.util.find_spec(extra) is None:
+            if target is not None and importlib.util.find_spec(extra) is None:
                 msg = (
-                    f"got --track.{extra} {given} where {extra} is not installed, expected it: "
+                    f"got --track.{extra} {target} where {extra} is not installed, expected it: "
                     f"pip install 'steadfast[{extra}]' (in a checkout: pip install {package})"
                 )
                 raise ValueError(msg)
 
 
 class MLflow(MLFlowLogger):
-    """Reports to MLflow; a name as `certify/accuracy@0.5`, which it refuses, gets ` at `."""
+    """Reports to MLflow, which refuses the @ in `certify/accuracy@0.5`: it becomes ` at `."""
 
     @rank_zero_only
     def log_hyperparams(self, params: dict[str, Any] | Namespace) -> None:
-        """See Lightning. Its store of files cannot hold both `model` and `model/depth`."""
-        given = dict(params if isinstance(params, Mapping) else vars(params))
-        outer = {name.rpartition("/")[0] for name in given}
+        """Log settings; see Lightning."""
+        # MLflow's store of files cannot hold both `model` and `model/depth`.
+        settings = dict(params if isinstance(params, Mapping) else vars(params))
+        outer = {name.rpartition("/")[0] for name in settings}
         super().log_hyperparams(
-            {f"{name}/class" if name in outer else name: one for name, one in given.items()}
+            {f"{name}/class" if name in outer else name: value for name, value in settings.items()}
         )
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """See Lightning."""
+        """Log metrics; see Lightning."""
         super().log_metrics({name.replace("@", " at "): metrics[name] for name in metrics}, step)
 
 
 def trackers(settings: TrackerSettings, run: RunDirectory) -> list[Logger]:
-    """Returns the loggers of the services that are asked for; nothing is sent yet.
+    """Return the loggers of the chosen services; nothing is sent yet.
 
-    A run that goes on, or is evaluated, goes on there too.
-
-    Args:
-        settings: which.
-        run: the run; it keeps what it is called there in `trackers.json`.
+    A run that resumes, or is evaluated, resumes in the service as well.
     """
-    known, found = _known(run), list[Logger]()
+    names, loggers = _known(run), list[Logger]()
     if settings.mlflow is not None:
-        found.append(
+        loggers.append(
             MLflow(
                 experiment_name=os.environ.get("MLFLOW_EXPERIMENT_NAME", _EXPERIMENT),
                 run_name=run.name,
                 tracking_uri=_address(settings.mlflow),
-                run_id=known.get("mlflow"),
+                run_id=names.get("mlflow"),
             )
         )
     if settings.wandb is not None:
-        found.append(
+        loggers.append(
+            # The id is chosen here, so that it is known before the service is reached.
             WandbLogger(
                 name=run.name,
                 project=settings.wandb,
                 save_dir=run.path,
-                id=known.get("wandb", uuid.uuid4().hex[:12]),
+                id=names.get("wandb", uuid.uuid4().hex[:12]),
                 resume="allow",
             )
         )
-    return found
+    return loggers
 
 
 def keep_names(run: RunDirectory, loggers: Sequence[Logger]) -> None:
-    """Stores what the services call the run, so that it goes on there.
-
-    Args:
-        run: the run.
-        loggers: of the trainer; those that report to no service do not count.
-    """
+    """Store the names of a run in the services, so that it can resume there."""
     names = {
-        "mlflow" if isinstance(one, MLflow) else "wandb": str(
-            one.run_id if isinstance(one, MLflow) else one.version
+        "mlflow" if isinstance(logger, MLflow) else "wandb": str(
+            logger.run_id if isinstance(logger, MLflow) else logger.version
         )
-        for one in loggers
-        if isinstance(one, MLflow | WandbLogger)
+        for logger in loggers
+        if isinstance(logger, MLflow | WandbLogger)
     }
     if not names:
         return
+    # Two evaluations of one run may end at the same time.
     with locked(_file(run)):
-        known = _known(run)
-        if known | names != known:
-            atomic.write_text(_file(run), json.dumps(known | names, indent=2) + "\n")
+        stored = _known(run)
+        if stored | names != stored:
+            atomic.write_text(_file(run), json.dumps(stored | names, indent=2) + "\n")
 
 
 def _file(run: RunDirectory) -> Path:
@@ -133,16 +127,16 @@ def _file(run: RunDirectory) -> Path:
 
 def _known(run: RunDirectory) -> dict[str, Any]:
     try:
-        found = read_json(_file(run), "what services call the run")
+        names = read_json(_file(run), "what services call the run")
     except DataError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return names if isinstance(names, dict) else {}
 
 
-def _address(given: str) -> str:
-    """The address of a server as it is, that of a folder as MLflow writes it."""
-    if "://" in given and not given.startswith("file:"):
-        return given
+def _address(server: str) -> str:
+    """Return the address of a server as it is, that of a folder as MLflow writes it."""
+    if "://" in server and not server.startswith("file:"):
+        return server
     # MLflow's store of files is no longer developed, but needs nothing besides its client.
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-    return Path(given.removeprefix("file:")).absolute().as_uri()
+    return Path(server.removeprefix("file:")).absolute().as_uri()

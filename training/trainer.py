@@ -1,4 +1,4 @@
-"""The trainer: Lightning's, with attacks in its tests, and a run directory."""
+"""Lightning's trainer, with attacks in its tests, and a run directory."""
 
 import logging
 import time
@@ -70,8 +70,8 @@ class RobustTrainer(pl.Trainer):
             weights_only: see Lightning; checkpoints with code in them are never loaded.
         """
         started = time.monotonic()
-        # With max_steps, Lightning takes every checkpoint for one from the middle of an epoch, and
-        # a run that goes on from the end of one would be told that the next is over, too.
+        # With max_steps, Lightning treats every checkpoint as one from the middle of an epoch. A
+        # run that resumes from the end of an epoch would skip the next one.
         self.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign] # meant
         with session(self, model, ckpt_path) as path:
             super().fit(
@@ -155,7 +155,7 @@ class RobustTrainer(pl.Trainer):
             model.test_attack = attack
         attacked = isinstance(model, TaskModule) and attack is not None
         self._measure(ckpt_path)
-        with self._recording(AttackWriter, "pgd.jsonl", wanted=attacked):
+        with self._recording(AttackWriter, "pgd.jsonl", active=attacked):
             outcome = self._evaluate(
                 "test",
                 "test/",
@@ -165,10 +165,10 @@ class RobustTrainer(pl.Trainer):
                     model, dataloaders, path, verbose, datamodule, True if path else weights_only
                 ),
                 settings={"test/pgd_epsilon": pgd.epsilon} if attacked else {},
-                about={"pgd": asdict(attack) if attacked and attack is not None else None},
+                subject={"pgd": asdict(attack) if attacked and attack is not None else None},
             )
         if not attacked and self._files is not None and self.is_global_zero:
-            # Of an attack whose figure stands here no longer.
+            # The records of an attack whose figures were just replaced.
             self._files.set_aside("pgd", only="pgd.jsonl")
         return outcome
 
@@ -194,10 +194,10 @@ class RobustTrainer(pl.Trainer):
 
     @contextmanager
     def _recording(
-        self, writer: Callable[[Records], pl.Callback], name: str, *, wanted: bool = True
+        self, writer: Callable[[Records], pl.Callback], name: str, *, active: bool = True
     ) -> Iterator[None]:
         """Let a callback write a file of the run inside the block, if there is a run."""
-        if self._files is None or not wanted:
+        if self._files is None or not active:
             yield
             return
         with closing(Records(self._files.path / name, stamp=self._stamp)) as records:
@@ -209,10 +209,10 @@ class RobustTrainer(pl.Trainer):
                 self.callbacks.remove(callback)
 
     def _best(self) -> Path | None:
-        """The checkpoint that is tested after a fit; None for the weights as they are."""
+        """Return the checkpoint to test after a fit; None for the present weights."""
         if self.recorder is None or self.fast_dev_run:
             return None
-        # Without validation there is no best, and without checkpoints there is none at all.
+        # Without validation the best checkpoint is missing; checkpoints may also be disabled.
         chosen = self.recorder.run.chosen
         return chosen if chosen.is_file() else None
 
@@ -225,7 +225,7 @@ class RobustTrainer(pl.Trainer):
         evaluate: Callable[[str | None], T],
         *,
         settings: dict[str, float] | None = None,
-        about: dict[str, Any] | None = None,
+        subject: dict[str, Any] | None = None,
     ) -> T:
         started = time.monotonic()
         circumstances = self._circumstances(stage)
@@ -234,8 +234,8 @@ class RobustTrainer(pl.Trainer):
         with session(self, model, ckpt_path) as path:
             outcome = evaluate(path)
         metrics = numbers(self.callback_metrics, prefix) | (settings or {})
-        whole = {**(about or {}), **circumstances}
-        self._finish(stage, model, metrics, time.monotonic() - started, whole)
+        full_subject = {**(subject or {}), **circumstances}
+        self._finish(stage, model, metrics, time.monotonic() - started, full_subject)
         return outcome
 
     def _circumstances(self, stage: Stage) -> dict[str, Any]:
@@ -249,7 +249,7 @@ class RobustTrainer(pl.Trainer):
         if limit == 0:
             msg = f"got --trainer.{name} 0, expected it to be left out"
             raise ValueError(msg)
-        # Of batches, Lightning takes 1 for one and 1.0 for all.
+        # Lightning reads the limit 1 as one batch, and 1.0 as all batches.
         part = {} if isinstance(limit, float) and limit == 1 else {name: limit}
         return {"precision": str(self.precision), **part}
 
@@ -259,11 +259,11 @@ class RobustTrainer(pl.Trainer):
         model: pl.LightningModule | None,
         metrics: dict[str, float],
         seconds: float,
-        about: dict[str, Any] | None = None,
+        subject: dict[str, Any] | None = None,
     ) -> None:
         if self.recorder is not None and model is not None and not self.fast_dev_run:
             self.recorder.finish(
-                self, model, stage=stage, metrics=metrics, seconds=seconds, about=about
+                self, model, stage=stage, metrics=metrics, seconds=seconds, subject=subject
             )
 
 

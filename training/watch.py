@@ -1,4 +1,4 @@
-"""Processes that watch each other: if one of a run ends early, the others end with the reason."""
+"""Watches the processes of a run: if one ends early, the others end with its error."""
 
 import atexit
 import contextlib
@@ -22,19 +22,19 @@ from run_files.distributed import LostRankError
 from training.last_error import (
     ERRORS_VARIABLE,
     LAUNCHER_VARIABLE,
-    error_of,
     leave_error,
+    read_error,
     reported,
 )
 
 GRACE = 10.0
-"""Seconds that a process has to report its own error when another one is gone. It may have none: in
-a collective it would wait for the timeout of the process group."""
+"""Seconds that a process has to report its own error when another one is gone. A process that hangs
+in a collective operation has none to report."""
 _INTERVAL = 0.5
 _SETTLE = 10.0
 _COMMUNICATION = re.compile(r"gloo|nccl|\bdist(backend|network|store)?error", re.IGNORECASE)
 """Words in errors of communication between processes."""
-# Only in a RuntimeError, which is torch's: in an OSError they are about workers of the loader.
+# Only for RuntimeErrors, which torch raises: such an OSError is about workers of the loader.
 _NETWORK = re.compile(
     "tcpstore|rendezvous|broken pipe|socket|connection (reset|closed|refused|aborted)",
     re.IGNORECASE,
@@ -45,12 +45,12 @@ _PORT_IN_USE = re.compile("address already in use|EADDRINUSE", re.IGNORECASE)
 class Watcher(threading.Thread):
     """Ends this process when another one of the run on this machine is gone.
 
-    The process that starts the others watches them; they watch it, or torchrun. Other machines
-    notice by broken connections, or by the timeout of the process group.
+    The first process watches the others; they watch it, or torchrun. Other machines notice a broken
+    connection, or the timeout of the process group.
 
     Args:
         children: returns the processes that this one has started.
-        parent: the process that must live because it has started this one, if any.
+        parent: id of the process that has started this one, if any.
         grace: see `GRACE`.
         end: ends the process.
     """
@@ -69,14 +69,14 @@ class Watcher(threading.Thread):
         self._stopped = threading.Event()
 
     def lost(self) -> str | None:
-        """Return the name and the end of the process that is gone, if any."""
+        """Return a description of a process that has ended or failed, if any."""
         if self._parent is not None and os.getppid() != self._parent:
             name = "the first process of the run" if self._parent == _launcher() else "torchrun"
             return f"{name} (process {self._parent}) is gone"
         for rank, child in enumerate(self._children(), start=1):
             status = child.poll()
-            # A process that has failed may still run for long, on a busy machine.
-            error = error_of(child.pid) if status != 0 else ""
+            # A process that has left an error may still need long to end, on a busy machine.
+            error = read_error(child.pid) if status != 0 else ""
             if status or error:
                 end = "has failed" if status is None else _describe_end(status)
                 end += f": {error}" if error else ""
@@ -95,11 +95,10 @@ class Watcher(threading.Thread):
         """Watch until `stop`, or until a process is gone."""
         while not self._stopped.wait(_INTERVAL):
             lost = self.lost()
-            # `stop` within the grace: the main thread ends this process. Else it hangs, in a
-            # collective or in closing down.
+            # If `stop` comes in time, the main thread ends this process. If not, that thread hangs.
             if lost is None or self._stopped.wait(self._grace):
                 continue
-            # Set if the main thread has printed its own, better line.
+            # The main thread may have printed a better message already.
             if not reported.is_set():
                 sys.stderr.write(f"error: {explain(lost)}\n")
                 sys.stderr.flush()
@@ -118,7 +117,7 @@ class Watcher(threading.Thread):
 
 def _describe_end(status: int) -> str:
     names = {member.value: member.name for member in signal.Signals}
-    # Popen gives -number of a signal, a shell 128 + number.
+    # For a signal, Popen returns -number, and a shell 128 + number.
     number = -status if status < 0 else status - 128
     if status < 0 or number in names:
         return f"was ended by {names.get(number, f'signal {number}')}"
@@ -149,7 +148,7 @@ def watched(trainer: pl.Trainer) -> Iterator[None]:
     if not environment.creates_processes_externally:
         os.environ[LAUNCHER_VARIABLE] = str(os.getpid())
         os.environ[ERRORS_VARIABLE] = _errors_folder()
-    # Lightning's own watch would kill this process without a message.
+    # Lightning has its own watch, which would kill this process without a message.
     setattr(subprocess_script, "_launch_process_observer", lambda _: None)  # noqa: B010 # mypy forbids x._y = z of a module
     reported.clear()
     watcher = Watcher(lambda: getattr(launcher, "procs", []), _parent())
@@ -160,7 +159,7 @@ def watched(trainer: pl.Trainer) -> Iterator[None]:
         text = f"{type(error).__name__}: {error}"
         of_torch = isinstance(error, RuntimeError) and _NETWORK.search(text)
         if not of_torch and _COMMUNICATION.search(text) is None:
-            # Now, before it is printed: the other processes lose the connection at this moment.
+            # Before it is printed: the other processes lose the connection now, and read this file.
             leave_error(text)
             watcher.stop()
             raise
@@ -194,7 +193,7 @@ def _explain_error(text: str, watcher: Watcher) -> str:
         event = "got no answer from another process within the timeout of the process group"
     launcher = _launcher()
     if launcher is not None and os.getppid() == launcher:
-        # It has neither failed nor ended this process: it hangs, and would do so forever.
+        # The first process has not failed: it hangs in a collective operation.
         os.kill(launcher, signal.SIGKILL)
         event += f"; the first one ({launcher}) hung, and was ended"
     if running := watcher.running():
@@ -210,12 +209,13 @@ def _launcher() -> int | None:
 
 def _parent() -> int | None:
     """Return the process without which this one has to end."""
+    # torchrun sets this variable in the processes that it starts.
     return _launcher() or (os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None)
 
 
 def _wait_for_lost(watcher: Watcher) -> str | None:
-    # Connections break before their process ends, by seconds on a busy machine. Twice as long in a
-    # started process: the one that started it is to print the error of all.
+    # A connection breaks up to seconds before its process ends. A child waits twice as long, so
+    # that its parent prints the common error first.
     deadline = time.monotonic() + (_SETTLE if _launcher() is None else 2 * _SETTLE)
     while (lost := watcher.lost()) is None and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -58,7 +58,8 @@ def classes_first(argv: Sequence[str]) -> list[str]:
         if first is None or at is None or at < first:
             continue
         if any(word.split("=")[0] in ("--config", "-c") for word in words[first:at]):
-            continue  # what follows a file stands on top of it
+            continue  # settings after a file override it, so their order matters
+        # `--model NAME` is two words, `--model=NAME` is one.
         size = 2 if words[at] == key else 1
         moved = words[at : at + size]
         del words[at : at + size]
@@ -74,35 +75,33 @@ def check_classes(argv: Sequence[str]) -> None:
     """
     classifiers = [name for name, cls in METHODS.items() if issubclass(cls, TaskModule)]
     wrapped = [name for name in classifiers if name != AdversarialTraining.__name__]
-    known = {"--model": list(METHODS), "--data": list(datamodules.CORPORA)}
-    known |= {"--model.classifier": wrapped, "--model.adversary": list(ADVERSARIES)}
+    names = {"--model": list(METHODS), "--data": list(datamodules.CORPORA)}
+    names |= {"--model.classifier": wrapped, "--model.adversary": list(ADVERSARIES)}
     words = list(argv)
     for i, word in enumerate(words):
         key, _, value = word.partition("=")
-        if key not in known:
+        if key not in names:
             continue
         if "=" not in word:
             value = words[i + 1] if i + 1 < len(words) else ""
         name = _NAME.fullmatch(value)
-        if name is not None and name[1] not in (*known[key], "null"):
-            msg = f"got {key} {value}, expected one of {', '.join(known[key])}"
+        if name is not None and name[1] not in (*names[key], "null"):
+            msg = f"got {key} {value}, expected one of {', '.join(names[key])}"
             raise ValueError(msg)
 
 
 def with_configs(argv: Sequence[str]) -> list[str]:
-    """Write the names of shipped settings files after `--config` as their paths.
-
-    A file that holds no settings is refused: the parser's own error would quote all of it.
+    """Replace the names of shipped settings files after `--config` by their paths.
 
     Raises:
         ValueError: `--config` names no file, or one that holds no settings.
     """
     words = list(argv)
     for i, word in enumerate(argv):
-        key, given, value = word.partition("=")
+        key, equals, value = word.partition("=")
         if key not in ("--config", "-c"):
             continue
-        value = value if given else " ".join(argv[i + 1 : i + 2])
+        value = value if equals else " ".join(argv[i + 1 : i + 2])
         if "\n" in value or ": " in value:  # settings themselves
             continue
         path = Path(value)
@@ -120,31 +119,28 @@ def with_configs(argv: Sequence[str]) -> list[str]:
         except ValueError as error:
             msg = str(error).replace("got ", "got --config ", 1)
             raise ValueError(msg) from error
+        # The parser's own error would quote the complete file.
         if not isinstance(content, dict):
             msg = (
                 f"got --config {value}, which holds no settings, expected a YAML file like "
                 "configs/default.yaml; texts are given by --data"
             )
             raise ValueError(msg)
-        words[i : i + 1 if given else i + 2] = [f"{key}={path}"] if given else [key, str(path)]
+        words[i : i + 1 if equals else i + 2] = [f"{key}={path}"] if equals else [key, str(path)]
     return words
 
 
 def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[str]:
     """Add the settings of the run that the command line names; its own settings take precedence.
 
-    An evaluation takes model, data and seed from there, a training everything. Settings files stand
-    for themselves: with `--config`, nothing is added.
-
-    Args:
-        argv: the command line.
-        commands: the names of all commands.
+    An evaluation takes model, data and seed from the run, a training takes everything. With
+    `--config`, nothing is added.
 
     Raises:
         ValueError: an evaluation names neither a run nor a checkpoint nor all settings, or a
             checkpoint outside of runs.
-        FileNotFoundError: the run that it names is not there.
-        CheckpointError: the checkpoint that it names is not there.
+        FileNotFoundError: run not found.
+        CheckpointError: checkpoint not found.
     """
     position = next((i for i, word in enumerate(argv) if word in commands), None)
     if position is None:
@@ -158,27 +154,27 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     scanner.add_argument("--model")
     scanner.add_argument("--data")
     try:
-        given, _ = scanner.parse_known_args(options)
-    except (argparse.ArgumentError, SystemExit):  # the real parser says what is wrong
+        named, _ = scanner.parse_known_args(options)
+    except (argparse.ArgumentError, SystemExit):  # the real parser reports the error
         return list(argv)
-    run = RunDirectory(Path(given.runs_dir) / given.run) if given.run else None
-    if command not in TRAINING and given.ckpt_path and (run is None or not run.begun):
-        run = run_directory.of_checkpoint(Path(given.ckpt_path))
-    whole = given.config or (command in TRAINING and (given.model or given.data))
-    if run is None or whole or not run.begun:
+    run = RunDirectory(Path(named.runs_dir) / named.run) if named.run else None
+    if command not in TRAINING and named.ckpt_path and (run is None or not run.begun):
+        run = run_directory.of_checkpoint(Path(named.ckpt_path))
+    complete = named.config or (command in TRAINING and (named.model or named.data))
+    if run is None or complete or not run.begun:
         if command not in TRAINING and not _says_all(options):
-            # The parser would ask for a model and a corpus, and not say what is wrong.
-            _check_named(command, Path(given.runs_dir), given.run, given.ckpt_path)
+            # The parser would ask for a model and a corpus, which hides the real error.
+            _check_named(command, Path(named.runs_dir), named.run, named.ckpt_path)
         return list(argv)
     keys = set(COMMON if command in TRAINING else ("seed_everything", "model", "data"))
     # Another class must not inherit settings that happen to have the same names.
-    keys -= {key for key in ("model", "data") if getattr(given, key)}
+    keys -= {key for key in ("model", "data") if getattr(named, key)}
     stored = {key: value for key, value in run.config().items() if key in keys}
     return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]
 
 
 def _says_all(options: Sequence[str]) -> bool:
-    """True if the options need no run: they name all settings, or only print something."""
+    """Return True if the options need no run: they name all settings, or print something."""
     keys = {word.split("=")[0] for word in options}
     if keys & {"--config", "-c", "--help", "-h", "--print_config"}:
         return True

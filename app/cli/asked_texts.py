@@ -1,4 +1,4 @@
-"""The texts that the command line asks about: given words, a file, or standard input."""
+"""Reads the texts of a command line: from options, a file, or standard input."""
 
 import argparse
 import logging
@@ -26,8 +26,8 @@ class NumberedText(NamedTuple):
 
     Attributes:
         text: the text or pair.
-        line: the line of the file or stream where it begins (Parquet: the row), counted from 1;
-            None for a text of the command line.
+        line: its first line in the file or stream (Parquet: the row), counted from 1; None for a
+            text of the command line.
     """
 
     text: Text
@@ -35,7 +35,7 @@ class NumberedText(NamedTuple):
 
 
 def add_texts(parser: argparse.ArgumentParser) -> None:
-    """Adds `--text` and `--file`, and what goes with them."""
+    """Add `--text` and `--file`, and the options for pairs and columns."""
     add = parser.add_argument
     add("--text", action="append", default=[], help="a text; may be given several times")
     add("--text_pair", action="append", default=[], help="the second text, where pairs are read")
@@ -83,7 +83,7 @@ def check_texts(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) ->
 
 
 def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[NumberedText]:
-    """Yield the texts of a file, read as they are asked for.
+    """Yield the texts of a file, reading it lazily.
 
     Args:
         path: a table (.tsv, .csv, .jsonl, .parquet; also .gz), or another file with a text on each
@@ -93,8 +93,8 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
         pairs: True if the model reads pairs.
 
     Raises:
-        DataError: no such file or column, or a row that cannot be read or has an empty text; it
-            names the line.
+        DataError: file or column not found, or a row is unreadable or has an empty text; the
+            message names the line.
     """
     name = path.name.lower().removesuffix(".gz")
     if not name.endswith(ENDINGS):
@@ -120,12 +120,8 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
 def read_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[NumberedText]:
     """Yield the texts of a stream, one on each line; see `read_file`.
 
-    Args:
-        stream: of bytes.
-        pairs: True if the model reads pairs.
-
     Raises:
-        DataError: a line that is no UTF-8, or no pair; it names the line.
+        DataError: a line is not UTF-8, or not a pair; the message names the line.
     """
     numbered = enumerate((raw.rstrip(b"\r\n") for raw in stream), start=1)
     yield from _read_lines(numbered, "standard input", pairs=pairs)
@@ -144,7 +140,7 @@ def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 
 def typed() -> bool:
-    """Returns True if somebody types into standard input."""
+    """Return True if standard input is a terminal."""
     return sys.stdin.isatty()
 
 
@@ -171,6 +167,6 @@ def _read_lines(
             raise DataError(msg)
         yield NumberedText((parts[0], parts[1]) if pairs else line, number)
     if blank:
-        shown = ", ".join(map(str, blank[:SHOWN])) + (", ..." if len(blank) > SHOWN else "")
+        numbers = ", ".join(map(str, blank[:SHOWN])) + (", ..." if len(blank) > SHOWN else "")
         noun = "line" if len(blank) == 1 else "lines"
-        log.warning("%s: skipped %d blank %s (%s)", source, len(blank), noun, shown)
+        log.warning("%s: skipped %d blank %s (%s)", source, len(blank), noun, numbers)

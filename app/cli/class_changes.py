@@ -15,27 +15,35 @@ _discard: Callable[..., None] = _typehints.discard_init_args_on_class_path_chang
 def install() -> None:
     """Let a new class of optimiser or scheduler begin with its own defaults.
 
-    jsonargparse hands all settings of the class before on to a class that also takes them. It does
-    not ask which of them were given. AdamW's default `weight_decay` of 0.01 then decays the weights
-    of an Adam that asked for none, and does so by its gradients. A setting that was given, and is
-    not the default of the class before, is handed on as before.
+    A setting of the user that is not a default of the old class stays.
     """
+    # jsonargparse copies all settings of the old class that the new one also takes, its defaults
+    # included. AdamW's default `weight_decay` of 0.01 would so reach an Adam without weight decay,
+    # where it is an L2 penalty.
     _typehints.discard_init_args_on_class_path_change = _discard_defaults
 
 
 def _discard_defaults(parser: Any, previous: Any, value: Any) -> None:
     if previous and previous["class_path"] != value["class_path"] and "init_args" in previous:
-        kept = previous["init_args"]
+        settings = previous["init_args"]
         for name, default in _defaults(previous["class_path"]).items():
-            if isinstance(kept, Namespace | dict) and name in kept and kept[name] == default:
-                del kept[name]
+            if (
+                isinstance(settings, Namespace | dict)
+                and name in settings
+                and settings[name] == default
+            ):
+                del settings[name]
     _discard(parser, previous, value)
 
 
 def _defaults(path: str) -> dict[str, Any]:
-    """The defaults of the settings of an optimiser or scheduler; of other classes none."""
-    found = locate(path)
-    if not (isinstance(found, type) and issubclass(found, _WITH_DEFAULTS)):
+    """Return the defaults of an optimiser or scheduler; an empty dictionary for other classes."""
+    cls = locate(path)
+    if not (isinstance(cls, type) and issubclass(cls, _WITH_DEFAULTS)):
         return {}
-    parameters = inspect.signature(found).parameters.values()
-    return {one.name: one.default for one in parameters if one.default is not one.empty}
+    parameters = inspect.signature(cls).parameters.values()
+    return {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not parameter.empty
+    }

@@ -1,6 +1,6 @@
-"""The help of a command of LightningCLI: what users set first, the trainer's other settings last.
+"""Builds the short help of a command of LightningCLI: the most used settings come first.
 
-The parser takes seconds to build. So the text is kept in the cache folder until a file or a library
+The parser takes seconds to build. So the text stays in the cache folder until a file or a library
 of the program changes.
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from app.cli.commands import COMMANDS
 from run_files.atomic import replacing
@@ -30,7 +29,7 @@ TRAINER = {
     "limit_test_batches": "The same for the texts of an evaluation.",
     "enable_progress_bar": "A progress bar on the terminal.",
 }
-"""Settings of Lightning's trainer in the short help; empty where its own text is kept."""
+"""Settings of Lightning's trainer in the short help; empty to use Lightning's own text."""
 _EVALUATION = ("accelerator", "devices", "precision", "limit_test_batches", "enable_progress_bar")
 _SHORT = {f"trainer.{key}": text for key, text in TRAINER.items()} | {
     "seed_everything": "Seed of all random numbers; true: a random seed.",
@@ -50,7 +49,7 @@ _WIDTH = 100
 
 
 def formatter(prog: str) -> argparse.HelpFormatter:
-    """Returns the formatter of all help: at most 100 columns."""
+    """Return a formatter of help with at most 100 columns."""
     width = min(shutil.get_terminal_size().columns, _WIDTH)
     return argparse.HelpFormatter(prog, width=width, max_help_position=32)
 
@@ -58,25 +57,19 @@ def formatter(prog: str) -> argparse.HelpFormatter:
 def command_help(
     parser: argparse.ArgumentParser, name: str, choices: Mapping[str, Sequence[str]]
 ) -> str:
-    """Returns the help of a command.
-
-    Args:
-        parser: the parser of the command.
-        name: of the command.
-        choices: names of the methods (`model`) and of the corpora (`data`).
-    """
+    """Return the help of a command."""
     actions = {action.dest: action for action in parser._actions}
     training = name in ("train", "fit")
-    shown = {
+    common = {
         key for key in actions if key.split(".")[0] in (*_PROGRAM, *_RUN, *_FIT, *_TRACK, "trainer")
     }
-    own = [key for key in actions if key not in shown and key.split(".")[0] not in choices]
+    own = [key for key in actions if key not in common and key.split(".")[0] not in choices]
     out = argparse.ArgumentParser(
         prog=f"steadfast {name}",
         usage=f"steadfast {name} --config FILE [settings]\n"
         f"       steadfast {name} --run NAME [settings]"
         + (f"\n       steadfast {name} --model NAME --data NAME [settings]" if training else ""),
-        description=f"{COMMANDS[name].about} docs/cli.md has examples.",
+        description=f"{COMMANDS[name].summary} docs/cli.md has examples.",
         formatter_class=formatter,
         add_help=False,
     )
@@ -111,14 +104,14 @@ def command_help(
 def _of(
     keys: Iterable[str], actions: Mapping[str, argparse.Action], without: Sequence[str] = ()
 ) -> list[argparse.Action]:
-    """The actions of settings and of the groups of settings under them."""
+    """Return the actions of settings and of the groups of settings under them."""
     return [
         actions[dest]
         for key in keys
         for dest in actions
         if (dest == key or dest.startswith(f"{key}."))
         and dest not in without
-        # A list of the classes that Lightning has for a setting.
+        # These options only list the classes that Lightning has for a setting.
         and not dest.endswith(".help")
     ]
 
@@ -126,70 +119,56 @@ def _of(
 def _add(
     out: argparse.ArgumentParser, title: str, actions: Sequence[argparse.Action]
 ) -> argparse._ArgumentGroup:
-    """Adds a group of settings with their descriptions and defaults."""
+    """Add a group of settings with their descriptions and defaults."""
     group = out.add_argument_group(title)
     for action in actions:
-        if action.help in (None, argparse.SUPPRESS) or _whole_group(action):
+        # `--checkpoint FILE` and the like load a group of settings: --config does that as well.
+        of_group = type(action).__name__ == "_ActionConfigLoad"
+        if action.help in (None, argparse.SUPPRESS) or of_group:
             continue
+        metavar = action.metavar if isinstance(action.metavar, str) else ""
         text = str(_SHORT.get(action.dest) or action.help)
         text = f"{text[0].upper()}{text[1:]}".rstrip()
         if action.default not in (None, argparse.SUPPRESS, False) and action.nargs != 0:
             text = f"{text.removesuffix('.')} (default: {action.default})."
         text = text if text.endswith(".") else f"{text}."
         flags = [flag for flag in action.option_strings if not flag.endswith("+")]
+        # Not `add_argument`: this parser only prints, and options may repeat.
         group._group_actions.append(
             argparse.Action(
                 flags,
                 action.dest,
                 nargs=0 if action.nargs == 0 else None,
                 help=text.replace("%", "%%"),
-                metavar=_metavar(action),
+                metavar=metavar if metavar[:1] in ("{", "[") else "VALUE",
             )
         )
     return group
 
 
-def _metavar(action: argparse.Action) -> Any:
-    given = action.metavar
-    return given if isinstance(given, str) and given[:1] in "{[" else "VALUE"
-
-
-def _whole_group(action: argparse.Action) -> bool:
-    """True for `--checkpoint FILE` and the like, which a configuration file says better."""
-    return type(action).__name__ == "_ActionConfigLoad"
-
-
 # The kept text
 
 
-def kept(name: str) -> Path:
-    """Returns the place of the kept help of a command, which may not be there.
-
-    Args:
-        name: of the command.
-    """
+def help_path(name: str) -> Path:
+    """Return the path of the cached help of a command, which may not exist."""
+    # The key covers all that changes the help: library versions, our sources, the terminal's width.
     root = Path(__file__).parents[2]
-    seen = hashlib.sha256(str(root).encode())
+    digest = hashlib.sha256(str(root).encode())
     for library in _LIBRARIES:
         with suppress(metadata.PackageNotFoundError):
-            seen.update(f"{library} {metadata.version(library)}".encode())
+            digest.update(f"{library} {metadata.version(library)}".encode())
     for package in _PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
             stat = path.stat()
-            seen.update(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode())
+            digest.update(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode())
     width = min(shutil.get_terminal_size().columns, _WIDTH)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "steadfast" / "help" / f"{name}-{width}-{seen.hexdigest()[:16]}.txt"
+    return Path(home) / "steadfast" / "help" / f"{name}-{width}-{digest.hexdigest()[:16]}.txt"
 
 
 def keep(name: str, text: str) -> None:
-    """Keeps the help of a command, and removes what older programs kept.
-
-    Args:
-        name: of the command.
-        text: its help.
-    """
-    path = kept(name)
+    """Write the help of a command to the cache, and remove its older versions."""
+    path = help_path(name)
     with suppress(OSError):  # a folder that cannot be written to costs seconds, and nothing else
         for old in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.txt"):
             old.unlink()

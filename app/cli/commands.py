@@ -1,4 +1,4 @@
-"""All commands, in the order of their first use, and the help of the program itself."""
+"""Lists all commands, in the order of their first use, and makes the help of the program."""
 
 import sys
 from typing import NamedTuple
@@ -8,16 +8,16 @@ class Command(NamedTuple):
     """A command.
 
     Attributes:
-        about: one sentence about it.
-        place: module and function that run it; empty for the commands of LightningCLI. The function
-            takes what follows the words of the command, and returns the exit status: 0 if its
-            description says nothing else.
+        summary: one sentence about it.
+        entry_point: module and function that run it; empty for the commands of LightningCLI. The
+            function takes the arguments that follow the words of the command, and returns the exit
+            status: 0 if its description says nothing else.
         light: True if it needs neither torch nor Lightning.
         container: options that the entry point of the image fills in (docker/entrypoint.sh).
     """
 
-    about: str
-    place: str = ""
+    summary: str
+    entry_point: str = ""
     light: bool = False
     container: tuple[str, ...] = ()
 
@@ -94,28 +94,24 @@ COMMANDS = {
 """The commands by their words."""
 
 
-_ASKED = Command(COMMANDS["predict"].about, "app.commands.predict:main", container=("--run",))
+_ASKED = Command(COMMANDS["predict"].summary, "app.commands.predict:main", container=("--run",))
 """`predict` of given texts; that of a corpus is LightningCLI's."""
 _FOREIGN = Command(
-    COMMANDS["attack"].about,
+    COMMANDS["attack"].summary,
     "app.commands.attack:main",
     container=("--attack.resources",),
 )
 """`attack` of a model from elsewhere; that of a run on its corpus is LightningCLI's."""
 _THREATENED = Command(
-    COMMANDS["certify"].about,
+    COMMANDS["certify"].summary,
     "app.commands.certify:main",
     container=("--run", "--data_dir"),
 )
 """`certify` against changes of words and characters; that of l2 radii is LightningCLI's."""
 
 
-def of(argv: list[str]) -> tuple[int, Command] | None:
-    """Returns the number of words of a command outside LightningCLI, and the command.
-
-    Args:
-        argv: the command line without the program's name.
-    """
+def find_command(argv: list[str]) -> tuple[int, Command] | None:
+    """Return the number of words of a command outside LightningCLI, and the command."""
     if argv[:1] == ["predict"] and {word.split("=")[0] for word in argv} & {
         "--text",
         "--file",
@@ -129,29 +125,25 @@ def of(argv: list[str]) -> tuple[int, Command] | None:
     if argv[:1] == ["certify"] and argv[1:2] != ["export"] and threatened:
         return 1, _THREATENED
     for count in (2, 1):
-        found = COMMANDS.get(" ".join(argv[:count]))
-        if len(argv) >= count and found is not None and found.place:
-            return count, found
+        command = COMMANDS.get(" ".join(argv[:count]))
+        if len(argv) >= count and command is not None and command.entry_point:
+            return count, command
     return None
 
 
 def container_options(argv: list[str]) -> tuple[str, ...]:
-    """Return the options of a command that the entry point of the image fills in.
-
-    Args:
-        argv: the command line without the program's name.
-    """
-    if (match := of(argv)) is not None:
+    """Return the options of a command that the entry point of the image fills in."""
+    if (match := find_command(argv)) is not None:
         return match[1].container
-    # Word vectors, WordNet and models lie beside the corpora.
+    # The image has word vectors, WordNet and models next to the corpora.
     resources = ("--attack.resources",) if argv[0] == "attack" else ()
     return ("--run", "--data.data_dir", *resources)
 
 
 def help_of_all() -> str:
-    """Returns the help of the program: all commands, without loading any of them."""
+    """Return the help of the program: all commands, without loading any of them."""
     width = max(map(len, COMMANDS)) + 2
-    lines = [f"  {words:<{width}}{command.about}" for words, command in COMMANDS.items()]
+    lines = [f"  {words:<{width}}{command.summary}" for words, command in COMMANDS.items()]
     return "\n".join(
         (
             "usage: steadfast COMMAND [settings]",
@@ -173,5 +165,5 @@ def help_of_all() -> str:
 
 if __name__ == "__main__":
     if sys.argv[1] in COMMANDS:
-        # The last first: the entry point puts one after the other in front.
+        # In reverse order: the entry point inserts each at the front.
         print(*(container_options(sys.argv[1:])[::-1] or ["none"]))

@@ -1,4 +1,4 @@
-"""Entry point: runs a command, and turns errors into one line and an exit status."""
+"""Runs a command, and turns errors into one line and an exit status."""
 
 import errno
 import logging
@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from app.cli.command_help import kept
-from app.cli.commands import COMMANDS, Command, help_of_all, of
-from app.cli.constructor_errors import of_constructor
+from app.cli.command_help import help_path
+from app.cli.commands import COMMANDS, Command, find_command, help_of_all
+from app.cli.constructor_errors import unwrap_constructor_error
 from run_files.terminal import harmless
 from run_files.version import line
+from text.multi_line_error import MultiLineError
 from training.last_error import leave_error, reported
 
 NOISE = (
@@ -54,12 +55,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run one command; errors and signals come out as exceptions.
-
-    Args:
-        args: the command line without the program's name; that of the process if None.
-    """
-    # Imported here, so that `--version` and a broken installation answer at once.
+    """Run one command; errors and signals come out as exceptions."""
+    # Imported here, so that `--version` is fast and works in a broken installation.
     from app.cli.robust_cli import RobustCLI
 
     RobustCLI(args)
@@ -85,7 +82,7 @@ def entry(args: Sequence[str] | None = None) -> int:
 
     name = os.environ.get(run_directory.NAME_VARIABLE)
     in_thread, threading.excepthook = threading.excepthook, _in_thread
-    with warnings.catch_warnings(), interrupt.handled() as interruption:
+    with warnings.catch_warnings(), interrupt.handle_signals() as interruption:
         _quieten()
         try:
             main(argv)
@@ -110,8 +107,8 @@ def _at_once(argv: list[str]) -> int | None:
     if argv in ([], ["--help"], ["-h"]):
         print(help_of_all())
         return 0 if argv else 2
-    found = of(argv)
-    return _kept_help(argv) if found is None else _outside(argv, *found)
+    match = find_command(argv)
+    return _kept_help(argv) if match is None else _outside(argv, *match)
 
 
 def _outside(argv: list[str], words: int, command: Command) -> int:
@@ -125,23 +122,21 @@ def _outside(argv: list[str], words: int, command: Command) -> int:
 
 
 def _kept_help(argv: list[str]) -> int | None:
-    """Prints the help of a command if it is kept; None for all else."""
+    """Print the help of a command if it is cached; return None otherwise."""
     if len(argv) != 2 or argv[0] not in COMMANDS or argv[1] not in ("--help", "-h"):
         return None
     try:
-        print(kept(argv[0]).read_text(encoding="utf-8"), end="")
+        print(help_path(argv[0]).read_text(encoding="utf-8"), end="")
     except (OSError, UnicodeDecodeError):
         return None
     return 0
 
 
 def _refused(argv: list[str], command: Command) -> int | None:
-    """The exit status of help or a wrong command line, which has been said; None for others.
-
-    They need nothing that takes seconds to load.
-    """
+    """Return the exit status of help or of a wrong command line; None for other command lines."""
+    # Both need only the parser, and not the libraries that take seconds to load.
     try:
-        import_module(command.place.partition(":")[0]).parser().parse_args(argv[1:])
+        import_module(command.entry_point.partition(":")[0]).parser().parse_args(argv[1:])
     except SystemExit as error:
         return _status(error)
     return None
@@ -153,7 +148,7 @@ def _debug(argv: list[str]) -> bool:
 
 def _load(*, debug: bool) -> int:
     """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
-    # It warns where its cache cannot be written, and torchmetrics loads it for every command.
+    # torchmetrics loads matplotlib for every command, which warns if its cache is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         from training import interrupt  # noqa: F401 (with torch behind it)
@@ -176,7 +171,7 @@ def _load(*, debug: bool) -> int:
 
 def _plain(argv: list[str], words: int, command: Command) -> int:
     """Run a command outside LightningCLI; light ones need neither torch nor Lightning."""
-    module, _, function = command.place.partition(":")
+    module, _, function = command.entry_point.partition(":")
     try:
         with warnings.catch_warnings():
             if not command.light:
@@ -195,7 +190,8 @@ def _plain(argv: list[str], words: int, command: Command) -> int:
 
 def _failed(error: Exception, *, debug: bool) -> int:
     if isinstance(error, BrokenPipeError) and _nobody_reads():
-        # `steadfast runs | head`: whoever reads has enough. Python would try to write once more.
+        # `steadfast runs | head`: the reader has closed the pipe. At its end Python flushes stdout,
+        # which would fail again, so the output goes to /dev/null.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     if debug:
@@ -205,14 +201,14 @@ def _failed(error: Exception, *, debug: bool) -> int:
 
 
 def _nobody_reads() -> bool:
-    """Whether it is standard output that is broken, and not a pipe to another process."""
+    """Return True if standard output is broken, and not a pipe to another process."""
     poll = select.poll()
     poll.register(1, 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _fail(message: str) -> None:
-    """Print why the program ends; of a run of several processes, the first one is told, too."""
+    """Print the error; in a run of several processes, also pass it to the first one."""
     _say(f"error: {message}")
     reported.set()
     leave_error(message)
@@ -223,14 +219,14 @@ def _stopped(stopped: SystemExit, saved: str | None) -> int:
 
     signum = int(str(stopped.code)) - 128
     if not first_process():
-        # Lightning takes any other status of a process it started for a crash, and kills the rest.
+        # For Lightning any other status of a started process is a crash: it kills the rest.
         return 0 if saved else 128 + signum
-    what = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
+    signal_name = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
     outcome = "no checkpoint was written for it"
     if saved:
         run = Path(saved).parents[1].name
         outcome = f"saved {saved}; the same command with --run {run} goes on from there"
-    _say(f"stopped by {what}: {outcome}")
+    _say(f"stopped by {signal_name}: {outcome}")
     return 128 + signum
 
 
@@ -247,15 +243,11 @@ def _status(error: SystemExit) -> int:
 
 
 def _message(error: Exception) -> str:
-    """One line for errors that a user can correct; for others also the type of the error."""
-    error = of_constructor(error)
+    """Return the message of an error; with its type if the user cannot correct it."""
+    error = unwrap_constructor_error(error)
     text = " ".join(str(error).split())
-    if type(error).__name__ == "StudyError":
-        # As it has been written: a line for each problem.
-        text = str(error)
-    if type(error).__name__ == "DataError":
-        # Bad rows stand on lines of their own.
-        text = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
+    if isinstance(error, MultiLineError):
+        text = error.lines()
     lost = _lost_worker(error)
     if lost is not None:
         return (
@@ -278,7 +270,7 @@ def _message(error: Exception) -> str:
         "mlflow",
         "wandb",
     )
-    # Lightning's word for a setting of the trainer that is wrong.
+    # Lightning's error for a wrong setting of the trainer. By its name: importing it takes seconds.
     expected = expected or type(error).__name__ == "MisconfigurationException"
     if expected and text:
         return text
@@ -286,12 +278,11 @@ def _message(error: Exception) -> str:
 
 
 def _lost_worker(error: BaseException | None) -> str | None:
-    """Returns what is said of a data worker that has died: by torch, or by who waited for it.
-
-    Torch raises wherever the program is at that moment. In the middle of a checkpoint the error of
-    the file that was not finished comes on top.
-    """
+    """Return the message about a dead data worker, if that is the cause of an error."""
+    # Torch raises it from a signal handler, at any line of the program. Within the writing of a
+    # checkpoint, an error about the unfinished file is chained on top of it.
     while error is not None:
+        # A queue whose worker is dead raises EOFError or ConnectionError in the loader.
         frames = traceback.extract_tb(error.__traceback__)
         waiting = isinstance(error, ConnectionError | EOFError) and any(
             Path(frame.filename).parts[-2:] == ("data", "dataloader.py") for frame in frames
@@ -303,7 +294,7 @@ def _lost_worker(error: BaseException | None) -> str | None:
 
 
 def _in_thread(met: threading.ExceptHookArgs) -> None:
-    """Say in one line that TensorBoard's thread cannot write; its next event raises, too."""
+    """Print in one line that TensorBoard's thread cannot write; its next event raises, too."""
     if isinstance(met.exc_value, OSError):
         _say(f"in the background: {met.exc_value}")
     else:
@@ -315,7 +306,7 @@ def _say(text: str) -> None:
 
 
 class _ToStderr(logging.Handler):
-    """Writes to what standard error is now, not to what it was when this was made."""
+    """Writes to the present `sys.stderr`, which may have been redirected since."""
 
     def emit(self, record: logging.LogRecord) -> None:
         _say(self.format(record))
@@ -326,7 +317,7 @@ class _NoTips(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
-        # A method's own callback is set up again for each stage.
+        # Lightning repeats the list of a method's callbacks for each stage.
         noise = ("💡", "TPU available", "HPU available", "The following callbacks returned in")
         return not message.startswith(noise) and (
             "litlogger" not in message and "litmodels" not in message
@@ -334,13 +325,13 @@ class _NoTips(logging.Filter):
 
 
 def _quieten() -> None:
-    """Show our own messages, and of Lightning's those that help."""
+    """Show our own messages, and only the useful ones of Lightning."""
     from run_files.distributed import first_process
 
     for pattern in NOISE:
         warnings.filterwarnings("ignore", pattern)
     tips = logging.getLogger("pytorch_lightning.utilities.rank_zero")
-    if not any(isinstance(known, _NoTips) for known in tips.filters):
+    if not any(isinstance(tip_filter, _NoTips) for tip_filter in tips.filters):
         tips.addFilter(_NoTips())
     for package in _PACKAGES:
         logger = logging.getLogger(package)

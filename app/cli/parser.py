@@ -1,4 +1,4 @@
-"""The parser, with errors of one line."""
+"""A parser whose errors are one line."""
 
 import argparse
 import ast
@@ -46,7 +46,7 @@ class Parser(LightningArgumentParser):
     """Short help, and an error in one line, without the usage of the command before it."""
 
     def format_help(self, formatter: argparse.HelpFormatter | None = None) -> str:
-        """Returns the help of a command with the usual settings of the trainer only."""
+        """Return the help of a command with the usual settings of the trainer only."""
         if not any(action.dest == "trainer.max_epochs" for action in self._actions):
             return str(super().format_help(formatter))
         name = self.prog.split()[-1]
@@ -55,7 +55,8 @@ class Parser(LightningArgumentParser):
         return text
 
     def format_trainer_help(self) -> str:
-        """Returns the help of all settings of Lightning's trainer."""
+        """Return the help of all settings of Lightning's trainer."""
+        # argparse prints all groups: they are replaced for one call.
         groups, usage = self._action_groups, self.usage
         try:
             self.usage = argparse.SUPPRESS
@@ -69,11 +70,9 @@ class Parser(LightningArgumentParser):
             self._action_groups, self.usage = groups, usage
 
     def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
-        """Parses arguments; see jsonargparse.
-
-        It hands a setting inside a class on alone, as Python writes its value, and reads it as
-        YAML: None would be a text, and a backslash in a list two.
-        """
+        """Parse arguments; see jsonargparse."""
+        # jsonargparse passes a nested setting to another parser as Python's repr, which that one
+        # reads as YAML: None would become a text, and a backslash in a list would double.
         if args is not None and len(args) == 1:
             args = [_as_yaml(args[0])]
         return super().parse_args(args, *other, **named)
@@ -96,110 +95,108 @@ class TrainerHelp(argparse.Action):
         super().__init__(option_strings, dest=quiet, nargs=0, default=quiet, help=quiet)
 
     def __call__(self, parser: Any, *_: Any) -> None:
-        """Prints them."""
+        """Print the help and end."""
         print(parser.format_trainer_help())
         parser.exit()
 
 
 def _as_yaml(argument: Any) -> Any:
-    """Returns an argument whose value is a Python literal with the same value as YAML."""
-    found = _LITERAL.fullmatch(argument) if isinstance(argument, str) else None
-    if found is None:
+    """Return an argument whose value is a Python literal with the same value as YAML."""
+    match = _LITERAL.fullmatch(argument) if isinstance(argument, str) else None
+    if match is None:
         return argument
     try:
-        return f"{found['name']}={json.dumps(ast.literal_eval(found['value']))}"
+        return f"{match['name']}={json.dumps(ast.literal_eval(match['value']))}"
     except (SyntaxError, TypeError, ValueError):
         return argument  # YAML already
 
 
 def check_numbers(config: Namespace) -> None:
-    """Refuse infinite numbers and NaN, which no setting takes.
-
-    Args:
-        config: what has been parsed.
+    """Refuse infinite numbers and NaN in parsed settings.
 
     Raises:
         ValueError: a setting is infinite or not a number; the message names it.
     """
     for key, value in config.items():
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, float) and not math.isfinite(one):
-                msg = f"got --{shown(key)} {one}, expected a finite number"
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, float) and not math.isfinite(number):
+                msg = f"got --{shown(key)} {number}, expected a finite number"
                 raise ValueError(msg)
 
 
 def shown(key: str) -> str:
-    """The name of a setting on the command line, from its key in the parsed settings."""
+    """Return the command-line name of a setting, from its key in the parsed settings."""
     return key.replace(".init_args.", ".").replace(".dict_kwargs.", ".")
 
 
 def plain(message: str) -> str:
     """Shorten an error of jsonargparse about a setting to one line.
 
-    It goes down from a setting to the one inside of it that is wrong; at the end of that way stands
-    what was expected, or that there is no such setting.
-
     Args:
         message: of jsonargparse 4, in lines.
 
     Returns:
-        One line, as `got --model.masking.tau nan, expected a number`; the whole message where it is
-        another.
+        One line such as `got --model.masking.tau nan, expected a number`; for other messages all
+        their lines, joined.
     """
+    # The lines go from a setting to the nested one that is wrong. The last ones have the expected
+    # type, or an unknown name.
     keys: list[str] = []
-    wanted: list[str] = []
+    expectations: list[str] = []
     owner, required, value = "", "", None
     for line in message.splitlines():
         text = _CALLABLE.sub("", _BUILT.sub("", line.strip().removeprefix("- ")))
-        if found := _KEY.match(text):
-            keys.append(found["key"].removeprefix("init_args."))
-            text = text[found.end() :].strip()
-        if found := _CLASS.fullmatch(text):
-            owner = found["path"]
-        elif (found := _OPTION.fullmatch(text)) and owner:
-            group, name = ".".join(keys), found["name"] or found["nested"]
+        if match := _KEY.match(text):
+            keys.append(match["key"].removeprefix("init_args."))
+            text = text[match.end() :].strip()
+        if match := _CLASS.fullmatch(text):
+            owner = match["path"]
+        elif (match := _OPTION.fullmatch(text)) and owner:
+            group, name = ".".join(keys), match["name"] or match["nested"]
             cls = owner.rpartition(".")[2]
             lacks = f"got --{group}.{name}, which {cls} does not have{_nearest(owner, group, name)}"
             return f"{lacks}; --{group}.help {cls} lists its settings"
         elif text.startswith(tuple(f"Expected a {words}" for words in _NO_NUMBER)):
             continue
-        elif found := _WANTED.fullmatch(text):
-            wanted.append(_name(found["type"]))
-            value = found["value"] or value
-        elif found := _GIVEN.fullmatch(text):
-            value = found["value"] or "''" if value is None else value
-        elif found := _RESTRICTED.fullmatch(text):
-            wanted.append(f"{found['type']} ({_RULES.get(found['type'], found['rule'])})")
-            value = found["value"] or value
-        elif found := _REQUIRED.fullmatch(text):
-            required = found["names"]
+        elif match := _WANTED.fullmatch(text):
+            expectations.append(_name(match["type"]))
+            value = match["value"] or value
+        elif match := _GIVEN.fullmatch(text):
+            value = match["value"] or "''" if value is None else value
+        elif match := _RESTRICTED.fullmatch(text):
+            expectations.append(f"{match['type']} ({_RULES.get(match['type'], match['rule'])})")
+            value = match["value"] or value
+        elif match := _REQUIRED.fullmatch(text):
+            required = match["names"]
         elif text and not text.startswith(_FRAME):
-            wanted.append(text)
-    if keys and value is not None and required and (found := _OBJECT.fullmatch(value)):
-        key, name = ".".join(keys), found["path"].rsplit(".", 1)[-1]
+            expectations.append(text)
+    if keys and value is not None and required and (match := _OBJECT.fullmatch(value)):
+        key, name = ".".join(keys), match["path"].rsplit(".", 1)[-1]
         first = required.split(",")[0].strip()
         return f"got --{key} {name} without {required}, expected --{key}.{first} as well"
     if not keys or value is None:
         return " ".join(message.split())
-    expected = " or ".join(dict.fromkeys(one for one in wanted if one != "NoneType"))
+    expected = " or ".join(
+        dict.fromkeys(expectation for expectation in expectations if expectation != "NoneType")
+    )
     return f"got --{'.'.join(keys)} {value}, expected {expected}"
 
 
 def _nearest(path: str, group: str, name: str) -> str:
-    """The setting of a class that is named most like a wrong one, whatever group it is in."""
+    """Return a hint at the setting of a class with the most similar name, in any of its groups."""
     module, _, cls = path.rpartition(".")
-    every = names(getattr(sys.modules.get(module), cls, object))
-    last = {one.rpartition(".")[2]: one for one in every}
+    options = names(getattr(sys.modules.get(module), cls, object))
+    by_last_part = {option.rpartition(".")[2]: option for option in options}
     for part in reversed(name.split(".")):
-        if found := difflib.get_close_matches(part, last, n=1, cutoff=0.75):
-            return f", expected perhaps --{group}.{last[found[0]]}"
+        if matches := difflib.get_close_matches(part, by_last_part, n=1, cutoff=0.75):
+            return f", expected perhaps --{group}.{by_last_part[matches[0]]}"
     return ""
 
 
 def _name(kind: str) -> str:
-    """A type in plain words."""
+    """Return a type in plain words."""
     if kind.startswith("typing.Literal["):
         choices = kind.removeprefix("typing.Literal[").removesuffix("]").split(", ")
         return f"one of {', '.join(choice.strip(chr(39)) for choice in choices)}"
-    found = re.sub(r"<class '(?:.*\.)?(.+?)'>", r"\1", kind)
-    return _PLAIN.get(found, found)
+    name = re.sub(r"<class '(?:.*\.)?(.+?)'>", r"\1", kind)
+    return _PLAIN.get(name, name)

@@ -61,7 +61,7 @@ from training.trackers import TrackerSettings, trackers
 
 log = logging.getLogger(__name__)
 
-# Settings are code (SECURITY.md): of files only, and not of addresses, which Lightning has allowed.
+# Settings can run code (SECURITY.md): only files are read, not addresses, which Lightning allows.
 set_parsing_settings(config_read_mode_fsspec_enabled=False)
 class_changes.install()
 
@@ -93,9 +93,9 @@ class RobustCLI(LightningCLI):
             subclass_mode_data=True,
             trainer_class=MeasuringTrainer,
             trainer_defaults={
-                # Attacks differentiate during evaluation; nothing can be, under inference mode.
+                # Attacks need gradients during evaluation, which inference mode forbids.
                 "inference_mode": False,
-                # The corpora's own samplers know the processes, and give each sample once.
+                # The samplers of our corpora split the samples over processes, without repeats.
                 "use_distributed_sampler": False,
                 # The whole configuration is logged by our Recorder.
                 "enable_autolog_hparams": False,
@@ -114,12 +114,12 @@ class RobustCLI(LightningCLI):
         )
 
     def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
-        """A parser that takes no abbreviations, which would hide misspelt settings."""
+        """Make a parser without abbreviations, which would hide misspelt settings."""
         return super().init_parser(**{**kwargs, "allow_abbrev": False})
 
     @staticmethod
     def subcommands() -> dict[str, set[str]]:
-        """The commands, and what of the trainer's methods is not set on the command line."""
+        """Return the commands, each with the hidden parameters of its trainer method."""
         hidden = {"model", "datamodule", "weights_only"}
         return {
             "train": hidden,
@@ -132,7 +132,7 @@ class RobustCLI(LightningCLI):
         }
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        """Add what belongs to a run."""
+        """Add the options of a run."""
         parser.add_argument(
             "--run",
             type=RunName | None,
@@ -170,7 +170,7 @@ class RobustCLI(LightningCLI):
         )
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
-        """Parse the command line, with the settings of a stored run below it."""
+        """Parse the command line; settings of a stored run have lower priority."""
         argv = classes_first(with_recipe(self.argv))
         check_classes(argv)
         command = next((word for word in argv if word in self.subcommands()), None)
@@ -189,10 +189,10 @@ class RobustCLI(LightningCLI):
             self._parser(command).error(str(error))
 
     def _parse_ckpt_path(self) -> None:
-        """Do nothing: settings in a checkpoint never override the given ones."""
+        """Do nothing: settings in a checkpoint never override those of the user."""
 
     def before_instantiate_classes(self) -> None:
-        """Find the run and decide what to do about it, before anything is built."""
+        """Find the run, and decide whether to resume it, before anything is built."""
         TrackerSettings(**self._get(self.config, "track").as_dict())
         try:
             PGDSettings(**(self._get(self.config, "pgd") or {}))
@@ -213,14 +213,15 @@ class RobustCLI(LightningCLI):
 
     @property
     def _given_checkpoint(self) -> str | None:
-        given = self._get(self.config, "ckpt_path")
-        return None if given is None else str(given)
+        path = self._get(self.config, "ckpt_path")
+        return None if path is None else str(path)
 
     def _fresh_run(self) -> RunDirectory:
         names = [
             str(self.settings[part]["class_path"]).rsplit(".", 1)[-1] for part in ("model", "data")
         ]
         name = run_directory.fresh_name(self.runs, *names)
+        # Started processes parse the same command line, and need the same name.
         os.environ[run_directory.NAME_VARIABLE] = name
         return RunDirectory(self.runs / name)
 
@@ -230,9 +231,9 @@ class RobustCLI(LightningCLI):
             if self.run_name_given
             else self._fresh_run()
         )
-        self.plan = resume.plan_training(run, self.settings, whole=self.subcommand == "train")
+        self.plan = resume.plan_training(run, self.settings, all_stages=self.subcommand == "train")
         if self.plan.checkpoint == run.previous and run.last.is_file() and first_process():
-            # Out of the way, where it can be looked at: the next one is not kept beside it.
+            # Renamed for inspection: the next checkpoint would overwrite it.
             run.last.replace(run.last.with_name("damaged.ckpt"))
         if self.plan.checkpoint is not None:
             if self.checkpoint is not None:
@@ -246,10 +247,10 @@ class RobustCLI(LightningCLI):
 
     def _run_to_evaluate(self) -> RunDirectory:
         self.plan = resume.Plan(())
-        found, self.checkpoint = resume.evaluated(
+        run, self.checkpoint = resume.find_checkpoint(
             str(self.subcommand), self.runs, self.run_name_given, self.checkpoint, begins=True
         )
-        run = found or self._fresh_run()
+        run = run or self._fresh_run()
         if run.begun:
             parts = ("model", "data")
             resume.check_same(
@@ -263,12 +264,12 @@ class RobustCLI(LightningCLI):
         patience = 0
         if self.subcommand in TRAINING:
             stored = self.run.config() if self.run.begun else None
-            given = self.settings["early_stopping"]["patience"]
+            chosen_patience = self.settings["early_stopping"]["patience"]
             epochs: int = self.model.default_epochs
             config["max_epochs"], patience = limits(
-                config, given, default_epochs=epochs, stored=stored
+                config, chosen_patience, default_epochs=epochs, stored=stored
             )
-            # What `config.yaml` says is what was done.
+            # `config.yaml` stores the resolved values, not "null".
             self.settings["trainer"]["max_epochs"] = config["max_epochs"]
             self.settings["early_stopping"] = {"patience": patience}
         self.recorder = Recorder(
@@ -305,7 +306,7 @@ class RobustCLI(LightningCLI):
                     patience,
                     monitor=settings.monitor,
                     mode=settings.mode,
-                    # Also killed meanwhile, until it has a checkpoint that is its own.
+                    # Also if the reopened run was killed before its first checkpoint.
                     anew=self.plan.reopened or reopened(self.run.results()) == self.plan.step,
                     another=self.plan.checkpoint is None,
                 )
@@ -313,6 +314,7 @@ class RobustCLI(LightningCLI):
         if config["logger"]:
             callbacks.append(LearningRates())
         if config["enable_model_summary"] is not False:
+            # It replaces the summary of Lightning.
             callbacks.append(Parts())
             config["enable_model_summary"] = False
         if config["enable_progress_bar"] is not False and not config["barebones"]:
@@ -334,7 +336,7 @@ class RobustCLI(LightningCLI):
         return trainer
 
     def _prepare_subcommand_kwargs(self, subcommand: str) -> dict[str, Any]:
-        """Put in the checkpoint that was found."""
+        """Add the checkpoint, and the settings of attacks."""
         kwargs: dict[str, Any] = super()._prepare_subcommand_kwargs(subcommand)
         kwargs["ckpt_path"] = self.checkpoint
         if subcommand == "attack":
@@ -344,11 +346,8 @@ class RobustCLI(LightningCLI):
     def _prepare_subcommand_parser(
         self, klass: type, subcommand: str, **kwargs: Any
     ) -> LightningArgumentParser:
-        """Add the settings of attacks to the command that takes them.
-
-        The settings of each command take half a second to add up: where the command line begins
-        with a command, the parsers of the others stay empty.
-        """
+        """Add the settings of attacks to the command that takes them."""
+        # Each parser takes half a second to build: if the command is known, the others stay empty.
         if self.argv[:1] != [subcommand] and self.argv and self.argv[0] in self.subcommands():
             self._subcommand_method_arguments[subcommand] = []
             return self.init_parser(**kwargs)
@@ -362,11 +361,11 @@ class RobustCLI(LightningCLI):
         return parser
 
     def _run_subcommand(self, subcommand: str) -> None:
-        """Run it, report, and leave no process behind."""
+        """Run the command, print its figures, and end all started processes."""
         try:
             super()._run_subcommand(subcommand)
         except BaseException as error:
-            # When all stopped together after a checkpoint, the others end by themselves.
+            # After a common stop with a checkpoint, the other processes end without help.
             together = isinstance(error, Stopped) and interruption.saved is not None
             launcher: Any = self.trainer.strategy.launcher
             for process in [] if together else getattr(launcher, "procs", []):
@@ -377,8 +376,8 @@ class RobustCLI(LightningCLI):
             results = files.results()
             report = table(results) if results is not None else ""
             print(getattr(self.trainer, "report", None) or harmless(report))
-            if results is not None and (said := notes(results)):
-                print(harmless(f"\n{said}"))
+            if results is not None and (remarks := notes(results)):
+                print(harmless(f"\n{remarks}"))
             if subcommand == "train":
                 _report(files)
             print(harmless(f"\n{files.path}"))
@@ -389,11 +388,11 @@ def _report(run: RunDirectory) -> None:
     try:
         from app.report.report_page import write_report
 
-        written = write_report([run])
+        report = write_report([run])
     except Exception as error:
         again = f"`python -m steadfast report --run {run.name}` tries it again"
         log.warning("the report could not be written (%s); %s", error, again)
         return
-    for said in written.contradictions:
-        log.warning("contradiction: %s", said)
-    print(harmless(f"\nreport: {written.page}"))
+    for contradiction in report.contradictions:
+        log.warning("contradiction: %s", contradiction)
+    print(harmless(f"\nreport: {report.page}"))

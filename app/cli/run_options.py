@@ -1,4 +1,4 @@
-"""The options that commands share."""
+"""Adds the options that commands share."""
 
 import argparse
 
@@ -6,11 +6,11 @@ import argparse
 def command_parser(
     command: str, description: str, *, epilog: str | None = None, runs: bool = True
 ) -> argparse.ArgumentParser:
-    """Makes a parser with `--debug`, and with `--runs_dir` for a command that reads runs.
+    """Make a parser with `--debug`, and with `--runs_dir` for a command that reads runs.
 
     Args:
         command: name of the command.
-        description: what the command does, for `--help`.
+        description: text of `--help`.
         epilog: the end of `--help`.
         runs: False for a command that reads no runs.
     """
@@ -32,7 +32,7 @@ def run_parser(
 
     Args:
         command: name of the command.
-        description: what the command does, for `--help`.
+        description: text of `--help`.
         device: False for a command that computes nothing.
         several: True for a command about several runs; `run` is a list then.
     """

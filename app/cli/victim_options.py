@@ -1,4 +1,4 @@
-"""The options of all commands that ask a victim from elsewhere."""
+"""Adds the options of all commands that query an external victim."""
 
 import re
 import sys
@@ -17,18 +17,18 @@ from text.web_address import redact
 
 
 class OneLineParser(ArgumentParser):
-    """A parser that says errors in one line."""
+    """A parser whose errors are one line."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Prints the message and ends the program with status 2."""
+        """Print the message and ends the program with status 2."""
         del ex
-        said = f"{plain(message)} (`{self.prog} --help` lists what there is)"
-        print(harmless(f"error: {said}"), file=sys.stderr)
+        line = f"{plain(message)} (`{self.prog} --help` lists what there is)"
+        print(harmless(f"error: {line}"), file=sys.stderr)
         self.exit(2)
 
 
 def add_victim(parser: ArgumentParser) -> None:
-    """Adds the options that name a victim and its classes."""
+    """Add the options that name a victim and its classes."""
     add = parser.add_argument
     add(
         "--victim",
@@ -57,7 +57,7 @@ def add_victim(parser: ArgumentParser) -> None:
 
 
 def folder_of(args: Any) -> Path:
-    """Returns the folder of all files of a victim; two victims have two."""
+    """Return the folder of all files of a victim, unique for each victim."""
     if args.out is not None:
         return Path(args.out)
     name = redact(args.victim)
@@ -68,17 +68,17 @@ def folder_of(args: Any) -> Path:
 def victim_of(
     args: Any, out: Path, batch_size: int | None = None, *, answers: str = "answers"
 ) -> NamedVictim:
-    """Makes the victim that the options name.
+    """Make the victim that the options name.
 
     Args:
         args: the options.
         out: folder of its files.
         batch_size: texts per forward pass; that of the options if None.
-        answers: name of the file with the answers of a service, which one process writes.
+        answers: name of the file with the responses of a service; only one process may write it.
     """
     return named_victim(
         args.victim,
-        classes=listed(args.classes),
+        classes=split_names(args.classes),
         outputs=args.outputs,
         http=HttpSettings(**args.http.as_dict()),
         cache=out / f"{answers}.jsonl",
@@ -88,6 +88,6 @@ def victim_of(
     )
 
 
-def listed(given: str | None) -> list[str] | None:
-    """Returns the parts of an option with commas."""
-    return None if given is None else [name.strip() for name in given.split(",")]
+def split_names(option: str | None) -> list[str] | None:
+    """Return the parts of an option with commas."""
+    return None if option is None else [name.strip() for name in option.split(",")]

@@ -1,4 +1,4 @@
-"""`python -m app attack --victim ...`: attacks a model from elsewhere on a data set."""
+"""`python -m app attack --victim ...`: attacks an external model on a data set."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from app.cli.arguments import with_recipe
-from app.cli.victim_options import OneLineParser, add_victim, folder_of, listed, victim_of
+from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
 from attacks.victims.labels_only import check_search
 from measure.archive import FolderArchive
 from measure.attack_series import run_series
@@ -27,18 +27,19 @@ _REFUSED = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack`; see `Command.place`.
+    """Run `attack`; see `Command.entry_point`.
 
     Raises:
-        ValueError: settings that make no sense, or labels that are no classes of the victim.
-        VictimError: the victim failed; all records so far are kept, and the same command resumes.
-        OSError: a victim or file that is not there, or cannot be written.
+        ValueError: invalid settings, or labels that do not name classes of the victim.
+        VictimError: the victim failed; the same command resumes after its records.
+        OSError: victim or file not found, or a file cannot be written.
     """
     _check_words(argv)
     args = parser().parse_args(with_recipe(["attack", *argv])[1:])
     settings = AttackSettings(**args.attack.as_dict())
-    table = read_table(args.dataset, columns=listed(args.columns), label=args.label)
+    table = read_table(args.dataset, columns=split_names(args.columns), label=args.label)
     out = RunDirectory(folder_of(args))
+    # Two shards may run at the same time: each has its own cache of responses.
     answers = "answers"
     if settings.shard is not None:
         answers += f".{Shard.of(settings.shard).suffix()}"
@@ -47,8 +48,9 @@ def main(argv: Sequence[str]) -> int:
     device = torch_device(args.device)
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
-    for one in planned:
-        check_search(one.attack, named.victim)
+    for attack in planned:
+        # Some searches need probabilities, and a victim may return labels only.
+        check_search(attack.attack, named.victim)
     series = run_series(
         planned,
         settings,
@@ -73,7 +75,7 @@ def _attacked_model(
     args: Any,
     out: RunDirectory,
 ) -> AttackedModel:
-    samples = chosen(as_classes(table, named.classes, listed(args.label_names)), settings)
+    samples = chosen(as_classes(table, named.classes, split_names(args.label_names)), settings)
     victim = named.facts["victim"]
     return AttackedModel(
         victim=named.victim,
@@ -93,15 +95,15 @@ def _attacked_model(
 
 
 def parser() -> ArgumentParser:
-    """Returns the parser of the command."""
-    made = OneLineParser(
+    """Return the parser of the command."""
+    parser = OneLineParser(
         prog="steadfast attack",
         description="Attacks a model from elsewhere: a checkpoint of transformers, a service "
         "behind HTTP, a function, or a run of ours, on any labelled texts. Without --victim it "
         "attacks the corpus of a run: `attack --help` shows those settings.",
         allow_abbrev=False,
     )
-    add = made.add_argument
+    add = parser.add_argument
     add(
         "--dataset",
         required=True,
@@ -109,13 +111,13 @@ def parser() -> ArgumentParser:
     )
     add("--columns", type=str, default=None, help="TEXT or TEXT,TEXT (default: usual names)")
     add("--label", type=str, default=None, help="column of the label (default: usual names)")
-    add_victim(made)
-    made.add_class_arguments(AttackSettings, "attack", skip={*_REFUSED})
-    return made
+    add_victim(parser)
+    parser.add_class_arguments(AttackSettings, "attack", skip={*_REFUSED})
+    return parser
 
 
 def _check_words(argv: Sequence[str]) -> None:
-    """Refuses settings that only corpora of ours have."""
+    """Refuse settings that only apply to runs."""
     for word in argv:
         key = word.partition("=")[0].removeprefix("--attack.")
         key = key.split(".")[0]

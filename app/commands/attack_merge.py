@@ -1,4 +1,4 @@
-"""`python -m app attack merge`: makes one attack of its shards, without the model."""
+"""`python -m app attack merge`: merges the shards of an attack, without the model."""
 
 import argparse
 import re
@@ -28,20 +28,21 @@ from run_files.terminal import harmless
 from run_files.weights import shelf, weights_of
 from text.subjects import differences, joined
 from training.recorder import RunLogger
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
+# For example pwws.shard-1-of-4.jsonl, and .json for its ledger.
 _FILE = re.compile(r"(?P<name>.+)\.shard-(?P<index>\d+)-of-(?P<count>\d+)\.jsonl?")
 _SAME = ("chosen", "score", "target", "classes", "identity")
-"""Facts that shards must share beside the settings of the attack."""
+"""Facts that shards must share, besides the settings of the attack."""
 
 
-class Whole(NamedTuple):
+class MergedAttack(NamedTuple):
     """All shards of one attack.
 
     Attributes:
         ledger: of the attack.
         subject: of the attack.
-        facts: that the first shard keeps; see `TextAttack.shard_facts`.
+        facts: of the first shard; see `TextAttack.shard_facts`.
         records: of all samples, by their ids.
         seconds: of all shards.
         parts: records of each shard.
@@ -66,16 +67,16 @@ class Whole(NamedTuple):
         return Outcome(name=self.name, records=records, summary=summary)
 
     def validity(self, outcome: Outcome) -> list[str]:
-        """File what the shards know of valid texts, if they do; return lines to print."""
+        """Merge the validity files of the shards, if any; return lines to print."""
         return validity_files.merge(self.ledger.records_path, outcome.records, self.parts)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack merge`; see `Command.place`.
+    """Run `attack merge`; see `Command.entry_point`.
 
     Raises:
         ValueError: shards are missing or differ; nothing is written then.
-        OSError: no such run, or a file that cannot be written.
+        OSError: run not found, or a file cannot be written.
     """
     args = _parser().parse_args(argv)
     if args.out is not None:
@@ -83,36 +84,36 @@ def main(argv: Sequence[str]) -> int:
     name = args.run
     if args.ckpt_path is None:
         name = run_directory.named("attack merge", name)
-    run, checkpoint = evaluated("attack merge", Path(args.runs_dir), name, args.ckpt_path)
+    run, checkpoint = find_checkpoint("attack merge", Path(args.runs_dir), name, args.ckpt_path)
     if run is None:
         msg = f"got --ckpt_path {checkpoint}, which lies in no run, expected --run NAME beside it"
         raise ValueError(msg)
     weights = weights_of(checkpoint) if checkpoint.is_file() else None
     files = run if weights is None else shelf(run, weights)
-    wholes = _wholes(files, args)
+    attacks = _merge_all(files, args)
     digest = run.source() if weights is None else weights.checkpoint
-    for whole in wholes:
-        _check_place(files, whole, digest)
+    for attack in attacks:
+        _check_place(files, attack, digest)
     logger = RunLogger(run)
     facts = {"run": run.name}
     if weights is not None:
         facts["checkpoint"] = f"{checkpoint}, SHA-256 {weights.checkpoint}"
-    archive = MeanArchive(FolderArchive(files, {**wholes[0].facts["identity"], "run": run.name}))
-    for whole in wholes:
-        logger.measure(files, f"attack/{whole.name}", 0 if weights is None else weights.step)
-        about = {} if weights is None else weights.about()
-        metrics = _file(whole, archive, facts, about, html=args.html == "true", logger=logger)
+    archive = MeanArchive(FolderArchive(files, {**attacks[0].facts["identity"], "run": run.name}))
+    for attack in attacks:
+        logger.measure(files, f"attack/{attack.name}", 0 if weights is None else weights.step)
+        subject = {} if weights is None else weights.about()
+        metrics = _file(attack, archive, facts, subject, html=args.html == "true", logger=logger)
         logger.log_metrics(metrics, 0)
     logger.finalize("success")
-    first = wholes[0].facts
+    first = attacks[0].facts
     title = f"{run.name}: {first['identity']['method']} on {first['facts']['corpus']}"
-    _print(wholes, title, args.show, [*filter(None, [archive.mean.line()])])
+    _print(attacks, title, args.show, [*filter(None, [archive.mean.line()])])
     print(harmless(f"\n{files.path}"))
     return 0
 
 
 def _merge_victim(args: argparse.Namespace) -> int:
-    """Unite the shards of an attack on a victim from elsewhere.
+    """Merge the shards of an attack on an external victim.
 
     Raises:
         ValueError: a run is named, too, or shards are missing or differ; nothing is written then.
@@ -121,25 +122,30 @@ def _merge_victim(args: argparse.Namespace) -> int:
         msg = f"got --out {args.out} and a run, expected one of the two: --out is of `--victim`"
         raise ValueError(msg)
     folder = RunDirectory(Path(args.out))
-    wholes = _wholes(folder, args)
-    first = wholes[0].facts
+    attacks = _merge_all(folder, args)
+    first = attacks[0].facts
     archive = FolderArchive(folder, {**first["identity"], "run": folder.name})
-    for whole in wholes:
-        _file(whole, archive, {}, {}, html=args.html == "true")
-    _print(wholes, f"{first['identity']['method']} on {first['identity']['corpus']}", args.show, [])
+    for attack in attacks:
+        _file(attack, archive, {}, {}, html=args.html == "true")
+    _print(
+        attacks,
+        f"{first['identity']['method']} on {first['identity']['corpus']}",
+        args.show,
+        [],
+    )
     print(harmless(f"\n{folder.path}"))
     return 0
 
 
-def _print(wholes: Sequence[Whole], title: str, show: int, notes: Sequence[str]) -> None:
+def _print(attacks: Sequence[MergedAttack], title: str, show: int, notes: Sequence[str]) -> None:
     """Print the table of all attacks, and file the validity of each."""
-    outcomes = {whole.name: whole.outcome() for whole in wholes}
-    spent = ", ".join(f"{whole.name} {whole.seconds:.1f} s" for whole in wholes)
-    valid = [line for whole in wholes for line in whole.validity(outcomes[whole.name])]
+    outcomes = {attack.name: attack.outcome() for attack in attacks}
+    spent = ", ".join(f"{attack.name} {attack.seconds:.1f} s" for attack in attacks)
+    valid = [line for attack in attacks for line in attack.validity(outcomes[attack.name])]
     print(
         report(
             outcomes,
-            wholes[0].facts["classes"],
+            attacks[0].facts["classes"],
             show=show,
             title=f"{title} ({spent})",
             notes=[*notes, *valid],
@@ -148,44 +154,44 @@ def _print(wholes: Sequence[Whole], title: str, show: int, notes: Sequence[str])
 
 
 def _file(
-    whole: Whole,
+    attack: MergedAttack,
     archive: Archive,
     facts: Mapping[str, str],
-    about: Mapping[str, Any],
+    subject: Mapping[str, Any],
     *,
     html: bool,
     logger: RunLogger | None = None,
 ) -> dict[str, float]:
-    """File a whole attack as `attack` does; return its metrics.
+    """Store the records and figures of an attack as `attack` does; return its metrics.
 
     Args:
-        whole: the attack.
-        archive: where.
-        facts: for the page, in place of those of the shard.
-        about: what identifies the weights.
+        attack: the attack.
+        archive: for the metrics.
+        facts: for the page; they override those of the shard.
+        subject: identifies the weights.
         html: True to write the page.
-        logger: TensorBoard, where it shows the attack.
+        logger: of TensorBoard; None for an external victim.
     """
-    ledger, outcome, classes = whole.ledger, whole.outcome(), whole.facts["classes"]
-    atomic.write_lines(ledger.records_path, whole.records)
+    ledger, outcome, classes = attack.ledger, attack.outcome(), attack.facts["classes"]
+    atomic.write_lines(ledger.records_path, attack.records)
     show_examples(outcome, classes, [] if logger is None else [logger])
     if html:
-        samples = f"{len(outcome.records)}, {whole.subject.get('choice')}"
-        page = {**whole.facts["facts"], **facts, "samples": samples}
+        samples = f"{len(outcome.records)}, {attack.subject.get('choice')}"
+        page = {**attack.facts["facts"], **facts, "samples": samples}
         write_page(ledger.path.with_suffix(".html"), outcome, classes, page)
-    ledger.finish(whole.subject, whole.seconds, outcome.summary.line())
-    stage = f"attack/{whole.name}"
-    figures = attack_figures(outcome, whole.facts["target"])
+    ledger.finish(attack.subject, attack.seconds, outcome.summary.line())
+    stage = f"attack/{attack.name}"
+    figures = attack_figures(outcome, attack.facts["target"])
     metrics = {f"{stage}/{name}": value for name, value in figures.items()}
-    archive.file(stage, metrics, whole.seconds, {**whole.facts["evaluation"], **about})
+    archive.file(stage, metrics, attack.seconds, {**attack.facts["evaluation"], **subject})
     return metrics
 
 
-def _wholes(folder: RunDirectory, args: argparse.Namespace) -> list[Whole]:
+def _merge_all(folder: RunDirectory, args: argparse.Namespace) -> list[MergedAttack]:
     """Read all attacks to merge, in the order of their command."""
     names = file_names(",".join(args.recipe), args.tag) if args.recipe else None
-    wholes = [_whole(folder, name) for name in _names(folder, names)]
-    return sorted(wholes, key=lambda whole: (whole.facts["place"], whole.name))
+    attacks = [_merge(folder, name) for name in _names(folder, names)]
+    return sorted(attacks, key=lambda attack: (attack.facts["place"], attack.name))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -222,36 +228,36 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _names(run: RunDirectory, wanted: Sequence[str] | None) -> list[str]:
-    """Returns the names of the attacks to merge.
+def _names(run: RunDirectory, requested: Sequence[str] | None) -> list[str]:
+    """Return the names of the attacks to merge.
 
     Raises:
         ValueError: one has no shards.
     """
     folder = run.path / "attacks"
-    found = sorted({match["name"] for match in _matches(folder)})
-    missing = [name for name in wanted or () if name not in found]
-    if missing or not found:
-        there = f"there are those of {', '.join(found)}" if found else "there are none"
+    names = sorted({match["name"] for match in _matches(folder)})
+    missing = [name for name in requested or () if name not in names]
+    if missing or not names:
+        there = f"there are those of {', '.join(names)}" if names else "there are none"
         msg = (
             f"got no shards of {', '.join(missing) or 'any attack'} in {folder} ({there}), "
             "expected NAME.shard-I-of-N.jsonl and .json: attack with --attack.shard I/N, or copy "
             "the shards of other machines there"
         )
         raise ValueError(msg)
-    return found if wanted is None else list(dict.fromkeys(wanted))
+    return names if requested is None else list(dict.fromkeys(requested))
 
 
 def _matches(folder: Path) -> list[re.Match[str]]:
-    every = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [match for path in every if (match := _FILE.fullmatch(path.name))]
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [match for path in paths if (match := _FILE.fullmatch(path.name))]
 
 
-def _whole(run: RunDirectory, name: str) -> Whole:
-    """Read and compare all shards of an attack.
+def _merge(run: RunDirectory, name: str) -> MergedAttack:
+    """Read, compare and merge all shards of an attack.
 
     Raises:
-        ValueError: some are missing, have not ended, or are not of one attack.
+        ValueError: some are missing, have not ended, or belong to different attacks.
     """
     ledger = attack_ledger(run, name)
     matches = [match for match in _matches(ledger.path.parent) if match["name"] == name]
@@ -283,6 +289,7 @@ def _whole(run: RunDirectory, name: str) -> Whole:
             raise ValueError(msg)
         records = part.records()
         ids = [int(record["sample_id"]) for record in records]
+        # Counts ids that repeat within this file, and those that an earlier shard has.
         twice = len(ids) - len(set(ids).difference(by_sample))
         expected = shard.size(facts[shard]["chosen"])
         if twice or len(ids) < expected:
@@ -295,9 +302,10 @@ def _whole(run: RunDirectory, name: str) -> Whole:
         by_sample.update(zip(ids, records, strict=True))
     if (problem := ledger.problem(subject, ELSEWHERE)) is not None:
         raise ValueError(problem)
+    # Earlier records of the undivided attack stay, as `attack` itself would resume after them.
     for record in ledger.records():
         by_sample.setdefault(int(record["sample_id"]), record)
-    return Whole(
+    return MergedAttack(
         ledger,
         subject,
         facts[first],
@@ -308,7 +316,7 @@ def _whole(run: RunDirectory, name: str) -> Whole:
 
 
 def _check_there(name: str, shards: Mapping[Shard, Ledger]) -> None:
-    """Raise ValueError unless all shards are there and have ended."""
+    """Raise ValueError unless all shards exist and have ended."""
     lacks: dict[str, list[str]] = {}
     for shard, part in shards.items():
         ledger, records = part.path.is_file(), part.records_path.is_file()
@@ -322,7 +330,9 @@ def _check_there(name: str, shards: Mapping[Shard, Ledger]) -> None:
     if lacks:
         count, folder = len(shards), next(iter(shards.values())).path.parent
         order = ("missing", "without .json", "not ended")
-        listed = [f"{what}: {', '.join(lacks[what])}" for what in order if what in lacks]
+        listed = [
+            f"{problem}: {', '.join(lacks[problem])}" for problem in order if problem in lacks
+        ]
         msg = (
             f"got {name} in {count} shards, of which not all are in {folder} "
             f"({'; '.join(listed)}), expected all {count}: give `attack --attack.shard I/{count}` "
@@ -331,15 +341,16 @@ def _check_there(name: str, shards: Mapping[Shard, Ledger]) -> None:
         raise ValueError(msg)
 
 
+# Types of the facts in a ledger, which may come from another machine.
 _KEYS = {"place": int, "chosen": int, "score": str, "classes": list, "facts": dict}
 _KEYS |= {"identity": dict, "evaluation": dict}
 
 
 def _facts(shard: Shard, ledger: Ledger) -> dict[str, Any]:
-    """Return what a shard keeps for the whole attack.
+    """Return the facts about the complete attack that a shard has stored.
 
     Raises:
-        ValueError: it is not what `attack` writes.
+        ValueError: `attack` has not written the file.
     """
     facts = ledger.extra("shard") or {}
     if facts.get("shard") != str(shard) or not all(
@@ -355,32 +366,35 @@ def _facts(shard: Shard, ledger: Ledger) -> dict[str, Any]:
 
 def _comparable(facts: Mapping[str, Any]) -> dict[str, Any]:
     identity = {key: value for key, value in facts["identity"].items() if key != "run"}
+    # The name of a run may differ on the machine that made a shard.
     same = {key: facts.get(key) for key in _SAME} | {"identity": identity}
     return {**same, "rows": facts["evaluation"].get("rows")}
 
 
-def _check_place(run: RunDirectory, whole: Whole, digest: str | None) -> None:
-    """Check that figures of these weights and rows may be filed in the run.
+def _check_place(run: RunDirectory, attack: MergedAttack, digest: str | None) -> None:
+    """Check that the run has the weights and the rows of the shards.
 
     Raises:
-        ValueError: the checkpoint of the run is another, or its figures are about other rows.
+        ValueError: the run has another checkpoint, or figures about other rows.
     """
-    attacked = whole.subject.get("checkpoint")
+    attacked = attack.subject.get("checkpoint")
     if digest is not None and attacked != digest:
         msg = (
-            f"got shards of {whole.name} of the checkpoint {str(attacked)[:12]}, and a run whose "
+            f"got shards of {attack.name} of the checkpoint {str(attacked)[:12]}, and a run whose "
             f"checkpoint is {digest[:12]}, expected the same: give --ckpt_path FILE, or attack "
             "this one"
         )
         raise ValueError(msg)
-    rows = whole.facts["evaluation"].get("rows", {})
-    for about in results.about_stages(run.results()):
-        theirs = about.get("rows", {})
-        of_others = about.get("checkpoint") not in (None, "none", attacked)
-        if of_others or any(theirs.get(split, digest) != digest for split, digest in rows.items()):
+    rows = attack.facts["evaluation"].get("rows", {})
+    for subject in results.about_stages(run.results()):
+        filed_rows = subject.get("rows", {})
+        of_others = subject.get("checkpoint") not in (None, "none", attacked)
+        if of_others or any(
+            filed_rows.get(split, digest) != digest for split, digest in rows.items()
+        ):
             msg = (
                 f"got {run.results_path} with figures about other weights or rows than the shards "
-                f"of {whole.name}, expected the same: attack the rows that are there now, or move "
+                f"of {attack.name}, expected the same: attack the rows that are there now, or move "
                 "the file away"
             )
             raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""`python -m app attack pairs FILE`: a victim on published adversarial texts."""
+"""`python -m app attack pairs FILE`: evaluates a victim on published adversarial texts."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from app.cli.victim_options import OneLineParser, add_victim, folder_of, listed, victim_of
+from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
 from attacks.paired_shares import PairedShares, paired_shares
 from attacks.summary import IntervalEstimate, wilson
 from measure.named_victims import NamedVictim
@@ -19,16 +19,16 @@ from run_files import atomic
 from run_files.terminal import harmless
 
 FEW = 30
-"""Pairs of a method below which it has no line of its own."""
+"""Methods with fewer pairs have no line of their own."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack pairs`; see `Command.place`.
+    """Run `attack pairs`; see `Command.entry_point`.
 
     Raises:
-        ValueError: a file of another form, or labels that are no classes of the victim.
+        ValueError: a file of unknown form, or labels that do not name classes of the victim.
         VictimError: the victim failed.
-        OSError: a file that cannot be read or written.
+        OSError: a file cannot be read or written.
     """
     args = parser().parse_args(argv)
     published = read_published(Path(args.file), args.task)
@@ -45,8 +45,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> ArgumentParser:
-    """Returns the parser of the command."""
-    made = OneLineParser(
+    """Return the parser of the command."""
+    parser = OneLineParser(
         prog="steadfast attack pairs",
         description="Asks a victim about adversarial texts that others have published, and about "
         "their originals: both accuracies, their difference with a 95 % interval, and McNemar's "
@@ -54,54 +54,49 @@ def parser() -> ArgumentParser:
         "the .jsonl of an attack of ours on another model.",
         allow_abbrev=False,
     )
-    made.add_argument("file", help="the file")
-    made.add_argument("--task", type=str, default=None, help="task of AdvGLUE, such as sst2")
-    made.add_argument("--batch_size", type=int, default=256, help="texts per forward pass")
-    add_victim(made)
-    return made
+    parser.add_argument("file", help="the file")
+    parser.add_argument("--task", type=str, default=None, help="task of AdvGLUE, such as sst2")
+    parser.add_argument("--batch_size", type=int, default=256, help="texts per forward pass")
+    add_victim(parser)
+    return parser
 
 
 def _labels(
     published: PublishedFile, named: NamedVictim, args: argparse.Namespace
 ) -> dict[int, int]:
-    """Returns the classes of the victim by the numbers of the pairs.
+    """Return the class of the victim for the number of each pair.
 
     Raises:
-        ValueError: labels that are no classes of the victim, or indices of classes without names.
+        ValueError: labels do not name classes of the victim, or are indices without names.
     """
-    told = listed(args.label_names)
-    if published.form == "records" and published.names is None and told is None:
+    class_names = split_names(args.label_names)
+    if published.form == "records" and published.names is None and class_names is None:
         msg = (
             f"got {args.file}, whose records have indices of classes without names, expected to "
             "be told which classes of the victim these are, in the order of the model that was "
             "attacked: --label_names CLASS,CLASS"
         )
         raise ValueError(msg)
-    rows: list[Any] = [(one.number, one.adversarial, one.label) for one in published.pairs]
+    rows: list[Any] = [(pair.number, pair.adversarial, pair.label) for pair in published.pairs]
     table = LabelledTable(name=args.file, columns=("text",), rows=rows, names=published.names)
-    return {one.sample_id: one.label for one in as_classes(table, named.classes, told)}
+    return {pair.sample_id: pair.label for pair in as_classes(table, named.classes, class_names)}
 
 
 def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim) -> dict[str, Any]:
-    """Returns the figures of a victim on published texts.
-
-    Args:
-        published: the texts.
-        labels: classes by the numbers of the pairs.
-        named: the victim.
-    """
-    texts = [text for one in published.pairs for text in (one.adversarial, one.original)]
-    distinct = [text for text in dict.fromkeys(texts) if text is not None]  # may be empty
+    """Return the figures of a victim on published texts."""
+    texts = [text for pair in published.pairs for text in (pair.adversarial, pair.original)]
+    # Each text is queried once. An adversarial text may be empty; only None means "no original".
+    distinct = [text for text in dict.fromkeys(texts) if text is not None]
     logits = named.victim.logits(distinct)
     answers = dict(zip(distinct, logits.argmax(axis=1).tolist(), strict=True))
-    methods = sorted({one.method for one in published.pairs} - {""})
+    methods = sorted({pair.method for pair in published.pairs} - {""})
     content: dict[str, Any] = {"form": published.form, "classes": named.classes}
     content["skipped"] = published.skipped
     content["all"] = _figures(published.pairs, labels, answers)
-    groups = {m: [one for one in published.pairs if one.method == m] for m in methods}
+    groups = {m: [pair for pair in published.pairs if pair.method == m] for m in methods}
     if len(groups) > 1:
         content["methods"] = {
-            m: _figures(some, labels, answers) for m, some in groups.items() if len(some) >= FEW
+            m: _figures(group, labels, answers) for m, group in groups.items() if len(group) >= FEW
         }
     return content
 
@@ -109,13 +104,15 @@ def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim)
 def _figures(
     pairs: Sequence[PublishedPair], labels: dict[int, int], answers: dict[Any, int]
 ) -> dict[str, Any]:
-    right = [answers[one.adversarial] == labels[one.number] for one in pairs]
-    found: dict[str, Any] = {"adversarial": asdict(wilson(sum(right), len(right)))}
-    whole = [(one, hit) for one, hit in zip(pairs, right, strict=True) if one.original is not None]
-    if whole:
-        before = [answers[one.original] == labels[one.number] for one, _ in whole]
-        found["paired"] = asdict(paired_shares(before, [hit for _, hit in whole]))
-    return found
+    correct = [answers[pair.adversarial] == labels[pair.number] for pair in pairs]
+    figures: dict[str, Any] = {"adversarial": asdict(wilson(sum(correct), len(correct)))}
+    with_original = [
+        (pair, hit) for pair, hit in zip(pairs, correct, strict=True) if pair.original is not None
+    ]
+    if with_original:
+        before = [answers[pair.original] == labels[pair.number] for pair, _ in with_original]
+        figures["paired"] = asdict(paired_shares(before, [hit for _, hit in with_original]))
+    return figures
 
 
 def _lines(content: dict[str, Any]) -> list[str]:
@@ -128,8 +125,8 @@ def _lines(content: dict[str, Any]) -> list[str]:
             lines.append(f"  accuracy {_share(adversarial)} (the file has no originals)")
             continue
         both: Any = {
-            key: IntervalEstimate(**one) if isinstance(one, dict) else one
-            for key, one in figures["paired"].items()
+            key: IntervalEstimate(**figure) if isinstance(figure, dict) else figure
+            for key, figure in figures["paired"].items()
         }
         both = PairedShares(**both)
         count = both.first.count
@@ -145,10 +142,11 @@ def _lines(content: dict[str, Any]) -> list[str]:
             f"{both.gained} gained, McNemar p = {both.p:.2g}",
         ]
         if both.first.value:
+            # The base are the originals with a correct prediction, not all pairs.
             hit = wilson(both.lost, round(both.first.value * count))
             lines.append(f"  of the originals that are right, lost  {_share(hit)}")
     return lines
 
 
-def _share(one: IntervalEstimate) -> str:
-    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
+def _share(estimate: IntervalEstimate) -> str:
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

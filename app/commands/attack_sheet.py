@@ -1,4 +1,4 @@
-"""`python -m app attack sheet`: writes a rating sheet, and reads what raters have filled in."""
+"""`python -m app attack sheet`: writes a rating sheet, and reads the sheets of the raters."""
 
 import argparse
 import json
@@ -24,11 +24,11 @@ Rated = Mapping[str, tuple[str | None, int | None]]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack sheet`; see `Command.place`.
+    """Run `attack sheet`; see `Command.entry_point`.
 
     Raises:
-        ValueError: no adversarial texts, or files that are no sheets.
-        OSError: a file that cannot be read or written.
+        ValueError: no adversarial texts, or a file is not a sheet.
+        OSError: a file cannot be read or written.
     """
     args = parser().parse_args(argv)
     out = Path(args.out)
@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
         key = read_key(Path(args.key or out / "key.json"))
         content = result(key, [read_rated(Path(path), key) for path in args.read])
         atomic.write_text(out / "rated.json", json.dumps(content, indent=2) + "\n")
-        print(harmless("\n".join(told(content))))
+        print(harmless("\n".join(render_lines(content))))
         print(harmless(f"\n{out / 'rated.json'}"))
         return 0
     check_range({"--texts": args.texts}, least=1)
@@ -53,28 +53,31 @@ def main(argv: Sequence[str]) -> int:
         )
         raise ValueError(msg)
     index = ClassLabels(classes)
-    records = {path.stem: [_of_classes(one, index) for one in records_of(path)] for path in paths}
+    records = {
+        path.stem: [_of_classes(record, index) for record in records_of(path)] for path in paths
+    }
     if (out / "key.json").exists():
         msg = f"got {out}, where a sheet is already, expected another --out: its key would be lost"
         raise ValueError(msg)
     items = draw(records, texts=args.texts, originals=args.originals, seed=args.seed)
     atomic.write_text(out / "sheet.csv", as_csv(items))
     atomic.write_text(out / "sheet.html", as_html(items, classes))
-    # Last: with the key, the sheet is whole.
+    # The key comes last: it marks a complete sheet.
     key = key_of(items, classes, records, args.seed)
     atomic.write_text(out / "key.json", json.dumps(key, indent=2) + "\n")
-    count = sum(one.adversarial for one in items)
+    count = sum(item.adversarial for item in items)
     print(harmless(f"{count} adversarial texts and {len(items) - count} originals:"))
     print(harmless(f"{out / 'sheet.html'}, {out / 'sheet.csv'}: for each rater; key.json for none"))
     return 0
 
 
 def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
-    """Returns a record whose label counts these classes; its model may have them in another order.
+    """Return a record with its label as an index of these classes.
 
     Raises:
-        ValueError: its class is none of them.
+        ValueError: its class is missing.
     """
+    # The model may have the classes in another order, so the name decides.
     name = record.label_name
     index = record.label if name is None else classes.find(label_text(name) or "")
     if index is None or index >= len(classes.class_names):
@@ -87,14 +90,14 @@ def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
-    made = command_parser(
+    """Return the parser of the command."""
+    parser = command_parser(
         "attack sheet",
         "Writes a blinded rating sheet of adversarial texts with originals mixed in "
         "(HTML and CSV), and with --read computes the agreement of the raters and the success of "
         "the attack that is left.",
     )
-    add = made.add_argument
+    add = parser.add_argument
     add("--run", metavar="NAME", help="a run; all its attacks")
     add("--records", nargs="+", metavar="FILE", help="RECIPE.jsonl of attacks, in place of a run")
     add("--classes", metavar="A,B", help="names of the classes (default: those of the records)")
@@ -104,55 +107,57 @@ def parser() -> argparse.ArgumentParser:
     add("--out", default="sheet", metavar="DIR", help="folder of the sheet (default: sheet)")
     add("--read", nargs="+", metavar="CSV", help="sheets that raters have filled in, one each")
     add("--key", metavar="FILE", help="key of the sheet (default: key.json in --out)")
-    return made
+    return parser
 
 
 def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
-    """Returns agreement and corrected success.
+    """Return agreement and corrected success.
 
-    A text is valid if more than half of those who rated it give it its gold class. The corrected
-    success rate is the success rate times the share of valid ones among the rated texts.
+    A text is valid if more than half of its raters choose its gold class. The corrected success
+    rate is the success rate times the share of valid texts among the rated ones.
 
     Args:
         key: of the sheet.
-        raters: what each has filled in.
+        raters: class and naturalness of each text, for each rater.
     """
     items, classes = key["items"], key["classes"]
-    chosen = {name: [one[name][0] for one in raters if name in one] for name in items}
-    natural = {name: [one[name][1] for one in raters if name in one] for name in items}
+    chosen = {name: [rater[name][0] for rater in raters if name in rater] for name in items}
+    natural = {name: [rater[name][1] for rater in raters if name in rater] for name in items}
     content: dict[str, Any] = {
         "raters": len(raters),
         "alpha": {
             "class": krippendorff([*chosen.values()]),
+            # A scale from 1 to 5: a distance of 2 is worse than one of 1.
             "natural": krippendorff([*natural.values()], "ordinal"),
         },
         "attacks": {},
     }
     groups: dict[str, list[str]] = {"originals": []}
-    for name, one in items.items():
-        groups.setdefault(one["attack"] if one["adversarial"] else "originals", []).append(name)
+    for name, item in items.items():
+        groups.setdefault(item["attack"] if item["adversarial"] else "originals", []).append(name)
     for group, names in groups.items():
         rated = [name for name in names if any(chosen[name])]
         if not rated:
             continue
         hits = [_majority(chosen[name]) == classes[items[name]["label"]] for name in rated]
-        marks = [float(one) for name in rated for one in natural[name] if one is not None]
-        found: dict[str, Any] = {
+        marks = [float(mark) for name in rated for mark in natural[name] if mark is not None]
+        figures: dict[str, Any] = {
             "rated": len(rated),
             "valid": asdict(wilson(sum(hits), len(hits))),
             "unsure": sum(_majority(chosen[name]) == UNSURE for name in rated),
         }
         if (average := mean(marks, top=5.0)) is not None:
-            found["natural"] = average.value
+            figures["natural"] = average.value
         if group == "originals":
-            content["originals"] = found
+            content["originals"] = figures
             continue
         counts = key["attacks"][group]
         before = wilson(counts["succeeded"], counts["attacked"])
         valid = wilson(sum(hits), len(hits))
-        found["success_rate"] = asdict(before)
-        # The rated texts are the smaller sample, so that their share gives the interval.
-        found["valid_success_rate"] = asdict(
+        figures["success_rate"] = asdict(before)
+        # The interval is that of the share of valid texts, whose sample is the smaller one. It
+        # ignores the uncertainty of the success rate.
+        figures["valid_success_rate"] = asdict(
             IntervalEstimate(
                 before.value * valid.value,
                 before.value * valid.low,
@@ -160,21 +165,21 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
                 valid.count,
             )
         )
-        content["attacks"][group] = found
+        content["attacks"][group] = figures
     return content
 
 
-def _majority(given: Sequence[str | None]) -> str | None:
-    """Returns the class that more than half have given; None if there is none."""
-    votes = Counter(one for one in given if one is not None)
-    if not votes:
+def _majority(votes: Sequence[str | None]) -> str | None:
+    """Return the class of more than half of the votes; None without a majority."""
+    counts = Counter(vote for vote in votes if vote is not None)
+    if not counts:
         return None
-    name, count = votes.most_common(1)[0]
-    return name if 2 * count > votes.total() else None
+    name, count = counts.most_common(1)[0]
+    return name if 2 * count > counts.total() else None
 
 
-def told(content: Mapping[str, Any]) -> list[str]:
-    """Returns the lines that are printed."""
+def render_lines(content: Mapping[str, Any]) -> list[str]:
+    """Return the lines that are printed."""
     alpha = content["alpha"]
     lines = [
         f"{content['raters']} raters, Krippendorff's alpha: class {_number(alpha['class'])} "
@@ -183,20 +188,22 @@ def told(content: Mapping[str, Any]) -> list[str]:
     named = {**content["attacks"]}
     if "originals" in content:
         named["originals"] = content["originals"]
-    for name, one in named.items():
-        lines.append(f"{name}: {one['rated']} rated")
-        share = _share(one["valid"])
-        lines.append(f"  gold class given by most          {share}, {one['unsure']} unsure")
-        if "natural" in one:
-            lines.append(f"  natural, 1 to 5                   {one['natural']:.2f}")
-        if "success_rate" in one:
-            lines.append(f"  success rate                      {_share(one['success_rate'])}")
-            lines.append(f"  success rate, valid texts only    {_share(one['valid_success_rate'])}")
+    for name, figures in named.items():
+        lines.append(f"{name}: {figures['rated']} rated")
+        share = _share(figures["valid"])
+        lines.append(f"  gold class given by most          {share}, {figures['unsure']} unsure")
+        if "natural" in figures:
+            lines.append(f"  natural, 1 to 5                   {figures['natural']:.2f}")
+        if "success_rate" in figures:
+            lines.append(f"  success rate                      {_share(figures['success_rate'])}")
+            lines.append(
+                f"  success rate, valid texts only    {_share(figures['valid_success_rate'])}"
+            )
     return lines
 
 
-def _share(one: Mapping[str, float]) -> str:
-    return f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+def _share(estimate: Mapping[str, float]) -> str:
+    return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
 
 
 def _number(value: float | None) -> str:

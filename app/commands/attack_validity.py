@@ -1,4 +1,4 @@
-"""`python -m app attack validity`: counts the adversarial texts that still say the same."""
+"""`python -m app attack validity`: counts the adversarial texts that keep their meaning."""
 
 import argparse
 import logging
@@ -29,31 +29,31 @@ log = logging.getLogger(__name__)
 LINES = 20_000
 """Lines of running text that are counted."""
 _FITTED = ("similarity", "perplexity", "grammar", "entailment")
-"""Checks whose limit is a number to be chosen."""
+"""Checks with a limit that `--calibrate` chooses."""
 _ALARMS = 0.05
-"""Share of good texts that a limit of perplexity or grammar may turn down."""
+"""Share of good texts that a limit of perplexity or grammar may reject."""
 Row = list[str]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `attack validity`; see `Command.place`.
+    """Run `attack validity`; see `Command.entry_point`.
 
     Raises:
         ValueError: no records, no pairs, or no text.
-        ResourceError: WordNet is not there.
-        OSError: a file that cannot be read or written.
+        ResourceError: WordNet not found.
+        OSError: a file cannot be read or written.
     """
     args = parser().parse_args(argv)
     checks = make_checks(args)
     if args.calibrate is not None:
         check_range({"--pairs": args.pairs}, least=1)
-        print(calibrated(checks, Path(args.calibrate), args.pairs))
+        print(calibrate(checks, Path(args.calibrate), args.pairs))
         return 0
     limits = ValidityLimits(
         **{
-            one.name: value
-            for one in fields(ValidityLimits)
-            if (value := getattr(args, one.name)) is not None
+            field.name: value
+            for field in fields(ValidityLimits)
+            if (value := getattr(args, field.name)) is not None
         }
     )
     for path in record_files(args, "attack validity"):
@@ -62,14 +62,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
-    made = command_parser(
+    """Return the parser of the command."""
+    parser = command_parser(
         "attack validity",
         "Says of each adversarial text whether it still says what the original says: "
         "antonyms, negations, numbers, names, similarity, perplexity, grammar, entailment. Prints "
         "the success before and after. Needs no victim.",
     )
-    add = made.add_argument
+    add = parser.add_argument
     add("--run", metavar="NAME", help="a run; all its attacks")
     add("--records", nargs="+", metavar="FILE", help="RECIPE.jsonl of attacks, in place of a run")
     add("--calibrate", metavar="DIR", help="choose limits by judged pairs of corpora in a folder")
@@ -88,18 +88,18 @@ def parser() -> argparse.ArgumentParser:
     add("--resources", metavar="DIR", help="folder with WordNet, tagger and sentence encoder")
     add("--sentence_encoder", metavar="NAME", help="folder or name (default: MiniLM)")
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1")
-    usual = ValidityLimits()
-    for one in fields(ValidityLimits):
-        least = "least" if one.name in LEAST else "largest"
-        kind = type(getattr(usual, one.name))
-        text = f"{least} {one.name} (default: {getattr(usual, one.name)})"
-        add(f"--limit.{one.name}", dest=one.name, type=kind, metavar="X", help=text)
-    return made
+    defaults = ValidityLimits()
+    for field in fields(ValidityLimits):
+        least = "least" if field.name in LEAST else "largest"
+        kind = type(getattr(defaults, field.name))
+        text = f"{least} {field.name} (default: {getattr(defaults, field.name)})"
+        add(f"--limit.{field.name}", dest=field.name, type=kind, metavar="X", help=text)
+    return parser
 
 
 @resources_named("--resources")
 def make_checks(args: argparse.Namespace) -> Checks:
-    """Returns the checks that the resources allow; a line says what is left out."""
+    """Return the checks that the resources allow; warn about the missing ones."""
     device = torch_device(args.device)
     resources = Resources(args.resources, sentence_encoder=args.sentence_encoder, device=device)
     encoder, tagger = sentence_encoder(resources), None
@@ -125,7 +125,7 @@ def make_checks(args: argparse.Namespace) -> Checks:
 
 
 def record_files(args: argparse.Namespace, command: str) -> list[Path]:
-    """Returns the files of records that the options of a command name.
+    """Return the files of records that the options of a command name.
 
     Raises:
         ValueError: there are none.
@@ -134,21 +134,21 @@ def record_files(args: argparse.Namespace, command: str) -> list[Path]:
         return [Path(name) for name in args.records]
     run = run_directory.existing(Path(args.runs_dir), run_directory.named(command, args.run))
     folder = run.path / "attacks"
-    found = sorted(path for path in folder.glob("*.jsonl") if path.with_suffix(".json").is_file())
-    found = [path for path in found if ".shard-" not in path.name]
-    if not found:
+    paths = sorted(path for path in folder.glob("*.jsonl") if path.with_suffix(".json").is_file())
+    paths = [path for path in paths if ".shard-" not in path.name]
+    if not paths:
         msg = f"got {folder} without attacks, expected RECIPE.jsonl: attack the run first"
         raise ValueError(msg)
-    return found
+    return paths
 
 
-def calibrated(checks: Checks, folder: Path, count: int) -> str:
-    """Chooses limits on the validation parts, and returns what they do on the test parts.
+def calibrate(checks: Checks, folder: Path, count: int) -> str:
+    """Choose limits on the validation splits; return a table of their effect on the test splits.
 
     Args:
-        checks: measure the pairs.
+        checks: for the figures of the pairs.
         folder: of the corpora.
-        count: pairs of each kind at most.
+        count: largest number of pairs of each kind.
 
     Raises:
         ValueError: no pairs.
@@ -157,11 +157,11 @@ def calibrated(checks: Checks, folder: Path, count: int) -> str:
     limits = replace(ValidityLimits(), **chosen)
     names = checks.made()
     rows: list[Row] = [["pairs (test part)", "number", *names, "any"]]
-    for kind, found in _measured(checks, folder, "test", count):
-        failed = [one.failures(limits) for one in found]
-        shares = [sum(name in some for some in failed) / len(found) for name in names]
-        total = sum(map(bool, failed)) / len(found)
-        rows.append([kind.name, f"{len(found):,}", *(f"{x:.3f}" for x in [*shares, total])])
+    for kind, measured in _measured(checks, folder, "test", count):
+        failed = [figures.failures(limits) for figures in measured]
+        shares = [sum(name in some for some in failed) / len(measured) for name in names]
+        total = sum(map(bool, failed)) / len(measured)
+        rows.append([kind.name, f"{len(measured):,}", *(f"{x:.3f}" for x in [*shares, total])])
     told_limits = ", ".join(f"{name} {getattr(limits, name):g}" for name in names)
     heads = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     table = "\n".join(f"| {' | '.join(row)} |" for row in heads)
@@ -175,50 +175,52 @@ def _measured(
     edits = [str(a) for kind in kinds if kind.edit for a, _ in kind.pairs]
     if edits:
         distinct = list(dict.fromkeys(edits))
+        # Pairs with different meaning: a random word of the text is replaced.
         broken = damaged(distinct, vocabulary_of(distinct))
         kinds.append(MeaningPairs("SNLI, a word replaced by any other", False, False, broken))
     return [(kind, checks.measure(_spread(kind.pairs, count))) for kind in kinds]
 
 
 def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
-    """Returns so many pairs at equal distances, as files are often sorted."""
+    """Return `count` pairs at equal distances, because files are often sorted."""
     step = max(1.0, len(pairs) / count)
     return [pairs[int(i * step)] for i in range(min(count, len(pairs)))]
 
 
 def _chosen(
-    found: Sequence[tuple[MeaningPairs, list[ValidityFigures]]], names: Sequence[str]
+    measured: Sequence[tuple[MeaningPairs, list[ValidityFigures]]], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the limits that part the pairs best.
+    """Return the limits that separate the pairs best.
 
-    Similarity and entailment: the largest sum of the shares that are told rightly, of pairs with
-    the same meaning and of others. Perplexity and grammar: 95 % of the texts that people have
-    edited pass, whatever they say, for people write proper texts.
+    Similarity and entailment: the limit with the largest sum of two shares, that of accepted pairs
+    with equal meaning and that of rejected other pairs. Perplexity and grammar: the limit that
+    accepts 95 % of the texts edited by humans, with any meaning, because these are proper texts.
     """
     limits: dict[str, Any] = {}
     for name in set(names) & set(_FITTED):
         if name in LEAST:
-            same = [getattr(m, name) for kind, some in found if kind.same for m in some]
+            same = [getattr(m, name) for kind, some in measured if kind.same for m in some]
             other = [
                 getattr(m, name)
-                for kind, some in found
+                for kind, some in measured
                 if not kind.same and not kind.edit
                 for m in some
             ]
             if same and other:
                 limits[name] = round(best_cut(same, other), 3)
         else:
-            written = sorted(getattr(m, name) for kind, some in found if kind.edit for m in some)
+            written = sorted(getattr(m, name) for kind, some in measured if kind.edit for m in some)
             if written:
-                place = min(len(written) - 1, int((1 - _ALARMS) * len(written)))
-                limits[name] = round(written[place], 3)
+                rank = min(len(written) - 1, int((1 - _ALARMS) * len(written)))
+                limits[name] = round(written[rank], 3)
     return limits
 
 
 def best_cut(high: Sequence[float], low: Sequence[float]) -> float:
-    """Returns the limit with the largest share of `high` at or above plus of `low` below it."""
+    """Return the limit with the largest share of `high` at or above plus of `low` below it."""
     import numpy as np
 
+    # Youden's J over all candidate limits, by binary search in the sorted values.
     cuts = np.unique([*high, *low])
     above = 1 - np.searchsorted(np.sort(high), cuts, side="left") / len(high)
     below = np.searchsorted(np.sort(low), cuts, side="left") / len(low)

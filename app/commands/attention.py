@@ -19,7 +19,7 @@ from run_files.event_files import evaluation_writer
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.weights import shelf, unfinished, weights_of
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ _TAG = 60
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `attention`; see `Command.place`.
+    """Run `attention`; see `Command.entry_point`.
 
     Raises:
         ValueError: a model without such attention, or settings that do not fit it.
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     if args.draw is not None and not 0 <= args.draw < 2**31:
         msg = f"got --draw {args.draw}, expected a seed from 0 to {2**31 - 1}"
         raise ValueError(msg)
-    run, checkpoint = evaluated("attention", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_checkpoint("attention", Path(args.runs_dir), args.run, args.ckpt_path)
     weights = weights_of(checkpoint)
     path = _picture(None if run is None else shelf(run, weights), checkpoint, args.out)
     if (warning := unfinished(checkpoint)) is not None:

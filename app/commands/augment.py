@@ -18,7 +18,7 @@ from text import Text
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `augment`; see `Command.place`.
+    """Run `augment`; see `Command.entry_point`.
 
     Raises:
         ValueError: a wrong setting, or a file that other settings have begun.

@@ -1,4 +1,4 @@
-"""`python -m app certify --threat ...`: certificates in words, with the worst text found."""
+"""`python -m app certify --threat ...`: certifies against changes of words and characters."""
 
 import argparse
 import json
@@ -30,25 +30,26 @@ from run_files.terminal import harmless
 from run_files.weights import shelf, unfinished, weights_of
 from text import check_range
 from training.join import require_classification, require_classifier
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `certify`; see `Command.place`.
+    """Run `certify`; see `Command.entry_point`.
 
     Raises:
-        ValueError: a model without a certificate for this threat, or settings that make no sense.
-        OSError: no such run, or a file that cannot be read or written.
+        ValueError: a model without a certificate for this threat, or invalid settings.
+        OSError: run not found, or a file cannot be read or written.
     """
     args = parser().parse_args(argv)
     check_range({"--num_samples": args.num_samples}, least=1)
-    run, checkpoint = evaluated("certify", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_checkpoint("certify", Path(args.runs_dir), args.run, args.ckpt_path)
     model = load(checkpoint).to(torch_device(args.device))
     require_classifier(model, "certify --threat")
     require_classification(model.task.name, "certify --threat")
     ks = numbers(args.k, endless=THREATS[args.threat].endless)
+    # The threat is built once, for the largest number of changes.
     threat = parse_threat(args.threat, lists=args.lists, k=ks[-1], words=words_read(model))
     certifier = _certifier(args, model, threat)
     if args.text:
@@ -57,8 +58,9 @@ def main(argv: Sequence[str]) -> int:
     if run is None:
         msg = f"got {args.ckpt_path}, which lies in no run, expected --run NAME, or texts: --text"
         raise ValueError(msg)
-    if (said := unfinished(checkpoint)) is not None:
-        log.warning("%s", said)
+    if (warning := unfinished(checkpoint)) is not None:
+        log.warning("%s", warning)
+    # A training would replace the weights during the certification.
     run.lock()
     try:
         _certify_split(args, run, checkpoint, model, certifier=certifier, threat=threat, ks=ks)
@@ -68,8 +70,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
-    made = run_parser(
+    """Return the parser of the command."""
+    parser = run_parser(
         "certify",
         "Certify that no change of words or characters changes an answer. For each text: the "
         "prediction, the number of changes that is certified, whether that is exact, and the "
@@ -77,8 +79,8 @@ def parser() -> argparse.ArgumentParser:
         "is filed in the run; the same command goes on after a kill. Without --threat `certify` "
         "measures l2 radii.",
     )
-    add = made.add_argument
-    # l2 is what the command does without it.
+    add = parser.add_argument
+    # Without --threat the command certifies l2 radii.
     add("--threat", required=True, choices=[name for name in THREATS if name != "l2"])
     add("--lists", metavar="FILE", help="JSON with synonyms (docs/certificates/words.md)")
     text = "numbers of changes; all: any number (default: 1 2 all for synonyms, else 1 2)"
@@ -91,17 +93,17 @@ def parser() -> argparse.ArgumentParser:
     add("--tag", metavar="TAG", help="file it as THREAT-TAG, beside the outcome of other lists")
     text = "certify the smoothed classifier around the model, with a confidence: RanMASK, CERT-ED, "
     add("--smooth", choices=NOISES, help=text + "SAFER (docs/certificates/baselines.md)")
-    given = Smoothing()
-    text = f"share of the words that are masked or deleted (default: {given.rate})"
-    add("--rate", type=float, default=given.rate, metavar="R", help=text)
-    text = f"random texts of each text (default: {given.samples})"
-    add("--samples", type=int, default=given.samples, metavar="N", help=text)
-    text = f"probability that a certificate is wrong (default: {given.alpha})"
-    add("--alpha", type=float, default=given.alpha, metavar="A", help=text)
+    defaults = Smoothing()
+    text = f"share of the words that are masked or deleted (default: {defaults.rate})"
+    add("--rate", type=float, default=defaults.rate, metavar="R", help=text)
+    text = f"random texts of each text (default: {defaults.samples})"
+    add("--samples", type=int, default=defaults.samples, metavar="N", help=text)
+    text = f"probability that a certificate is wrong (default: {defaults.alpha})"
+    add("--alpha", type=float, default=defaults.alpha, metavar="A", help=text)
     text = "word in the place of a masked one (default: one that no model knows; for BERT [MASK])"
-    add("--mask", default=given.mask, metavar="WORD", help=text)
-    text = f"steps of a neighbourhood of substitutes in the lists (default: {given.hops})"
-    add("--hops", type=int, default=given.hops, metavar="N", help=text)
+    add("--mask", default=defaults.mask, metavar="WORD", help=text)
+    text = f"steps of a neighbourhood of substitutes in the lists (default: {defaults.hops})"
+    add("--hops", type=int, default=defaults.hops, metavar="N", help=text)
     text = (
         "constant of an edit, for LipsLev: our theorem, or its paper's formula, which insertions "
     )
@@ -110,11 +112,11 @@ def parser() -> argparse.ArgumentParser:
     text = "certify the model behind an encoding of words, JSON of `resources encode-words`"
     add("--encoding", metavar="FILE", help=text)
     add("--json", action="store_true", help="print JSON lines for --text on a terminal, too")
-    return made
+    return parser
 
 
 def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:
-    """Returns that of the model, or of what is put around it."""
+    """Return the certifier of the model, or of the smoothed or encoded classifier around it."""
     if around(vars(args)) is not None and not args.text and args.tag is None:
         msg = (
             "got --smooth, --encoding or --bound paper without --tag, expected one: its figures "
@@ -145,29 +147,26 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
     return model.text_certifier(threat)
 
 
-def numbers(given: Sequence[str] | None, *, endless: bool) -> list[int | None]:
-    """Returns the numbers of changes, from few to many.
+def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
+    """Return the numbers of changes, from few to many.
 
     Args:
-        given: words of the command line; None for the default.
+        words: words of the command line; None for the default.
         endless: True if the threat allows any number.
 
     Raises:
-        ValueError: a word that is none.
+        ValueError: a word is not a number of changes.
     """
     default = ("1", "2", "all") if endless else ("1", "2")
-    found = {parse_k(word) for word in (given or default)}
-    return sorted(found, key=lambda k: float("inf") if k is None else k)
+    counts = {parse_k(word) for word in (words or default)}
+    return sorted(counts, key=lambda k: float("inf") if k is None else k)
 
 
 def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns what makes figures other ones than the model's own certificates; None for these.
-
-    Args:
-        options: of the command.
-    """
+    """Return the options that wrap the model or change the bound; None for its own certificates."""
     if options["bound"] == "paper":
         return {"bound": "paper"}
+    # Only the settings that change a certificate: the subject of the records has them.
     if options["smooth"] is not None:
         names = ("smooth", "rate", "samples", "alpha", "mask", "hops")
         return {name: options[name] for name in names}
@@ -187,8 +186,8 @@ def _answer(
         if subject is None:
             msg = f"got {text[:60]!r}, which the lists do not have, expected a text that they have"
             raise ValueError(msg)
-        (found,) = certifier([subject], ks)
-        line = record(found, ks, names, None)
+        (certificate,) = certifier([subject], ks)
+        line = record(certificate, ks, names, None)
         if not sys.stdout.isatty():
             print(json.dumps({**line, "statement": threat.statement}))
             continue
@@ -207,7 +206,7 @@ def _certify_split(
     threat: Threat,
     ks: Sequence[int | None],
 ) -> None:
-    """Certifies the samples of a split and files the outcome."""
+    """Certify the samples of a split and files the outcome."""
     source, samples = split_texts(run, args.split, data_dir=args.data_dir, count=args.num_samples)
     weights = weights_of(checkpoint)
     measurement = WordCertificates(
@@ -224,6 +223,7 @@ def _certify_split(
         around=around(vars(args)),
         tag=args.tag,
     )
+    # Figures of other weights than the best ones get their own directory.
     files = run if checkpoint == run.chosen else shelf(run, weights)
     outcome = measure(measurement, FolderArchive(files, _identity(run, model, source.corpus)))
     print(harmless(measurement.table(files, outcome.records)))

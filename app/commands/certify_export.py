@@ -1,4 +1,4 @@
-"""`python -m app certify export`: claims that a stranger can check without this program."""
+"""`python -m app certify export`: writes claims that others can check without this program."""
 
 import argparse
 import hashlib
@@ -30,20 +30,22 @@ from run_files.weights import shelf, weights_of
 from text.bounded_files import json_lines
 from text.subjects import differences, joined
 from text.word_splitter import pattern_of
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 STATEMENT = "statement.json"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `certify export`; see `Command.place`.
+    """Run `certify export`; see `Command.entry_point`.
 
     Raises:
-        ValueError: a model without scores, nothing certified, or a folder that holds other things.
-        OSError: no such run or certificates, or a folder that cannot be written.
+        ValueError: a model without scores, no certified text, or a folder with other content.
+        OSError: run or certificates not found, or a folder cannot be written.
     """
     args = parser().parse_args(argv)
-    run, checkpoint = evaluated("certify export", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_checkpoint(
+        "certify export", Path(args.runs_dir), args.run, args.ckpt_path
+    )
     model = load(checkpoint)
     if run is None or not isinstance(model, WordScores):
         msg = f"got {checkpoint} of {type(model).__name__}, expected a run of WordScores"
@@ -75,46 +77,48 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
-    made = run_parser(
+    """Return the parser of the command."""
+    parser = run_parser(
         "certify export",
         "Write weights, statement and all certified texts of a run as a folder that "
         "docs/certificates/check.py verifies without this program.",
         device=False,
     )
-    add = made.add_argument
+    add = parser.add_argument
     add("--threat", required=True, choices=("synonyms", "characters"))
     add("--lists", metavar="FILE", help="JSON with synonyms, as for `certify --threat`")
     add("--k", required=True, metavar="K", help="number of changes, as `certify` was asked; or all")
     add("--tag", metavar="TAG", help="of the outcome, as for `certify --threat`")
     add("--to", required=True, metavar="FOLDER", help="the folder")
-    return made
+    return parser
 
 
 def _certified(
     files: RunDirectory, args: argparse.Namespace, threat: Threat, checkpoint: str
 ) -> list[dict[str, Any]]:
-    """Returns the records of a certification, if it is about what is exported now.
+    """Return the records of a certification of the exported lists and weights.
 
     Raises:
-        ValueError: nothing was certified under this name, or something else.
+        ValueError: no certification has this name, or it has another subject.
         OSError: the records cannot be read.
     """
     name = args.threat if args.tag is None else f"{args.threat}-{args.tag}"
-    found = files.results()
-    about = {} if found is None else found["about"].get(f"certify_{name}", {})
-    if not about:
+    results = files.results()
+    subject = {} if results is None else results["about"].get(f"certify_{name}", {})
+    if not subject:
         msg = f"got no certificates_{name} in {files.path}, expected some: give `certify` first"
         raise ValueError(msg)
     path = files.path / f"certificates_{name}.jsonl"
     records: list[dict[str, Any]] = [record for _, record in json_lines(path, "certificates")]
     stamp = stamp_of(threat.digest, checkpoint)
     before = {
-        "threat": about["threat"]["digest"],
-        "checkpoint": about["checkpoint"],
-        "around": about["around"],
-        # A program that was killed may have written records and not what they are about.
-        "records": next((one for one in map(_stamp, records) if one != stamp), stamp),
+        "threat": subject["threat"]["digest"],
+        "checkpoint": subject["checkpoint"],
+        "around": subject["around"],
+        # A killed program may have replaced the records before `results.json`.
+        "records": next(
+            (line_stamp for line_stamp in map(_stamp, records) if line_stamp != stamp), stamp
+        ),
     }
     now = {
         "threat": threat.digest,
@@ -128,8 +132,8 @@ def _certified(
             "expected the same lists and weights: give `certify` with these first"
         )
         raise ValueError(msg)
-    if args.k not in about["k"]:
-        msg = f"got k={args.k}, expected one of {', '.join(about['k'])}, which were certified"
+    if args.k not in subject["k"]:
+        msg = f"got k={args.k}, expected one of {', '.join(subject['k'])}, which were certified"
         raise ValueError(msg)
     return records
 
@@ -140,18 +144,19 @@ def _stamp(line: dict[str, Any]) -> dict[str, Any]:
 
 def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:
     names = ("sample_id", "text", "prediction")
-    places = threat.candidates(line["text"]) if isinstance(threat, Synonyms) else None
-    return {**{name: line[name] for name in names}, "k": threat.k, "places": places}
+    candidates = threat.candidates(line["text"]) if isinstance(threat, Synonyms) else None
+    return {**{name: line[name] for name in names}, "k": threat.k, "places": candidates}
 
 
 def _contents(
     model: WordScores, threat: Threat, claims: Sequence[dict[str, Any]]
 ) -> dict[str, bytes]:
-    """Returns the files of an export by their names; the statement holds digests of the others."""
+    """Return the files of an export by name; the statement has the digests of the others."""
     copy = model.exact_copy()
     assert isinstance(copy, WordScores)  # of the same class
     scores = score_model(copy)
     lists = json.dumps(threat.content, sort_keys=True).encode()
+    # safetensors stores contiguous tensors only.
     weights = save({name: tensor.contiguous() for name, tensor in _tensors(scores)})
     lines = "".join(json.dumps(claim) + "\n" for claim in claims).encode()
     splitter, specials = scores.tokenizer.splitter, scores.scores.specials
@@ -168,6 +173,7 @@ def _contents(
         "words": scores.tokenizer.vocabulary.get_itos()[specials:],
         "k": threat.k,
     }
+    # A digest of the statement: it detects damage, but is not a signature.
     sealed = {**statement, "seal": _digest(json.dumps(statement).encode())}
     return {
         STATEMENT: json.dumps(sealed, indent=1).encode(),
@@ -182,22 +188,24 @@ def _digest(content: bytes) -> str:
 
 
 def _tensors(model: ScoreModel) -> Iterator[tuple[str, Tensor]]:
-    """Yields n-grams, scores and the weights of a net over windows, in multiples of the grids.
+    """Yield n-grams, scores and the weights of a net over windows, in multiples of the grids.
 
-    Words are counted behind the special ones, which score nothing, alone or in an n-gram.
+    Ids of words begin after the special tokens, which score nothing, alone or in an n-gram.
     """
     scores, specials = model.scores, model.scores.specials
     yield "ngrams_1", torch.arange(scores.size - specials).unsqueeze(1)
+    # Scores are exact multiples of the grid, so the integers are exact.
     yield "scores_1", (scores.word_table()[specials:] / GRID).round().long()
     if scores.net is not None:
         yield "net_tables", (scores.net_tables()[:, specials:] / WEIGHT_GRID).round().long()
         yield "net_output", (scores.net.output() / WEIGHT_GRID).round().long()
     for order in scores.orders:
-        keys, places = scores.keys(order), []
+        # A key is the n-gram as a number of `order` digits in base `size`, the first word leading.
+        keys, digits = scores.keys(order), []
         for _ in range(order):
-            places.append(keys % scores.size)
+            digits.append(keys % scores.size)
             keys = keys // scores.size
-        ids = torch.stack(places[::-1], dim=1) - specials
-        known = (ids >= 0).all(dim=1)
-        yield f"ngrams_{order}", ids[known]
-        yield f"scores_{order}", (scores.ngram_table(order)[:-1][known] / GRID).round().long()
+        ids = torch.stack(digits[::-1], dim=1) - specials  # [n, order]
+        regular = (ids >= 0).all(dim=1)
+        yield f"ngrams_{order}", ids[regular]
+        yield f"scores_{order}", (scores.ngram_table(order)[:-1][regular] / GRID).round().long()

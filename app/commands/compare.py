@@ -13,7 +13,7 @@ from run_files.terminal import harmless
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `compare`; see `Command.place`.
+    """Run `compare`; see `Command.entry_point`.
 
     Raises:
         StudyError: runs without figures, or figures that must not be averaged.

@@ -28,7 +28,7 @@ _SIMLEX = ("word1", "word2", "SimLex999")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `resources counter-fit`; see `Command.place`.
+    """Run `resources counter-fit`; see `Command.entry_point`.
 
     Raises:
         ValueError: a file with wrong content, or a setting out of its range.

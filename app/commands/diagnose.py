@@ -12,19 +12,18 @@ from measure.diagnosis import measure, read
 from measure.diagnosis_report import table, write
 from run_files import run_directory
 from run_files.devices import torch_device
-from run_files.run_directory import RunDirectory
 from run_files.weights import shelf, unfinished, weights_of
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `diagnose`; see `Command.place`.
+    """Run `diagnose`; see `Command.entry_point`.
 
     Raises:
-        ValueError: nothing to measure, or settings that make no sense.
-        OSError: no such run, or a file that cannot be written.
+        ValueError: no records to measure, or invalid settings.
+        OSError: run not found, or a file cannot be written.
     """
     args = parser().parse_args(argv)
     if args.samples < 1 or args.batch_size < 1:
@@ -33,24 +32,27 @@ def main(argv: Sequence[str]) -> int:
         )
         raise ValueError(msg)
     runs, device = Path(args.runs_dir), torch_device(args.device)
-    run, checkpoint = _run(runs, args.run, args.ckpt_path)
+    run, checkpoint = find_checkpoint("diagnose", runs, args.run, args.ckpt_path)
+    if run is None:
+        msg = f"got {checkpoint}, which lies in no run, expected --run NAME with records of attacks"
+        raise ValueError(msg)
     files = run if checkpoint == run.chosen else shelf(run, weights_of(checkpoint))
-    others = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
-    for measured in (checkpoint, *(other.chosen for other in others)):
-        if (said := unfinished(measured)) is not None:
-            log.warning("%s", said)
-    # Of an attack on these weights, or else on those that are the run's.
+    compared = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
+    for measured in (checkpoint, *(other.chosen for other in compared)):
+        if (warning := unfinished(measured)) is not None:
+            log.warning("%s", warning)
+    # The records of an attack on these weights; if missing, those of the attack on the run.
     attacked = files if (files.path / "attacks" / f"{args.recipe}.jsonl").is_file() else run
     records = read(attacked, args.recipe, samples=args.samples)
-    # Before the first model is measured, which may take minutes.
+    # All records are read first: measuring the first model may take minutes.
     texts = [
-        records if args.same_texts else read(o, args.recipe, samples=args.samples) for o in others
+        records if args.same_texts else read(o, args.recipe, samples=args.samples) for o in compared
     ]
     on_device = partial(measure, batch_size=args.batch_size, device=device)
     first = on_device(checkpoint, files, records, pooling=args.pooling)
     rest = [
         on_device(other.chosen, other, theirs, pooling=first.pooling)
-        for other, theirs in zip(others, texts, strict=True)
+        for other, theirs in zip(compared, texts, strict=True)
     ]
     write(files, args.recipe, [first, *rest], options(vars(args)))
     print(table([first, *rest]))
@@ -59,16 +61,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def options(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the options that a result depends on, as `diagnostics.json` has them.
-
-    Args:
-        args: all options of the command.
-    """
+    """Return the options that a result depends on, as `diagnostics.json` has them."""
     return {name: args[name] for name in ("samples", "pooling", "against", "same_texts")}
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line."""
+    """Return the parser of the command line."""
     parser = run_parser(
         "diagnose",
         "Measure how far the logits of a model lie from the decision boundary, and how far an "
@@ -94,12 +92,3 @@ def parser() -> argparse.ArgumentParser:
     text = "texts in one forward pass (default: 32)"
     add("--batch_size", type=int, default=32, metavar="N", help=text)
     return parser
-
-
-def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory, Path]:
-    """The run, and the checkpoint to measure."""
-    run, checkpoint = evaluated("diagnose", runs, name, ckpt_path)
-    if run is None:
-        msg = f"got {ckpt_path}, which lies in no run, expected --run NAME with records of attacks"
-        raise ValueError(msg)
-    return run, checkpoint

@@ -19,11 +19,7 @@ EPILOG = "Exit status: 1 if a check has FAILED, else 0 (also with warnings)."
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Check, print the findings and return the exit status.
-
-    Args:
-        arguments: the command line after `doctor`.
-    """
+    """Check, print the findings and return the exit status."""
     parser = command_parser("doctor", DESCRIPTION, epilog=EPILOG)
     add = parser.add_argument
     text = "data directory, as in --data.data_dir: list its corpora and splits, and read the first "

@@ -17,7 +17,7 @@ from text.bounded_files import read_bytes
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `resources encode-words`; see `Command.place`.
+    """Run `resources encode-words`; see `Command.entry_point`.
 
     Raises:
         ValueError: a file with wrong content, or a setting out of its range.

@@ -21,7 +21,7 @@ from run_files.atomic import replace_folder
 from run_files.terminal import harmless
 from run_files.weights import unfinished, weights_of
 from text import PretrainedTokenizer, save_tokenizer
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -32,14 +32,14 @@ _TOLERANCE = 1e-4
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `export`; see `Command.place`.
+    """Run `export`; see `Command.entry_point`.
 
     Raises:
         ValueError: a folder with other content.
-        OSError: no such run, or a folder that cannot be written.
+        OSError: run not found, or a folder cannot be written.
     """
     args = parser().parse_args(argv)
-    run, checkpoint = evaluated("export", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_checkpoint("export", Path(args.runs_dir), args.run, args.ckpt_path)
     folder = Path(args.to)
     empty = folder.is_dir() and not any(folder.iterdir())
     if folder.exists() and not empty and not is_exported(folder):

@@ -1,4 +1,4 @@
-"""`python -m app predict --text ...`: answers to any texts, with their certificates."""
+"""`python -m app predict --text ...`: predictions for any texts, with certificates."""
 
 import argparse
 import json
@@ -10,7 +10,6 @@ from typing import IO
 
 from app.cli.asked_texts import (
     STDIN,
-    NumberedText,
     add_texts,
     chunks,
     read_stream,
@@ -24,24 +23,30 @@ from run_files.atomic import replacing
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from text import check_range
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `predict`; see `Command.place`.
+    """Run `predict`; see `Command.entry_point`.
 
     Raises:
-        ValueError: texts that the model cannot answer, or settings that make no sense for it.
-        OSError: no such run, or a file that cannot be read or written.
+        ValueError: texts that the model cannot read, or invalid settings.
+        OSError: run not found, or a file cannot be read or written.
     """
     args = parser().parse_args(argv)
     check_range({"--batch_size": args.batch_size}, least=1)
     if sum((bool(args.text), args.file is not None, args.stdin is not None)) > 1:
         msg = "got more than one of --text, --file and -, expected texts from one place"
         raise ValueError(msg)
-    _, checkpoint = evaluated("predict", Path(args.runs_dir), args.run, args.ckpt_path)
+    _, checkpoint = find_checkpoint("predict", Path(args.runs_dir), args.run, args.ckpt_path)
     answering = Answering(load(checkpoint).to(torch_device(args.device)))
-    numbered = _texts(args, pairs=answering.model.pairs)
+    pairs = answering.model.pairs
+    numbered = (
+        read_texts(args, pairs=pairs)
+        if args.stdin is None
+        else read_stream(sys.stdin.buffer, pairs=pairs)
+    )
+    # On a terminal each line gets its prediction before the next one is typed.
     size = 1 if args.stdin and typed() else args.batch_size
     answers = (
         answer if item.line is None else {"line": item.line, **answer}
@@ -60,15 +65,15 @@ def main(argv: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command."""
-    made = run_parser(
+    """Return the parser of the command."""
+    parser = run_parser(
         "predict",
         "Answers texts of yours with a trained model: class, probabilities, margin, certified "
         "radius. Prints a table on a terminal and JSON lines elsewhere. Without --text, --file "
         f"and {STDIN} it answers the test split: `predict --help` shows those settings.",
     )
-    add = made.add_argument
-    add_texts(made)
+    add = parser.add_argument
+    add_texts(parser)
     add("stdin", nargs="?", choices=[STDIN], help=f"{STDIN}: the same from standard input")
     add("--output", metavar="FILE", help="write JSON lines into a file, whole or not at all")
     add("--json", action="store_true", help="print JSON lines on a terminal, too")
@@ -78,17 +83,11 @@ def parser() -> argparse.ArgumentParser:
         default=BATCH,
         help=f"texts that are read before they are answered (default: {BATCH})",
     )
-    return made
-
-
-def _texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedText]:
-    if args.stdin is not None:
-        return read_stream(sys.stdin.buffer, pairs=pairs)
-    return read_texts(args, pairs=pairs)
+    return parser
 
 
 def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
-    """Writes a line for each answer as soon as it is there."""
+    """Write a line for each prediction at once; return their number."""
     count = 0
     for answer in answers:
         stream.write(json.dumps(answer, ensure_ascii=False).encode() + b"\n")
@@ -98,7 +97,7 @@ def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
 
 
 def _table(answers: Iterator[Answer], answering: Answering) -> None:
-    """Prints a row for each answer, then notes."""
+    """Print a row for each prediction, then notes."""
     cut, unknown = 0, 0
     row = _number_row if answering.number else _class_row(answering)
     room = shutil.get_terminal_size().columns

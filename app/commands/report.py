@@ -12,14 +12,14 @@ from run_files.terminal import harmless
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `report`; see `Command.place`.
+    """Run `report`; see `Command.entry_point`.
 
     Returns:
         0; 1 where an attack has changed a text inside its certificate.
 
     Raises:
         ValueError: a file of a run has unexpected content.
-        OSError: run not found, or the page cannot be report.
+        OSError: run not found, or the page cannot be written.
     """
     args = parser().parse_args(argv)
     from app.report.report_page import write_report

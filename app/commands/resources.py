@@ -89,7 +89,7 @@ USUAL = ("wordnet", "tagger", "neighbours")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `resources`; see `Command.place`.
+    """Run `resources`; see `Command.entry_point`.
 
     Returns:
         0 if all resources are there, 1 if not; each failure is a line on standard error.

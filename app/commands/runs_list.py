@@ -19,17 +19,17 @@ from text.bounded_files import DataError, kind_of, reading
 
 State = Literal["training", "interrupted", "begun", "trained", "measured", "damaged"]
 _HEADLINES = ("test/accuracy", "test/spearman", "test/f1", "test/bits_per_character", "test/loss")
-"""The metric of a run that is shown: the first one that it has."""
+"""The list shows the first of these metrics that a run has."""
 
 
-class Listed(NamedTuple):
+class ListedRun(NamedTuple):
     """A run in the list.
 
     Attributes:
         run: its name.
-        state: training, some process trains it now; interrupted, the same command goes on with it;
-            begun, without a checkpoint; trained; measured, a checkpoint of elsewhere; damaged.
-        stages: what has ended, for example fit, test, attack/pwws.
+        state: training, a process trains it now; interrupted, the same command resumes it; begun,
+            without a checkpoint; trained; measured, with a checkpoint of another run; damaged.
+        stages: finished stages, for example fit, test, attack/pwws.
         method: class of the module; None if unknown.
         corpus: name or class of the corpus.
         seed: of the training.
@@ -39,7 +39,7 @@ class Listed(NamedTuple):
         attack: recipe of the strongest attack.
         attacked: accuracy under it.
         changed: date of the last change, ISO 8601.
-        problem: what is wrong with a damaged run.
+        problem: the error of a damaged run.
     """
 
     run: str
@@ -58,13 +58,13 @@ class Listed(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `runs`; see `Command.place`.
+    """Run `runs`; see `Command.entry_point`.
 
     Returns:
-        0; also where there are no runs.
+        0, also for a directory without runs.
 
     Raises:
-        FileNotFoundError: no such directory.
+        FileNotFoundError: directory not found.
     """
     args = parser().parse_args(argv)
     folder = Path(args.runs_dir)
@@ -74,44 +74,45 @@ def main(argv: Sequence[str]) -> int:
             "`train` makes one, runs/, where it is started"
         )
         raise FileNotFoundError(msg)
-    found = listed(folder, args.names)
+    runs = list_runs(folder, args.names)
     if args.json:
-        for one in found:
-            print(json.dumps(one._asdict(), ensure_ascii=False))
+        for run in runs:
+            print(json.dumps(run._asdict(), ensure_ascii=False))
         return 0
-    print(harmless(table(found)) if found else f"no runs in {folder}")
+    print(harmless(table(runs)) if runs else f"no runs in {folder}")
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
-    """Returns the parser of the command line."""
-    made = command_parser(
+    """Return the parser of the command line."""
+    parser = command_parser(
         "runs",
         "List the runs of a directory, the latest first: state, method, corpus, seed, "
         "figures of the test split.",
     )
-    add = made.add_argument
+    add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="names, or patterns as 'olsa-*' (default: all)")
     add("--json", action="store_true", help="print one JSON object per run")
-    return made
+    return parser
 
 
-def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
-    """Returns the runs of a directory, the latest first.
+def list_runs(folder: Path, names: Sequence[str] = ()) -> list[ListedRun]:
+    """Return the runs of a directory, the latest first.
 
     Args:
         folder: directory of all runs.
         names: names or patterns of names; all if empty.
     """
-    # A link to nowhere, or a pipe, is a damaged run and not none.
+    # A broken link or a pipe is listed as a damaged run.
     runs = [RunDirectory(path) for path in folder.iterdir() if kind_of(path / "config.yaml")]
     runs = [run for run in runs if not names or any(fnmatch.fnmatch(run.name, n) for n in names)]
     dated = [(_changed(run.path), run) for run in runs]
-    return [_listed(run, when) for when, run in sorted(dated, key=lambda one: -one[0])]
+    return [_list_run(run, when) for when, run in sorted(dated, key=lambda pair: -pair[0])]
 
 
 def _changed(folder: Path) -> float:
-    """The time of the last change in a folder; links are not followed, they may lead nowhere."""
+    """Return the time of the last change in a folder."""
+    # `lstat` does not follow links, which may be broken.
     times = [0.0]
     for entry in (folder, *_entries(folder)):
         with suppress(OSError):  # removed in the meantime
@@ -126,28 +127,24 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def table(runs: Sequence[Listed]) -> str:
-    """Returns a list of runs as aligned text.
-
-    Args:
-        runs: at least one.
-    """
+def table(runs: Sequence[ListedRun]) -> str:
+    """Return a list of runs as aligned text."""
     head = ("run", "state", "method", "corpus", "seed", "test", "certified", "under attack", "last")
     rows = [head]
-    for one in runs:
-        shown = (
-            "" if one.metric is None else f"{one.metric.removeprefix('test/')} {_shown(one.value)}"
+    for run in runs:
+        figure = (
+            "" if run.metric is None else f"{run.metric.removeprefix('test/')} {_shown(run.value)}"
         )
-        attack = "" if one.attack is None else f"{one.attack} {_shown(one.attacked)}"
-        radius = "" if one.radius is None else f"radius {one.radius:.3f}"
-        seed = "" if one.seed is None else str(one.seed)
-        state = one.problem or one.state
-        when = one.changed[:16].replace("T", " ")
-        name, corpus = one.method or "", one.corpus or ""
-        rows.append((one.run, state, name, corpus, seed, shown, radius, attack, when))
-    kept = [i for i in range(len(head)) if any(row[i] for row in rows[1:])]
-    widths = {i: max(len(row[i]) for row in rows) for i in kept}
-    lines = ("  ".join(f"{row[i]:<{widths[i]}}" for i in kept).rstrip() for row in rows)
+        attack = "" if run.attack is None else f"{run.attack} {_shown(run.attacked)}"
+        radius = "" if run.radius is None else f"radius {run.radius:.3f}"
+        seed = "" if run.seed is None else str(run.seed)
+        state = run.problem or run.state
+        when = run.changed[:16].replace("T", " ")
+        name, corpus = run.method or "", run.corpus or ""
+        rows.append((run.run, state, name, corpus, seed, figure, radius, attack, when))
+    columns = [i for i in range(len(head)) if any(row[i] for row in rows[1:])]
+    widths = {i: max(len(row[i]) for row in rows) for i in columns}
+    lines = ("  ".join(f"{row[i]:<{widths[i]}}" for i in columns).rstrip() for row in rows)
     return "\n".join(lines)
 
 
@@ -155,28 +152,29 @@ def _shown(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.4f}"
 
 
-def _listed(run: RunDirectory, when: float) -> Listed:
+def _list_run(run: RunDirectory, when: float) -> ListedRun:
     changed = datetime.datetime.fromtimestamp(when).astimezone().isoformat(timespec="seconds")
     try:
         with reading(run.path, "a run"):
-            return _described(run, changed)
+            return _read_run(run, changed)
     except DataError as error:
-        return Listed(run.name, "damaged", changed=changed, problem=str(error))
+        return ListedRun(run.name, "damaged", changed=changed, problem=str(error))
 
 
-def _described(run: RunDirectory, changed: str) -> Listed:
-    """The line of a run that can be read."""
+def _read_run(run: RunDirectory, changed: str) -> ListedRun:
+    """Return the entry of a readable run."""
     results, settings = run.results(), run.config()
+    seed = settings.get("seed_everything")
     metrics = {} if results is None else results["metrics"]
     metric = next((name for name in _HEADLINES if name in metrics), None)
     recipe, attacked = _strongest(metrics)
-    return Listed(
+    return ListedRun(
         run=run.name,
         state=_state(run, results),
         stages=() if results is None else tuple(results["seconds"]),
         method=_class(settings, "model") if results is None else results["method"],
         corpus=_class(settings, "data") if results is None else results["corpus"],
-        seed=_seed(settings) if results is None else results["seed"],
+        seed=(seed if isinstance(seed, int) else None) if results is None else results["seed"],
         metric=metric,
         value=None if metric is None else metrics[metric],
         radius=metrics.get("certify/radius_correct"),
@@ -197,20 +195,16 @@ def _state(run: RunDirectory, results: Results | None) -> State:
 
 
 def _locked(path: Path) -> bool:
-    """True if some process trains the run."""
+    """Return True if some process trains the run."""
     try:
         with path.open("rb") as file:
+            # A training holds an exclusive lock, which makes this call fail.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:  # no such file, or a file system without locks
         return False
     return False
-
-
-def _seed(settings: dict[str, Any]) -> int | None:
-    seed = settings.get("seed_everything")
-    return seed if isinstance(seed, int) else None
 
 
 def _class(settings: dict[str, Any], part: str) -> str | None:
@@ -220,13 +214,14 @@ def _class(settings: dict[str, Any], part: str) -> str | None:
 
 
 def _strongest(metrics: dict[str, float | None]) -> tuple[str | None, float | None]:
-    """The attack that leaves the smallest accuracy; unreliable figures are none."""
-    found = {
+    """Return the attack with the smallest accuracy, and that; unreliable figures do not count."""
+    accuracies = {
+        # A figure that is not finite is None in the file: it is never the smallest.
         parts[1]: math.inf if value is None else value
         for name, value in metrics.items()
         if len(parts := name.split("/")) == 3 and parts[0] == "attack" and parts[2] == "accuracy"
     }
-    if not found:
+    if not accuracies:
         return None, None
-    recipe = min(found, key=lambda name: found[name])
-    return recipe, None if math.isinf(found[recipe]) else found[recipe]
+    recipe = min(accuracies, key=lambda name: accuracies[name])
+    return recipe, None if math.isinf(accuracies[recipe]) else accuracies[recipe]

@@ -29,7 +29,7 @@ from run_files.terminal import harmless
 from run_files.version import line
 from run_files.weights import unfinished
 from training import interrupt
-from training.resume import evaluated
+from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -65,21 +65,21 @@ class _Server(uvicorn.Server):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `serve`; see `Command.place`.
+    """Run `serve`; see `Command.entry_point`.
 
     Returns:
         Nothing: the command ends by a signal, with 130 or 143 as exit status.
 
     Raises:
         ValueError: no run, two of one name, a model that is not a classifier, or a wrong setting.
-        OSError: no such run, or an address that cannot be used.
+        OSError: run not found, or an address cannot be used.
         ResourceError: a resource of an attack is missing.
     """
     args = parser().parse_args(argv)
     values = {field: getattr(args, option) for option, (field, _) in LIMITS.items()}
     limits = ServeLimits(**values | {"rate": args.rate or None})
     try:
-        with interrupt.handled():
+        with interrupt.handle_signals():
             _serve(args, limits)
     except interrupt.Stopped as stopped:
         name = "Ctrl-C" if stopped.signum == interrupt.SIGNALS[0] else "SIGTERM"
@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _serve(args: argparse.Namespace, limits: ServeLimits) -> None:
-    # First the port: to read the models takes a while.
+    # The port comes first: reading the models takes a while, and a used port is an error at once.
     listener = _listen(args.host, args.port)
     pool: AttackPool | None = None
     workers: dict[str, ModelWorker] = {}
@@ -155,7 +155,7 @@ def _load_models(
         raise ValueError(msg)
     device, texts = torch_device(args.device), {}
     for run_name in names:
-        run, checkpoint = evaluated("serve", Path(args.runs_dir), run_name, args.ckpt_path)
+        run, checkpoint = find_checkpoint("serve", Path(args.runs_dir), run_name, args.ckpt_path)
         if (warning := unfinished(checkpoint)) is not None:
             log.warning("%s", warning)
         name = run.name if run is not None else checkpoint.stem

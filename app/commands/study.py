@@ -22,14 +22,14 @@ from run_files.terminal import harmless
 
 if TYPE_CHECKING:
     from app.study.live import StudyProgress
-    from app.study.runner import Outcome, Stop, Work
+    from app.study.runner import CellOutcome, Stop, Work
     from app.study.schedule import Executor
 
 # Slow libraries are imported only by the commands that need them.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `study`; see `Command.place`.
+    """Run `study`; see `Command.entry_point`.
 
     Returns:
         The exit status: 0 done, 1 a run has failed, 130 or 143 stopped by a signal.
@@ -162,7 +162,7 @@ def _check(args: argparse.Namespace) -> "tuple[Study, list[Cell], Work]":
         count = f"{len(problems)} problems" if len(problems) > 1 else "one problem"
         msg = "\n  ".join([f"got {args.file} with {count}, expected a study:", *problems])
         raise StudyError(msg)
-    return study, cells, Work(place=context, settings=settings)
+    return study, cells, Work(context=context, settings=settings)
 
 
 def _status(args: argparse.Namespace) -> int:
@@ -200,7 +200,7 @@ def _run(args: argparse.Namespace) -> int:
     from app.study.schedule import run_all
     from run_files.version import versions
 
-    stop, out, runs_dir = Stop(), work.place.out, work.place.runs_dir
+    stop, out, runs_dir = Stop(), work.context.out, work.context.runs_dir
     out.mkdir(parents=True, exist_ok=True)
     with (
         _stop_at_signals(stop) as signals,
@@ -272,8 +272,8 @@ def _collect(args: argparse.Namespace) -> int:
     from run_files.version import versions
 
     figures, unusable = _figures(study, cells, work, {})
-    work.place.out.mkdir(parents=True, exist_ok=True)
-    _write(study, figures, versions(), work.place.out)
+    work.context.out.mkdir(parents=True, exist_ok=True)
+    _write(study, figures, versions(), work.context.out)
     print(f"{study.name}: figures of {len(figures)} of {len(cells)} runs")
     for run, outcome in unusable.items():
         _say(f"  {run} cannot be used: {outcome.error}")
@@ -281,15 +281,15 @@ def _collect(args: argparse.Namespace) -> int:
 
 
 def _figures(
-    study: Study, cells: Sequence[Cell], work: "Work", outcomes: "Mapping[str, Outcome]"
-) -> "tuple[list[CellFigures], dict[str, Outcome]]":
+    study: Study, cells: Sequence[Cell], work: "Work", outcomes: "Mapping[str, CellOutcome]"
+) -> "tuple[list[CellFigures], dict[str, CellOutcome]]":
     """Return the figures of all finished cells, also of those that an earlier call has finished.
 
     Returns:
         The figures; and by run the errors of those whose figures cannot be used.
     """
     from app.study.collect import collect
-    from app.study.runner import Outcome, state_of
+    from app.study.runner import CellOutcome, state_of
     from run_files.run_directory import RunDirectory
     from run_files.weights import tensors_digest
 
@@ -299,11 +299,11 @@ def _figures(
         state = outcomes[cell.run].state if cell.run in outcomes else state_of(cell, work)[0]
         if state != "done":
             continue
-        weights = RunDirectory(work.place.runs_dir / cell.run).chosen
+        weights = RunDirectory(work.context.runs_dir / cell.run).chosen
         try:
-            measured = collect(study, cell, work.place)
+            measured = collect(study, cell, work.context)
         except (ValueError, OSError) as error:
-            unusable[cell.run] = Outcome(state="failed", error=" ".join(str(error).split()))
+            unusable[cell.run] = CellOutcome(state="failed", error=" ".join(str(error).split()))
             continue
         figures.append(replace(measured, weights=tensors_digest(weights)))
     return figures, unusable

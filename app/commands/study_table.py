@@ -42,7 +42,7 @@ def write_all(
 
 
 def table_main(argv: Sequence[str]) -> int:
-    """Run `study table`; see `Command.place`.
+    """Run `study table`; see `Command.entry_point`.
 
     Returns:
         0; 1 if a checked page or file is out of date.

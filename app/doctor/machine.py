@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.doctor.findings import Finding, Status, judge
 from app.doctor.trial_process import Trial
-from training.control_groups import control_groups, memory_limit, text_of
+from training.control_groups import control_groups, memory_limit, read_text
 
 RUNS = "runs directory"
 LITTLE = 2 * 2**30
@@ -46,7 +46,7 @@ def memory() -> Trial:
 
 def check_memory(groups: list[Path], meminfo: Path = Path("/proc/meminfo")) -> Finding:
     """Check how much memory is available."""
-    lines = re.findall(r"^Mem(?:Total|Available):\s+(\d+) kB", text_of(meminfo), re.MULTILINE)
+    lines = re.findall(r"^Mem(?:Total|Available):\s+(\d+) kB", read_text(meminfo), re.MULTILINE)
     # Pairs (available, total) [bytes] of the machine and of the control group: the smaller counts.
     memories = [(int(lines[1]) * 1024, int(lines[0]) * 1024)] if len(lines) == 2 else []
     if limit := memory_limit(groups):

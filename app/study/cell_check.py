@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.cli.constructor_errors import of_constructor
+from app.cli.constructor_errors import unwrap_constructor_error
 from app.cli.robust_cli import RobustCLI
-from app.study.cells import TRAINING, command_line, options_of, training_words, words
-from app.study.cells import StudyContext as Place
+from app.study.cells import TRAINING, StudyContext, command_line, options_of, training_words, words
 from app.study.study import Cell, Stage
 from attacks import PGD, PGDSettings
 from measure.attack_settings import AttackSettings, check_attacks
@@ -30,11 +29,12 @@ class _Parser(RobustCLI):
 
     def __init__(self) -> None:
         self.ready = False
+        # LightningCLI parses in its constructor: the exception ends it once the parser exists.
         with contextlib.suppress(_Built):
             super().__init__([])
 
     def parse_arguments(self, parser: Any, args: Any) -> None:
-        """Keeps the parser the first time; parses afterwards."""
+        """Keep the parser the first time; parse afterwards."""
         if not self.ready:
             self.ready = True
             self.built = parser
@@ -42,90 +42,92 @@ class _Parser(RobustCLI):
         super().parse_arguments(parser, args)
 
     def instantiate_trainer(self, **kwargs: Any) -> Any:
-        """Builds none: it would begin the run."""
+        """Build nothing: a trainer would begin the run."""
 
     def read(self, argv: Sequence[str], *, build: bool) -> Parsed:
-        """Returns the settings of a command line.
+        """Return the settings of a command line.
 
         Args:
-            argv: its words.
-            build: also build the model and the corpus, which checks what they say of each other.
+            argv: the command line.
+            build: also build model and corpus, which check that they fit each other.
 
         Raises:
-            ValueError: the command would refuse them.
+            ValueError: the command would refuse the settings.
         """
         self.argv = list(argv)
-        said = io.StringIO()
+        output = io.StringIO()
         try:
-            with contextlib.redirect_stderr(said):
+            with contextlib.redirect_stderr(output):
                 self.parse_arguments(self.built, None)
                 self.subcommand = self.config["subcommand"]
                 if build:
                     self.instantiate_classes()
         except SystemExit as error:
             # Errors of the parser end with a hint at --help.
-            text = " ".join(said.getvalue().split()).removeprefix("error: ").split(" (`")[0]
+            text = " ".join(output.getvalue().split()).removeprefix("error: ").split(" (`")[0]
             raise ValueError(text or str(error)) from error
-        found: Parsed = self.config[self.subcommand].as_dict()
-        return found
+        settings: Parsed = self.config[self.subcommand].as_dict()
+        return settings
 
 
-def check(every: Sequence[Cell], place: Place) -> tuple[dict[Kind, tuple[Parsed, ...]], list[str]]:
-    """Parses the commands of all cells; seeds differ in nothing else, so one of them is parsed.
-
-    Args:
-        every: the cells.
-        place: where they run.
+def check(
+    cells: Sequence[Cell], context: StudyContext
+) -> tuple[dict[Kind, tuple[Parsed, ...]], list[str]]:
+    """Parse the commands of all cells, once for cells that differ only in their seed.
 
     Returns:
-        The settings of each stage, by the kind of the cell; and all that is wrong, a line each.
+        The settings of each stage, by the kind of the cell; and one line for each problem.
     """
     parser = _Parser()
-    found: dict[Kind, tuple[Parsed, ...]] = {}
+    settings: dict[Kind, tuple[Parsed, ...]] = {}
     problems: dict[str, list[str]] = {}
-    for cell in every:
+    for cell in cells:
         kind = kind_of(cell)
-        if kind in found:
+        if kind in settings:
             continue
         stages, failed = [], False
         for stage in cell.stages:
             where = f"rows.{cell.row}" + (f" on {cell.corpus}" if cell.corpus else "")
             try:
-                stages.append(_read(parser, cell, stage, place))
+                stages.append(_read(parser, cell, stage, context))
             except (ValueError, OSError, TypeError) as error:
+                # A stage after a failed training only repeats that its run is missing.
                 if failed and "train it first" in str(error):
                     continue
                 failed = True
-                text = " ".join(str(of_constructor(error)).split())
+                text = " ".join(str(unwrap_constructor_error(error)).split())
                 problems.setdefault(text, []).append(f"{where}, {stage.command}")
-        found[kind] = tuple(stages)
-    lines = [f"{_joined(wheres)}: {text}" for text, wheres in problems.items()]
-    return found, lines
+        settings[kind] = tuple(stages)
+    lines = []
+    for text, wheres in problems.items():
+        more = f" and {len(wheres) - 2} more" if len(wheres) > 2 else ""
+        lines.append(f"{'; '.join(wheres[:2])}{more}: {text}")
+    return settings, lines
 
 
 def kind_of(cell: Cell) -> Kind:
-    """Returns the kind of a cell."""
+    """Return the kind of a cell."""
     return cell.row, cell.corpus, cell.after or ""
 
 
-def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
+def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> Parsed:
     if stage.command == "diagnose":
         from app.commands.diagnose import parser as diagnosis
 
-        return _plainly(diagnosis(), command_line(cell, stage, place))
+        return _plainly(diagnosis(), command_line(cell, stage, context))
     if stage.threat is not None:
         from app.commands.certify import numbers
         from app.commands.certify import parser as threats
         from certify.threats import THREATS
 
-        found = _plainly(threats(), command_line(cell, stage, place))
-        numbers(found["k"], endless=THREATS[found["threat"]].endless)
-        return found
-    # An evaluation takes model and data from its run, which is not there yet.
-    line = [stage.command, *training_words(cell, place), *words(options_of(stage, place))]
-    # What another run has written is not there yet, either.
-    build = cell.after is None and stage.command in TRAINING and not place.runs_only
-    line += [f"--run={cell.run}", f"--runs_dir={place.runs_dir}"]
+        options = _plainly(threats(), command_line(cell, stage, context))
+        numbers(options["k"], endless=THREATS[options["threat"]].endless)
+        return options
+    # An evaluation takes model and data from its run, which does not exist yet.
+    line = [stage.command, *training_words(cell, context), *words(options_of(stage, context))]
+    # The files of the run before a cell do not exist yet, either: nothing is built.
+    build = cell.after is None and stage.command in TRAINING and not context.runs_only
+    line += [f"--run={cell.run}", f"--runs_dir={context.runs_dir}"]
     settings = parser.read(line, build=build)
     if stage.command == "attack":
         check_attacks(AttackSettings(**settings["attack"]))
@@ -135,16 +137,10 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
 
 
 def _plainly(parser: argparse.ArgumentParser, words: Sequence[str]) -> Parsed:
-    """The options of a command that is not Lightning's."""
-    said = io.StringIO()
+    """Return the options of a command outside LightningCLI."""
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(output):
             return vars(parser.parse_args(words[1:]))
     except SystemExit as error:
-        raise ValueError(said.getvalue().strip().splitlines()[-1]) from error
-
-
-def _joined(wheres: Sequence[str]) -> str:
-    """The first places of an error, and the number of the others."""
-    more = f" and {len(wheres) - 2} more" if len(wheres) > 2 else ""
-    return "; ".join(wheres[:2]) + more
+        raise ValueError(output.getvalue().strip().splitlines()[-1]) from error

@@ -1,4 +1,4 @@
-"""Reads a finished run: its figures, and for each compared one the outcome of each sample."""
+"""Reads the figures of a finished run, and the outcome of each sample for compared figures."""
 
 import math
 import re
@@ -19,37 +19,32 @@ from run_files.weights import checkpoint_text
 from text.bounded_files import DataError, json_lines, read_json
 
 _DOUBTED = ("accuracy", "success_rate")
-"""Figures of an attack that have another name where they are unreliable."""
+"""Figures of an attack that get the prefix `unreliable_` if they are."""
 _REVISION = re.compile(r"\(git ([^)]+)\)")
 """In the line of a program: `steadfast 0.1.0 (git 0123456789ab)`."""
 
 
 class Runs(Protocol):
-    """The place of runs."""
+    """An object with a directory of runs."""
 
     @property
     def runs_dir(self) -> Path:
         """Directory of all runs."""
 
 
-def collect(study: Study, cell: Cell, place: Runs) -> CellFigures:
-    """Reads the run of a cell.
-
-    Args:
-        study: the study, whose columns say which figures are wanted.
-        cell: the cell.
-        place: of the runs.
+def collect(study: Study, cell: Cell, runs: Runs) -> CellFigures:
+    """Read the run of a cell.
 
     Raises:
-        StudyError: figures and records of single samples do not agree, or are about other weights
-            than those of the run.
-        OSError: no such run.
+        StudyError: figures and records of samples do not agree, or are about other weights than
+            those of the run.
+        OSError: run not found.
     """
-    columns = [one for one in study.columns if one.corpus in (None, cell.corpus)]
-    wanted = columns if cell.corpus else list(study.columns)
+    columns = [column for column in study.columns if column.corpus in (None, cell.corpus)]
+    columns = columns if cell.corpus else list(study.columns)
     return collect_run(
-        existing(place.runs_dir, cell.run),
-        wanted,
+        existing(runs.runs_dir, cell.run),
+        columns,
         row=cell.row,
         corpus=cell.corpus,
         seed=cell.seed,
@@ -64,23 +59,23 @@ def collect_run(
     corpus: str,
     seed: int,
 ) -> CellFigures:
-    """Reads a run; see `collect`.
+    """Read a run; see `collect`.
 
     Args:
         run: the run.
-        columns: which figures are wanted.
-        row: name of the row it stands in.
-        corpus: name of the corpus it stands under.
+        columns: the figures to read.
+        row: name of its row in the table.
+        corpus: name of its corpus in the table.
         seed: of the run.
 
     Raises:
         StudyError: see `collect`.
     """
-    found = run.results()
-    if found is None:
+    results = run.results()
+    if results is None:
         msg = f"got run {run.name} without results.json, expected a stage of it to have ended"
         raise StudyError(msg)
-    reader = _Reader(run, found, _weights(run, found))
+    reader = _Reader(run, results, _weights(run, results))
     reader.check_weights()
     values: dict[str, float | None] = {}
     unreliable: list[str] = []
@@ -92,8 +87,8 @@ def collect_run(
         values[column.name] = figure.value
         unreliable += [column.name] if figure.unreliable else []
         if figure.value is not None:
-            known = reader.samples(column.metric, figure.value)
-            samples |= {} if known is None else {column.name: known}
+            outcomes = reader.samples(column.metric, figure.value)
+            samples |= {} if outcomes is None else {column.name: outcomes}
     return CellFigures(
         row=row,
         corpus=corpus,
@@ -102,19 +97,20 @@ def collect_run(
         values=values,
         unreliable=tuple(unreliable),
         collapsed=reader.collapsed(),
-        outcomes={name: one.outcomes for name, one in samples.items()},
-        samples={name: one.digest for name, one in samples.items()},
-        ids={name: one.ids for name, one in samples.items()},
-        labels={name: one.labels for name, one in samples.items()},
+        outcomes={name: group.outcomes for name, group in samples.items()},
+        samples={name: group.digest for name, group in samples.items()},
+        ids={name: group.ids for name, group in samples.items()},
+        labels={name: group.labels for name, group in samples.items()},
         predictions={
-            name: one.predictions
-            for name, one in samples.items()
-            if one.predictions is not None and one.predictions != one.outcomes
+            name: group.predictions
+            for name, group in samples.items()
+            # Outcomes that are predictions are stored once.
+            if group.predictions is not None and group.predictions != group.outcomes
         },
         weights=reader.weights,
         revisions=reader.revisions(),
         data=reader.data(),
-        seconds=dict(found["seconds"]),
+        seconds=dict(results["seconds"]),
     )
 
 
@@ -128,7 +124,7 @@ class _Samples:
     """The outcome of each sample behind a figure, in the order of their ids.
 
     Attributes:
-        kind: how the figure comes from them.
+        kind: formula of the figure.
         ids: of the samples.
         outcomes: as `CellFigures` has them.
         labels: gold values.
@@ -147,24 +143,24 @@ class _Samples:
         return samples_digest(self.ids, self.labels)
 
     def figure(self) -> float:
-        """The figure that they amount to."""
+        """Return the figure of these outcomes."""
         return score(self.outcomes, kind=self.kind, labels=self.labels)
 
 
-Outcome = Callable[[Mapping[str, Any]], float]
+OutcomeOf = Callable[[Mapping[str, Any]], float]
 """The outcome of a sample, from its line in a file of records."""
 
 
 class _Source(NamedTuple):
-    """The place of the outcomes of a figure.
+    """A file with the outcomes of a figure.
 
     Attributes:
         file: path in the run.
-        outcome: of a line.
+        outcome: reads the outcome of a line.
     """
 
     file: str
-    outcome: Outcome
+    outcome: OutcomeOf
 
 
 def _right(line: Mapping[str, Any]) -> float:
@@ -176,11 +172,11 @@ def _predicted(line: Mapping[str, Any]) -> float:
 
 
 def _sources(metric: str) -> tuple[_Source, ...]:
-    """The files that may have the outcomes of a metric, the first ones first; none for many."""
+    """Return the files that may have the outcomes of a metric, in the order of preference."""
     stage, _, name = metric.partition("/")
     if metric == "test/accuracy" or kind_of(metric) != "mean":
         outcome = _right if metric == "test/accuracy" else _predicted
-        # What `test` has written first: in other batches, a prediction may be rounded otherwise.
+        # The file of `test` comes first: other batches may round a prediction differently.
         files = ("pgd.jsonl", "predictions.jsonl", *FILE_OF.values())
         return tuple(_Source(file, outcome) for file in files) if stage == "test" else ()
     if metric == "test/pgd_accuracy":
@@ -189,6 +185,7 @@ def _sources(metric: str) -> tuple[_Source, ...]:
         return _of_certificates(stage, name)
     attack, _, figure = name.rpartition("/")
     if stage == "attack" and figure.removeprefix("unreliable_") == "accuracy":
+        # A sample counts if its clean prediction is correct and its attack has failed.
         file = f"attacks/{attack}.jsonl"
         return (_Source(file, lambda line: _right(line) * (line["outcome"] != "succeeded")),)
     if stage == "attack" and figure == "clean_accuracy":
@@ -198,10 +195,10 @@ def _sources(metric: str) -> tuple[_Source, ...]:
 
 def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
     if stage not in FILE_OF:
-        # In words: of a threat.
+        # A certificate in words, named after its threat.
         file = f"certificates_{stage.removeprefix('certify_')}.jsonl"
-        what, _, k = name.partition("@")
-        if what != "accuracy":
+        figure, _, k = name.partition("@")
+        if figure != "accuracy":
             return ()
         if not k:
             return (_Source(file, _right),)
@@ -210,8 +207,8 @@ def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
     return () if certified is None else (_Source(FILE_OF[stage], certified),)
 
 
-def _certified(name: str) -> Outcome | None:
-    """The outcome behind a figure of certificates."""
+def _certified(name: str) -> OutcomeOf | None:
+    """Return the function that reads the outcome of a line of certificates."""
     if name == "radius":
         return lambda line: float(line["radius"])
     if name == "radius_correct":
@@ -219,6 +216,7 @@ def _certified(name: str) -> Outcome | None:
     if not name.startswith("accuracy@"):
         return None
     limit = float(name.removeprefix("accuracy@"))
+    # accuracy@0 is the clean accuracy: it also counts a radius of 0.
     return lambda line: _right(line) * (float(line["radius"]) > limit or limit == 0)
 
 
@@ -237,13 +235,13 @@ class _Reader:
     weights: str
 
     def check_weights(self) -> None:
-        """Refuses figures of other weights than the run's.
+        """Check that all figures are about the weights of the run.
 
         Raises:
-            StudyError: there are some.
+            StudyError: some are about other weights.
         """
-        for stage, about in self.results.get("about", {}).items():
-            theirs = about.get("checkpoint")
+        for stage, subject in self.results.get("about", {}).items():
+            theirs = subject.get("checkpoint")
             if theirs not in (None, "none", self.weights):
                 msg = (
                     f"got run {self.run.name} with figures of {stage} about other weights "
@@ -253,14 +251,14 @@ class _Reader:
                 raise StudyError(msg)
 
     def data(self) -> dict[str, str]:
-        """Digest of the rows of each split that was measured."""
-        found: dict[str, str] = {}
-        for about in self.results.get("about", {}).values():
-            found |= about.get("rows") or {}
-        return found
+        """Return the digest of the rows of each measured split."""
+        digests: dict[str, str] = {}
+        for subject in self.results.get("about", {}).values():
+            digests |= subject.get("rows") or {}
+        return digests
 
     def figure(self, metric: str) -> _Figure | None:
-        """A figure; None where the run has none of that name."""
+        """Return a figure; None if the run does not have it."""
         metrics = self.results["metrics"]
         if metric.startswith("diagnose/"):
             return self._diagnosed(metric)
@@ -273,7 +271,7 @@ class _Reader:
         return None
 
     def _diagnosed(self, metric: str) -> _Figure | None:
-        """A number of `diagnostics.json`: `diagnose/RECIPE/distances/mean`."""
+        """Return a number of `diagnostics.json`, such as `diagnose/RECIPE/distances/mean`."""
         path = self.run.path / "diagnostics.json"
         if not path.is_file():
             return None
@@ -290,6 +288,7 @@ class _Reader:
                 value = value[int(key)] if isinstance(value, list) else value[key]
             except (IndexError, KeyError, TypeError, ValueError):
                 return None
+        # In Python bool is an int.
         if isinstance(value, bool) or not isinstance(value, int | float | None):
             msg = (
                 f"got metric {metric}, which is no number in {path}, expected the way to one, for "
@@ -301,14 +300,14 @@ class _Reader:
     def revisions(self) -> tuple[str, ...]:
         """Revisions of the programs that wrote figures of the run; none if not recorded."""
         programs = [
-            str(about.get("program", "")) for about in self.results.get("about", {}).values()
+            str(subject.get("program", "")) for subject in self.results.get("about", {}).values()
         ]
-        named = [match[1] for one in programs if (match := _REVISION.search(one))]
+        named = [match[1] for program in programs if (match := _REVISION.search(program))]
         named.append(self.results.get("versions", {}).get("revision", ""))
-        return tuple(sorted({one for one in named if one not in ("", "unknown")}))
+        return tuple(sorted({revision for revision in named if revision not in ("", "unknown")}))
 
     def collapsed(self) -> bool | None:
-        """True if all texts get the same answer, and should not; None where no file has answers."""
+        """Return True if all texts get one prediction, but have several labels; None if unknown."""
         files = ["pgd.jsonl", "predictions.jsonl", *FILE_OF.values()]
         paths = [self.run.path / file for file in files]
         paths += sorted(self.run.path.glob("certificates_*.jsonl"))
@@ -316,59 +315,61 @@ class _Reader:
         for path in paths:
             try:
                 answers = self._read(path, _predicted, "mean") if path.is_file() else None
-            except StudyError:  # of other weights: where a figure rests on it, that is refused
+            except StudyError:  # other weights: an error only if a figure depends on this file
                 continue
             if answers is not None and len(set(answers.labels)) > 1:
                 return len(set(answers.outcomes)) == 1
         return None
 
     def samples(self, metric: str, value: float) -> _Samples | None:
-        """The outcomes behind a figure; None where no file has them.
+        """Return the outcomes of a figure; None if no file has them.
 
         Raises:
-            StudyError: they do not amount to that figure, or are about other weights.
+            StudyError: they result in another figure, or are about other weights.
         """
         if metric == MEAN:
             return self._mean_samples(value)
         problem = None
         for source in _sources(metric):
             path = self.run.path / source.file
-            found = self._read(path, source.outcome, kind_of(metric)) if path.is_file() else None
-            if found is None:
+            samples = self._read(path, source.outcome, kind_of(metric)) if path.is_file() else None
+            if samples is None:
                 continue
-            if agree(figure := found.figure(), value, found.kind):
-                return found
+            if agree(figure := samples.figure(), value, samples.kind):
+                return samples
             problem = problem or (
                 f"got {metric} = {value:.6g} in {self.run.results_path} and {figure:.6g} from "
-                f"the {len(found.ids)} samples of {path}, expected the same: measure the run again"
+                f"the {len(samples.ids)} samples of {path}, expected the same: measure the run "
+                "again"
             )
         if problem is not None:
             raise StudyError(problem)
         return None
 
     def _mean_samples(self, value: float) -> _Samples | None:
-        """For each sample the share of the attacks that it withstood."""
+        """Return for each sample the share of the attacks that it withstood."""
         metrics = self.results["metrics"]
         names = [f"attack/{name}/accuracy" for name in SIX if f"attack/{name}/accuracy" in metrics]
-        every = [self.samples(name, float(metrics[name] or 0.0)) for name in names]
-        known = [one for one in every if one is not None]
-        if not known or len(known) < len(every) or len({one.digest for one in known}) > 1:
+        attacks = [self.samples(name, float(metrics[name] or 0.0)) for name in names]
+        recorded = [attack for attack in attacks if attack is not None]
+        # A mean needs the same samples in every attack.
+        if len(recorded) < len(names) or len({attack.digest for attack in recorded}) != 1:
             return None
-        shares = zip(*(one.outcomes for one in known), strict=True)
-        outcomes = tuple(math.fsum(one) / len(one) for one in shares)
-        mean = replace(known[0], outcomes=outcomes, predictions=None)
+        by_sample = zip(*(attack.outcomes for attack in recorded), strict=True)
+        outcomes = tuple(math.fsum(survivals) / len(survivals) for survivals in by_sample)
+        mean = replace(recorded[0], outcomes=outcomes, predictions=None)
         # Runs of older versions may have a mean over fewer attacks.
         return mean if agree(mean.figure(), value, mean.kind) else None
 
-    def _read(self, path: Path, outcome: Outcome, kind: Kind) -> _Samples | None:
-        """The outcomes in a file; None where samples have no label, or one for each word."""
+    def _read(self, path: Path, outcome: OutcomeOf, kind: Kind) -> _Samples | None:
+        """Return the outcomes of a file; None if samples have no label, or one per word."""
         ids, outcomes, labels, predictions = [], [], [], []
         positive = self._positive() if kind == "f1" else 1
         if path.parent.name == "attacks":
-            # Their lines have no mark of the weights.
+            # Records of attacks do not name the weights; the file next to them does.
             side = path.with_suffix(".json")
-            about = _json(side)["about"] if side.is_file() else {}
-            if (theirs := about.get("checkpoint")) not in (None, "none", self.weights):
+            subject = _json(side)["about"] if side.is_file() else {}
+            if (theirs := subject.get("checkpoint")) not in (None, "none", self.weights):
                 raise StudyError(self._other(path, str(theirs)))
         try:
             for line in _lines(path):
@@ -392,6 +393,7 @@ class _Reader:
                 raise
             msg = f"got {path} with other lines than records of samples, expected these: delete it"
             raise StudyError(msg) from error
+        # Several processes write their records in any order.
         order = sorted(range(len(ids)), key=ids.__getitem__)
         return _Samples(
             kind,
@@ -402,7 +404,7 @@ class _Reader:
         )
 
     def _positive(self) -> int:
-        """The class that F1 is of: the second where nobody has said which."""
+        """Return the positive class of F1; the second class by default."""
         names = list(checkpoint_text(self.run).get("class_names") or ())
         positive = self.results.get("positive")
         return names.index(positive) if positive in names else 1
@@ -414,12 +416,17 @@ class _Reader:
         )
 
 
-def _weights(run: RunDirectory, found: Results) -> str:
-    """SHA-256 of the checkpoint that the figures of a run have to be about."""
+def _weights(run: RunDirectory, results: Results) -> str:
+    """Return the SHA-256 of the checkpoint of a run."""
+    # A run that began with an evaluation has no checkpoint of its own.
     if run.chosen.is_file():
         return file_digest(run.chosen)
-    about = found.get("about", {}).values()
-    named = [str(one["checkpoint"]) for one in about if one.get("checkpoint") not in (None, "none")]
+    subjects = results.get("about", {}).values()
+    named = [
+        str(subject["checkpoint"])
+        for subject in subjects
+        if subject.get("checkpoint") not in (None, "none")
+    ]
     return run.source() or (named[0] if named else "")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from app.study.runner import Outcome
+from app.study.runner import CellOutcome
 from app.study.study import Cell, Study
 from run_files import results
 from run_files.terminal import harmless
@@ -32,7 +32,7 @@ class StudyProgress:
         stream: TextIO | None = None,
     ) -> None:
         self.study, self.cells, self.runs, self.jobs = study, cells, runs, jobs
-        self.outcomes: dict[str, Outcome] = {}
+        self.outcomes: dict[str, CellOutcome] = {}
         self._stages: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
         self._began: dict[str, float] = {}
@@ -62,7 +62,7 @@ class StudyProgress:
             self._began[cell.run] = time.monotonic()
             self._stages.setdefault(cell.run, "begins")
 
-    def ends(self, cell: Cell, outcome: Outcome) -> None:
+    def ends(self, cell: Cell, outcome: CellOutcome) -> None:
         """Show the end of a cell."""
         with self._lock:
             self._stages.pop(cell.run, None)

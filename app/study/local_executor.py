@@ -4,7 +4,7 @@ import os
 import queue
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from app.study.runner import Outcome, Share, Stop, Tell, Work, run_cell
+from app.study.runner import CellOutcome, Share, Stop, Tell, Work, run_cell
 from app.study.study import Cell
 from training.control_groups import cores
 
@@ -21,7 +21,7 @@ class LocalExecutor:
         for share in shares(jobs):
             self._shares.put(share)
 
-    def submit(self, cell: Cell) -> Future[Outcome]:
+    def submit(self, cell: Cell) -> Future[CellOutcome]:
         """Start a cell as soon as a share is free."""
         return self._threads.submit(self._run, cell)
 
@@ -29,7 +29,7 @@ class LocalExecutor:
         """Wait for the cells that still run."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _run(self, cell: Cell) -> Outcome:
+    def _run(self, cell: Cell) -> CellOutcome:
         share = self._shares.get()  # waits until one is free
         try:
             return run_cell(cell, self._work, share, stop=self._stop, tell=self._tell)

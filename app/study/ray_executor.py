@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.study.runner import Outcome, Share, Stop, Work, run_cell
+from app.study.runner import CellOutcome, Share, Stop, Work, run_cell
 from app.study.study import Cell, StudyError
 from training.control_groups import cores
 
@@ -65,7 +65,7 @@ class RayExecutor:
         self._closed = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def submit(self, cell: Cell) -> Future[Outcome]:
+    def submit(self, cell: Cell) -> Future[CellOutcome]:
         """Give a cell to Ray."""
         return self._waiting.submit(self._run, cell)
 
@@ -76,7 +76,7 @@ class RayExecutor:
         self._closed.set()
         self._ray.shutdown()
 
-    def _run(self, cell: Cell) -> Outcome:
+    def _run(self, cell: Cell) -> CellOutcome:
         from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
         task = self._remote.remote(cell, self._work, self._threads)
@@ -86,9 +86,9 @@ class RayExecutor:
         if self._stop.wished.is_set():
             self._cancel()
         try:
-            outcome: Outcome = self._ray.get(task)
+            outcome: CellOutcome = self._ray.get(task)
         except TaskCancelledError:
-            return Outcome(state="stopped")
+            return CellOutcome(state="stopped")
         except RayTaskError as error:
             return _failed(error.cause or error)
         except RayError as error:
@@ -96,13 +96,13 @@ class RayExecutor:
         finally:
             with self._lock:
                 self._tasks.discard(task)
-        run = Path(self._work.where, self._work.place.runs_dir, cell.run)
+        run = Path(self._work.where, self._work.context.runs_dir, cell.run)
         if outcome.state == "done" and not _wait_for(run / "config.yaml"):
             reason = (
                 f"has ended, but {run} is not here, expected --runs_dir on a file system that all "
                 "nodes of the cluster share"
             )
-            return Outcome(state="failed", error=reason)
+            return CellOutcome(state="failed", error=reason)
         return outcome
 
     def _watch(self) -> None:
@@ -118,7 +118,7 @@ class RayExecutor:
             self._ray.cancel(task, force=False, recursive=False)
 
 
-def _task(cell: Cell, work: Work, threads: int) -> Outcome:
+def _task(cell: Cell, work: Work, threads: int) -> CellOutcome:
     """Run a cell on the node that Ray has chosen; a cancelled one saves its state."""
     stop = Stop()
     with ThreadPoolExecutor(1) as pool:
@@ -220,9 +220,9 @@ def _own_handlers() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _failed(error: BaseException) -> Outcome:
+def _failed(error: BaseException) -> CellOutcome:
     text = " ".join(str(error).split())
-    return Outcome(state="failed", error=f"{type(error).__name__}: {text:.300}")
+    return CellOutcome(state="failed", error=f"{type(error).__name__}: {text:.300}")
 
 
 def _wait_for(path: Path) -> bool:

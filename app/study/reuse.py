@@ -1,4 +1,4 @@
-"""Decides what of a cell's run is there already, by what the run says of itself."""
+"""Decides which stages of a cell have ended, from the files of its run."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ from training.resume import HARMLESS_IN_FIT
 
 Parsed = Mapping[str, Any]
 
-# Where and how fast a run computes, what it says on the way, and how often it saves its state.
+# These settings change where and how fast a run computes, its output, and how often it saves.
 HARMLESS = HARMLESS_IN_FIT | {
     f"trainer.{name}"
     for name in (
@@ -32,32 +32,32 @@ HARMLESS = HARMLESS_IN_FIT | {
     )
 }
 COMPARED = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping")
-# The method decides about these where they are not given.
+# If they are not set, the method decides about these.
 _DECIDED_LATER = {"trainer.max_epochs", "early_stopping.patience"}
 
 
 _UNKNOWN = object()
 UNREAD = "corpora are not read"
-"""Key of settings: only runs are looked at, and nothing that a study leaves to the command line."""
+"""Key of settings: only runs are read, without corpora and values of the command line."""
 
 
 class OtherRunError(ValueError):
-    """A run of that name was made with other settings."""
+    """A run of that name has other settings."""
 
 
 def check_run(
     run: RunDirectory, settings: Parsed, start: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Refuses a run that was made with other settings.
+    """Refuse a run with other settings.
 
     Args:
-        run: may not be there yet.
+        run: may not exist yet.
         settings: those of the fit.
-        start: settings that name a file of another run, with its path below the directory of runs,
-            which may have been named in another way.
+        start: settings that name a file of another run, with its path below the directory of runs.
+            The path to that directory may differ.
 
     Raises:
-        OtherRunError: they differ; the message names the differences. Or they are lost.
+        OtherRunError: the settings differ, or are lost; the message names the differences.
     """
     if not run.begun:
         if run.results_path.exists() or any(run.checkpoints.glob("*.ckpt")):
@@ -65,7 +65,7 @@ def check_run(
             raise OtherRunError(msg)
         return
     before, now = (
-        # As it stands in a file.
+        # Through JSON: tuples become lists, as in the stored file.
         leaves(json.loads(json.dumps({key: of[key] for key in COMPARED if key in of}, default=str)))
         for of in (run.config(), settings)
     )
@@ -75,7 +75,7 @@ def check_run(
         for name in sorted(now.keys() | before.keys())
         if name not in HARMLESS
         and before.get(name) != now.get(name)
-        and not _ends_with(before.get(name), start.get(name.replace(".init_args", "")))
+        and not _is_start(before.get(name), start.get(name.replace(".init_args", "")))
         and not _is_unfilled(now.get(name))
         and not (name not in before and _default(name, settings) == now[name])
         and not (name in _DECIDED_LATER and now.get(name) is None)
@@ -89,37 +89,36 @@ def check_run(
 
 
 def _default(name: str, settings: Parsed) -> object:
-    """The default of a setting of method or corpus; a run of an older program lacks new ones."""
+    """Return the default of a setting of method or corpus."""
+    # A run of an older program lacks new settings: it used the present default.
     from lit_modules.shared.settings import parameters, plain
 
     part, _, path = name.partition(".init_args.")
     if part not in ("model", "data") or (cls := locate(settings[part]["class_path"])) is None:
         return _UNKNOWN
-    found: Any = {key: plain(one.default) for key, one in parameters(cast(type, cls)).items()}
+    value: Any = {
+        key: plain(parameter.default) for key, parameter in parameters(cast(type, cls)).items()
+    }
     for key in path.split("."):
-        found = found.get(key, _UNKNOWN) if isinstance(found, Mapping) else _UNKNOWN
-    return found
+        value = value.get(key, _UNKNOWN) if isinstance(value, Mapping) else _UNKNOWN
+    return value
 
 
 def _is_unfilled(value: object) -> bool:
-    """True for a value with a `${NAME}` that was not given."""
+    """Return True for a value with a `${NAME}` that has no value."""
     return "${" in json.dumps(value, default=str)
 
 
-def _ends_with(path: object, end: str | None) -> bool:
+def _is_start(path: object, end: str | None) -> bool:
+    # The last parts of the path decide: the directory of runs may have another name.
     return end is not None and Path(str(path)).parts[-len(Path(end).parts) :] == Path(end).parts
 
 
 def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
-    """Returns the reason that a stage has to run; None if it has ended with these settings.
-
-    Args:
-        run: the run.
-        stage: the stage.
-        settings: all settings of its command.
+    """Return the reason that a stage has to run; None if it has ended with these settings.
 
     Raises:
-        OtherRunError: it has ended on other data.
+        OtherRunError: the run was trained on other data.
     """
     if stage.command == "diagnose":
         return _missing_diagnosis(run, settings)
@@ -152,7 +151,8 @@ def _missing_fit(run: RunDirectory, settings: Parsed) -> str | None:
     corpus = state.get(settings["data"]["class_path"].rsplit(".", 1)[-1], {})
     for split in ("train", "validation"):
         before, now = corpus.get(f"{split} rows"), rows(settings, split)
-        if before is not None and now is not None and before != now.every:
+        # Checkpoints of older versions have no digest of their rows.
+        if before is not None and now is not None and before != now.complete:
             msg = (
                 f"run {run.name} was trained on other {split} rows than those that its settings "
                 "name now; move it away, or give the study's file another name"
@@ -164,11 +164,12 @@ def _missing_fit(run: RunDirectory, settings: Parsed) -> str | None:
 def _missing_evaluation(
     run: RunDirectory, name: str, settings: Parsed, options: Settings | None
 ) -> str | None:
-    """The reason that an evaluation has to run; None for its options: it belongs to `train`."""
+    """Return the reason that an evaluation has to run; see `missing`."""
+    # Without options the evaluation is a part of `train`, which has no limits of batches.
     results = run.results()
     if results is None or name not in results["seconds"]:
         return "not measured"
-    about = results.get("about", {}).get(name, {})
+    measured = results.get("about", {}).get(name, {})
     expected: dict[str, Any] = {"checkpoint": file_digest(run.chosen)}
     if name == "test":
         expected["pgd"] = _pgd(settings)
@@ -176,17 +177,17 @@ def _missing_evaluation(
         expected["radii"] = list(settings["radii"])
     split = "validation" if name == "validate" else "test"
     now = rows(settings, split)
-    # What has no certificate is not certified on any rows.
-    if now is not None and about.get("rows"):
+    # A model without certificate has no rows.
+    if now is not None and measured.get("rows"):
         expected["rows"] = {split: now.labelled}
     if options is not None:
         limit = "limit_val_batches" if name == "validate" else "limit_test_batches"
         expected[limit] = options.get(f"trainer.{limit}")
-    return _differs(about, expected)
+    return _differs(measured, expected)
 
 
 def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | None:
-    """The reason that certificates in words have to be made."""
+    """Return the reason that a certification in words has to run."""
     from app.commands.certify import around, numbers
     from certify.threats import THREATS
     from certify.threats.synonym_lists import lists_file
@@ -214,25 +215,26 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     from attacks.engine import VERSION
     from measure.attack_settings import AttackSettings
 
-    given = AttackSettings(**settings["attack"])
-    about = attack_ledger(run, name).subject()
-    known = {key: value for key, value in given.about().items() if key in about}
+    attack = AttackSettings(**settings["attack"])
+    measured = attack_ledger(run, name).subject()
+    # Older programs stored fewer settings: only common ones are compared.
+    expected = {key: value for key, value in attack.about().items() if key in measured}
     options = {
         "attacked_columns" if key == "columns" else key: value
-        for key, value in given.options().items()
+        for key, value in attack.options().items()
         if key in ("similarity", "word_similarity", "candidates", "columns")
     }
-    known |= {key: value for key, value in options.items() if key in about}
-    known |= {"checkpoint": file_digest(run.chosen), "engine": VERSION}
-    now = rows(settings, given.split)
+    expected |= {key: value for key, value in options.items() if key in measured}
+    expected |= {"checkpoint": file_digest(run.chosen), "engine": VERSION}
+    now = rows(settings, attack.split)
     if now is not None:
-        known["samples"] = now.every
-    if (reason := _differs(about, known)) is not None:
+        expected["samples"] = now.complete
+    if (reason := _differs(measured, expected)) is not None:
         return reason
     done = int(results["metrics"].get(f"attack/{name}/samples") or 0)
     total = done if now is None else now.total
-    wanted = min(given.num_samples or total, total)
-    return None if done >= wanted else f"{done} of {wanted} samples are done"
+    needed = min(attack.num_samples or total, total)
+    return None if done >= needed else f"{done} of {needed} samples are done"
 
 
 def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
@@ -241,24 +243,24 @@ def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
     recipe = settings["recipe"]
     try:
         content = read_json(run.path / "diagnostics.json", "results of diagnose")
-        found = content["attacks"][recipe]
-        measured = [found, *found["against"]]
-        about: dict[str, Any] = dict(found["options"])
-        for one in measured:
-            about |= _of_model(one["run"], one["weights"]["checkpoint"], one["texts"])
+        diagnosis = content["attacks"][recipe]
+        measured = [diagnosis, *diagnosis["against"]]
+        stored: dict[str, Any] = dict(diagnosis["options"])
+        for model in measured:
+            stored |= _of_model(model["run"], model["weights"]["checkpoint"], model["texts"])
     except (OSError, ValueError, KeyError, TypeError):
         return "not measured"
     expected = options(settings)
     runs = [run, *(RunDirectory(run.path.parent / name) for name in settings["against"])]
-    for one in runs:
-        of = run if settings["same_texts"] else one
+    for compared in runs:
+        of = run if settings["same_texts"] else compared
         texts = of.path / "attacks" / f"{recipe}.jsonl"
-        expected |= _of_model(one.name, *(_digest(path) for path in (one.chosen, texts)))
-    return _differs(about, expected)
+        expected |= _of_model(compared.name, *(_digest(path) for path in (compared.chosen, texts)))
+    return _differs(stored, expected)
 
 
 def _of_model(run: str, weights: str | None, texts: str | None) -> dict[str, str | None]:
-    """The identity of the measurements of one model."""
+    """Return the identity of the measurements of one model."""
     return {f"weights of {run}": weights, f"texts of {run}": texts}
 
 
@@ -266,21 +268,21 @@ def _digest(path: Path) -> str | None:
     return file_digest(path) if path.is_file() else None
 
 
-def _differs(about: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """The first setting that an outcome has another value of."""
+def _differs(measured: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    """Return the first setting whose stored value differs."""
     for key, value in expected.items():
-        if about.get(key) != json.loads(json.dumps(value)) and not _is_unfilled(value):
-            return f"measured with {key} {shortened(about.get(key))}, not {shortened(value)}"
+        if measured.get(key) != json.loads(json.dumps(value)) and not _is_unfilled(value):
+            return f"measured with {key} {shortened(measured.get(key))}, not {shortened(value)}"
     return None
 
 
 def _pgd(settings: Parsed) -> dict[str, Any] | None:
     from attacks import PGD, PGDSettings
 
-    given = PGDSettings(**settings["pgd"])
-    if given.epsilon <= 0 or _task(settings) != "classification":
+    pgd = PGDSettings(**settings["pgd"])
+    if pgd.epsilon <= 0 or _task(settings) != "classification":
         return None
-    return asdict(PGD(**asdict(given)))
+    return asdict(PGD(**asdict(pgd)))
 
 
 # The data
@@ -290,13 +292,13 @@ class Rows(NamedTuple):
     """The rows of a split.
 
     Attributes:
-        labelled: digest of those with a label; of all where none has one.
-        every: digest of all.
-        total: how many there are.
+        labelled: digest of the rows with a label; of all rows if none has one.
+        complete: digest of all rows.
+        total: number of rows.
     """
 
     labelled: str
-    every: str
+    complete: str
     total: int
 
 
@@ -305,18 +307,19 @@ _lock = threading.Lock()
 
 
 def rows(settings: Parsed, split: Any) -> Rows | None:
-    """Returns what identifies a split; None where a corpus is no table of samples, or not read.
+    """Return the digests of a split; None for running text, or if corpora are not read.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: the split cannot be read.
     """
     if UNREAD in settings:
         return None
     data = {"class_path": settings["data"]["class_path"], **settings["data"].get("init_args", {})}
-    # Only what is left out for `limit_train` depends on the seed.
+    # The rows depend on the seed only through the random choice of `limit_train`.
     drawn = data.get("limit_train") is not None and split == "train"
     seed = int(settings["seed_everything"] if data.get("seed") is None else data["seed"])
     key = json.dumps([data, split, seed if drawn else None], sort_keys=True, default=str)
+    # Cells are checked in several threads; reading a corpus takes seconds.
     with _lock:
         if key not in _known:
             _known[key] = _read(settings, split, seed)
@@ -332,7 +335,7 @@ def _read(settings: Parsed, split: Any, seed: int) -> Rows | None:
         return None
     corpus._load(split)
     examples = corpus.examples(split)
-    labelled = [one for one in examples if one.label is not None]
+    labelled = [example for example in examples if example.label is not None]
     return Rows(fingerprint(labelled or examples), fingerprint(examples), len(examples))
 
 
@@ -345,10 +348,10 @@ def _task(settings: Parsed) -> str:
 
 
 def leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """All settings, flat; as they are written to YAML and read."""
+    """Return all settings as a flat dictionary with dotted names."""
     if isinstance(tree, Mapping) and tree:
-        found: dict[str, Any] = {}
+        flat: dict[str, Any] = {}
         for key, value in tree.items():
-            found |= leaves(value, f"{prefix}.{key}" if prefix else str(key))
-        return found
+            flat |= leaves(value, f"{prefix}.{key}" if prefix else str(key))
+        return flat
     return {prefix: tree}

@@ -1,4 +1,4 @@
-"""Runs one cell: each stage that is not done yet, as a command in a process of its own."""
+"""Runs one cell: each remaining stage as a command in its own process."""
 
 import contextlib
 import fcntl
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.study.cell_check import Kind, Parsed, kind_of
-from app.study.cells import TRAINING, command_line
-from app.study.cells import StudyContext as Place
+from app.study.cells import TRAINING, StudyContext, command_line
 from app.study.reuse import UNREAD, check_run, missing
 from app.study.start import check_start
 from app.study.study import Cell, Stage
@@ -23,7 +22,7 @@ from run_files.run_directory import RunDirectory
 
 State = Literal["done", "failed", "not run", "stopped"]
 Tell = Callable[[Cell, str], None]
-"""Says what a cell does now, for people."""
+"""Reports what a cell does now."""
 _TIED = Path(__file__).with_name("tied.py")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _EVERY = 0.2
@@ -31,13 +30,13 @@ _EVERY = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class CellOutcome:
     """The end of a cell.
 
     Attributes:
-        state: `done`: all its stages have ended; `stopped`: by a signal, and goes on next time.
-        error: the last line of what the failed command said, or why the cell was not run.
-        log: that command's output; empty where there is none.
+        state: `done`: all its stages have ended; `stopped`: by a signal, the next call resumes.
+        error: the last line of the failed command, or the reason that the cell did not run.
+        log: file with the output of that command, if any.
     """
 
     state: State
@@ -47,50 +46,50 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """The part of a machine that one cell has.
+    """The part of a machine for one cell.
 
     Attributes:
         threads: of its processes.
-        devices: value of CUDA_VISIBLE_DEVICES; None leaves it as it is.
+        devices: value of CUDA_VISIBLE_DEVICES; None does not set it.
     """
 
     threads: int
     devices: str | None = None
 
     def environment(self) -> dict[str, str]:
-        """Returns the environment of its processes."""
-        given = {name: str(self.threads) for name in _THREADS}
+        """Return the environment of its processes."""
+        threads = {name: str(self.threads) for name in _THREADS}
         devices = {} if self.devices is None else {"CUDA_VISIBLE_DEVICES": self.devices}
-        return {**os.environ, **given, **devices}
+        return {**os.environ, **threads, **devices}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """All that a machine needs to run any cell of a study; it can be pickled.
+    """The settings that a machine needs to run any cell of a study; it can be pickled.
 
     Attributes:
-        place: where the study is run.
+        context: directories and values of the study.
         settings: those of each stage, by the kind of the cell.
         where: working directory of the commands.
     """
 
-    place: Place
+    context: StudyContext
     settings: Mapping[Kind, tuple[Parsed, ...]]
     where: str = field(default_factory=os.getcwd)
 
     def log(self, cell: Cell, number: int) -> Path:
-        """Returns the file of what a stage says."""
+        """Return the file for the output of a stage."""
         before = [stage.command for stage in cell.stages[:number]]
         command = cell.stages[number].command
         again = before.count(command)
         name = f"{cell.run}.{command}{again + 1 if again else ''}.log"
-        return Path(self.where, self.place.out, "logs", name)
+        return Path(self.where, self.context.out, "logs", name)
 
 
 class Stop:
-    """A wish to stop, and the processes that hear of it.
+    """A request to stop, and the processes that get it.
 
-    `wish` sends SIGTERM to all of them, so that they save their state; `kill` ends them.
+    The first `wish` sends SIGTERM to all, so that they save their state; the second kills them.
     """
 
     def __init__(self) -> None:
@@ -100,7 +99,7 @@ class Stop:
 
     @contextlib.contextmanager
     def hears(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
-        """Tells a process inside the block; it is killed if the block ends before it."""
+        """Pass a request on to a process inside the block; kill it if it outlives the block."""
         with self._lock:
             self._processes.add(process)
         if self.wished.is_set():
@@ -114,7 +113,7 @@ class Stop:
                 _kill(process)
 
     def wish(self) -> None:
-        """Asks all to stop; again, kills them."""
+        """Ask all processes to stop; the second call kills them."""
         again = self.wished.is_set()
         self.wished.set()
         with self._lock:
@@ -127,13 +126,14 @@ class Stop:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
+        # The group has the data workers of the command as well.
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def state_of(cell: Cell, work: Work) -> tuple[str, int]:
-    """Returns what is said of a cell that nobody runs now, and the number of its ended stages."""
-    run = RunDirectory(Path(work.where, work.place.runs_dir, cell.run))
+    """Return the state of a cell that is not running, in words, and the number of ended stages."""
+    run = RunDirectory(Path(work.where, work.context.runs_dir, cell.run))
     for number, (stage, settings) in enumerate(_stages(cell, work)):
         try:
             _check(cell, run, settings, work)
@@ -145,51 +145,50 @@ def state_of(cell: Cell, work: Work) -> tuple[str, int]:
     return "done", len(cell.stages)
 
 
-def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> Outcome:
-    """Runs what is left of a cell.
+def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> CellOutcome:
+    """Run the remaining stages of a cell.
 
     Args:
         cell: the cell.
-        work: its settings and place.
+        work: has its settings.
         share: of this machine.
-        stop: asks it to stop.
+        stop: ends it early.
         tell: is called with each stage that begins.
     """
     where = Path(work.where)
-    run = RunDirectory(where / work.place.runs_dir / cell.run)
-    with _alone(where / work.place.out / "locks" / cell.run, stop) as mine:
+    run = RunDirectory(where / work.context.runs_dir / cell.run)
+    with _alone(where / work.context.out / "locks" / cell.run, stop) as mine:
         if not mine:
-            return Outcome(state="stopped")
+            return CellOutcome(state="stopped")
         share, note = _as_begun(run, share)
         for number, (stage, settings) in enumerate(_stages(cell, work)):
             try:
                 _check(cell, run, settings, work)
                 reason = missing(run, stage, settings)
             except (ValueError, OSError) as error:
-                return Outcome(state="failed", error=" ".join(str(error).split()))
+                return CellOutcome(state="failed", error=" ".join(str(error).split()))
             if reason is None:
                 continue
+            # A measurement that runs again is printed with its reason.
             again = stage.command not in TRAINING and reason.startswith("measured with")
             tell(cell, f"{stage.command} ({reason})" if again else f"{stage.command}{note}")
             log = work.log(cell, number)
-            status = _run(command_line(cell, stage, work.place), log, work, share, stop)
+            # The output goes to a file, so that several cells do not mix theirs.
+            status = _run(command_line(cell, stage, work.context), log, work, share, stop)
             if stop.wished.is_set():
-                return Outcome(state="stopped")
+                return CellOutcome(state="stopped")
             if status != 0:
-                said = f"{stage.command}: {_last_line(log, status)}"
-                return Outcome(state="failed", error=said, log=str(log))
+                failure = f"{stage.command}: {_last_line(log, status)}"
+                return CellOutcome(state="failed", error=failure, log=str(log))
             if (reason := missing(run, stage, settings)) is not None:
-                said = f"{stage.command}: has ended, and yet: {reason}"
-                return Outcome(state="failed", error=said, log=str(log))
-    return Outcome(state="done")
+                failure = f"{stage.command}: has ended, and yet: {reason}"
+                return CellOutcome(state="failed", error=failure, log=str(log))
+    return CellOutcome(state="done")
 
 
 def _as_begun(run: RunDirectory, share: Share) -> tuple[Share, str]:
-    """Give a run that was begun the number of threads that it had; other ones, other bits.
-
-    Returns:
-        The share, and a note for people where it differs from the one that was given.
-    """
+    """Return a share with the threads of a begun run, and a note if these differ."""
+    # Another number of threads would change the last bits of all weights.
     from training.arithmetic import recorded_threads
 
     threads = recorded_threads(run) if run.begun else None
@@ -199,25 +198,26 @@ def _as_begun(run: RunDirectory, share: Share) -> tuple[Share, str]:
 
 
 def _check(cell: Cell, run: RunDirectory, settings: Parsed, work: Work) -> None:
-    """Refuses a run of other settings, or one that began with other weights."""
-    if "model" in settings:  # `diagnose` and `certify --threat` take all that from the run
+    """Refuse a run with other settings, or with other weights at its start."""
+    if "model" in settings:  # `diagnose` and `certify --threat` take the model from the run
         check_run(run, settings, cell.start)
-    check_start(cell, work.place, Path(work.where), begun=run.begun)
+    check_start(cell, work.context, Path(work.where), begun=run.begun)
 
 
 def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
-    """The stages with their settings, which were parsed for one seed of this kind."""
+    """Yield the stages with their settings for the seed of this cell."""
+    # They were parsed for one seed of each kind.
     for stage, settings in zip(cell.stages, work.settings[kind_of(cell)], strict=True):
-        unread = {UNREAD: True} if work.place.runs_only else {}
+        unread = {UNREAD: True} if work.context.runs_only else {}
         yield stage, {**settings, "seed_everything": cell.seed, **unread}
 
 
 @contextlib.contextmanager
 def _alone(path: Path, stop: Stop) -> Iterator[bool]:
-    """Keeps other programs from the same cell; waits for one that works on it.
+    """Lock a cell against other programs; wait for one that works on it.
 
     Yields:
-        False if it was asked to stop before it was alone.
+        False if a request to stop came before the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as stream:
@@ -235,16 +235,21 @@ def _alone(path: Path, stop: Stop) -> Iterator[bool]:
 
 
 def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> int:
-    """Runs a command to its end; returns its exit status, negative for a signal."""
+    """Run a command to its end; return its exit status, negative for a signal."""
     log.parent.mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-m", "app", *line]
+    # `app` must be importable from any working directory.
+    environment = share.environment()
+    paths = [str(Path(__file__).parents[2]), *filter(None, [environment.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     with log.open("ab") as stream:
         stream.write(f"$ {' '.join(['steadfast', *line])}\n".encode())
         stream.flush()
+        # tied.py ends the command if this process dies, and a group lets `kill` reach its children.
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), *program],
             cwd=work.where,
-            env=_with_path(share.environment()),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -254,18 +259,11 @@ def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> in
             return process.wait()
 
 
-def _with_path(environment: dict[str, str]) -> dict[str, str]:
-    """The environment in which `app` is found from everywhere."""
-    root = str(Path(__file__).parents[2])
-    paths = [root, *filter(None, [environment.get("PYTHONPATH")])]
-    return {**environment, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
-
-
 def _last_line(log: Path, status: int) -> str:
-    """The last line of what a failed command said."""
+    """Return the last line of the output of a failed command, an error if possible."""
     if status < 0:
         return f"ended by {signal.Signals(-status).name}"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    said = [one.strip() for one in lines if one.strip() and not one.startswith("$ ")]
-    errors = [one for one in said if one.startswith("error: ")]
-    return (errors or said or [f"exit status {status}"])[-1].removeprefix("error: ")
+    printed = [text.strip() for text in lines if text.strip() and not text.startswith("$ ")]
+    errors = [text for text in printed if text.startswith("error: ")]
+    return (errors or printed or [f"exit status {status}"])[-1].removeprefix("error: ")

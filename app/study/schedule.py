@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Protocol
 
-from app.study.runner import Outcome, Stop
+from app.study.runner import CellOutcome, Stop
 from app.study.study import Cell
 
 _INTERVAL = 0.5
@@ -18,7 +18,7 @@ class Executor(Protocol):
     def slots(self) -> int:
         """Number of cells that it can run at a time."""
 
-    def submit(self, cell: Cell) -> Future[Outcome]:
+    def submit(self, cell: Cell) -> Future[CellOutcome]:
         """Start a cell; the future has an exception if the machine itself fails."""
 
     def close(self) -> None:
@@ -31,7 +31,7 @@ class Watch(Protocol):
     def begins(self, cell: Cell) -> None:
         """Handle the start of a cell."""
 
-    def ends(self, cell: Cell, outcome: Outcome) -> None:
+    def ends(self, cell: Cell, outcome: CellOutcome) -> None:
         """Handle the end of a cell, also of one that is not run."""
 
     def tick(self) -> None:
@@ -40,7 +40,7 @@ class Watch(Protocol):
 
 def run_all(
     cells: Sequence[Cell], executor: Executor, watch: Watch, stop: Stop
-) -> dict[str, Outcome]:
+) -> dict[str, CellOutcome]:
     """Run cells, each after the run that it needs; a failed one does not stop the others.
 
     After a wish to stop, nothing new starts.
@@ -48,11 +48,11 @@ def run_all(
     Returns:
         The outcomes by the names of runs.
     """
-    waiting, working = list(cells), dict[Future[Outcome], Cell]()
-    outcomes: dict[str, Outcome] = {}
+    waiting, working = list(cells), dict[Future[CellOutcome], Cell]()
+    outcomes: dict[str, CellOutcome] = {}
     runs = {cell.run for cell in cells}
 
-    def end(cell: Cell, outcome: Outcome) -> None:
+    def end(cell: Cell, outcome: CellOutcome) -> None:
         outcomes[cell.run] = outcome
         watch.ends(cell, outcome)
 
@@ -63,11 +63,13 @@ def run_all(
             before = outcomes.get(cell.after) if cell.after in runs and cell.after else None
             if stop.wished.is_set():
                 waiting.remove(cell)
-                end(cell, Outcome(state="stopped"))
+                end(cell, CellOutcome(state="stopped"))
             elif before is not None and before.state != "done":
                 waiting.remove(cell)
                 why = "failed" if before.state == "failed" else "was not run"
-                end(cell, Outcome(state="not run", error=f"not run, because {cell.after} {why}"))
+                end(
+                    cell, CellOutcome(state="not run", error=f"not run, because {cell.after} {why}")
+                )
             elif len(working) < executor.slots and (before or cell.after not in runs):
                 waiting.remove(cell)
                 watch.begins(cell)
@@ -79,6 +81,6 @@ def run_all(
                 end(cell, future.result())
             else:
                 text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                end(cell, Outcome(state="failed", error=text))
+                end(cell, CellOutcome(state="failed", error=text))
         watch.tick()
     return outcomes

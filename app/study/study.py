@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from text.multi_line_error import MultiLineError
+
 Settings = Annotated[
     Mapping[str, Any], "settings by their names on the command line, as model.objective.gamma: 2"
 ]
@@ -14,8 +16,12 @@ Command = Literal["train", "fit", "validate", "test", "certify", "predict", "att
 # `yaml_reader` reads most of these classes from the file of a study: a field is a key of it.
 
 
-class StudyError(ValueError):
+class StudyError(MultiLineError):
     """A study that cannot be run or read; the message lists all problems, one per line."""
+
+    def lines(self) -> str:
+        """Return the message unchanged: its lines are indented."""
+        return str(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from benchmarks.lipschitz.ascent import Ascent, climb, random_inputs
-from benchmarks.lipschitz.experiment import Comparison, Point
+from benchmarks.lipschitz.experiment import AttentionExperiment, Point
 from benchmarks.lipschitz.subjects import BoundedLayer, kinds_option, option
 from layers.norms import Norm
 from measure.charts import Series, error_bars
@@ -20,7 +20,7 @@ _DRAWN = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Divergence(Comparison):
+class Divergence(AttentionExperiment):
     """The largest norm at each step of the ascent, for each attention."""
 
     name = "divergence"

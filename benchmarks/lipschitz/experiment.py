@@ -150,7 +150,7 @@ class Experiment(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(Experiment):
+class AttentionExperiment(Experiment):
     """Attentions of one size, with weights as a layer begins; `run:NAME` has those of a run."""
 
     kinds: Sequence[str] = kinds_option("scaled_dot_product", "l2_tied")
@@ -202,7 +202,7 @@ class Comparison(Experiment):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnUniformInputs(Comparison):
+class OnUniformInputs(AttentionExperiment):
     """Attentions on inputs from U[-R, R], of which the first token is 0."""
 
     texts: int = option(128, "inputs")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from benchmarks.lipschitz.experiment import Comparison, Point
+from benchmarks.lipschitz.experiment import AttentionExperiment, Point
 from benchmarks.lipschitz.subjects import kinds_option, option
 from benchmarks.timing import time_work
 from layers.attention.mechanisms import KINDS, Attention, Layer, build_attention
@@ -23,7 +23,7 @@ BASE = "scaled_dot_product"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runtime(Comparison):
+class Runtime(AttentionExperiment):
     """Seconds of attentions, and of `scaled_dot_product`, in rounds that take them in turn."""
 
     name = "runtime"

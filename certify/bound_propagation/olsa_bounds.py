@@ -55,7 +55,7 @@ def olsa_logits(graph: Graph, network: LipschitzClassifier, table: Tensor, k: Te
     """Add an OLSA classifier to an empty graph.
 
     Args:
-        graph: over `WordReplacements`.
+        graph: over `WordChoices`.
         network: `check_olsa` has passed it; in float64.
         table: `[N, S + 1, d]`, embedded words and candidates, see `OfWords`.
         k: `[B]`, largest number of replaced words.

@@ -56,7 +56,7 @@ class Region(Moves):
 
 
 @dataclass(frozen=True)
-class WordReplacements(Moves):
+class WordChoices(Moves):
     """All texts with at most k chosen words replaced, each by one of S candidates.
 
     A delta is 0, or 1 at the chosen candidate: d is S, and the centre is 0. A linear form is then
@@ -69,7 +69,7 @@ class WordReplacements(Moves):
     k: Tensor
 
     @classmethod
-    def among(cls, candidates: int, length: int, words: Tensor, k: Tensor) -> "WordReplacements":
+    def among(cls, candidates: int, length: int, words: Tensor, k: Tensor) -> "WordChoices":
         """Return the set around a text for each of B numbers of changes.
 
         Args:

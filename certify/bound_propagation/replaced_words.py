@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from certify.bound_propagation.olsa_bounds import check_olsa, olsa_logits
 from certify.bound_propagation.propagation_graph import Graph, Node, Passes
-from certify.bound_propagation.regions import WordReplacements
+from certify.bound_propagation.regions import WordChoices
 from certify.bound_propagation.transformer_bounds import (
     check_transformer,
     copy_double,
@@ -88,7 +88,7 @@ class ReplacedWords:
         table = table.to(torch.float64)
         k = torch.tensor(ks, device=table.device)
         words = torch.tensor(movable, device=table.device)
-        region = WordReplacements.among(table.shape[1] - 1, len(table), words, k)
+        region = WordChoices.among(table.shape[1] - 1, len(table), words, k)
         graph = Graph(region, passes=self.passes)
         logits = self.build(graph, table, k)
         centre = logits.affine.centre

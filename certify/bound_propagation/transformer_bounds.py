@@ -116,10 +116,10 @@ def least_margins(
 
 
 def replaced_logits(graph: Graph, network: TransformerClassifier, table: Tensor, k: Tensor) -> Node:
-    """Add a Transformer classifier to an empty graph over `WordReplacements`.
+    """Add a Transformer classifier to an empty graph over `WordChoices`.
 
     Args:
-        graph: over `WordReplacements`.
+        graph: over `WordChoices`.
         network: `check_transformer` has passed it; in float64.
         table: `[N, S + 1, d]`, embedded words and candidates, see `OfWords`.
         k: `[B]`, largest number of replaced words.

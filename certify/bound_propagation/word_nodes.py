@@ -1,4 +1,4 @@
-"""Values of one word or of two, by tables over the candidates of `WordReplacements`.
+"""Values of one word or of two, by tables over the candidates of `WordChoices`.
 
 A function of one word is linear in its choice, and so exact. A function of two words has a table
 of all pairs; the nearest sum of two functions of one word is linear, and the rest is its error.

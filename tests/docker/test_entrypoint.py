@@ -101,7 +101,7 @@ def test_a_command_gets_what_it_takes_and_nothing_else(
 def test_what_is_filled_in_are_options_of_the_command() -> None:
     for command in COMMANDS.values():
         if command.container:
-            module = import_module(command.place.partition(":")[0])
+            module = import_module(command.entry_point.partition(":")[0])
             parser = getattr(module, "parser", None) or module._parser
             known = {word for one in parser()._actions for word in one.option_strings}
             assert set(command.container) <= known

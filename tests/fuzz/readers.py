@@ -18,7 +18,7 @@ from pyarrow import parquet
 from safetensors.torch import save
 
 from app.cli.asked_texts import read_file
-from app.commands.runs_list import listed
+from app.commands.runs_list import list_runs
 from app.commands.runs_list import table as table_of_runs
 from app.serve.request_fields import parse_fields
 from app.study import parts, study_json
@@ -210,7 +210,7 @@ def _results(path: Path) -> None:
 
 
 def _runs(path: Path) -> None:
-    table_of_runs(listed(path.parent.parent))
+    table_of_runs(list_runs(path.parent.parent))
 
 
 def _synonyms(path: Path) -> None:

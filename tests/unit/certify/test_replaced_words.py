@@ -29,7 +29,7 @@ from certify.bound_propagation.propagation_graph import (
     Passes,
     Sum,
 )
-from certify.bound_propagation.regions import WordReplacements
+from certify.bound_propagation.regions import WordChoices
 from certify.bound_propagation.relaxations import Lines, lines
 from certify.bound_propagation.word_nodes import OfPairs, OfWords
 from layers.ball import project_to_ball
@@ -177,19 +177,19 @@ def test_a_wrong_sign_of_an_absolute_value_is_noticed(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("name", ["olsa", "transformer"])
 def test_a_budget_short_by_one_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside = WordReplacements.among
+    inside = WordChoices.among
 
-    def short(candidates: int, length: int, words: Tensor, k: Tensor) -> WordReplacements:
+    def short(candidates: int, length: int, words: Tensor, k: Tensor) -> WordChoices:
         return inside(candidates, length, words, k - 1)
 
-    monkeypatch.setattr(WordReplacements, "among", short)
+    monkeypatch.setattr(WordChoices, "among", short)
     assert not compared(OPTIONS[name](1, 0), words(4, 3, seed=0)).sound
 
 
 def test_reach_of_a_budget() -> None:
     slopes = torch.tensor([[[1.0, -3.0], [-2.0, -1.0], [4.0, 0.5]]], dtype=F64).expand(3, -1, -1)
     places, k = torch.arange(3), torch.tensor([1, 2, 3])
-    region = WordReplacements.among(2, 5, places, k)
+    region = WordChoices.among(2, 5, places, k)
     least, largest = region.ends(slopes.unsqueeze(1))
     assert least.flatten().tolist() == [-3.0, -5.0, -5.0]
     assert largest.flatten().tolist() == [4.0, 5.0, 5.0]
@@ -207,7 +207,7 @@ def nodes(k: Tensor) -> tuple[Graph, Tensor, list[tuple[Node, Value]]]:
     """Each kind of node with its value as a function of the embedded words `[n, N, d]`."""
     torch.manual_seed(5)
     table = words(3, 2, seed=1)
-    graph = Graph(WordReplacements.among(2, 3, torch.arange(3), k), passes="forward")
+    graph = Graph(WordChoices.among(2, 3, torch.arange(3), k), passes="forward")
     choices = Input(graph)
     x = OfWords(graph, choices, table)
     query, key, extra = (torch.randn(WIDTH, WIDTH, dtype=F64) for _ in range(3))

@@ -8,7 +8,7 @@ import pytest
 import pytorch_lightning as pl
 from torch import nn
 
-from training.console import OneLine, PlainLines, described, progress
+from training.console import OneLine, PlainLines, describe_parts, progress
 
 
 class Model(nn.Module):
@@ -22,13 +22,13 @@ class Model(nn.Module):
 
 def test_parts_without_weights_are_not_named() -> None:
     text = "Model: 80 parameters, 40 of them fixed (embedding 40, head 40)"
-    assert described(Model()) == text
+    assert describe_parts(Model()) == text
 
 
 def test_shared_weights_count_once() -> None:
     model = Model()
     model.head.weight = model.embedding.weight
-    assert described(model).startswith("Model: 40 parameters, 40 of them fixed (")
+    assert describe_parts(model).startswith("Model: 40 parameters, 40 of them fixed (")
 
 
 def trainer(batches: float = 20, *, first: bool = True) -> pl.Trainer:
@@ -53,7 +53,7 @@ def test_a_file_gets_a_line_for_each_epoch(
 ) -> None:
     now = 0.0
     monkeypatch.setattr("training.console.time.monotonic", lambda: now)
-    lines, at = PlainLines(every=60), trainer()
+    lines, at = PlainLines(interval=60), trainer()
     model: Any = None
     lines.on_train_epoch_start(at, model)
     for number in range(20):
@@ -68,7 +68,7 @@ def test_a_file_gets_a_line_for_each_epoch(
 
 
 def test_an_epoch_without_end_and_other_processes(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = PlainLines(every=0)
+    lines = PlainLines(interval=0)
     batch(lines, trainer(math.inf), 1234)
     assert capsys.readouterr().out.startswith("epoch 2, batch 1,235: train/loss")
     batch(lines, trainer(first=False), 0)

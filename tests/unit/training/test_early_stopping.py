@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from lit_modules import METHODS
-from training.early_stopping import EarlyStoppingSettings, Limits, limits
+from training.early_stopping import EarlyStoppingSettings, EpochLimits, limits
 
 FREE: dict[str, Any] = {"max_epochs": None, "max_steps": -1, "max_time": None}
 
@@ -14,8 +14,8 @@ def test_every_method_has_a_sensible_limit() -> None:
 
 
 def test_nothing_is_said() -> None:
-    assert limits(FREE, None, default_epochs=7) == Limits(7, 5)
-    assert limits(FREE, 0, default_epochs=7) == Limits(7, 0)
+    assert limits(FREE, None, default_epochs=7) == EpochLimits(7, 5)
+    assert limits(FREE, 0, default_epochs=7) == EpochLimits(7, 0)
 
 
 @pytest.mark.parametrize(
@@ -30,16 +30,16 @@ def test_nothing_is_said() -> None:
     ],
 )
 def test_a_limit_is_kept_and_what_it_allows_is_trained(given: Any, epochs: int | None) -> None:
-    assert limits(FREE | given, None, default_epochs=7) == Limits(epochs, 0)
-    assert limits(FREE | given, 4, default_epochs=7) == Limits(epochs, 4)
+    assert limits(FREE | given, None, default_epochs=7) == EpochLimits(epochs, 0)
+    assert limits(FREE | given, 4, default_epochs=7) == EpochLimits(epochs, 4)
 
 
 def test_a_run_goes_on_as_it_was_begun() -> None:
     begun = {"trainer": FREE | {"max_epochs": 30}, "early_stopping": {"patience": 2}}
-    assert limits(FREE, None, default_epochs=7, stored=begun) == Limits(30, 2)
-    assert limits(FREE, 0, default_epochs=7, stored=begun) == Limits(30, 0)
+    assert limits(FREE, None, default_epochs=7, stored=begun) == EpochLimits(30, 2)
+    assert limits(FREE, 0, default_epochs=7, stored=begun) == EpochLimits(30, 0)
     # Of before methods had limits.
-    assert limits(FREE, None, default_epochs=7, stored={"trainer": FREE}) == Limits(1000, 0)
+    assert limits(FREE, None, default_epochs=7, stored={"trainer": FREE}) == EpochLimits(1000, 0)
 
 
 def test_patience_is_no_negative_number() -> None:

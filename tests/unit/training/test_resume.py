@@ -14,7 +14,7 @@ from training.resume import (
     Plan,
     check_belongs,
     check_same,
-    evaluated,
+    find_checkpoint,
     newest_state,
     plan_training,
     with_additions,
@@ -68,24 +68,26 @@ def save(run: RunDirectory, *, step: int = 7, path: Path | None = None) -> Path:
 
 def test_a_new_run(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "new")
-    assert plan_training(run, CONFIG, whole=True) == Plan(("fit", "test", "certify"))
-    assert plan_training(run, CONFIG, whole=False) == Plan(("fit",))
+    assert plan_training(run, CONFIG, all_stages=True) == Plan(("fit", "test", "certify"))
+    assert plan_training(run, CONFIG, all_stages=False) == Plan(("fit",))
 
 
 def test_begun_without_checkpoint(run: RunDirectory) -> None:
-    assert plan_training(run, CONFIG, whole=False) == Plan(("fit",))
+    assert plan_training(run, CONFIG, all_stages=False) == Plan(("fit",))
 
 
 def test_unfinished(run: RunDirectory) -> None:
     last = save(run)
-    assert plan_training(run, CONFIG, whole=False) == Plan(("fit",), last, 7)
-    assert plan_training(run, changed("trainer", devices=4), whole=False) == Plan(("fit",), last, 7)
+    assert plan_training(run, CONFIG, all_stages=False) == Plan(("fit",), last, 7)
+    assert plan_training(run, changed("trainer", devices=4), all_stages=False) == Plan(
+        ("fit",), last, 7
+    )
 
 
 def test_some_stages_are_left(run: RunDirectory) -> None:
     save(run)
     finish(run, "fit", "certify")
-    assert plan_training(run, CONFIG, whole=True) == Plan(("test",))
+    assert plan_training(run, CONFIG, all_stages=True) == Plan(("test",))
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -93,18 +95,18 @@ def test_finished(run: RunDirectory, whole: bool) -> None:
     save(run)
     finish(run, "fit", "test", "certify")
     with pytest.raises(ValueError, match="is finished"):
-        plan_training(run, CONFIG, whole=whole)
+        plan_training(run, CONFIG, all_stages=whole)
     with pytest.raises(ValueError, match="is finished"):
-        plan_training(run, changed("trainer", max_epochs=2), whole=whole)
+        plan_training(run, changed("trainer", max_epochs=2), all_stages=whole)
     with pytest.raises(ValueError, match="is finished"):
-        plan_training(run, changed("trainer", max_steps=10**9, max_epochs=None), whole=whole)
+        plan_training(run, changed("trainer", max_steps=10**9, max_epochs=None), all_stages=whole)
 
 
 @pytest.mark.parametrize("limit", [{"max_epochs": 4}, {"max_epochs": -1}])
 def test_longer(run: RunDirectory, limit: dict[str, Any]) -> None:
     last = save(run)
     finish(run, "fit", "test")
-    plan = plan_training(run, changed("trainer", **limit), whole=True)
+    plan = plan_training(run, changed("trainer", **limit), all_stages=True)
     assert plan == Plan(("fit", "test", "certify"), last, 7, reopened=True)
 
 
@@ -119,7 +121,7 @@ def test_longer(run: RunDirectory, limit: dict[str, Any]) -> None:
 )
 def test_other_settings(run: RunDirectory, config: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        plan_training(run, config, whole=True)
+        plan_training(run, config, all_stages=True)
 
 
 def test_another_class_is_one_difference(run: RunDirectory) -> None:
@@ -130,7 +132,7 @@ def test_another_class_is_one_difference(run: RunDirectory) -> None:
 
 
 def test_harmless_settings(run: RunDirectory) -> None:
-    plan_training(run, changed("data", data_dir="d"), whole=True)
+    plan_training(run, changed("data", data_dir="d"), all_stages=True)
     check_same(run, changed("data", batch_size=9, data_dir="d"), ("model", "data"), HARMLESS)
     # A setting that a newer version has is no difference; nothing can be said about it.
     check_same(run, changed("model", new=1), ("model", "data"), HARMLESS)
@@ -157,8 +159,8 @@ def test_a_run_gets_its_test_file_later(run: RunDirectory) -> None:
 def test_another_number_of_processes(run: RunDirectory) -> None:
     smaller = changed("data", batch_size=4)
     with pytest.raises(ValueError, match=r"batch_size: 8 in the run, 4 given"):
-        plan_training(run, smaller, whole=True)
-    plan_training(run, {**smaller, "checkpoint": {"allow_world_change": True}}, whole=True)
+        plan_training(run, smaller, all_stages=True)
+    plan_training(run, {**smaller, "checkpoint": {"allow_world_change": True}}, all_stages=True)
 
 
 def damage(path: Path) -> None:
@@ -177,7 +179,7 @@ def test_a_damaged_state_is_passed_over(
     assert newest_state(run) == (run.previous, 5)
     assert "checksum does not match" in caplog.text
     assert f"going on from {run.previous} instead" in caplog.text
-    assert plan_training(run, CONFIG, whole=False) == Plan(("fit",), run.previous, 5)
+    assert plan_training(run, CONFIG, all_stages=False) == Plan(("fit",), run.previous, 5)
 
 
 def test_a_missing_state_is_said(run: RunDirectory, caplog: pytest.LogCaptureFixture) -> None:
@@ -191,13 +193,13 @@ def test_nothing_undamaged_is_left(run: RunDirectory) -> None:
         damage(save(run, path=path))
     before = {path: path.read_bytes() for path in run.checkpoints.iterdir()}
     with pytest.raises(CheckpointError, match=r"no undamaged checkpoint.*last\.ckpt.*previous"):
-        plan_training(run, CONFIG, whole=False)
+        plan_training(run, CONFIG, all_stages=False)
     assert before == {path: path.read_bytes() for path in run.checkpoints.iterdir()}
 
 
 def test_the_run_and_the_checkpoint_of_an_evaluation(run: RunDirectory, tmp_path: Path) -> None:
     def find(name: str | None, path: Path | None, **more: bool) -> tuple[str | None, Path]:
-        found, checkpoint = evaluated("diagnose", tmp_path, name, path, **more)
+        found, checkpoint = find_checkpoint("diagnose", tmp_path, name, path, **more)
         return None if found is None else found.name, checkpoint
 
     save(run)

@@ -19,7 +19,7 @@ from training.last_error import ERRORS_VARIABLE, LAUNCHER_VARIABLE, leave_error
 from training.last_error import reported as failure_reported
 from training.watch import Watcher, watched
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def child(code: str) -> subprocess.Popen[bytes]:

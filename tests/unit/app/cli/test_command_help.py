@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.cli import command_help, main
-from app.cli.command_help import keep, kept
-from app.cli.commands import COMMANDS, help_of_all, of
+from app.cli.command_help import help_path, keep
+from app.cli.commands import COMMANDS, find_command, help_of_all
 
 ROOT = Path(__file__).parents[4]
 
@@ -59,9 +59,9 @@ def test_help_of_another_program_is_not_taken(
     (source / "app" / "cli" / "new.py").write_text("one = 1\n")
     monkeypatch.setattr(command_help, "__file__", str(source / "app" / "cli" / "command_help.py"))
     keep("train", "first\n")
-    assert kept("train").read_text() == "first\n"
+    assert help_path("train").read_text() == "first\n"
     (source / "app" / "cli" / "new.py").write_text("two = 22\n")
-    assert not kept("train").exists()
+    assert not help_path("train").exists()
     keep("train", "second\n")
     assert [path.read_text() for path in cache.iterdir()] == ["second\n"]
 
@@ -70,11 +70,11 @@ def test_a_narrow_terminal_has_its_own(cache: Path, monkeypatch: pytest.MonkeyPa
     for columns, text in (("60", "narrow"), ("240", "wide")):
         monkeypatch.setenv("COLUMNS", columns)
         keep("test", text)
-    assert kept("test").read_text() == "wide"
+    assert help_path("test").read_text() == "wide"
     monkeypatch.setenv("COLUMNS", "100")
-    assert kept("test").read_text() == "wide"
+    assert help_path("test").read_text() == "wide"
     monkeypatch.setenv("COLUMNS", "60")
-    assert kept("test").read_text() == "narrow"
+    assert help_path("test").read_text() == "narrow"
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(
@@ -94,9 +94,9 @@ def test_only_help_alone_is_kept() -> None:
 
 
 def test_commands_outside_lightning() -> None:
-    assert of(["study", "table", "x"]) == (2, COMMANDS["study table"])
-    assert of(["study", "run"]) == (1, COMMANDS["study"])
-    assert of(["attack", "merge"]) == (2, COMMANDS["attack merge"])
-    assert of(["attack", "--run=a"]) is None
-    assert of(["train"]) is None
-    assert of([]) is None
+    assert find_command(["study", "table", "x"]) == (2, COMMANDS["study table"])
+    assert find_command(["study", "run"]) == (1, COMMANDS["study"])
+    assert find_command(["attack", "merge"]) == (2, COMMANDS["attack merge"])
+    assert find_command(["attack", "--run=a"]) is None
+    assert find_command(["train"]) is None
+    assert find_command([]) is None

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from app.cli.main import entry
-from app.commands.runs_list import listed, main, table
+from app.commands.runs_list import list_runs, main, table
 from run_files.run_directory import RunDirectory
 
 ROOT = Path(__file__).parents[4]
@@ -53,7 +53,7 @@ def test_figures(tmp_path: Path) -> None:
         "attack/mean_accuracy": 0.0,
     }
     begin(tmp_path, "first", at=1000, metrics=metrics)
-    (found,) = listed(tmp_path)
+    (found,) = list_runs(tmp_path)
     assert (found.metric, found.value, found.radius) == ("test/accuracy", 0.8, 1.5)
     assert (found.attack, found.attacked) == ("textfooler", 0.1)
     assert (found.method, found.corpus, found.seed) == ("UniBERT", "sst2", 4)
@@ -73,7 +73,7 @@ def test_states(tmp_path: Path) -> None:
     (tmp_path / "no run").mkdir()
     (tmp_path / "a file").touch()
     try:
-        found = {one.run: one for one in listed(tmp_path)}
+        found = {one.run: one for one in list_runs(tmp_path)}
     finally:
         training.unlock()
     assert {name: one.state for name, one in found.items()} == {
@@ -137,7 +137,7 @@ def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
     deep = begin(tmp_path, "deep", at=5000)
     deep.results_path.write_text("[" * 100_000)
     (tmp_path / "a run that is nowhere").symlink_to(tmp_path / "nowhere")
-    outcome = listed(tmp_path)
+    outcome = list_runs(tmp_path)
     assert {one.run: one.state for one in outcome} == {
         "good": "trained",
         "link in it": "begun",

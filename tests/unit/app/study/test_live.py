@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from app.study.live import StudyProgress, remaining
-from app.study.runner import Outcome
+from app.study.runner import CellOutcome
 from app.study.study import Cell, Study, StudyRow
 
 STUDY = Study(
@@ -32,8 +32,8 @@ def watched(stream: io.StringIO) -> str:
         for cell in CELLS[:3]:
             progress.begins(cell)
         progress.tell(CELLS[0], "fit")
-        progress.ends(CELLS[0], Outcome(state="done"))
-        progress.ends(CELLS[1], Outcome(state="failed", error="fit: got \x1b[31mred"))
+        progress.ends(CELLS[0], CellOutcome(state="done"))
+        progress.ends(CELLS[1], CellOutcome(state="failed", error="fit: got \x1b[31mred"))
         progress.tell(CELLS[2], "attack")
         progress.tick()
     return stream.getvalue()

@@ -50,7 +50,7 @@ def test_where_nobody_answers_is_said_at_once(
     monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
-    work = Work(place=StudyContext(study="a", runs_dir=Path("runs")), settings={})
+    work = Work(context=StudyContext(study="a", runs_dir=Path("runs")), settings={})
     with pytest.raises(StudyError, match=f"got no Ray cluster at {address} .*ray start --head"):
         RayExecutor(work, 1, stop=Stop(), address=address)
 
@@ -59,6 +59,6 @@ def test_without_ray_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
-    work = Work(place=StudyContext(study="a", runs_dir=Path("runs")), settings={})
+    work = Work(context=StudyContext(study="a", runs_dir=Path("runs")), settings={})
     with pytest.raises(StudyError, match=r"pip install 'steadfast\[ray\]'"):
         RayExecutor(work, 1, stop=Stop())

@@ -130,7 +130,7 @@ def test_an_attack_is_used_again_if_nothing_has_changed(tmp_path: Path) -> None:
         "candidates": None,
         "checkpoint": file_digest(run.best),
         "engine": VERSION,
-        "samples": found.every,
+        "samples": found.complete,
     }
     (run.path / "attacks").mkdir()
     (run.path / "attacks" / "pwws.json").write_text(json.dumps({"about": about}))

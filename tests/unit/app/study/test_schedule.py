@@ -6,11 +6,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from app.study import live
-from app.study.runner import Outcome, Stop
+from app.study.runner import CellOutcome, Stop
 from app.study.schedule import run_all
 from app.study.study import Cell
 
-DONE = Outcome(state="done")
+DONE = CellOutcome(state="done")
 
 
 def cell(name: str, after: str | None = None) -> Cell:
@@ -22,19 +22,19 @@ def cell(name: str, after: str | None = None) -> Cell:
 class Machine:
     """An executor whose work is a function."""
 
-    def __init__(self, slots: int, work: Callable[[Cell], Outcome]) -> None:
+    def __init__(self, slots: int, work: Callable[[Cell], CellOutcome]) -> None:
         self.slots, self.work = slots, work
         self.began: list[str] = []
         self.now = self.most = 0
         self._pool, self._lock = ThreadPoolExecutor(slots), threading.Lock()
 
-    def submit(self, one: Cell) -> Future[Outcome]:
+    def submit(self, one: Cell) -> Future[CellOutcome]:
         return self._pool.submit(self._run, one)
 
     def close(self) -> None:
         self._pool.shutdown()
 
-    def _run(self, one: Cell) -> Outcome:
+    def _run(self, one: Cell) -> CellOutcome:
         with self._lock:
             self.began.append(one.run)
             self.now += 1
@@ -53,14 +53,14 @@ class Told:
     def begins(self, one: Cell) -> None:
         pass
 
-    def ends(self, one: Cell, outcome: Outcome) -> None:
+    def ends(self, one: Cell, outcome: CellOutcome) -> None:
         self.ended.append(f"{one.run} {outcome.state}")
 
     def tick(self) -> None:
         pass
 
 
-def run(machine: Machine, *cells: Cell, stop: Stop | None = None) -> dict[str, Outcome]:
+def run(machine: Machine, *cells: Cell, stop: Stop | None = None) -> dict[str, CellOutcome]:
     try:
         return run_all(cells, machine, Told(), stop or Stop())
     finally:
@@ -70,7 +70,7 @@ def run(machine: Machine, *cells: Cell, stop: Stop | None = None) -> dict[str, O
 def test_a_cell_waits_for_the_run_that_it_needs() -> None:
     ended: list[str] = []
 
-    def work(one: Cell) -> Outcome:
+    def work(one: Cell) -> CellOutcome:
         assert one.after is None or one.after in ended
         time.sleep(0.01)
         ended.append(one.run)
@@ -83,28 +83,28 @@ def test_a_cell_waits_for_the_run_that_it_needs() -> None:
 
 
 def test_a_failed_cell_stops_only_what_needs_it() -> None:
-    def work(one: Cell) -> Outcome:
+    def work(one: Cell) -> CellOutcome:
         if one.run == "crash":
             msg = "no machine"
             raise RuntimeError(msg)
-        return Outcome(state="failed", error="fit: bad") if one.run == "a" else DONE
+        return CellOutcome(state="failed", error="fit: bad") if one.run == "a" else DONE
 
     machine = Machine(2, work)
     found = run(machine, cell("a"), cell("b", "a"), cell("c", "b"), cell("d"), cell("crash"))
     assert found["a"].error == "fit: bad"
-    assert found["b"] == Outcome(state="not run", error="not run, because a failed")
-    assert found["c"] == Outcome(state="not run", error="not run, because b was not run")
+    assert found["b"] == CellOutcome(state="not run", error="not run, because a failed")
+    assert found["c"] == CellOutcome(state="not run", error="not run, because b was not run")
     assert found["d"] == DONE
-    assert found["crash"] == Outcome(state="failed", error="RuntimeError: no machine")
+    assert found["crash"] == CellOutcome(state="failed", error="RuntimeError: no machine")
     assert "b" not in machine.began
 
 
 def test_nothing_new_begins_after_a_wish_to_stop() -> None:
     stop = Stop()
 
-    def work(one: Cell) -> Outcome:
+    def work(one: Cell) -> CellOutcome:
         stop.wish()
-        return Outcome(state="stopped")
+        return CellOutcome(state="stopped")
 
     machine = Machine(1, work)
     found = run(machine, cell("a"), cell("b"), cell("c", "a"), stop=stop)
