@@ -1,4 +1,4 @@
-"""Writes an attack as one HTML file: figures, and all texts side by side."""
+"""Write an attack as one HTML file: figures, and all texts side by side."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -49,11 +49,11 @@ del {{ color: var(--old); }} ins {{ color: var(--new); text-decoration: underlin
 
 
 def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> Iterator[str]:
-    """Yields the lines of the file.
+    """Yield the lines of the file.
 
     Args:
-        outcome: of the attack.
-        names: of the classes.
+        outcome: outcome of the attack.
+        names: names of the classes.
         facts: run, model, corpus and so on, by name.
     """
     title = " ".join(filter(None, [outcome.name, facts.get("run", "")]))
@@ -66,11 +66,12 @@ def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> It
     for remark in remarks(outcome.name, outcome.summary):
         yield f'<p class="doubt">{_text(remark)}</p>'
     yield from _figures(outcome)
+    # The page may be cut at LIMIT: the interesting samples come first.
     order = {"succeeded": 0, "failed": 1, "error": 2, "skipped": 3}
-    records = sorted(outcome.records, key=lambda one: (order[one.outcome], one.sample_id))
+    records = sorted(outcome.records, key=lambda record: (order[record.outcome], record.sample_id))
     yield f"<h2>{len(records)} samples</h2>"
     if len(records) > LIMIT:
-        yield f'<p class="dim">The first {LIMIT}; all of them are in the .jsonl beside this.</p>'
+        yield f'<p class="dim">The first {LIMIT}; all of them are in the .jsonl next to this.</p>'
     yield '<table class="texts"><thead><tr><th>sample</th><th>clean</th><th>attacked</th></tr>'
     yield "</thead><tbody>"
     for record in records[:LIMIT]:
@@ -81,7 +82,7 @@ def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> It
 def write_page(
     path: Path, outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]
 ) -> None:
-    """Writes the file in one step."""
+    """Write the file in one step."""
     with atomic.replacing(path) as stream:
         stream.writelines(f"{line}\n".encode() for line in page(outcome, names, facts))
 
@@ -89,12 +90,13 @@ def write_page(
 def _figures(outcome: Outcome) -> Iterator[str]:
     yield '<table class="figures"><tbody>'
     for title, field, digits in FIGURES:
-        one: IntervalEstimate | None = getattr(outcome.summary, field)
-        if one is None:
+        estimate: IntervalEstimate | None = getattr(outcome.summary, field)
+        if estimate is None:
             continue
         yield (
-            f"<tr><td>{title}</td><td>{one.value:.{digits}f}</td>"
-            f'<td class="dim">{interval(one, digits)} (95 %, {one.count} samples)</td></tr>'
+            f"<tr><td>{title}</td><td>{estimate.value:.{digits}f}</td>"
+            f'<td class="dim">{interval(estimate, digits)} (95 %, {estimate.count} samples)</td>'
+            "</tr>"
         )
     yield "</tbody></table>"
 
@@ -121,7 +123,7 @@ def _row(record: AttackRecord, names: Sequence[str]) -> Iterator[str]:
 
 
 def _cell(texts: Sequence[Sequence[Piece]], mark: str) -> str:
-    # dir=auto: right-to-left texts run their own way, and turn nothing else around.
+    # dir=auto: a right-to-left text must not reverse the rest of the row.
     paragraphs = "".join(f'<p dir="auto">{_pieces(text, mark)}</p>' for text in texts)
     return f"<td>{paragraphs}</td>"
 
@@ -134,4 +136,5 @@ def _pieces(pieces: Sequence[Piece], mark: str) -> str:
 
 
 def _text(text: str) -> str:
+    # Texts and names come from files and from models: never raw HTML.
     return escape(harmless(text))

@@ -1,13 +1,13 @@
-"""The device that a command line names."""
+"""Choose the device that a command line names."""
 
 import torch
 
 
 def torch_device(name: str) -> torch.device:
-    """Return the device; `auto` is a GPU if there is one.
+    """Return the device; `auto` is the GPU of this machine, else the CPU.
 
     Raises:
-        ValueError: this machine does not have it.
+        ValueError: this machine does not have the device.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -312,7 +312,7 @@ class Recorder(pl.Callback):
             identity=self.identity(trainer, module, corpus),
             metrics=dict(metrics),
             seconds=seconds,
-            about=whole,
+            subject=whole,
         )
         self._look_again()
         known = final(module)

@@ -15,7 +15,7 @@ from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.validity.agreement import krippendorff
 from measure.published_pairs import record_classes
 from measure.rating_sheet import UNSURE, as_csv, as_html, draw, key_of, read_key, read_rated
-from measure.validity_files import records_of
+from measure.validity_files import read_attack_records
 from run_files import atomic
 from run_files.terminal import harmless
 from text import ClassLabels, check_range, label_text
@@ -53,7 +53,9 @@ def main(argv: Sequence[str]) -> int:
         )
         raise ValueError(msg)
     index = ClassLabels(classes)
-    records = {path.stem: [_of_classes(one, index) for one in records_of(path)] for path in paths}
+    records = {
+        path.stem: [_of_classes(one, index) for one in read_attack_records(path)] for path in paths
+    }
     if (out / "key.json").exists():
         msg = f"got {out}, where a sheet is already, expected another --out: its key would be lost"
         raise ValueError(msg)

@@ -14,7 +14,7 @@ from attacks.validity.fluency import Entailment, ModelFluency
 from measure.validity_files import file_validity, sentence_encoder
 from measure.validity_pairs import (
     MeaningPairs,
-    damaged,
+    damage,
     meaning_pairs,
     running_text,
     vocabulary_of,
@@ -175,7 +175,7 @@ def _measured(
     edits = [str(a) for kind in kinds if kind.edit for a, _ in kind.pairs]
     if edits:
         distinct = list(dict.fromkeys(edits))
-        broken = damaged(distinct, vocabulary_of(distinct))
+        broken = damage(distinct, vocabulary_of(distinct))
         kinds.append(MeaningPairs("SNLI, a word replaced by any other", False, False, broken))
     return [(kind, checks.measure(_spread(kind.pairs, count))) for kind in kinds]
 

@@ -130,7 +130,7 @@ def test_records_that_are_none(run: RunDirectory, content: str) -> None:
 def test_settings_that_cannot_be_read_are_left_out(run: RunDirectory, content: str) -> None:
     attack(run, RECORD)
     attack_ledger(run, "textfooler").path.write_text(content)
-    assert read(run, "textfooler", samples=10).about == {}
+    assert read(run, "textfooler", samples=10).subject == {}
 
 
 @pytest.mark.parametrize(
