@@ -27,6 +27,7 @@ class FolderArchive(NamedTuple):
 
     def admit(self, subject: Subject) -> dict[str, Any]:
         """Return the subject in `results.json`, for figures that are filed later."""
+        # A folder has one model and one data set: nothing to add.
         return dict(subject)
 
     def file(
@@ -79,6 +80,7 @@ class RunArchive(NamedTuple):
         for logger in self.trainer.loggers:
             logger.log_metrics(dict(metrics), self.trainer.global_step)
             logger.save()
+        # The recorder adds weights and rows to the subject, under the lock of `results.json`.
         self.recorder.finish(
             self.trainer,
             self.module,

@@ -14,6 +14,7 @@ from run_files.terminal import harmless
 LIMIT = 2000
 """Rows of the page, so that browsers can open it; adversarial pairs come first."""
 
+# The policy forbids scripts and network access: the texts on the page are adversarial.
 _HEAD = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -116,6 +117,7 @@ def _row(record: AttackRecord, names: Sequence[str]) -> Iterator[str]:
     ]
     yield f"<tr><td>{record.sample_id}: {record.outcome}<br>{_text(classes)}"
     yield f'<div class="dim">{"<br>".join(map(_text, facts))}</div></td>'
+    # A sample has one text, or two for a pair; each becomes a paragraph of the cell.
     before, after = zip(*pairs(record), strict=True)
     yield _cell(before, "del")
     yield _cell(after, "ins") if record.adversarial is not None else '<td class="dim">-</td>'

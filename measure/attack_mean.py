@@ -108,10 +108,12 @@ def former(
         stage: the attack that has just ended.
         metrics: its figures, which are not yet in `results.json`.
     """
+    # As after the filing of this stage: the former mean is dropped.
     metrics_after = results.after(run.results(), stage, metrics)
     accuracies = {}
     for name in SIX:
         accuracy = metrics_after.get(f"attack/{name}/accuracy")
+        # An unreliable accuracy has another name, `unreliable_accuracy`.
         if accuracy is not None:
             accuracies[name] = AttackAccuracy(
                 accuracy=accuracy,
@@ -153,5 +155,6 @@ class MeanArchive:
         self, stage: str, metrics: Mapping[str, float], seconds: float, subject: Subject
     ) -> None:
         """Add the figures of an attack to `results.json`."""
+        # Before the filing: both go to `results.json` in one step.
         self.mean = mean_accuracy(former(self.files, stage, metrics))
         self._archive.file(stage, {**metrics, **self.mean.metrics()}, seconds, subject)

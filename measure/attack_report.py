@@ -39,6 +39,7 @@ def compare(original: str, adversarial: str) -> tuple[list[Piece], list[Piece]]:
         for text, word_ranges in zip((original, adversarial), spans, strict=True)
     ]
     changed: tuple[set[int], set[int]] = set(), set()
+    # On words, not on characters: a marked piece is always a full word.
     for code in Levenshtein.opcodes(*words):
         if code.tag != "equal":
             changed[0].update(range(code.src_start, code.src_end))
@@ -50,6 +51,7 @@ def _pieces(text: str, spans: Sequence[tuple[int, int]], changed: set[int]) -> l
     pieces, position = [], 0
     for i, (start, end) in enumerate(spans):
         if i in changed:
+            # The separators between words are never marked.
             pieces += [Piece(text[position:start], False), Piece(text[start:end], True)]
             position = end
     pieces.append(Piece(text[position:], False))
@@ -70,6 +72,7 @@ def pairs(record: AttackRecord) -> list[tuple[list[Piece], list[Piece]]]:
 
 def colours(stream: IO[str]) -> bool:
     """Return True for a terminal whose user wants colours (https://no-color.org)."""
+    # A dumb terminal prints escape codes as text.
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -144,6 +147,7 @@ def _marked(pieces: Sequence[Piece]) -> str:
 def _escaped(text: str) -> str:
     """Escape a text for Markdown and HTML."""
     return "".join(
+        # TensorBoard renders Markdown with HTML: both kinds of markup are escaped.
         f"&#{ord(character)};" if character in "&<>|*_`[]()#\\!~" else character
         for character in _flat(text)
     )

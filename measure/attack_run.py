@@ -85,6 +85,7 @@ def attack(
         msg = "got --trainer.limit_test_batches 0, expected it to be left out"
         raise ValueError(msg)
     device = trainer.strategy.root_device  # the models of attacks use the device of the victim
+    # Loaded now: a missing WordNet must not surface after the attacks.
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
     model_subject = {
@@ -109,10 +110,12 @@ def attack(
     corpus = datamodule
 
     def work() -> AttackSeries:
+        # Again: only the checkpoint names the task of the model itself.
         require_classification(model.task.name, "attack")
         identity: Mapping[str, Any] = {}
         if recorder is not None:
             if archive is not None and trainer.is_global_zero:
+                # One process computes the digest of the rows, for the subject in `results.json`.
                 recorder.measure_rows(corpus, settings.split)
             identity = recorder.identity(trainer, model, corpus.corpus)
         return run_series(
@@ -199,6 +202,7 @@ def attacked_model(
             "if the corpus has one"
         )
         raise ValueError(msg)
+    # The id is the position in the split: the same sample for every attack.
     samples = [
         Sample(sample_id=sample_id, text=text, label=label)
         for sample_id, text, label in labelled_texts(drawn)
@@ -208,6 +212,7 @@ def attacked_model(
         "columns": list(corpus.text_columns),
         "samples": fingerprint(examples),
     }
+    # The threat must split words as the model does, or it is about other texts.
     threat = settings.threat.threat(words_read(model))
     if threat is not None:
         samples = list(confine_samples(samples, threat))

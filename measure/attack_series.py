@@ -41,6 +41,7 @@ class AttackSeries(NamedTuple):
         """Count the adversarial texts that keep their meaning; return lines to print."""
         paths = [folder / attack.file for attack in self.attacks]
         if self.shard is not None:
+            # Each shard has a file of its own; `attack merge` merges them.
             paths = [shard_path(path, self.shard) for path in paths]
         return [line for path in paths for line in file_validity(path, checks, ValidityLimits())]
 
@@ -105,12 +106,14 @@ def run_series(
     """
     shard = None if settings.shard is None else Shard.of(settings.shard)
     attacks = [
+        # All are built before the first one runs: an impossible goal raises at once.
         TextAttack(attack_plan, settings, model, position=position, **options)
         for position, attack_plan in enumerate(planned)
     ]
     measured = []
     for attack in attacks:
         if archive is not None:
+            # Before the run, so that TensorBoard shows the examples under this stage.
             archive.begin(attack.stage)
         measured.append(run(attack, archive, team=team, shard=shard))
     return AttackSeries(attacks, measured, shard)

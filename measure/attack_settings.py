@@ -79,6 +79,7 @@ class AttackSettings(RecipeSettings, Limits):
         """
         super().__post_init__()
         if isinstance(self.threat, Mapping):  # a command line that is parsed but not instantiated
+            # The dataclass is frozen.
             object.__setattr__(self, "threat", ThreatSettings(**self.threat))
         check_range({"num_samples": self.num_samples}, least=1)
         check_range({"show": self.show, "seed": self.seed}, least=0)
@@ -95,6 +96,7 @@ class AttackSettings(RecipeSettings, Limits):
         """
         return {
             "goal": str(self.goal),
+            # The default of the score depends on `compat`.
             "score": make_goal(score=self.score, compat=self.compat).score,
             "compat": self.compat,
             "seed": self.seed,
@@ -217,6 +219,7 @@ def _planned(
     # In a subject, `columns` are those of the corpus.
     subject["attacked_columns"] = subject.pop("columns", None)
     if name in recipes.recipe_names():
+        # Options of other recipes of the command are set back to None.
         changed: dict[str, Any] = {key: options.get(key) for key in _OF_RECIPES}
         attack = recipes.build(replace(settings, recipe=name, **changed), resources)
         subject, has_goal = {"recipe": name, **subject}, False
@@ -241,6 +244,7 @@ def _has(name: str) -> tuple[str, ...]:
         return tuple(_OF_RESOURCES.values())
     recipe = recipes.find_recipe(name)
     needs = [key for resource, key in _OF_RESOURCES.items() if resource in recipe.needs]
+    # Every recipe has the last two settings.
     return (*recipe.settings, "language", "columns", *needs)
 
 
@@ -298,6 +302,7 @@ def _spec(path: str) -> dict[str, Any]:
         msg = f"got {path}, which is no YAML: {error}"
         raise ValueError(msg) from error
     if isinstance(spec, dict):
+        # A `name` in the file overrides the name of the file.
         spec = {"name": Path(path).stem, **spec}
     if not isinstance(spec, dict) or not _NAME.fullmatch(str(spec["name"])):
         msg = (

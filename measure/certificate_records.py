@@ -79,6 +79,7 @@ def figures(records: Sequence[Record], ks: Sequence[int | None], skipped: int) -
         ks: the numbers of changes.
         skipped: number of samples that the threat does not apply to.
     """
+    # Shares are of all samples, right or wrong, so that accuracies compare.
     count = len(records)
     right = [line["prediction"] == line["label"] for line in records]
     values = {"accuracy": sum(right) / count}
@@ -122,6 +123,7 @@ def curve(records: Sequence[Record], ks: Sequence[int | None]) -> Curve:
         counts = [sum(_reaches(line["certified"], k) for line in right) for k in numbers]
     else:
         counts = [sum(line["holds"][str(k)] for line in right) for k in numbers]
+    # No change: every correct prediction counts.
     changes: list[int | None] = [0, *numbers]
     counts = [len(right), *counts]
     if None in ks:
@@ -234,6 +236,7 @@ def sandwich(
         weaker = [
             attack for attack in attacks if k is None or (attack.k is not None and attack.k <= k)
         ]
+        # Keys include the text: an attack on other texts of the same ids does not count.
         common = set.intersection(*(set(attack.outcomes) for attack in exact)) if exact else set()
         lines = [line for line in records if not exact or _key(line) in common]
         right = [line for line in lines if line["prediction"] == line["label"]]
@@ -275,9 +278,11 @@ def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Confin
     for side in sorted((run.path / "attacks").glob("*.json")):
         subject = read_json(side, "settings of an attack").get("about", {})
         confinement = subject.get("threat") or {}
+        # Older records have no split: they are of the test split.
         if confinement.get("digest") != threat.digest or subject.get("split", "test") != split:
             continue
         lines = json_lines(side.with_suffix(".jsonl"), "records of an attack")
+        # A sample with an error was not attacked to the end.
         rows = [row for _, row in lines if row.get("outcome", "error") != "error"]
         k = parse_k(confinement["k"])
         outcomes = {_key(row): _outcome(row, threat.at(k)) for row in rows}

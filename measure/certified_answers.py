@@ -33,8 +33,10 @@ class ThreatCertifiers:
         self.model = model
         self._certifiers: dict[ThreatName, tuple[Threat, TextCertifier]] = {}
         for name in get_args(ThreatName):
+            # `>` on booleans: synonyms need lists, other threats do not.
             if name not in model.threats or (name == "synonyms") > (lists is not None):
                 continue
+            # Any k: the certifier is asked for several numbers of changes.
             k = None if THREATS[name].endless else 1
             file = lists if name == "synonyms" else None
             threat = parse_threat(name, lists=file, k=k, words=words_read(model))
@@ -73,6 +75,7 @@ class ThreatCertifiers:
         return {
             "threat": threat.name,
             "certified": "all" if certified is None else str(certified),
+            # Nothing certified: the statement of one change shows what was tried.
             "statement": threat.at(1 if certified == 0 else certified).statement,
             "kind": certificate.kind,
             "witness": certificate.witness,

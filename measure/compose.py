@@ -81,8 +81,10 @@ def compose(
         "words": resources.stop_words,
         "compat": lambda: compat,
     }
+    # Depth first: the parts of a part are objects before its arguments are checked.
     parts = {key: _built(spec[key], sources) for key in _PARTS if key in spec}
     for key, part in parts.items():
+        # One constraint without a list is a likely mistake in YAML.
         if isinstance(part, list) != (key in _LISTS):
             expected = "a list of parts" if key in _LISTS else "one part"
             msg = f"got {key} {spec[key]!r}, expected {expected}"
@@ -119,6 +121,7 @@ def _built(value: Any, sources: Sources) -> Any:
     part = _find(path)
     objects = {key: _built(item, sources) for key, item in arguments.items() if _has_class(item)}
     for name in inspect.signature(part).parameters:
+        # The file has priority over the default resource.
         if name in sources and name not in arguments:
             objects[name] = sources[name]()
     plain = {key: item for key, item in arguments.items() if key not in objects}

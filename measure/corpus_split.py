@@ -48,6 +48,7 @@ def split_texts(
         msg = f"got {content} in the {split} split of {name}, expected single texts with classes"
         raise ValueError(msg)
     if count is not None:
+        # The same samples as `attack`, but in the order of the split.
         drawn = set(permutation(len(texts), CHOICE).tolist()[:count])
         texts = [text for position, text in enumerate(texts) if position in drawn]
     return source, texts

@@ -157,6 +157,7 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> RecordedAttack:
     except (AttributeError, TypeError) as error:
         msg = f"got {ledger.records_path} with other fields than records of attacks have; delete it"
         raise ValueError(msg) from error
+    # Sorted: the draw keeps the order of the file.
     if len(records) > samples:
         records = [
             records[i] for i in sorted(permutation(len(records), _CHOICE)[:samples].tolist())
@@ -215,6 +216,7 @@ def measure(
         log.warning("%s was made against another checkpoint than %s", texts.recipe, checkpoint)
     if pooling is None:
         pooling = model.plain.pooling if isinstance(model.plain, UniBERT) else "mean"
+    # Of all clean texts; the similarities are only of changed ones.
     logits = model.predict_texts([record.text for record in texts.records], batch_size=batch_size)
     labels = torch.tensor([record.label for record in texts.records], device=device)
     similarities, unrelated = _similarities(model, texts.changed, pooling, batch_size)
@@ -239,6 +241,7 @@ def _similarities(
     ]
     before = tokenizer.encode([clean for clean, _ in pairs])
     after = tokenizer.encode([attacked for _, attacked in pairs])
+    # Both texts of a pair are in the same batch: sort by the longer one.
     lengths = [max(len(a.input_ids), len(b.input_ids)) for a, b in zip(before, after, strict=True)]
     moments, unrelated = {kind: LayerMoments() for kind in KINDS}, PairSimilarity()
     for rows in length_batches(lengths, batch_size, device=model.device.type):

@@ -41,6 +41,7 @@ def write(
         "against": [diagnosis.line() for diagnosis in rest],
         "options": dict(options),
     }
+    # Two recipes may be diagnosed at the same time.
     with locked(path):
         attacks = {**_before(path), recipe: outcome}
         content = {"run": run.name, "attacks": attacks, "versions": versions()}
@@ -107,6 +108,7 @@ def table(diagnoses: Sequence[Diagnosis]) -> str:
             f"{counts['failed']} failed; {texts.words_changed:.1%} of their words)",
         ]
         moments = diagnosis.similarities["all"]
+        # The baseline: two unrelated texts may be similar as well.
         chance = [f"{value:.3f}" for value in diagnosis.unrelated] or ["-"] * len(moments.mean)
         lines += [
             f"  layer {layer:>2}  {mean:.3f} ± {std:.3f}   two different texts {other}"

@@ -43,6 +43,7 @@ def boundary_distances(logits: Tensor, labels: Tensor) -> Tensor:
             "with at least two classes, and [B]"
         )
         raise ValueError(msg)
+    # The margin objective is the largest wrong logit minus the gold one.
     return -objective(logits.double(), labels, "margin") / math.sqrt(2)
 
 
@@ -152,6 +153,7 @@ def activation_similarity(
             "before as after the attack, and at least one"
         )
         raise ValueError(msg)
+    # [B] for each layer; d differs from layer to layer, so no common tensor.
     rows = [
         functional.cosine_similarity(
             pool(before, clean_mask, pooling=pooling),
@@ -160,6 +162,7 @@ def activation_similarity(
         )
         for before, after in zip(clean, attacked, strict=True)
     ]
+    # Rounding can exceed 1 by one unit in the last place.
     return torch.stack(rows).clamp(-1.0, 1.0)
 
 
@@ -198,6 +201,7 @@ class PairSimilarity:
     @property
     def mean(self) -> list[float]:
         """Mean of each layer; empty for fewer than two texts."""
+        # Ordered pairs, i != j.
         pairs = self.count * (self.count - 1)
         if pairs == 0:
             return []

@@ -119,6 +119,7 @@ def read_evidence(run: RunDirectory) -> Evidence:
     certificates = [
         records for stage, file in PROVEN.items() if (records := reader.records(file, stage))
     ]
+    # In the order of `BOUNDS`: the first bound is the one of the page.
     for other in certificates[1:]:
         reader.unused.append(f"{other.file}: {certificates[0].file} is there as well")
     for path in sorted(run.path.glob("printed_*.jsonl")):
@@ -176,6 +177,7 @@ class _Reader:
 
     def other(self, digest: Any) -> bool:
         """Return True for the digest, or its beginning, of other weights."""
+        # Records have the first digits only, `results.json` has all.
         return digest not in _NONE and not self.weights.startswith(str(digest))
 
     def metrics(self) -> dict[str, float | None]:
@@ -202,6 +204,7 @@ class _Reader:
         if not path.is_file():
             return None
         records = _lines(path)
+        # A record without a stamp is about the weights of its stage.
         stamps = {record.get("checkpoint", self._of(stage)) for record in records}
         digests = sorted(str(stamp)[:SHORT] for stamp in stamps if self.other(stamp))
         if digests:
@@ -257,12 +260,14 @@ def _attacked(
     except (TypeError, ValueError) as error:
         msg = f"got {ledger.records_path} with other lines than records of an attack: delete it"
         raise ValueError(msg) from error
+    # Older attacks have no split in their subject: they are of the test split.
     of_test = subject.get("split", "test") == "test"
     return AttackEvidence(ledger.name, attack_records, summary, rows if of_test else None)
 
 
 def _weights(run: RunDirectory, results: Results | None) -> str:
     """Return the SHA-256 of the weights of the evidence; "" without any weights."""
+    # The checkpoint counts; after its deletion, the source, then the figures.
     if run.chosen.is_file():
         return file_digest(run.chosen)
     subjects = {} if results is None else results.get("about", {})

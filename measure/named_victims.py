@@ -87,6 +87,7 @@ def named_victim(
         )
         return NamedVictim(hugging, _as_many(hugging.class_names, classes), facts)
     if kind == "run":
+        # The run's best checkpoint, as for the command without --victim.
         run, checkpoint = evaluated("attack", runs_dir, rest, None)
         module = load(checkpoint).to(device)
         _, names = module.require_text()
@@ -166,6 +167,7 @@ def _function(path: str) -> Any:
     module, _, name = path.partition(":")
     folder = str(Path.cwd())
     if folder not in sys.path:
+        # As `python -m` does; console scripts do not.
         sys.path.insert(0, folder)
     try:
         function: Any = import_module(module)

@@ -81,6 +81,7 @@ class TextPredictor:
                 prediction["value"] = _finite(float(row[0]))
             else:
                 prediction |= _chosen(row, names, radius)
+            # A span names the text of a pair that it is in.
             parts = (first, second or "")
             words = (
                 parts[span.text][span.start : span.end]
@@ -88,6 +89,7 @@ class TextPredictor:
                 if number == tokenizer.unk_id
             )
             prediction["cut"] = encoding.truncated
+            # Each word once, in the order of the text.
             prediction["unknown"] = [word for word in dict.fromkeys(words) if word]
             if self.words is not None:
                 prediction["certificates"] = self.words(first) if second is None else []
@@ -97,6 +99,7 @@ class TextPredictor:
 def _chosen(logits: torch.Tensor, names: Sequence[str], radius: float | None) -> TextPrediction:
     """Return the class of a text, its probability and its margin, from logits `[C]`."""
     probabilities = logits.softmax(dim=0).tolist()
+    # The margin of the certificate: largest logit minus the next one.
     best, second = logits.topk(2).values.tolist()
     chosen = int(logits.argmax())
     return {

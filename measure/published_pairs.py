@@ -98,6 +98,7 @@ def read_published(path: Path, task: str | None = None) -> PublishedFile:
         else:
             pairs = list(_text_fooler(path))
             published = PublishedFile(form="TextFooler", names=None, pairs=pairs)
+    # All that a file of another form can raise in the readers below.
     except (
         LookupError,
         TypeError,
@@ -217,6 +218,7 @@ def record_classes(path: Path) -> tuple[str, ...] | None:
     classes = subject.get("classes") or checkpoint_text(run).get("class_names") or ()
     names = dict(enumerate(map(str, classes)))
     for _, row in json_lines(path, "records"):
+        # The record of a pair of index and name, wherever it occurs.
         for key in ("label", "prediction", "adversarial_prediction"):
             if row.get(f"{key}_name") is not None:
                 names[row[key]] = row[f"{key}_name"]
@@ -243,6 +245,7 @@ def _text_fooler(path: Path) -> Iterator[PublishedPair]:
             )
             raise ValueError(msg)
         if match["side"] == "orig":
+            # A new original begins; a hypothesis belongs to the premise before it.
             if match["part"] in ("sent", "premise"):
                 side = {}
             side[match["part"]] = (match["text"], match["label"])

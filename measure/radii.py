@@ -78,6 +78,7 @@ class Radii(Measurement[Example]):
             self._certifier = WordBallsCertifier(classifier, propagation)
         else:
             self._certifier = Certifier(classifier, bound)
+            # Certificates of a radius need the Lipschitz constant of the full network.
             if self._certifier.network is None:
                 msg = (
                     f"got {type(classifier).__name__}, whose network is no LipschitzClassifier, "
@@ -112,6 +113,7 @@ class Radii(Measurement[Example]):
     def measure(self, samples: Sequence[Example]) -> Iterator[Sequence[Record]]:
         """Yield the records of each batch."""
         missing = {sample.sample_id for sample in samples}
+        # The loader shares batches among processes, see `share`.
         loader = self._corpus.predict_dataloader()  # labels are not needed
         limit = self._limit
         count = limit if isinstance(limit, int) else math.floor(limit * len(loader))

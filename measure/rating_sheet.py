@@ -59,6 +59,7 @@ def draw(
     Raises:
         ValueError: the attacks have no adversarial text.
     """
+    # One generator, in sorted order of attacks: the same seed draws the same sheet.
     source = random.Random(seed)
     items_by_sample: dict[int, SheetItem] = {}
     for attack in sorted(records):
@@ -81,6 +82,7 @@ def draw(
     names = sorted(rest)
     source.shuffle(names)
     clean = [_item(*rest[name], seed, adversarial=False) for name in names[:originals]]
+    # Sorted by digest before the shuffle: the order does not depend on the attack.
     items = sorted([*items_by_sample.values(), *clean], key=lambda item: item.item)
     source.shuffle(items)
     return items
@@ -249,6 +251,7 @@ def read_rated(path: Path, key: Mapping[str, Any]) -> dict[str, tuple[str | None
     for line, fields in rows:
         if not fields:
             continue
+        # Spreadsheets drop empty cells at the end of a row.
         row = dict(zip(columns, fields, strict=False))
         item, chosen, natural = (row.get(name, "").strip() for name in ("item", "class", "natural"))
         where = f"{path}, line {line}"

@@ -45,6 +45,7 @@ def run(
     ledgers = [] if archive is None else _ledgers(archive.files.path / measurement.file, shard)
     own = ledgers[0] if ledgers else None
     lead = team.is_global_zero
+    # Only the first process may see the disk; all raise the same error.
     problem = _problem(measurement, ledgers, subject) if lead else None
     _agree(team, problem)
     everything = measurement.samples()
@@ -63,6 +64,7 @@ def run(
             seconds = own.seconds()
             own.begin(subject)
         done = done.union(gather(team, [int(line["sample_id"]) for line in former]))
+        # Before new records: mixed ones could not be separated later.
         _agree(team, measurement.objection(records.known()))
         began = time.monotonic()
         remaining = [sample for sample in samples if sample.sample_id not in done]
@@ -72,6 +74,7 @@ def run(
             measurement.share(remaining, team.global_rank, team.world_size),
             team,
         )
+        # The parts stay until the outcome is filed.
         merged = records.merge(discard=False)
         seconds += records.seconds + time.monotonic() - began
         outcome = Measured(records=merged, seconds=seconds, total=len(everything))
@@ -141,6 +144,7 @@ def _work(
 ) -> None:
     """Measure the samples of this process; if that ends early, report the finished records."""
     count = 0
+    # No record, but progress: a slow attack is not a lost process.
     measurement.alive = lambda: records.add(())
     try:
         for part in measurement.measure(samples):

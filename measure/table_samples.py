@@ -143,6 +143,7 @@ def _parse_label_names(label_names: Sequence[str], classes: Sequence[str]) -> di
 
 
 def _quote(label: Any, names: Sequence[str] | None) -> str:
+    # The hub has integer labels with names; a file may have any value.
     number = label if isinstance(label, int) else -1
     if names is not None and 0 <= number < len(names):
         return f"{label} ({names[number]})"
@@ -175,6 +176,7 @@ def _choose_columns(
 
 def usual_texts(available: Sequence[str]) -> tuple[str, ...] | None:
     """Return the column or columns with a usual name of texts; None if unclear."""
+    # Pairs first: `premise` with `hypothesis` beats a single `text`.
     for pair in PAIRS:
         if set(pair) <= set(available):
             return pair

@@ -99,6 +99,7 @@ class TextAttack(Measurement[Sample]):
         attack = planned.attack
         if not planned.has_goal:
             target = settings.target(model.class_names)
+            # Only now: the index of a target needs the classes of the model.
             attack = attack.aiming(make_goal(target, score=settings.score, compat=settings.compat))
         if model.threat is not None:
             attack = replace(attack, constraints=[InsideThreat(model.threat), *attack.constraints])
@@ -250,6 +251,7 @@ def choose_samples(
     """Return the samples to attack, at most `most`; see `AttackSettings.choice`."""
     count = min(settings.num_samples or len(samples), len(samples), most or len(samples))
     drawn = settings.choice == "drawn"
+    # A prefix of one permutation: more samples later include those of today.
     order = permutation(len(samples), CHOICE).tolist() if drawn else range(len(samples))
     return [samples[i] for i in order[:count]]
 

@@ -126,7 +126,7 @@ class MeasuringTrainer(RobustTrainer):
                 radii=radii,
                 limit=self.limit_test_batches,
                 settings=settings,
-                about=evaluation,
+                evaluation=evaluation,
                 propagation=propagation,
                 stamp=self._stamp,
                 bar=self.is_global_zero and self.progress_bar_callback is not None,
@@ -184,6 +184,7 @@ class MeasuringTrainer(RobustTrainer):
             weights_only: see Lightning; checkpoints with code in them are never loaded.
             generation: texts that a language model writes; not used by a classifier.
         """
+        # A language model has no classes to predict.
         if isinstance(model, CharacterLM):
             return self._write(model, datamodule, ckpt_path, generation)
         if isinstance(model, TextModule):
@@ -269,6 +270,7 @@ class MeasuringTrainer(RobustTrainer):
         if "certify" in stages and isinstance(model, TaskModule) and model.no_certificate is None:
             self._require_full_precision()
         if isinstance(datamodule, TextDataModule):
+            # An unreadable test split must raise before the fit.
             datamodule.read_ahead = "test" in stages or "certify" in stages
         if "fit" in stages:
             self.fit(model, datamodule=datamodule, ckpt_path=ckpt_path)

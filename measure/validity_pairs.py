@@ -132,6 +132,7 @@ def _sick(folder: Path, part: Part) -> list[MeaningPairs]:
 def _mrpc(folder: Path, part: Part) -> list[MeaningPairs]:
     columns = ("sentence1", "sentence2", "label")
     rows = list(_rows(folder / "mrpc", part, columns))
+    # 1 is the class of paraphrases.
     index = ClassLabels(MRPC.classes, MRPC.synonyms)
     same = [_two(row, columns) for row in rows if index(row["label"]) == 1]
     other = [_two(row, columns) for row in rows if index(row["label"]) == 0]

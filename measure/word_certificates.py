@@ -74,6 +74,7 @@ class WordCertificates(Measurement[LabelledText]):
         self._samples = [
             LabelledText(sample_id, subject, label)
             for sample_id, text, label in samples
+            # The certificate is about the text in the threat's normal form, which may not exist.
             if isinstance(text, str) and (subject := threat.subject(text)) is not None
         ]
         if not self._samples:
@@ -151,6 +152,7 @@ class WordCertificates(Measurement[LabelledText]):
         lines = table(self.figures(records), layers, kinds)
         if any(layer.broken for layer in layers):
             msg = "got an attack that changed a certified text, expected none: see the table above"
+            # The error alone would hide the samples that contradict each other.
             print(lines)
             raise ValueError(msg)
         return lines

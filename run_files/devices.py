@@ -13,6 +13,7 @@ def torch_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+        # A valid name may still be a device that this machine lacks.
         torch.empty(0, device=device)
     # Which error torch raises depends on how it was built.
     except (AssertionError, RuntimeError) as error:

@@ -20,6 +20,7 @@ def ending(stage: str) -> str:
 
 def drop(run: RunDirectory, stage: str) -> None:
     """Delete the former figures of a stage."""
+    # A stage may contain characters of a glob pattern.
     for path in run.path.glob(f"events.out.tfevents.*{glob.escape(ending(stage))}"):
         path.unlink(missing_ok=True)
 

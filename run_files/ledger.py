@@ -46,6 +46,7 @@ class Ledger:
         before = content.get("about")
         if not isinstance(before, dict):
             return f"got {self.path} with unreadable content, expected settings: {advice}"
+        # As JSON: a tuple is a list, a Path a string.
         now = as_stored(subject)
         changes = differences({key: before.get(key) for key in now}, now)
         if not changes:
@@ -92,6 +93,7 @@ class Ledger:
 
     def begin(self, subject: Subject) -> None:
         """Write the subject before there are records; an entry about it is kept."""
+        # A finished entry keeps its seconds and its figures.
         if not self.is_about(subject):
             self.finish(subject, 0.0, None)
 

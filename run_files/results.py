@@ -115,7 +115,9 @@ def merge(
         OSError: the file cannot be locked or written; it is unchanged then.
         DataError: the existing file is not a `results.json`.
     """
+    # JSON has no NaN and no infinity.
     finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    # Read and write under one lock: two stages may end at the same time.
     with locked(path):
         old = read(path)
         subjects = {} if old is None else {**old.get("about", {})}

@@ -83,6 +83,7 @@ class RunDirectory:
     @property
     def name(self) -> str:
         """Name of the run."""
+        # A folder in `others/` belongs to the run above it.
         return (self.path.parents[1] if self.path.parent.name == OTHERS else self.path).name
 
     @property
@@ -198,6 +199,7 @@ class RunDirectory:
             raise ValueError(msg) from error
         self._lock = (self.path / ".lock").open("wb")
         try:
+            # The kernel releases the lock of a killed process.
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self.unlock()

@@ -136,6 +136,7 @@ class Records:
         new = [record for record in records if int(record["sample_id"]) not in self._done]
         new = [record for record in new if int(record["sample_id"]) not in self._mine]
         self._mine.update((int(record["sample_id"]), record) for record in new)
+        # Records of this process are in memory too: `merge` needs no disk.
         if self._part is not None and new:
             now = time.monotonic()
             spent, self._began = now - self._began, now
@@ -268,6 +269,7 @@ class Records:
     ) -> tuple[dict[int, Record], frozenset[int]]:
         """Return the records that this process merges (the first to see them), and all ids."""
         ids_by_rank = gather_parts(trainer, sorted(records))
+        # Two machines with a common disk read the same parts: the lowest rank merges them.
         before = {sample for part in ids_by_rank[: trainer.global_rank] for sample in part}
         mine = {sample: record for sample, record in records.items() if sample not in before}
         return mine, frozenset(sample for part in ids_by_rank for sample in part)

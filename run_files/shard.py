@@ -38,6 +38,7 @@ class Shard:
 
     def take(self, items: Sequence[T]) -> list[T]:
         """Return every N-th item from the I-th on."""
+        # Interleaved, so that a prefix of the samples is shared evenly.
         return list(items[self.index - 1 :: self.count])
 
     def size(self, total: int) -> int:

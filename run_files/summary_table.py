@@ -16,6 +16,7 @@ def _attack(metrics: Mapping[str, float | None], name: str) -> str:
     prefix = f"attack/{name}/"
     figures = {key.removeprefix(prefix): metrics[key] for key in metrics if key.startswith(prefix)}
     reliable = "accuracy" in figures
+    # An unreliable accuracy is printed with a note, never alone.
     accuracy = figures.get("accuracy" if reliable else "unreliable_accuracy")
     count, target = int(figures.get("samples") or 0), figures.get("target")
     if accuracy is None or not count:

@@ -48,6 +48,7 @@ def line() -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions that results depend on, for `results.json`."""
+    # Those that can change a number.
     libraries = ("torch", "pytorch-lightning", "torchmetrics", "transformers", "numpy")
     return {
         "steadfast": version(),

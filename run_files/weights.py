@@ -80,6 +80,7 @@ def weights_of(checkpoint: Path) -> Weights:
     return Weights(
         checkpoint=file_digest(checkpoint / WEIGHTS if checkpoint.is_dir() else checkpoint),
         file=checkpoint.name,
+        # Lightning counts from 0.
         epoch=int(content.get("epoch", 0)) + 1,
         step=int(content.get("global_step", 0)),
         training_ended=None if home is None else home.finished("fit"),
@@ -132,6 +133,7 @@ def about_to_be_replaced(run: RunDirectory, checkpoint: Path) -> None:
         run: run of the checkpoint.
         checkpoint: the file to be written.
     """
+    # Figures are about `best.ckpt`, or `last.ckpt` without it: other files do not matter.
     if checkpoint.name not in (run.chosen.name, run.best.name) or not run.measured():
         return
     try:

@@ -384,7 +384,7 @@ def test_everything_that_is_shipped(path: Path) -> None:
             {"search": {"class_path": "Greedy", "init_args": {"ranking": "best"}}},
             "wrong init_args of Greedy: .*ranking",
         ),
-        ({"search": {"class_path": "Greedy", "args": {}}}, "got args beside class_path"),
+        ({"search": {"class_path": "Greedy", "args": {}}}, "got args next to class_path"),
         ({"search": {"class_path": "SwapCharacters"}}, "SwapCharacters as search, expected steps"),
         ({"search": [{"class_path": "Greedy"}]}, "expected one part"),
         (
