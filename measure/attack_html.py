@@ -50,13 +50,7 @@ del {{ color: var(--old); }} ins {{ color: var(--new); text-decoration: underlin
 
 
 def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of the file.
-
-    Args:
-        outcome: outcome of the attack.
-        names: names of the classes.
-        facts: run, model, corpus and so on, by name.
-    """
+    """Yield the lines of the file; `facts` are run, model, corpus and so on, by name."""
     title = " ".join(filter(None, [outcome.name, facts.get("run", "")]))
     yield _HEAD.format(title=_text(f"{title}: adversarial texts"))
     yield f"<h1>{_text(outcome.name)}</h1>"

@@ -98,7 +98,7 @@ def mean_accuracy(attacks: Mapping[str, AttackAccuracy]) -> Mean:
     return Mean(names=names, value=value, clean=baseline.clean, samples=baseline.samples)
 
 
-def former(
+def read_accuracies(
     run: RunDirectory, stage: str, metrics: Mapping[str, float]
 ) -> dict[str, AttackAccuracy]:
     """Return the accuracies under the six attacks that a run has and that are reliable.
@@ -156,5 +156,5 @@ class MeanArchive:
     ) -> None:
         """Add the figures of an attack to `results.json`."""
         # Before the filing: both go to `results.json` in one step.
-        self.mean = mean_accuracy(former(self.files, stage, metrics))
+        self.mean = mean_accuracy(read_accuracies(self.files, stage, metrics))
         self._archive.file(stage, {**metrics, **self.mean.metrics()}, seconds, subject)

@@ -179,15 +179,6 @@ def attacked_model(
 ) -> AttackedModel:
     """Return a classifier and its samples of a split.
 
-    Args:
-        trainer: trainer of the command.
-        model: the classifier, with its weights.
-        corpus: corpus with the split in memory.
-        settings: settings of the command.
-        model_subject: see `AttackedModel`.
-        facts: see `AttackedModel`.
-        identity: see `AttackedModel`.
-
     Raises:
         ValueError: the split has samples without labels.
     """

@@ -46,13 +46,7 @@ class AttackSeries(NamedTuple):
         return [line for path in paths for line in file_validity(path, checks, ValidityLimits())]
 
     def report(self, title: str, class_names: Sequence[str], notes: Sequence[str]) -> str:
-        """Return the table to print.
-
-        Args:
-            title: name of the model and its samples.
-            class_names: classes of the model.
-            notes: lines below the table.
-        """
+        """Return the table to print, with a title and notes below."""
         settings = self.attacks[0].settings
         pairs = list(zip(self.attacks, self.measured, strict=True))
         spent = ", ".join(f"{attack.name} {measured.seconds:.1f} s" for attack, measured in pairs)
@@ -96,13 +90,7 @@ def run_series(
 ) -> AttackSeries:
     """Attack a model with every composition; file each outcome as soon as its attack ends.
 
-    Args:
-        planned: the attacks.
-        settings: settings of the command.
-        model: the model and its samples.
-        archive: archive of the outcomes; None files nothing.
-        team: the processes that share the samples.
-        options: options of `TextAttack`.
+    Without an archive, nothing is filed. `options` are those of `TextAttack`.
     """
     shard = None if settings.shard is None else Shard.of(settings.shard)
     attacks = [

@@ -177,9 +177,6 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
 def check_attacks(settings: AttackSettings) -> None:
     """Check the names of the attacks and their settings, without resources.
 
-    Args:
-        settings: settings of the command.
-
     Raises:
         ValueError: an unknown recipe, a malformed file, a setting that no attack has, or `compat`
             for a recipe without it.

@@ -1,6 +1,7 @@
 """Certificates in words as records, figures and a curve; comparison with attacks."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ class LabelledText(NamedTuple):
     label: int
 
 
-def written(k: int | None) -> str:
+def format_changes(k: int | None) -> str:
     """Return a number of changes as the command line spells it."""
     return "all" if k is None else str(k)
 
@@ -56,8 +57,8 @@ def record(
         **identity,
         "prediction": certificate.prediction,
         "class": names[certificate.prediction],
-        "certified": written(certificate.certified),
-        "holds": {written(k): hold for k, hold in zip(ks, certificate.holds, strict=True)},
+        "certified": format_changes(certificate.certified),
+        "holds": {format_changes(k): hold for k, hold in zip(ks, certificate.holds, strict=True)},
         "kind": certificate.kind,
         **({} if certificate.confidence is None else {"confidence": certificate.confidence}),
         "witness": certificate.witness,
@@ -83,7 +84,7 @@ def figures(records: Sequence[Record], ks: Sequence[int | None], skipped: int) -
     count = len(records)
     right = [line["prediction"] == line["label"] for line in records]
     values = {"accuracy": sum(right) / count}
-    for k in map(written, ks):
+    for k in map(format_changes, ks):
         held = (line["holds"][k] for line in records)
         values[f"accuracy@{k}"] = sum(r and h for r, h in zip(right, held, strict=True)) / count
     cut = sum(line["cut"] for line in records)
@@ -108,7 +109,7 @@ class Curve(NamedTuple):
 
     def drawn(self) -> tuple[Series, Sequence[str]]:
         """Return the line of a figure, and the names of its positions unless they are numbers."""
-        names = () if None not in self.changes else tuple(map(written, self.changes))
+        names = () if None not in self.changes else tuple(map(format_changes, self.changes))
         positions = range(len(names)) if names else [k for k in self.changes if k is not None]
         return Series(name="certified", x=list(positions), mean=self.accuracy), names
 
@@ -117,10 +118,15 @@ def curve(records: Sequence[Record], ks: Sequence[int | None]) -> Curve:
     """Return the certified accuracy by number of changes, from 0 to all words."""
     right = [line for line in records if line["prediction"] == line["label"]]
     numbers = [k for k in ks if k]
-    if None in ks and any(line["certified"] not in {"0", *map(written, ks)} for line in records):
+    if None in ks and any(
+        line["certified"] not in {"0", *map(format_changes, ks)} for line in records
+    ):
         # The certifier knows the largest number of each text: more points than the numbers in ks.
         numbers = list(range(1, POINTS + 1))
-        counts = [sum(_reaches(line["certified"], k) for line in right) for k in numbers]
+        largest = [
+            math.inf if c == "all" else int(c) for c in (line["certified"] for line in right)
+        ]
+        counts = [sum(k <= limit for limit in largest) for k in numbers]
     else:
         counts = [sum(line["holds"][str(k)] for line in right) for k in numbers]
     # No change: every correct prediction counts.
@@ -132,10 +138,6 @@ def curve(records: Sequence[Record], ks: Sequence[int | None]) -> Curve:
     return Curve(changes, [100 * count / len(records) for count in counts])
 
 
-def _reaches(certified: str, k: int) -> bool:
-    return certified == "all" or int(certified) >= k
-
-
 def write(
     run: RunDirectory,
     name: str,
@@ -144,13 +146,6 @@ def write(
     subject: Mapping[str, Any],
 ) -> None:
     """Write the curve into a run, as PNG and for TensorBoard.
-
-    Args:
-        run: the run.
-        name: name of the files: certificates_NAME.
-        records: records of all samples.
-        ks: the numbers of changes.
-        subject: weights, threat and rows.
 
     Raises:
         OSError: a file cannot be written.
@@ -247,13 +242,13 @@ def sandwich(
         held = [
             line
             for line in records
-            if line["holds"][written(k)] and line["prediction"] == line["label"]
+            if line["holds"][format_changes(k)] and line["prediction"] == line["label"]
         ]
         layers.append(
             SandwichLevel(
-                k=written(k),
+                k=format_changes(k),
                 samples=len(lines),
-                certified=sum(line["holds"][written(k)] for line in right) / count,
+                certified=sum(line["holds"][format_changes(k)] for line in right) / count,
                 attacks=tuple(attack.name for attack in exact),
                 attacked=robust if exact else None,
                 broken=tuple(line["sample_id"] for line in held if _key(line) in changed),
@@ -267,13 +262,7 @@ def _key(line: Record) -> tuple[int, str]:
 
 
 def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[ConfinedAttack]:
-    """Return the attacks of a run on a split that stayed inside a threat.
-
-    Args:
-        run: a run with `attacks/`.
-        threat: the threat, with any number of changes.
-        split: name of the split.
-    """
+    """Return the attacks of a run on a split that stayed inside a threat, with any `k`."""
     inside = []
     for side in sorted((run.path / "attacks").glob("*.json")):
         subject = read_json(side, "settings of an attack").get("about", {})
@@ -301,13 +290,7 @@ def _outcome(row: Record, threat: Threat) -> str:
 def table(
     values: Mapping[str, float], layers: Sequence[SandwichLevel], kinds: Mapping[str, int]
 ) -> str:
-    """Return the table to print.
-
-    Args:
-        values: see `figures`.
-        layers: see `sandwich`.
-        kinds: number of certificates of each kind.
-    """
+    """Return the table of `figures` and `sandwich`; `kinds` counts the kinds of certificates."""
     heading = "claimed, %" if "unproven" in kinds else "certified, %"
     lines = [
         f"{values['samples']:.0f} texts ({', '.join(f'{n} {kind}' for kind, n in kinds.items())}); "

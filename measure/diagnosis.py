@@ -197,13 +197,7 @@ def measure(
 ) -> Diagnosis:
     """Measure one model.
 
-    Args:
-        checkpoint: its weights.
-        run: its run.
-        texts: clean and attacked texts.
-        pooling: the vector of a text; None: the vector that the model classifies.
-        batch_size: texts per forward pass.
-        device: device of the model.
+    Without `pooling`, the vector of a text is the one that the model classifies.
 
     Raises:
         ValueError: the checkpoint is unusable, the method has no layers, or no prediction is

@@ -47,7 +47,16 @@ def write(
         content = {"run": run.name, "attacks": attacks, "versions": versions()}
         atomic.write_text(path, json.dumps(content, indent=2) + "\n")
     figure = error_bars(
-        [_series(diagnosis) for diagnosis in diagnoses],
+        [
+            Series(
+                name=diagnosis.label(),
+                x=range(1, len(diagnosis.similarities["all"].mean) + 1),
+                mean=diagnosis.similarities["all"].mean,
+                std=diagnosis.similarities["all"].std,
+                reference=diagnosis.unrelated or None,
+            )
+            for diagnosis in diagnoses
+        ],
         run.path / "layer_similarity.png",
         x_label="layer",
         y_label="cosine similarity, mean ± std",
@@ -78,18 +87,6 @@ def _before(path: Path) -> dict[str, Any]:
         return {}
     attacks = content.get("attacks") if isinstance(content, dict) else None
     return attacks if isinstance(attacks, dict) else {}
-
-
-def _series(diagnosis: Diagnosis) -> Series:
-    moments = diagnosis.similarities["all"]
-    layers = range(1, len(moments.mean) + 1)
-    return Series(
-        name=diagnosis.label(),
-        x=layers,
-        mean=moments.mean,
-        std=moments.std,
-        reference=diagnosis.unrelated or None,
-    )
 
 
 def table(diagnoses: Sequence[Diagnosis]) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from attacks.digests import file_digest
@@ -203,7 +202,12 @@ class _Reader:
         path = self.run.path / file
         if not path.is_file():
             return None
-        records = _lines(path)
+        try:
+            lines = [line for _, line in json_lines(path, "records of samples")]
+            records = sorted(lines, key=lambda record: int(record["sample_id"]))
+        except (KeyError, TypeError, ValueError) as error:
+            msg = f"got {path} with other lines than records of samples, expected these: delete it"
+            raise ValueError(msg) from error
         # A record without a stamp is about the weights of its stage.
         stamps = {record.get("checkpoint", self._of(stage)) for record in records}
         digests = sorted(str(stamp)[:SHORT] for stamp in stamps if self.other(stamp))
@@ -277,12 +281,3 @@ def _weights(run: RunDirectory, results: Results | None) -> str:
         if subject.get("checkpoint") not in _NONE
     ]
     return run.source() or (named[0] if named else "")
-
-
-def _lines(path: Path) -> list[Record]:
-    try:
-        records = [record for _, record in json_lines(path, "records of samples")]
-        return sorted(records, key=lambda record: int(record["sample_id"]))
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"got {path} with other lines than records of samples, expected these: delete it"
-        raise ValueError(msg) from error

@@ -138,13 +138,11 @@ def as_csv(items: Sequence[SheetItem]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows((item.item, _plain(item.text), "", "") for item in items)
+    for item in items:
+        # An apostrophe: spreadsheets must not run a text as a formula.
+        quote = "'" if item.text[:1] in ("=", "+", "-", "@", "\t") else ""
+        writer.writerow((item.item, f"{quote}{item.text}", "", ""))
     return stream.getvalue()
-
-
-def _plain(text: str) -> str:
-    """Keep spreadsheets from taking a text for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") else text
 
 
 _PAGE = """<!DOCTYPE html>

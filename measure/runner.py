@@ -51,7 +51,9 @@ def run(
     everything = measurement.samples()
     samples = everything if shard is None else shard.take(everything)
     ids = {sample.sample_id for sample in samples}
-    with closing(_records(measurement, own)) as records:
+    path = None if own is None else own.records_path
+    names = measurement.class_names
+    with closing(Records(path, stamp=measurement.stamp(), class_names=names)) as records:
         done = records.begin(team, subject=subject, elsewhere=measurement.elsewhere)
         former: list[Record] = []
         seconds = 0.0
@@ -89,13 +91,7 @@ def run(
 
 
 def file(measurement: Measurement[Any], archive: Archive, outcome: Measured) -> None:
-    """File an outcome whose records are on disk: pages, pictures, ledger, `results.json`.
-
-    Args:
-        measurement: the measurement.
-        archive: archive of the outcome.
-        outcome: records of all samples.
-    """
+    """File an outcome whose records are on disk: pages, pictures, ledger, `results.json`."""
     subject = measurement.subject()
     figures = measurement.figures(outcome.records)
     measurement.write(archive.files, outcome)
@@ -112,14 +108,7 @@ def file(measurement: Measurement[Any], archive: Archive, outcome: Measured) -> 
 def file_shard(
     measurement: Measurement[Any], archive: Archive, outcome: Measured, shard: Shard
 ) -> None:
-    """File one shard: its ledger also has the facts that are necessary to file all shards.
-
-    Args:
-        measurement: the measurement.
-        archive: archive of the outcome.
-        outcome: records of the shard.
-        shard: the shard.
-    """
+    """File one shard: its ledger also has the facts that are necessary to file all shards."""
     ledger = Ledger(shard_path(archive.files.path / measurement.file, shard))
     before = ledger.extra("shard") or {}
     facts = {
@@ -169,11 +158,6 @@ def _work(
         raise
     finally:
         del measurement.alive
-
-
-def _records(measurement: Measurement[Any], ledger: Ledger | None) -> Records:
-    path = None if ledger is None else ledger.records_path
-    return Records(path, stamp=measurement.stamp(), class_names=measurement.class_names)
 
 
 def check_ledgers(

@@ -123,11 +123,7 @@ def as_classes(
 
 
 def _parse_label_names(label_names: Sequence[str], classes: Sequence[str]) -> dict[str, int]:
-    """Return the index of the class of each label in `--label_names`.
-
-    Raises:
-        ValueError: the victim does not have the class.
-    """
+    """Return the index of the class of each label in `--label_names`, or raise ValueError."""
     class_index, meanings = ClassLabels(classes), {}
     for i, entry in enumerate(label_names):
         label, equals, name = entry.rpartition("=")

@@ -146,13 +146,7 @@ def sentence_encoder(resources: Resources) -> Any:
 
 
 def file_validity(path: Path, checks: Checks, limits: ValidityLimits) -> list[str]:
-    """Measure the adversarial texts of an attack, file the figures; return the lines to print.
-
-    Args:
-        path: its records.
-        checks: checks of the texts.
-        limits: limits of a valid text.
-    """
+    """Measure the adversarial texts of an attack, file the figures; return the lines to print."""
     records = read_attack_records(path)
     succeeded = [record for record in records if record.outcome == "succeeded"]
     pairs = [(r.text, r.adversarial) for r in succeeded if r.adversarial is not None]

@@ -40,19 +40,15 @@ def meaning_pairs(folder: Path, part: Part) -> list[MeaningPairs]:
         ValueError: the folder has none of them.
         DataError: a file is unreadable.
     """
-    pairs = [
-        *_sick(folder, part),
-        *_mrpc(folder, part),
-        *_stsb(folder, part),
-        *_counterfactual(folder, part),
-    ]
-    if not pairs:
+    corpora = (_sick, _mrpc, _stsb, _counterfactual)
+    kinds = [kind for read in corpora for kind in read(folder, part) if kind.pairs]
+    if not kinds:
         msg = (
             f"got {folder} without pairs that people have judged, expected some of sick, mrpc, "
             f"stsb and snli_counterfactual, each a folder with {part}.tsv"
         )
         raise ValueError(msg)
-    return pairs
+    return kinds
 
 
 def damage(
@@ -110,12 +106,6 @@ def _rows(folder: Path, stem: str, columns: Sequence[str]) -> Iterator[Mapping[s
         yield from (row.values for row in read_rows(path, columns) if row.problem is None)
 
 
-def _unless_empty(
-    name: str, pairs: list[tuple[Text, Text]], *, same: bool, edit: bool
-) -> list[MeaningPairs]:
-    return [MeaningPairs(name, same, edit, pairs)] if pairs else []
-
-
 def _sick(folder: Path, part: Part) -> list[MeaningPairs]:
     # Relatedness is from 1 to 5.
     columns = ("sentence_A", "sentence_B", "label", "relatedness_score")
@@ -124,8 +114,8 @@ def _sick(folder: Path, part: Part) -> list[MeaningPairs]:
     index = ClassLabels(("entailment", "neutral", "contradiction"))
     other = [_two(row, columns) for row in rows if index(row["label"]) == 2]
     return [
-        *_unless_empty("SICK, relatedness at least 4.8", same, same=True, edit=False),
-        *_unless_empty("SICK, contradiction", other, same=False, edit=False),
+        MeaningPairs("SICK, relatedness at least 4.8", True, False, same),
+        MeaningPairs("SICK, contradiction", False, False, other),
     ]
 
 
@@ -137,8 +127,8 @@ def _mrpc(folder: Path, part: Part) -> list[MeaningPairs]:
     same = [_two(row, columns) for row in rows if index(row["label"]) == 1]
     other = [_two(row, columns) for row in rows if index(row["label"]) == 0]
     return [
-        *_unless_empty("MRPC, paraphrase", same, same=True, edit=False),
-        *_unless_empty("MRPC, no paraphrase", other, same=False, edit=False),
+        MeaningPairs("MRPC, paraphrase", True, False, same),
+        MeaningPairs("MRPC, no paraphrase", False, False, other),
     ]
 
 
@@ -148,8 +138,8 @@ def _stsb(folder: Path, part: Part) -> list[MeaningPairs]:
     same = [_two(row, columns) for row in rows if float(row["score"]) >= 4.8]
     other = [_two(row, columns) for row in rows if 2 <= float(row["score"]) <= 3]
     return [
-        *_unless_empty("STS-B, at least 4.8 of 5", same, same=True, edit=False),
-        *_unless_empty("STS-B, 2 to 3 of 5", other, same=False, edit=False),
+        MeaningPairs("STS-B, at least 4.8 of 5", True, False, same),
+        MeaningPairs("STS-B, 2 to 3 of 5", False, False, other),
     ]
 
 
@@ -168,7 +158,7 @@ def _counterfactual(folder: Path, part: Part) -> list[MeaningPairs]:
             if original is not None and label_text(original["label"]) != label_text(row["label"]):
                 pairs.append((original[edited], row[edited]))
                 break
-    return _unless_empty("SNLI, edited to another label", pairs, same=False, edit=True)
+    return [MeaningPairs("SNLI, edited to another label", False, True, pairs)]
 
 
 def _two(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Text, Text]:

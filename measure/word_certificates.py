@@ -11,12 +11,12 @@ from measure.certificate_records import (
     LabelledText,
     attacks_inside,
     figures,
+    format_changes,
     record,
     sandwich,
     stamp_of,
     table,
     write,
-    written,
 )
 from measure.measurement import Measured, Measurement, Record
 from run_files.run_directory import RunDirectory
@@ -94,7 +94,7 @@ class WordCertificates(Measurement[LabelledText]):
                 "digest": threat.digest,
                 "statement": threat.statement,
             },
-            "k": [written(k) for k in self._ks],
+            "k": [format_changes(k) for k in self._ks],
             "lists": None if self._lists is None else file_digest(lists_file(self._lists)),
             "num_samples": self._num_samples,
             "split": self._split,

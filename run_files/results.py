@@ -181,12 +181,7 @@ def only_fit(results: Results) -> Results:
 
 
 def reopen(path: Path, step: int) -> None:
-    """Mark the fit as unfinished: the run is trained further.
-
-    Args:
-        path: the `results.json`.
-        step: last step of the finished training.
-    """
+    """Mark the fit as unfinished at its last step: the run is trained further."""
     with locked(path):
         results = read(path)
         if results is not None and results["seconds"].pop("fit", None) is not None:

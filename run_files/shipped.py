@@ -40,11 +40,7 @@ def settings_file(path_or_name: str, *, folder: str = "") -> Path:
 
 
 def names(folder: str = "") -> list[str]:
-    """Return the names of the shipped files, without `.yaml`.
-
-    Args:
-        folder: see `settings_file`.
-    """
+    """Return the names of the shipped files in a folder, without `.yaml`."""
     stems = (path.relative_to(SHIPPED).with_suffix("") for path in SHIPPED.rglob("*.yaml"))
     return sorted(
         path.as_posix()

@@ -48,14 +48,7 @@ def _certified(
 
 
 def notes(results: Results) -> str:
-    """Return notes on the figures: unfinished training, and limits on the data.
-
-    Args:
-        results: content of the `results.json`.
-
-    Returns:
-        Lines; an empty string without notes.
-    """
+    """Return notes on the figures: unfinished training, and limits on the data."""
     stages: dict[str, list[str]] = {}
     for stage, subject in results.get("about", {}).items():
         if subject.get("training_ended") is False:
@@ -71,11 +64,7 @@ def notes(results: Results) -> str:
 
 
 def table(results: Results) -> str:
-    """Return the results of a run as aligned text.
-
-    Args:
-        results: content of its `results.json`.
-    """
+    """Return the results of a run as aligned text."""
     metrics, seconds = results["metrics"], results["seconds"]
     epsilon = metrics.get("test/pgd_epsilon")
     attack = "accuracy under l2-PGD" + (f" at eps = {epsilon:g}" if epsilon is not None else "")

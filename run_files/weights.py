@@ -127,12 +127,7 @@ def keep_apart(run: RunDirectory, weights: Weights) -> None:
 
 
 def about_to_be_replaced(run: RunDirectory, checkpoint: Path) -> None:
-    """Move away the figures of the chosen weights before a file replaces these weights.
-
-    Args:
-        run: run of the checkpoint.
-        checkpoint: the file to be written.
-    """
+    """Move away the figures of the chosen weights before `checkpoint` is written."""
     # Figures are about `best.ckpt`, or `last.ckpt` without it: other files do not matter.
     if checkpoint.name not in (run.chosen.name, run.best.name) or not run.measured():
         return
