@@ -296,7 +296,7 @@ def _spec(path: str) -> dict[str, Any]:
     try:
         spec = read_yaml(file, "an attack like configs/attack/custom.yaml")
     except DataError as error:
-        msg = f"got {path}, which is no YAML: {error}"
+        msg = f"got {path}, which is not valid YAML: {error}"
         raise ValueError(msg) from error
     if isinstance(spec, dict):
         # A `name` in the file overrides the name of the file.

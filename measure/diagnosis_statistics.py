@@ -82,7 +82,7 @@ class DistanceSummary:
         if right.numel() == 0:
             msg = (
                 f"got {distances.numel()} distance(s) of which none is above 0, expected some "
-                "sample to be classified rightly: train the model first"
+                "correct prediction: train the model first"
             )
             raise ValueError(msg)
         mean, variance = float(right.mean()), float(right.var(correction=0))

@@ -183,6 +183,6 @@ def _function(path: str) -> Any:
     if inspect.isclass(function):
         function = function()
     if not callable(function):
-        msg = f"got --victim python:{path}, which is no function, expected one from texts to scores"
+        msg = f"got --victim python:{path}, which is not a function from texts to scores"
         raise ValueError(msg)
     return function

@@ -57,7 +57,7 @@ class AttackedModel:
     threat: Threat | None = None
 
 
-ELSEWHERE = "file this beside it with --attack.tag NAME"
+ELSEWHERE = "file this next to it with --attack.tag NAME"
 
 
 class TextAttack(Measurement[Sample]):

@@ -414,7 +414,7 @@ def test_a_composition_without_search(composed: Composed) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("a: [", "which is no YAML"), ("[1]", "expected name"), ("", "expected name")],
+    [("a: [", "which is not valid YAML"), ("[1]", "expected name"), ("", "expected name")],
 )
 def test_files_that_are_no_attacks(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "a.yaml"
