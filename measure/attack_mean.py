@@ -45,10 +45,10 @@ class Mean:
 
     Attributes:
         names: names of the attacks.
-        value: the mean; None if there is none.
+        value: the mean, or None.
         clean: accuracy on the same samples without attack; None if it is unknown.
         samples: number of these samples.
-        reason: why there is none; empty if there is a mean, or no attack.
+        reason: reason of a missing mean; empty without any attack.
     """
 
     names: tuple[str, ...]

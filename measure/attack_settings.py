@@ -167,10 +167,10 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
         # The bar for loading weights does not check whether stderr is a terminal.
         logging.disable_progress_bar()  # type: ignore[no-untyped-call] # has no annotations
     resources = Resources.of(settings, device=device)
-    has = {name: _has(name) for name in _names(settings.recipe)}
-    _check_options(settings, has)
-    planned = [_planned(name, has[name], settings, resources) for name in has]
-    # `all,pwws` names pwws twice.
+    option_names = {name: _option_names(name) for name in _names(settings.recipe)}
+    _check_options(settings, option_names)
+    planned = [_plan_attack(name, option_names[name], settings, resources) for name in option_names]
+    # Attacks of one name would share their records: the last one counts.
     return list({attack.name: attack for attack in planned}.values())
 
 
@@ -182,37 +182,37 @@ def check_attacks(settings: AttackSettings) -> None:
             for a recipe without it.
     """
     file_names(settings.recipe, settings.tag)
-    _check_options(settings, {name: _has(name) for name in _names(settings.recipe)})
+    _check_options(settings, {name: _option_names(name) for name in _names(settings.recipe)})
 
 
-def _check_options(settings: AttackSettings, has: Mapping[str, Sequence[str]]) -> None:
+def _check_options(settings: AttackSettings, option_names: Mapping[str, Sequence[str]]) -> None:
     """Check that each option belongs to one of the attacks."""
     from attacks import recipes
 
     recipe_list = recipes.recipe_names()
-    for name in has:
+    for name in option_names:
         if name in recipe_list:
             recipes.check_compat(name, settings)
     for key, value in settings.options().items():
-        if not any(key in names for names in has.values()):
-            own = (
-                "; an attack of your own has it in its file" if set(has) - set(recipe_list) else ""
-            )
+        if not any(key in names for names in option_names.values()):
+            own_file = set(option_names) - set(recipe_list)
+            hint = "; an attack of your own has it in its file" if own_file else ""
+            takers = [recipe for recipe in recipe_list if key in _option_names(recipe)]
             msg = (
-                f"got {key} {value} for {', '.join(has)}, expected it for one of "
-                f"{', '.join(recipe for recipe in recipe_list if key in _has(recipe))}{own}"
+                f"got {key} {value} for {', '.join(option_names)}, expected it for one of "
+                f"{', '.join(takers)}{hint}"
             )
             raise ValueError(msg)
 
 
-def _planned(
-    name: str, has: Sequence[str], settings: AttackSettings, resources: "Resources"
+def _plan_attack(
+    name: str, option_names: Sequence[str], settings: AttackSettings, resources: "Resources"
 ) -> AttackPlan:
     """Build an attack with the options that it has."""
     from attacks import recipes
 
-    options = {key: value for key, value in settings.options().items() if key in has}
-    subject = {key: options.get(key) for key in has}
+    options = {key: value for key, value in settings.options().items() if key in option_names}
+    subject = {key: options.get(key) for key in option_names}
     # In a subject, `columns` are those of the corpus.
     subject["attacked_columns"] = subject.pop("columns", None)
     if name in recipes.recipe_names():
@@ -221,13 +221,13 @@ def _planned(
         attack = recipes.build(replace(settings, recipe=name, **changed), resources)
         subject, has_goal = {"recipe": name, **subject}, False
     else:
-        attack, spec = _composed(name, resources, settings)
+        attack, spec = _compose_file(name, resources, settings)
         subject, has_goal = {"recipe": spec, **subject}, "goal" in spec
     filed = attack.name if settings.tag is None else f"{attack.name}-{settings.tag}"
     return AttackPlan(filed, attack, subject, options, has_goal=has_goal)
 
 
-def _has(name: str) -> tuple[str, ...]:
+def _option_names(name: str) -> tuple[str, ...]:
     """Return the `AttackSettings.options` of an attack; a file sets the others itself."""
     from attacks import recipes
 
@@ -268,7 +268,7 @@ def file_names(recipe: str, tag: str | None) -> list[str]:
     return names
 
 
-def _composed(
+def _compose_file(
     path: str, resources: "Resources", settings: AttackSettings
 ) -> tuple[Attack, dict[str, Any]]:
     """Return the attack of a file, and the content of the file."""

@@ -107,7 +107,7 @@ class Curve(NamedTuple):
     changes: Sequence[int | None]
     accuracy: Sequence[float]
 
-    def drawn(self) -> tuple[Series, Sequence[str]]:
+    def as_series(self) -> tuple[Series, Sequence[str]]:
         """Return the line of a figure, and the names of its positions unless they are numbers."""
         names = () if None not in self.changes else tuple(map(format_changes, self.changes))
         positions = range(len(names)) if names else [k for k in self.changes if k is not None]
@@ -151,7 +151,7 @@ def write(
         OSError: a file cannot be written.
     """
     points = curve(records, ks)
-    line, names = points.drawn()
+    line, names = points.as_series()
     figure = error_bars(
         [line],
         run.path / f"certificates_{name}.png",

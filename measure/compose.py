@@ -82,7 +82,7 @@ def compose(
         "compat": lambda: compat,
     }
     # Depth first: the parts of a part are objects before its arguments are checked.
-    parts = {key: _built(spec[key], sources) for key in _PARTS if key in spec}
+    parts = {key: _build(spec[key], sources) for key in _PARTS if key in spec}
     for key, part in parts.items():
         # One constraint without a list is a likely mistake in YAML.
         if isinstance(part, list) != (key in _LISTS):
@@ -106,26 +106,26 @@ def compose(
     )
 
 
-def _built(value: Any, sources: Sources) -> Any:
+def _build(value: Any, sources: Sources) -> Any:
     """Replace class paths by objects, also inside of lists and dictionaries."""
     if isinstance(value, list):
-        return [_built(item, sources) for item in value]
+        return [_build(item, sources) for item in value]
     if not isinstance(value, dict):
         return value
     if "class_path" not in value:
-        return {key: _built(item, sources) for key, item in value.items()}
+        return {key: _build(item, sources) for key, item in value.items()}
     path, arguments = str(value["class_path"]), value.get("init_args") or {}
     if strange := sorted(set(value) - {"class_path", "init_args"}):
         msg = f"got {', '.join(strange)} next to class_path {path!r}, expected init_args at most"
         raise ValueError(msg)
-    part = _find(path)
-    objects = {key: _built(item, sources) for key, item in arguments.items() if _has_class(item)}
+    part = _find_class(path)
+    objects = {key: _build(item, sources) for key, item in arguments.items() if _has_class(item)}
     for name in inspect.signature(part).parameters:
         # The file has priority over the default resource.
         if name in sources and name not in arguments:
             objects[name] = sources[name]()
     plain = {key: item for key, item in arguments.items() if key not in objects}
-    return part(**_checked(part, plain, set(objects)), **objects)
+    return part(**_check_arguments(part, plain, set(objects)), **objects)
 
 
 def _has_class(value: Any) -> bool:
@@ -137,7 +137,7 @@ def _has_class(value: Any) -> bool:
     )
 
 
-def _checked(part: Any, plain: Mapping[str, Any], objects: set[str]) -> dict[str, Any]:
+def _check_arguments(part: Any, plain: Mapping[str, Any], objects: set[str]) -> dict[str, Any]:
     """Check the names and types of arguments, and return them."""
     parser = ArgumentParser(exit_on_error=False)
     # Not of objects: jsonargparse would demand the exact annotations of their protocol.
@@ -150,7 +150,7 @@ def _checked(part: Any, plain: Mapping[str, Any], objects: set[str]) -> dict[str
     return parsed
 
 
-def _find(path: str) -> Any:
+def _find_class(path: str) -> Any:
     """Find a class by its name.
 
     Raises:

@@ -251,11 +251,11 @@ class _Reader:
                 self.unused.append(f"attacks/{name}: not finished; the same `attack` resumes it")
             else:
                 rows = (self.stage(f"attack/{name}").get("rows") or {}).get("test")
-                attacks.append(_attacked(ledger, records, subject, rows))
+                attacks.append(_read_attack(ledger, records, subject, rows))
         return tuple(attacks)
 
 
-def _attacked(
+def _read_attack(
     ledger: Ledger, records: Sequence[Record], subject: Mapping[str, Any], rows: str | None
 ) -> AttackEvidence:
     try:

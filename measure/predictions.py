@@ -80,7 +80,7 @@ class TextPredictor:
             if self.number:
                 prediction["value"] = _finite(float(row[0]))
             else:
-                prediction |= _chosen(row, names, radius)
+                prediction |= _classify(row, names, radius)
             # A span names the text of a pair that it is in.
             parts = (first, second or "")
             words = (
@@ -96,7 +96,7 @@ class TextPredictor:
             yield prediction
 
 
-def _chosen(logits: torch.Tensor, names: Sequence[str], radius: float | None) -> TextPrediction:
+def _classify(logits: torch.Tensor, names: Sequence[str], radius: float | None) -> TextPrediction:
     """Return the class of a text, its probability and its margin, from logits `[C]`."""
     probabilities = logits.softmax(dim=0).tolist()
     # The margin of the certificate: largest logit minus the next one.

@@ -42,8 +42,8 @@ class Radii(Measurement[Example]):
             `certify.bound_propagation`.
         radii: the radii R.
         limit: batches of the split, or the share of them.
-        settings: the checkpoint, and what else the records depend on.
-        about: what `results.json` says of the figures.
+        settings: the checkpoint and the settings that the records depend on.
+        evaluation: subject of the figures in `results.json`.
         propagation: settings of bound propagation.
         stamp: fields that each record gets.
         bar: True to show progress.

@@ -103,7 +103,7 @@ def _item(record: AttackRecord, attack: str, seed: int, *, adversarial: bool) ->
     )
 
 
-def key_of(
+def make_key(
     items: Sequence[SheetItem],
     classes: Sequence[str],
     records: Mapping[str, Sequence[AttackRecord]],

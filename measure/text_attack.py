@@ -123,7 +123,7 @@ class TextAttack(Measurement[Sample]):
         return {**self.about(), **self.model.scope}
 
     def about(self) -> Subject:
-        """Return the settings of the attack, and what identifies the model."""
+        """Return the settings of the attack, and the identity of the model."""
         return {**attack_subject(self.planned, self.settings), **self.model.subject}
 
     def samples(self) -> Sequence[Sample]:

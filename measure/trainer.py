@@ -150,7 +150,7 @@ class MeasuringTrainer(RobustTrainer):
             model: the model.
             datamodule: the corpus.
             ckpt_path: checkpoint to attack; `best.ckpt` of `--run` if not given.
-            settings: which attacks, on what, and at what cost.
+            settings: the attacks, their samples and their limits.
         """
         require_classifier(model, "attack")
         self._measure(ckpt_path)

@@ -179,7 +179,7 @@ class Records:
             if names is None:
                 module = getattr(self._trainer, "lightning_module", None)
                 names = getattr(module, "class_names", None) or ()
-            lines = ({**record, **_named(record, names), **self._stamp} for record in merged)
+            lines = ({**record, **_name_classes(record, names), **self._stamp} for record in merged)
             atomic.write_lines(self.path, lines)
         if discard:
             self.discard()
@@ -283,7 +283,7 @@ class Records:
         self._part = open_lines(path, self._subject, length)
 
 
-def _named(record: Record, names: Sequence[str]) -> Record:
+def _name_classes(record: Record, names: Sequence[str]) -> Record:
     """Return the names of the classes in a record; tags and regression targets have none."""
     return {
         f"{key}_name": names[record[key]]

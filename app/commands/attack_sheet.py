@@ -14,7 +14,7 @@ from attacks.outcome import AttackRecord
 from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.validity.agreement import krippendorff
 from measure.published_pairs import record_classes
-from measure.rating_sheet import UNSURE, as_csv, as_html, draw, key_of, read_key, read_rated
+from measure.rating_sheet import UNSURE, as_csv, as_html, draw, make_key, read_key, read_rated
 from measure.validity_files import read_attack_records
 from run_files import atomic
 from run_files.terminal import harmless
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     atomic.write_text(out / "sheet.csv", as_csv(items))
     atomic.write_text(out / "sheet.html", as_html(items, classes))
     # Last: with the key, the sheet is whole.
-    key = key_of(items, classes, records, args.seed)
+    key = make_key(items, classes, records, args.seed)
     atomic.write_text(out / "key.json", json.dumps(key, indent=2) + "\n")
     count = sum(one.adversarial for one in items)
     print(harmless(f"{count} adversarial texts and {len(items) - count} originals:"))
