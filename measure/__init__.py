@@ -1,1 +1,1 @@
-"""What is measured of a trained model: one file for each measurement, and what runs them all."""
+"""Measurements of trained models: tests, certificates, attacks, diagnoses; one file for each."""

@@ -1,4 +1,4 @@
-"""Where outcomes are filed."""
+"""File outcomes: in a run directory, or in a folder for a model from elsewhere."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -23,14 +23,15 @@ class FolderArchive(NamedTuple):
     identity: Mapping[str, Any]
 
     def begin(self, stage: str) -> None:
-        """Begin the figures of a stage; a folder shows none before its end."""
+        """Begin the figures of a stage; a folder has no services to tell."""
 
-    def admit(self, about: Subject) -> dict[str, Any]:
-        """Return what `results.json` says of figures that are filed later."""
-        return dict(about)
+    def admit(self, subject: Subject) -> dict[str, Any]:
+        """Return the subject in `results.json`, for figures that are filed later."""
+        # A folder has one model and one data set: nothing to add.
+        return dict(subject)
 
     def file(
-        self, stage: str, metrics: Mapping[str, float], seconds: float, about: Subject
+        self, stage: str, metrics: Mapping[str, float], seconds: float, subject: Subject
     ) -> None:
         """Add the figures of a stage to `results.json`."""
         results.merge(
@@ -39,7 +40,7 @@ class FolderArchive(NamedTuple):
             identity=dict(self.identity),
             metrics=dict(metrics),
             seconds=seconds,
-            about=about,
+            subject=subject,
         )
 
 
@@ -47,9 +48,9 @@ class RunArchive(NamedTuple):
     """A run directory whose trainer has services to report to.
 
     Attributes:
-        recorder: of the run.
-        trainer: with the services.
-        module: whose figures they are.
+        recorder: recorder of the run.
+        trainer: trainer with the loggers.
+        module: measured model.
         corpus: name of its corpus.
     """
 
@@ -60,31 +61,32 @@ class RunArchive(NamedTuple):
 
     @property
     def files(self) -> RunDirectory:
-        """The run, or its folder for other weights than the chosen ones."""
+        """The run, or its folder for these weights if they are not the chosen ones."""
         return self.recorder.files
 
     def begin(self, stage: str) -> None:
-        """Let TensorBoard show what follows as figures of a stage."""
+        """Let TensorBoard show the following figures under the name of a stage."""
         self.recorder.show(self.trainer.loggers, stage)
 
-    def admit(self, about: Subject) -> dict[str, Any]:
-        """Keep the settings of a run that begins here; return weights, rows and `about`."""
+    def admit(self, subject: Subject) -> dict[str, Any]:
+        """Store the settings of a run that begins here; return weights, rows and `subject`."""
         self.recorder.keep_config()
-        return self.recorder.circumstances(about)
+        return self.recorder.circumstances(subject)
 
     def file(
-        self, stage: str, metrics: Mapping[str, float], seconds: float, about: Subject
+        self, stage: str, metrics: Mapping[str, float], seconds: float, subject: Subject
     ) -> None:
         """Add the figures of a stage to `results.json`, and tell the services."""
         for logger in self.trainer.loggers:
             logger.log_metrics(dict(metrics), self.trainer.global_step)
             logger.save()
+        # The recorder adds weights and rows to the subject, under the lock of `results.json`.
         self.recorder.finish(
             self.trainer,
             self.module,
             stage=stage,
             metrics=metrics,
             seconds=seconds,
-            subject=about,
+            subject=subject,
             corpus=self.corpus,
         )

@@ -1,4 +1,4 @@
-"""Writes an attack as one HTML file: figures, and all texts side by side."""
+"""Write an attack as one HTML file: figures, and all texts side by side."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -14,6 +14,7 @@ from run_files.terminal import harmless
 LIMIT = 2000
 """Rows of the page, so that browsers can open it; adversarial pairs come first."""
 
+# The policy forbids scripts and network access: the texts on the page are adversarial.
 _HEAD = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -49,13 +50,7 @@ del {{ color: var(--old); }} ins {{ color: var(--new); text-decoration: underlin
 
 
 def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> Iterator[str]:
-    """Yields the lines of the file.
-
-    Args:
-        outcome: of the attack.
-        names: of the classes.
-        facts: run, model, corpus and so on, by name.
-    """
+    """Yield the lines of the file; `facts` are run, model, corpus and so on, by name."""
     title = " ".join(filter(None, [outcome.name, facts.get("run", "")]))
     yield _HEAD.format(title=_text(f"{title}: adversarial texts"))
     yield f"<h1>{_text(outcome.name)}</h1>"
@@ -66,11 +61,12 @@ def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> It
     for remark in remarks(outcome.name, outcome.summary):
         yield f'<p class="doubt">{_text(remark)}</p>'
     yield from _figures(outcome)
+    # The page may be cut at LIMIT: the interesting samples come first.
     order = {"succeeded": 0, "failed": 1, "error": 2, "skipped": 3}
-    records = sorted(outcome.records, key=lambda one: (order[one.outcome], one.sample_id))
+    records = sorted(outcome.records, key=lambda record: (order[record.outcome], record.sample_id))
     yield f"<h2>{len(records)} samples</h2>"
     if len(records) > LIMIT:
-        yield f'<p class="dim">The first {LIMIT}; all of them are in the .jsonl beside this.</p>'
+        yield f'<p class="dim">The first {LIMIT}; all of them are in the .jsonl next to this.</p>'
     yield '<table class="texts"><thead><tr><th>sample</th><th>clean</th><th>attacked</th></tr>'
     yield "</thead><tbody>"
     for record in records[:LIMIT]:
@@ -81,7 +77,7 @@ def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> It
 def write_page(
     path: Path, outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]
 ) -> None:
-    """Writes the file in one step."""
+    """Write the file in one step."""
     with atomic.replacing(path) as stream:
         stream.writelines(f"{line}\n".encode() for line in page(outcome, names, facts))
 
@@ -89,12 +85,13 @@ def write_page(
 def _figures(outcome: Outcome) -> Iterator[str]:
     yield '<table class="figures"><tbody>'
     for title, field, digits in FIGURES:
-        one: IntervalEstimate | None = getattr(outcome.summary, field)
-        if one is None:
+        estimate: IntervalEstimate | None = getattr(outcome.summary, field)
+        if estimate is None:
             continue
         yield (
-            f"<tr><td>{title}</td><td>{one.value:.{digits}f}</td>"
-            f'<td class="dim">{interval(one, digits)} (95 %, {one.count} samples)</td></tr>'
+            f"<tr><td>{title}</td><td>{estimate.value:.{digits}f}</td>"
+            f'<td class="dim">{interval(estimate, digits)} (95 %, {estimate.count} samples)</td>'
+            "</tr>"
         )
     yield "</tbody></table>"
 
@@ -114,6 +111,7 @@ def _row(record: AttackRecord, names: Sequence[str]) -> Iterator[str]:
     ]
     yield f"<tr><td>{record.sample_id}: {record.outcome}<br>{_text(classes)}"
     yield f'<div class="dim">{"<br>".join(map(_text, facts))}</div></td>'
+    # A sample has one text, or two for a pair; each becomes a paragraph of the cell.
     before, after = zip(*pairs(record), strict=True)
     yield _cell(before, "del")
     yield _cell(after, "ins") if record.adversarial is not None else '<td class="dim">-</td>'
@@ -121,7 +119,7 @@ def _row(record: AttackRecord, names: Sequence[str]) -> Iterator[str]:
 
 
 def _cell(texts: Sequence[Sequence[Piece]], mark: str) -> str:
-    # dir=auto: right-to-left texts run their own way, and turn nothing else around.
+    # dir=auto: a right-to-left text must not reverse the rest of the row.
     paragraphs = "".join(f'<p dir="auto">{_pieces(text, mark)}</p>' for text in texts)
     return f"<td>{paragraphs}</td>"
 
@@ -134,4 +132,5 @@ def _pieces(pieces: Sequence[Piece], mark: str) -> str:
 
 
 def _text(text: str) -> str:
+    # Texts and names come from files and from models: never raw HTML.
     return escape(harmless(text))

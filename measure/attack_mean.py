@@ -1,4 +1,4 @@
-"""The mean accuracy under the six attacks, if they have the same protocol."""
+"""Average the accuracy under the six attacks, if they have the same protocol."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,40 +15,40 @@ _SAME = (
     *("checkpoint", "corpus", "samples", "split", "choice", "goal", "score", "compat"),
     *("query_budget", "budget_per_word", "attacked_columns"),
 )
-"""Settings that attacks must share before their mean is taken."""
+"""Settings that attacks must share to be averaged."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attacked:
+class AttackAccuracy:
     """The accuracy under one attack.
 
     Attributes:
-        accuracy: share of the samples that are classified rightly under attack.
+        accuracy: accuracy under attack.
         samples: number of samples.
-        clean: share of the same samples that are classified rightly; None if it is unknown.
-        about: subject of the attack.
+        clean: clean accuracy on the same samples; None if it is unknown.
+        subject: subject of the attack.
     """
 
     accuracy: float
     samples: int
     clean: float | None
-    about: Mapping[str, Any]
+    subject: Mapping[str, Any]
 
     def protocol(self) -> dict[str, Any]:
-        """Returns the settings that it must share with others."""
-        return {"num_samples": self.samples, **{key: self.about.get(key) for key in _SAME}}
+        """Return the settings that it must share with the other attacks."""
+        return {"num_samples": self.samples, **{key: self.subject.get(key) for key in _SAME}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mean:
-    """A mean over attacks, or the reason that there is none.
+    """A mean over attacks, or the reason why there is none.
 
     Attributes:
         names: names of the attacks.
-        value: the mean; None if there is none.
+        value: the mean, or None.
         clean: accuracy on the same samples without attack; None if it is unknown.
         samples: number of these samples.
-        reason: the reason that there is none; empty if there is a mean, or no attack.
+        reason: reason of a missing mean; empty without any attack.
     """
 
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ class Mean:
     reason: str = ""
 
     def metrics(self) -> dict[str, float]:
-        """Returns the metrics for `results.json`."""
+        """Return the metrics for `results.json`."""
         if self.value is None:
             return {}
         clean = {} if self.clean is None else {"attack/mean_clean_accuracy": self.clean}
@@ -70,7 +70,7 @@ class Mean:
         }
 
     def line(self) -> str:
-        """Returns a line for people; an empty one for a single attack."""
+        """Return a line to print; it is empty for a single attack."""
         if len(self.names) < 2:
             return ""
         named = f"{len(self.names)} attacks ({', '.join(self.names)})"
@@ -79,56 +79,59 @@ class Mean:
         return f"mean accuracy under {named}: {self.value:.3f}"
 
 
-def mean_accuracy(attacks: Mapping[str, Attacked]) -> Mean:
-    """Returns the mean accuracy under those of the six attacks that have run.
+def mean_accuracy(attacks: Mapping[str, AttackAccuracy]) -> Mean:
+    """Return the mean accuracy under the six attacks, or those of them that have run.
 
     Args:
-        attacks: those with a reliable accuracy, by the names of their files.
+        attacks: attacks with a reliable accuracy, by the names of their files.
     """
     names = tuple(name for name in SIX if name in attacks)
     if not names:
         return Mean(names=())
-    one = attacks[names[0]]
-    first = one.protocol()
+    baseline = attacks[names[0]]
     for name in names[1:]:
-        other = differences(first, attacks[name].protocol())
-        if other:
-            reason = f"{names[0]} and {name} differ in {', '.join(other)}"
+        # A mean over other samples or budgets would compare nothing.
+        if changes := differences(baseline.protocol(), attacks[name].protocol()):
+            reason = f"{names[0]} and {name} differ in {', '.join(changes)}"
             return Mean(names=names, reason=reason)
     value = sum(attacks[name].accuracy for name in names) / len(names)
-    return Mean(names=names, value=value, clean=one.clean, samples=one.samples)
+    return Mean(names=names, value=value, clean=baseline.clean, samples=baseline.samples)
 
 
-def former(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[str, Attacked]:
-    """Returns those of the six attacks of which a run has reliable figures.
+def read_accuracies(
+    run: RunDirectory, stage: str, metrics: Mapping[str, float]
+) -> dict[str, AttackAccuracy]:
+    """Return the accuracies under the six attacks that a run has and that are reliable.
 
     Args:
         run: the run.
         stage: the attack that has just ended.
-        metrics: its figures.
+        metrics: its figures, which are not yet in `results.json`.
     """
-    every = results.after(run.results(), stage, metrics)
-    found = {}
+    # As after the filing of this stage: the former mean is dropped.
+    metrics_after = results.after(run.results(), stage, metrics)
+    accuracies = {}
     for name in SIX:
-        accuracy = every.get(f"attack/{name}/accuracy")
+        accuracy = metrics_after.get(f"attack/{name}/accuracy")
+        # An unreliable accuracy has another name, `unreliable_accuracy`.
         if accuracy is not None:
-            found[name] = Attacked(
+            accuracies[name] = AttackAccuracy(
                 accuracy=accuracy,
-                samples=int(every.get(f"attack/{name}/samples") or 0),
-                clean=every.get(f"attack/{name}/clean_accuracy"),
-                about=attack_ledger(run, name).subject(),
+                samples=int(metrics_after.get(f"attack/{name}/samples") or 0),
+                clean=metrics_after.get(f"attack/{name}/clean_accuracy"),
+                subject=attack_ledger(run, name).subject(),
             )
-    return found
+    return accuracies
 
 
 class MeanArchive:
-    """Files the mean over the six attacks with the figures of each.
+    """An archive that also files the mean over the six attacks with the figures of each.
 
     Args:
-        archive: of the run.
+        archive: archive of the run.
 
     Attributes:
-        mean: over the attacks that are there.
+        mean: the mean after the latest attack.
     """
 
     def __init__(self, archive: Archive) -> None:
@@ -144,13 +147,14 @@ class MeanArchive:
         """Begin the figures of an attack."""
         self._archive.begin(stage)
 
-    def admit(self, about: Subject) -> dict[str, Any]:
-        """Return what `results.json` says of figures that are filed later."""
-        return self._archive.admit(about)
+    def admit(self, subject: Subject) -> dict[str, Any]:
+        """Return the subject in `results.json`, for figures that are filed later."""
+        return self._archive.admit(subject)
 
     def file(
-        self, stage: str, metrics: Mapping[str, float], seconds: float, about: Subject
+        self, stage: str, metrics: Mapping[str, float], seconds: float, subject: Subject
     ) -> None:
         """Add the figures of an attack to `results.json`."""
-        self.mean = mean_accuracy(former(self.files, stage, metrics))
-        self._archive.file(stage, {**metrics, **self.mean.metrics()}, seconds, about)
+        # Before the filing: both go to `results.json` in one step.
+        self.mean = mean_accuracy(read_accuracies(self.files, stage, metrics))
+        self._archive.file(stage, {**metrics, **self.mean.metrics()}, seconds, subject)

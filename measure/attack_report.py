@@ -1,4 +1,4 @@
-"""Prints attacks: the table, and pairs of texts with the changed words marked."""
+"""Print attacks: the table, and pairs of texts with marks at the changed words."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from text import Text
 
 _RED, _GREEN, _PLAIN = "\x1b[1;31m", "\x1b[1;32m", "\x1b[0m"
 _EXAMPLES = 5
-"""Pairs that TensorBoard gets."""
+"""Number of pairs in TensorBoard."""
 
 
 class Piece(NamedTuple):
@@ -24,7 +24,7 @@ class Piece(NamedTuple):
 
     Attributes:
         text: the part.
-        changed: True for a word that the other text does not have there.
+        changed: True for a word that the other text does not have at this position.
     """
 
     text: str
@@ -32,13 +32,14 @@ class Piece(NamedTuple):
 
 
 def compare(original: str, adversarial: str) -> tuple[list[Piece], list[Piece]]:
-    """Splits both texts; marks the words that an alignment of least edits changes."""
+    """Split both texts, and mark the words that a minimal edit script changes."""
     spans = word_spans(original), word_spans(adversarial)
     words = [
-        [text[start:end] for start, end in found]
-        for text, found in zip((original, adversarial), spans, strict=True)
+        [text[start:end] for start, end in word_ranges]
+        for text, word_ranges in zip((original, adversarial), spans, strict=True)
     ]
     changed: tuple[set[int], set[int]] = set(), set()
+    # On words, not on characters: a marked piece is always a full word.
     for code in Levenshtein.opcodes(*words):
         if code.tag != "equal":
             changed[0].update(range(code.src_start, code.src_end))
@@ -50,6 +51,7 @@ def _pieces(text: str, spans: Sequence[tuple[int, int]], changed: set[int]) -> l
     pieces, position = [], 0
     for i, (start, end) in enumerate(spans):
         if i in changed:
+            # The separators between words are never marked.
             pieces += [Piece(text[position:start], False), Piece(text[start:end], True)]
             position = end
     pieces.append(Piece(text[position:], False))
@@ -57,29 +59,33 @@ def _pieces(text: str, spans: Sequence[tuple[int, int]], changed: set[int]) -> l
 
 
 def columns(text: Text) -> tuple[str, ...]:
-    """Returns the one or two texts of a sample."""
+    """Return the one or two texts of a sample."""
     return (text,) if isinstance(text, str) else tuple(text)
 
 
 def pairs(record: AttackRecord) -> list[tuple[list[Piece], list[Piece]]]:
-    """Splits the texts of a sample before and after; equal if it was not attacked."""
+    """Split the clean and the attacked texts of a sample; equal if it was not attacked."""
     after = record.text if record.adversarial is None else record.adversarial
     both = zip(columns(record.text), columns(after), strict=True)
-    return [compare(before, found) for before, found in both]
+    return [compare(before, changed) for before, changed in both]
 
 
 def colours(stream: IO[str]) -> bool:
-    """Returns True for a terminal whose user wants colours (https://no-color.org)."""
+    """Return True for a terminal whose user wants colours (https://no-color.org)."""
+    # A dumb terminal prints escape codes as text.
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def shown(outcome: Outcome, count: int, names: Sequence[str], *, colour: bool) -> Iterator[str]:
-    """Yields the first adversarial pairs as lines for a terminal.
+def example_lines(
+    outcome: Outcome, count: int, names: Sequence[str], *, colour: bool
+) -> Iterator[str]:
+    """Yield the first adversarial pairs as lines for a terminal.
 
-    Changed words are red before and green after the attack; in brackets without colours.
+    Changed words are red in the clean and green in the adversarial text; in brackets without
+    colours.
     """
-    found = [record for record in outcome.records if record.outcome == "succeeded"][:count]
-    for record in found:
+    successes = [record for record in outcome.records if record.outcome == "succeeded"][:count]
+    for record in successes:
         yield harmless(f"\n{headline(record, names)}")
         for before, after in pairs(record):
             yield f"  - {_line(before, _RED, colour)}"
@@ -87,7 +93,7 @@ def shown(outcome: Outcome, count: int, names: Sequence[str], *, colour: bool) -
 
 
 def headline(record: AttackRecord, names: Sequence[str]) -> str:
-    """Describes the result of a sample in a line."""
+    """Describe the result of a sample in a line."""
     classes = class_name(record.prediction, names)
     if record.adversarial_prediction is not None and record.outcome == "succeeded":
         classes += f" -> {class_name(record.adversarial_prediction, names)}"
@@ -102,14 +108,14 @@ def headline(record: AttackRecord, names: Sequence[str]) -> str:
 
 
 def class_name(index: int | None, names: Sequence[str]) -> str:
-    """Returns the name of a class; a question mark where there was no valid answer."""
+    """Return the name of a class; a question mark if the prediction was invalid."""
     if index is None:
         return "?"
     return names[index] if 0 <= index < len(names) else str(index)
 
 
 def _line(pieces: Sequence[Piece], code: str, colour: bool) -> str:
-    # The terminal gets no codes but ours, whatever the text holds.
+    # `_flat` escapes the text: the terminal gets only the codes of this file.
     begin, end = (code, _PLAIN) if colour else ("[", "]")
     return "".join(
         f"{begin}{_flat(piece.text)}{end}" if piece.changed else _flat(piece.text)
@@ -122,10 +128,10 @@ def _flat(text: str) -> str:
 
 
 def example_table(outcome: Outcome, names: Sequence[str]) -> str:
-    """Returns some adversarial pairs as a Markdown table, for TensorBoard."""
+    """Return some adversarial pairs as a Markdown table, for TensorBoard."""
     rows = ["| sample | clean | adversarial |", "|---|---|---|"]
-    found = [record for record in outcome.records if record.outcome == "succeeded"]
-    for record in found[:_EXAMPLES]:
+    successes = [record for record in outcome.records if record.outcome == "succeeded"]
+    for record in successes[:_EXAMPLES]:
         sides = zip(*pairs(record), strict=True)
         clean, adversarial = (" / ".join(map(_marked, side)) for side in sides)
         rows.append(f"| {_escaped(headline(record, names))} | {clean} | {adversarial} |")
@@ -139,8 +145,9 @@ def _marked(pieces: Sequence[Piece]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escapes a text for Markdown and HTML."""
+    """Escape a text for Markdown and HTML."""
     return "".join(
+        # TensorBoard renders Markdown with HTML: both kinds of markup are escaped.
         f"&#{ord(character)};" if character in "&<>|*_`[]()#\\!~" else character
         for character in _flat(text)
     )
@@ -155,20 +162,20 @@ def report(
     notes: Sequence[str] = (),
     stream: IO[str] | None = None,
 ) -> str:
-    """Returns the pairs and the table that are printed at the end.
+    """Return the pairs and the table to print at the end.
 
     Args:
-        outcomes: by name.
-        names: of the classes.
-        show: pairs of each attack.
-        title: above the table.
+        outcomes: outcomes by name.
+        names: names of the classes.
+        show: number of pairs of each attack.
+        title: title of the table.
         notes: lines below the table.
-        stream: decides on colours; standard output if None.
+        stream: stream that decides on colours; standard output if None.
     """
     colour = colours(stream or sys.stdout)
     lines: list[str] = []
     for name, outcome in outcomes.items() if show else ():
-        lines += [f"\n{name}", *shown(outcome, show, names, colour=colour)]
+        lines += [f"\n{name}", *example_lines(outcome, show, names, colour=colour)]
     samples = {outcome.summary.samples for outcome in outcomes.values()}
     count = " / ".join(str(number) for number in sorted(samples))
     lines.append(harmless(f"\n{title}: {count} samples, 95 % intervals below each figure"))

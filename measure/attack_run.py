@@ -1,4 +1,4 @@
-"""The command `attack` on a run: all recipes, one after the other, on a split of its corpus."""
+"""Attack a run with all recipes of the command, on a split of its corpus."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,15 +16,15 @@ from lit_modules import TaskModule
 from measure.archive import RunArchive
 from measure.attack_mean import MeanArchive
 from measure.attack_series import AttackSeries, run_series
-from measure.attack_settings import AttackSettings, Planned, plan
+from measure.attack_settings import AttackPlan, AttackSettings, plan
 from measure.corpus_split import words_read
 from measure.runner import check_ledgers
 from measure.text_attack import (
     AttackedModel,
     TextAttack,
     attack_subject,
-    chosen,
-    subjects,
+    choose_samples,
+    confine_samples,
 )
 from measure.validity_files import usual_checks
 from run_files.distributed import dry
@@ -42,8 +42,8 @@ class Attacks(NamedTuple):
     """The outcomes of all attacks of a command.
 
     Attributes:
-        outcomes: by the names of their files; none of one shard.
-        report: the table for people.
+        outcomes: outcomes by the names of their files; empty for a shard.
+        report: the table to print.
     """
 
     outcomes: dict[str, Outcome]
@@ -61,33 +61,34 @@ def attack(
 ) -> Attacks:
     """Attack a checkpoint with every recipe of the settings, one after the other.
 
-    Each is filed in the run as soon as it has ended.
+    Each outcome is filed in the run as soon as its attack has ended.
 
     Args:
-        trainer: says where, and in how many processes.
+        trainer: trainer with the device and the processes.
         model: the victim.
         datamodule: the corpus.
-        ckpt_path: checkpoint of the victim; None for its weights as they are.
-        settings: of the attacks.
-        recorder: keeps the run directory; None where nothing is kept.
+        ckpt_path: checkpoint of the victim; None for its present weights.
+        settings: settings of the attacks.
+        recorder: recorder of the run directory; None files nothing.
 
     Raises:
         ValueError: wrong settings, or a run with an attack of the same name and other settings.
-        ResourceError: word vectors or the like are missing.
-        VictimError: the model gives no valid logits.
+        ResourceError: a resource is missing, for example word vectors.
+        VictimError: the logits of the model are invalid.
     """
     if not isinstance(datamodule, TextDataModule):
         msg = f"got {type(datamodule).__name__}, expected a corpus of texts to attack"
         raise ValueError(msg)
-    # Before any word list is asked for.
+    # Before a missing resource: the user can do nothing about the task.
     require_classification(datamodule.task, "attack")
     if trainer.limit_test_batches == 0:
         msg = "got --trainer.limit_test_batches 0, expected it to be left out"
         raise ValueError(msg)
-    device = trainer.strategy.root_device  # models of attacks compute where the victim does
+    device = trainer.strategy.root_device  # the models of attacks use the device of the victim
+    # Loaded now: a missing WordNet must not surface after the attacks.
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
-    about = {
+    model_subject = {
         "checkpoint": file_digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none",
         "precision": str(trainer.precision),
         "program": version(),
@@ -97,30 +98,38 @@ def attack(
     if recorder is not None and not dry(trainer):
         run = recorder.files
         archive = MeanArchive(RunArchive(recorder, trainer, model, datamodule.corpus))
-        # What cannot be filed raises before the first attack begins.
-        _check_all(planned, settings, run.path, about)
+        # Raises now, not after hours of the attacks before it.
+        _check_all(planned, settings, run.path, model_subject)
     facts = {
         "run": "no run" if run is None else run.name,
         "model": f"{type(model).__name__}, seed of its training "
         f"{'unknown' if recorder is None else recorder.training_seed}",
         "checkpoint": "none"
         if ckpt_path is None
-        else f"{ckpt_path}, SHA-256 {about['checkpoint']}",
+        else f"{ckpt_path}, SHA-256 {model_subject['checkpoint']}",
     }
     corpus = datamodule
 
     def work() -> AttackSeries:
+        # Again: only the checkpoint names the task of the model itself.
         require_classification(model.task.name, "attack")
         identity: Mapping[str, Any] = {}
         if recorder is not None:
             if archive is not None and trainer.is_global_zero:
+                # One process computes the digest of the rows, for the subject in `results.json`.
                 recorder.measure_rows(corpus, settings.split)
             identity = recorder.identity(trainer, model, corpus.corpus)
         return run_series(
             planned,
             settings,
             attacked_model(
-                trainer, model, corpus, settings, about=about, facts=facts, identity=identity
+                trainer,
+                model,
+                corpus,
+                settings,
+                model_subject=model_subject,
+                facts=facts,
+                identity=identity,
             ),
             archive,
             team=trainer,
@@ -146,12 +155,17 @@ def attack(
 
 
 def _check_all(
-    planned: Sequence[Planned], settings: AttackSettings, folder: Path, about: Mapping[str, Any]
+    planned: Sequence[AttackPlan],
+    settings: AttackSettings,
+    folder: Path,
+    model_subject: Mapping[str, Any],
 ) -> None:
     shard = None if settings.shard is None else Shard.of(settings.shard)
-    for one in planned:
-        path = folder / "attacks" / f"{one.name}.jsonl"
-        check_ledgers(TextAttack, path, shard, {**attack_subject(one, settings), **about})
+    for attack_plan in planned:
+        path = folder / "attacks" / f"{attack_plan.name}.jsonl"
+        check_ledgers(
+            TextAttack, path, shard, {**attack_subject(attack_plan, settings), **model_subject}
+        )
 
 
 def attacked_model(
@@ -160,20 +174,11 @@ def attacked_model(
     corpus: TextDataModule,
     settings: AttackSettings,
     *,
-    about: Mapping[str, Any],
+    model_subject: Mapping[str, Any],
     facts: Mapping[str, str],
     identity: Mapping[str, Any],
 ) -> AttackedModel:
     """Return a classifier and its samples of a split.
-
-    Args:
-        trainer: of the command.
-        model: the classifier, with its weights.
-        corpus: whose split has been read.
-        settings: of the command.
-        about: see `AttackedModel`.
-        facts: see `AttackedModel`.
-        identity: see `AttackedModel`.
 
     Raises:
         ValueError: the split has samples without labels.
@@ -181,14 +186,15 @@ def attacked_model(
     split, names = settings.split, model.require_text()[1]
     examples = corpus.examples(split)
     most = _DRY * int(trainer.fast_dev_run) if dry(trainer) else None  # type: ignore[attr-defined] # set by a connector
-    drawn = chosen(examples, settings, most)
+    drawn = choose_samples(examples, settings, most)
     if any(example.label is None for example in drawn):
         msg = (
             f"{corpus.corpus}: got a {split} split without labels, expected labels: an attack "
-            "succeeds where the gold class is left; try --attack.split validation, if the corpus "
-            "has one"
+            "succeeds where the prediction leaves the gold class; try --attack.split validation, "
+            "if the corpus has one"
         )
         raise ValueError(msg)
+    # The id is the position in the split: the same sample for every attack.
     samples = [
         Sample(sample_id=sample_id, text=text, label=label)
         for sample_id, text, label in labelled_texts(drawn)
@@ -198,9 +204,10 @@ def attacked_model(
         "columns": list(corpus.text_columns),
         "samples": fingerprint(examples),
     }
+    # The threat must split words as the model does, or it is about other texts.
     threat = settings.threat.threat(words_read(model))
     if threat is not None:
-        samples = list(subjects(samples, threat))
+        samples = list(confine_samples(samples, threat))
         k = "all" if threat.k is None else str(threat.k)
         scope["threat"] = {"name": threat.name, "k": k, "digest": threat.digest}
     return AttackedModel(
@@ -208,7 +215,7 @@ def attacked_model(
         class_names=names,
         samples=samples,
         columns=corpus.text_columns,
-        about=about,
+        subject=model_subject,
         scope=scope,
         facts={**facts, "corpus": f"{corpus.corpus}, {split} split"},
         identity=identity,

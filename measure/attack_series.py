@@ -1,4 +1,4 @@
-"""Several attacks on one model, one after the other, and what people are told of them."""
+"""Run several attacks on one model, one after the other, and report them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from attacks.interface import Outcome
 from attacks.validity.checks import Checks, ValidityLimits
 from measure.attack_report import report
-from measure.attack_settings import AttackSettings, Planned, applied
+from measure.attack_settings import AttackPlan, AttackSettings, applied
 from measure.measurement import Archive, Measured
 from measure.runner import run, shard_path
 from measure.text_attack import AttackedModel, TextAttack
@@ -21,9 +21,9 @@ class AttackSeries(NamedTuple):
     """Attacks that have ended.
 
     Attributes:
-        attacks: in the order of the command.
+        attacks: attacks in the order of the command.
         measured: their outcomes.
-        shard: the shard that they are about, if they are.
+        shard: their shard; None for all samples.
     """
 
     attacks: Sequence[TextAttack]
@@ -31,27 +31,22 @@ class AttackSeries(NamedTuple):
     shard: Shard | None
 
     def outcomes(self) -> dict[str, Outcome]:
-        """Return records and figures by name; none of a shard, whose figures mean nothing."""
+        """Return records and figures by name; empty for a shard: its figures mean nothing."""
         if self.shard is not None:
             return {}
         pairs = zip(self.attacks, self.measured, strict=True)
         return {attack.name: attack.outcome(measured.records) for attack, measured in pairs}
 
     def validity(self, folder: Path, checks: Checks) -> list[str]:
-        """Count the adversarial texts that still say the same; return lines to print."""
+        """Count the adversarial texts that keep their meaning; return lines to print."""
         paths = [folder / attack.file for attack in self.attacks]
         if self.shard is not None:
+            # Each shard has a file of its own; `attack merge` merges them.
             paths = [shard_path(path, self.shard) for path in paths]
         return [line for path in paths for line in file_validity(path, checks, ValidityLimits())]
 
     def report(self, title: str, class_names: Sequence[str], notes: Sequence[str]) -> str:
-        """Return the table for people.
-
-        Args:
-            title: of the model and its samples.
-            class_names: of the model.
-            notes: lines below the table.
-        """
+        """Return the table to print, with a title and notes below."""
         settings = self.attacks[0].settings
         pairs = list(zip(self.attacks, self.measured, strict=True))
         spent = ", ".join(f"{attack.name} {measured.seconds:.1f} s" for attack, measured in pairs)
@@ -64,26 +59,28 @@ class AttackSeries(NamedTuple):
         )
 
     def shard_report(self, folder: Path | None, merge: str) -> str:
-        """Return what people are told instead of a table, which a shard does not have.
+        """Return the lines to print for a shard, which has no table.
 
         Args:
-            folder: of the files.
-            merge: option of `attack merge` that names it.
+            folder: folder of the files.
+            merge: option that names this folder for `attack merge`.
         """
-        assert self.shard is not None  # its caller has asked
+        assert self.shard is not None  # the caller has checked it
         lines = []
         for attack, measured in zip(self.attacks, self.measured, strict=True):
-            where = "" if folder is None else f" in {shard_path(folder / attack.file, self.shard)}"
+            location = (
+                "" if folder is None else f" in {shard_path(folder / attack.file, self.shard)}"
+            )
             lines.append(
                 f"{attack.name}: shard {self.shard}, {self.shard.size(measured.total)} of "
-                f"{measured.total} samples{where} ({measured.seconds:.1f} s)"
+                f"{measured.total} samples{location} ({measured.seconds:.1f} s)"
             )
         command = f"with all shards in one folder: python -m steadfast attack merge {merge}"
         return "\n".join(["", *map(harmless, [*lines, command])])
 
 
 def run_series(
-    planned: Sequence[Planned],
+    planned: Sequence[AttackPlan],
     settings: AttackSettings,
     model: AttackedModel,
     archive: Archive | None,
@@ -91,24 +88,20 @@ def run_series(
     team: Team = Alone(),
     **options: Any,
 ) -> AttackSeries:
-    """Attack a model with every composition; each is filed as soon as it has ended.
+    """Attack a model with every composition; file each outcome as soon as its attack ends.
 
-    Args:
-        planned: the attacks.
-        settings: of the command.
-        model: the model and its samples.
-        archive: where the outcomes are filed; None files nothing.
-        team: the processes that share the samples.
-        options: of `TextAttack`.
+    Without an archive, nothing is filed. `options` are those of `TextAttack`.
     """
     shard = None if settings.shard is None else Shard.of(settings.shard)
     attacks = [
-        TextAttack(one, settings, model, position=position, **options)
-        for position, one in enumerate(planned)
+        # All are built before the first one runs: an impossible goal raises at once.
+        TextAttack(attack_plan, settings, model, position=position, **options)
+        for position, attack_plan in enumerate(planned)
     ]
     measured = []
     for attack in attacks:
         if archive is not None:
+            # Before the run, so that TensorBoard shows the examples under this stage.
             archive.begin(attack.stage)
         measured.append(run(attack, archive, team=team, shard=shard))
     return AttackSeries(attacks, measured, shard)

@@ -1,4 +1,4 @@
-"""The settings of the command `attack`, and the attacks that they select."""
+"""Settings of the command `attack`, and the attacks that they select."""
 
 import re
 import sys
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from attacks.resources.catalogue import Resources
 
 SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
-"""The recipes that `all` stands for."""
+"""The recipes of `all`."""
 _OF_RECIPES = ("similarity", "word_similarity", "candidates", "fluency", "language", "columns")
-"""Settings of recipes; the first four of some of them."""
+"""Settings of recipes; only some recipes have the first four."""
 _OF_RESOURCES = {
     "neighbours": "vectors",
     "sentence-encoder": "sentence_encoder",
     "masked-lm": "masked_lm",
 }
-"""Settings of the paths of resources, by the names of `attacks.recipes.Recipe.needs`."""
+"""Settings with the paths of resources, by the names in `attacks.recipes.Recipe.needs`."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FILES = (".yaml", ".yml", ".json")
 
@@ -42,19 +42,19 @@ class AttackSettings(RecipeSettings, Limits):
     """Settings of the command `attack`.
 
     Attributes:
-        num_samples: number of samples of the split; all if not given. More of them later go on from
-            those that are done.
-        choice: choice of the samples: drawn once and for all (the same for every model and attack,
-            and the first 100 of 1000 are the 100), or the `first` ones of the file.
-        split: split that the samples are from.
+        num_samples: number of samples of the split; all if not given. A larger number resumes after
+            the samples that are done.
+        choice: choice of the samples: `drawn` by a fixed permutation (the same for every model and
+            attack; the first 100 of 1000 are the 100), or the `first` ones of the file.
+        split: split of the samples.
         goal: `untargeted`, any class but the gold one; or the name or index of the class to reach.
-        seed: seed of random replacements; each sample has its own, made of this and its id.
-        tag: file the outcome as RECIPE-TAG, beside that of the same recipe with other settings.
-        show: print so many adversarial pairs at the end.
+        seed: seed of random replacements; a sample's own seed depends on this and on its id.
+        tag: file the outcome as RECIPE-TAG, apart from the same recipe with other settings.
+        show: number of adversarial pairs to print at the end.
         html: write all pairs side by side to RUN/attacks/RECIPE.html.
         threat: the set of texts of a certificate, inside which the attack has to stay.
-        validity: also count the adversarial texts that still say the same, by what WordNet and the
-            sentence encoder know; `attack validity` does more (docs/attacks/validity.md).
+        validity: also count the adversarial texts that keep their meaning, by WordNet and the
+            sentence encoder; `attack validity` has more checks (docs/attacks/validity.md).
         shard: I/N: attack every N-th of these samples from the I-th on, with files of its own;
             `attack merge` makes one attack of all N.
     """
@@ -72,14 +72,14 @@ class AttackSettings(RecipeSettings, Limits):
     shard: str | None = None
 
     def __post_init__(self) -> None:
-        """Checks what needs no model.
+        """Check the settings that do not depend on the model.
 
         Raises:
-            ValueError: a number out of its range, a tag that is no part of a file's name, or a
-                shard that is none.
+            ValueError: a number out of its range, or a malformed tag or shard.
         """
         super().__post_init__()
-        if isinstance(self.threat, Mapping):  # of a command line that is read, but not built
+        if isinstance(self.threat, Mapping):  # a command line that is parsed but not instantiated
+            # The dataclass is frozen.
             object.__setattr__(self, "threat", ThreatSettings(**self.threat))
         check_range({"num_samples": self.num_samples}, least=1)
         check_range({"show": self.show, "seed": self.seed}, least=0)
@@ -90,12 +90,13 @@ class AttackSettings(RecipeSettings, Limits):
             Shard.of(self.shard)
 
     def about(self) -> dict[str, Any]:
-        """Returns what every outcome depends on: neither speed nor number of samples.
+        """Return the settings that every outcome depends on, without speed and sample count.
 
-        Beside it, the outcome of one attack depends on `Planned.about`.
+        The outcome of one attack also depends on `AttackPlan.subject`.
         """
         return {
             "goal": str(self.goal),
+            # The default of the score depends on `compat`.
             "score": make_goal(score=self.score, compat=self.compat).score,
             "compat": self.compat,
             "seed": self.seed,
@@ -106,12 +107,12 @@ class AttackSettings(RecipeSettings, Limits):
         }
 
     def options(self) -> dict[str, Any]:
-        """Returns the settings that some attacks have, as far as they are given."""
-        every = {name: getattr(self, name) for name in (*_OF_RECIPES, *_OF_RESOURCES.values())}
-        return {name: value for name, value in every.items() if value is not None}
+        """Return the settings of some attacks only, if the user has set them."""
+        options = {name: getattr(self, name) for name in (*_OF_RECIPES, *_OF_RESOURCES.values())}
+        return {name: value for name, value in options.items() if value is not None}
 
     def target(self, class_names: Sequence[str]) -> int | None:
-        """Returns the class to reach, if there is one.
+        """Return the index of the class to reach; None if untargeted.
 
         Raises:
             ValueError: the model has no such class.
@@ -119,114 +120,115 @@ class AttackSettings(RecipeSettings, Limits):
         goal = str(self.goal)
         if goal == "untargeted":
             return None
+        # A name first: classes may be named by numbers.
         if goal in class_names:
             return class_names.index(goal)
         if goal.isascii() and goal.isdigit() and int(goal) < len(class_names):
             return int(goal)
-        known = ", ".join(f"{i} ({name})" for i, name in enumerate(class_names))
-        msg = f"got goal {goal!r}, expected `untargeted` or one of the classes: {known}"
+        choices = ", ".join(f"{i} ({name})" for i, name in enumerate(class_names))
+        msg = f"got goal {goal!r}, expected `untargeted` or one of the classes: {choices}"
         raise ValueError(msg)
 
 
-class Planned(NamedTuple):
+class AttackPlan(NamedTuple):
     """One attack of a command.
 
     Attributes:
-        name: of its files.
-        attack: the composition; its goal is untargeted as long as the model is not known.
-        about: its recipe and settings, which the next start compares.
-        options: of `AttackSettings.options`, those that it has.
-        goal_given: True if the composition has a goal of its own.
+        name: name of its files.
+        attack: the composition; its goal is untargeted until the classes of the model are known.
+        subject: its recipe and settings, which the next start compares.
+        options: the `AttackSettings.options` that it has.
+        has_goal: True if the composition has a goal of its own.
     """
 
     name: str
     attack: Attack
-    about: Mapping[str, Any]
+    subject: Mapping[str, Any]
     options: Mapping[str, Any]
-    goal_given: bool
+    has_goal: bool
 
 
-def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> list[Planned]:
-    """Builds all attacks of a command before the first begins, so that errors come early.
+def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> list[AttackPlan]:
+    """Build all attacks of a command before the first begins, so that errors come early.
 
     Args:
-        settings: of the command.
-        device: where models of attacks compute; the GPU if there is one.
+        settings: settings of the command.
+        device: device of the models of attacks; the GPU of this machine, else the CPU, if None.
 
     Raises:
-        ValueError: an unknown recipe, a composition that is none, or a setting that none of them
-            has.
-        ResourceError: word vectors or the like are missing.
+        ValueError: an unknown recipe, a malformed composition, or a setting that no attack has.
+        ResourceError: a resource is missing, for example word vectors.
     """
     from transformers.utils import logging
 
     from attacks.resources.catalogue import Resources
 
     if not sys.stderr.isatty():
-        # That of loading weights does not look for one.
+        # The bar for loading weights does not check whether stderr is a terminal.
         logging.disable_progress_bar()  # type: ignore[no-untyped-call] # has no annotations
     resources = Resources.of(settings, device=device)
-    has = {name: _has(name) for name in _names(settings.recipe)}
-    _check_options(settings, has)
-    planned = [_planned(name, has[name], settings, resources) for name in has]
-    return list({one.name: one for one in planned}.values())
+    option_names = {name: _option_names(name) for name in _names(settings.recipe)}
+    _check_options(settings, option_names)
+    planned = [_plan_attack(name, option_names[name], settings, resources) for name in option_names]
+    # Attacks of one name would share their records: the last one counts.
+    return list({attack.name: attack for attack in planned}.values())
 
 
 def check_attacks(settings: AttackSettings) -> None:
-    """Checks the names of the attacks and which settings they have, without resources.
-
-    Args:
-        settings: of the command.
+    """Check the names of the attacks and their settings, without resources.
 
     Raises:
-        ValueError: an unknown recipe, a file that is no attack, a setting that none of them has, or
-            `compat` for a recipe without it.
+        ValueError: an unknown recipe, a malformed file, a setting that no attack has, or `compat`
+            for a recipe without it.
     """
     file_names(settings.recipe, settings.tag)
-    _check_options(settings, {name: _has(name) for name in _names(settings.recipe)})
+    _check_options(settings, {name: _option_names(name) for name in _names(settings.recipe)})
 
 
-def _check_options(settings: AttackSettings, has: Mapping[str, Sequence[str]]) -> None:
-    """Checks that each option belongs to one of the attacks."""
+def _check_options(settings: AttackSettings, option_names: Mapping[str, Sequence[str]]) -> None:
+    """Check that each option belongs to one of the attacks."""
     from attacks import recipes
 
-    known = recipes.recipe_names()
-    for name in has:
-        if name in known:
+    recipe_list = recipes.recipe_names()
+    for name in option_names:
+        if name in recipe_list:
             recipes.check_compat(name, settings)
     for key, value in settings.options().items():
-        if not any(key in every for every in has.values()):
-            own = "; an attack of your own has it in its file" if set(has) - set(known) else ""
+        if not any(key in names for names in option_names.values()):
+            own_file = set(option_names) - set(recipe_list)
+            hint = "; an attack of your own has it in its file" if own_file else ""
+            takers = [recipe for recipe in recipe_list if key in _option_names(recipe)]
             msg = (
-                f"got {key} {value} for {', '.join(has)}, expected it for one of "
-                f"{', '.join(one for one in known if key in _has(one))}{own}"
+                f"got {key} {value} for {', '.join(option_names)}, expected it for one of "
+                f"{', '.join(takers)}{hint}"
             )
             raise ValueError(msg)
 
 
-def _planned(
-    name: str, has: Sequence[str], settings: AttackSettings, resources: "Resources"
-) -> Planned:
-    """Builds an attack with those options that it has."""
+def _plan_attack(
+    name: str, option_names: Sequence[str], settings: AttackSettings, resources: "Resources"
+) -> AttackPlan:
+    """Build an attack with the options that it has."""
     from attacks import recipes
 
-    options = {key: value for key, value in settings.options().items() if key in has}
-    about = {key: options.get(key) for key in has}
-    # The columns of the corpus have that name.
-    about["attacked_columns"] = about.pop("columns", None)
+    options = {key: value for key, value in settings.options().items() if key in option_names}
+    subject = {key: options.get(key) for key in option_names}
+    # In a subject, `columns` are those of the corpus.
+    subject["attacked_columns"] = subject.pop("columns", None)
     if name in recipes.recipe_names():
+        # Options of other recipes of the command are set back to None.
         changed: dict[str, Any] = {key: options.get(key) for key in _OF_RECIPES}
         attack = recipes.build(replace(settings, recipe=name, **changed), resources)
-        about, given = {"recipe": name, **about}, False
+        subject, has_goal = {"recipe": name, **subject}, False
     else:
-        attack, spec = _composed(name, resources, settings)
-        about, given = {"recipe": spec, **about}, "goal" in spec
+        attack, spec = _compose_file(name, resources, settings)
+        subject, has_goal = {"recipe": spec, **subject}, "goal" in spec
     filed = attack.name if settings.tag is None else f"{attack.name}-{settings.tag}"
-    return Planned(filed, attack, about, options, goal_given=given)
+    return AttackPlan(filed, attack, subject, options, has_goal=has_goal)
 
 
-def _has(name: str) -> tuple[str, ...]:
-    """Returns the `AttackSettings.options` that an attack has; a file has its own for the rest."""
+def _option_names(name: str) -> tuple[str, ...]:
+    """Return the `AttackSettings.options` of an attack; a file sets the others itself."""
     from attacks import recipes
 
     if name not in recipes.recipe_names():
@@ -239,36 +241,37 @@ def _has(name: str) -> tuple[str, ...]:
         return tuple(_OF_RESOURCES.values())
     recipe = recipes.find_recipe(name)
     needs = [key for resource, key in _OF_RESOURCES.items() if resource in recipe.needs]
+    # Every recipe has the last two settings.
     return (*recipe.settings, "language", "columns", *needs)
 
 
 def _names(recipe: str) -> list[str]:
-    """Returns the names of recipes and files, in their order."""
+    """Return the names of recipes and files, in their order."""
     parts = [part.strip() for part in recipe.split(",")]
     return [name for part in parts for name in (SIX if part == "all" else (part,))]
 
 
 def file_names(recipe: str, tag: str | None) -> list[str]:
-    """Returns the names that attacks are filed under, without building them.
+    """Return the names of the files of attacks, without building the attacks.
 
     Args:
-        recipe: as for the command.
-        tag: of their files.
+        recipe: `recipe` of the command.
+        tag: tag of their files.
 
     Raises:
-        ValueError: a file that is no attack.
+        ValueError: a malformed file of an attack.
     """
     names = []
     for name in _names(recipe):
-        known = str(_spec(name)["name"]) if name.endswith(_FILES) else name
-        names.append(known if tag is None else f"{known}-{tag}")
+        stem = str(_spec(name)["name"]) if name.endswith(_FILES) else name
+        names.append(stem if tag is None else f"{stem}-{tag}")
     return names
 
 
-def _composed(
+def _compose_file(
     path: str, resources: "Resources", settings: AttackSettings
 ) -> tuple[Attack, dict[str, Any]]:
-    """Returns the attack of a file, and the content of the file."""
+    """Return the attack of a file, and the content of the file."""
     from measure.compose import compose
 
     spec = _spec(path)
@@ -284,7 +287,7 @@ def _composed(
 
 
 def _spec(path: str) -> dict[str, Any]:
-    """Returns the content of a file with an attack; it always has a name."""
+    """Return the content of a file with an attack; it always has a name."""
     try:
         file = settings_file(path, folder="attack")
     except ValueError as error:
@@ -293,9 +296,10 @@ def _spec(path: str) -> dict[str, Any]:
     try:
         spec = read_yaml(file, "an attack like configs/attack/custom.yaml")
     except DataError as error:
-        msg = f"got {path}, which is no YAML: {error}"
+        msg = f"got {path}, which is not valid YAML: {error}"
         raise ValueError(msg) from error
     if isinstance(spec, dict):
+        # A `name` in the file overrides the name of the file.
         spec = {"name": Path(path).stem, **spec}
     if not isinstance(spec, dict) or not _NAME.fullmatch(str(spec["name"])):
         msg = (
@@ -306,17 +310,12 @@ def _spec(path: str) -> dict[str, Any]:
     return spec
 
 
-def applied(settings: AttackSettings, planned: Sequence[Planned]) -> list[str]:
-    """Returns a line for each setting of some attacks only: the names of these attacks.
-
-    Args:
-        settings: of the command.
-        planned: its attacks.
-    """
+def applied(settings: AttackSettings, planned: Sequence[AttackPlan]) -> list[str]:
+    """Return a line for each setting that only some attacks have, with their names."""
     lines = []
     for key, value in settings.options().items():
-        takers = [one.name for one in planned if key in one.options]
-        others = [one.name for one in planned if key not in one.options]
-        without = f"; {', '.join(others)} without it" if others else ""
+        takers = [attack.name for attack in planned if key in attack.options]
+        remaining = [attack.name for attack in planned if key not in attack.options]
+        without = f"; {', '.join(remaining)} without it" if remaining else ""
         lines.append(f"{key} {value} applies to {', '.join(takers)}{without}")
     return lines

@@ -1,6 +1,7 @@
-"""Certificates in words as records: lines, figures, a curve, and what attacks show from above."""
+"""Certificates in words as records, figures and a curve; comparison with attacks."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,15 +15,15 @@ from text.bounded_files import json_lines, read_json
 
 Record = dict[str, Any]
 POINTS = 20
-"""Numbers of changes up to which a curve is drawn, where all of them are known."""
+"""Largest number of changes of a curve, if it is known for each text."""
 
 
-class Sample(NamedTuple):
+class LabelledText(NamedTuple):
     """A text with its class.
 
     Attributes:
         sample_id: its number in the split.
-        text: as the threat is about it.
+        text: the text in the normal form of the threat.
         label: gold class.
     """
 
@@ -31,68 +32,67 @@ class Sample(NamedTuple):
     label: int
 
 
-def written(k: int | None) -> str:
-    """Returns a number of changes as the command line has it."""
+def format_changes(k: int | None) -> str:
+    """Return a number of changes as the command line spells it."""
     return "all" if k is None else str(k)
 
 
 def record(
-    found: TextCertificate, ks: Sequence[int | None], names: Sequence[str], sample: Sample | None
+    certificate: TextCertificate,
+    ks: Sequence[int | None],
+    names: Sequence[str],
+    sample: LabelledText | None,
 ) -> Record:
-    """Returns the line of a certificate.
+    """Return the record of a certificate.
 
     Args:
-        found: the certificate.
-        ks: the numbers of changes that were asked about.
-        names: of the classes.
-        sample: the sample it is about; None for a text of the command line.
+        certificate: the certificate.
+        ks: the certified numbers of changes; None for any number.
+        names: names of the classes.
+        sample: its sample; None for a text of the command line.
     """
-    about = {} if sample is None else {"sample_id": sample.sample_id, "label": sample.label}
-    other = found.witness_prediction
+    identity = {} if sample is None else {"sample_id": sample.sample_id, "label": sample.label}
+    other = certificate.witness_prediction
     return {
-        **about,
-        "prediction": found.prediction,
-        "class": names[found.prediction],
-        "certified": written(found.certified),
-        "holds": {written(k): hold for k, hold in zip(ks, found.holds, strict=True)},
-        "kind": found.kind,
-        **({} if found.confidence is None else {"confidence": found.confidence}),
-        "witness": found.witness,
+        **identity,
+        "prediction": certificate.prediction,
+        "class": names[certificate.prediction],
+        "certified": format_changes(certificate.certified),
+        "holds": {format_changes(k): hold for k, hold in zip(ks, certificate.holds, strict=True)},
+        "kind": certificate.kind,
+        **({} if certificate.confidence is None else {"confidence": certificate.confidence}),
+        "witness": certificate.witness,
         "witness_class": None if other is None else names[other],
-        "cut": found.cut,
-        "unknown": found.unknown,
-        "text": found.text,
+        "cut": certificate.cut,
+        "unknown": certificate.unknown,
+        "text": certificate.text,
     }
 
 
 def figures(records: Sequence[Record], ks: Sequence[int | None], skipped: int) -> dict[str, float]:
-    """Returns the figures of a split by the last part of their names.
+    """Return the figures of a split, without the prefix of their names.
 
-    `accuracy` is that of the predictions, `accuracy@K` the share of samples that are predicted
-    rightly and certified for K changes.
+    `accuracy` is the clean accuracy, `accuracy@K` the share of samples with a correct prediction
+    that is certified for K changes.
 
     Args:
-        records: of all samples.
+        records: records of all samples.
         ks: the numbers of changes.
-        skipped: samples that the threat says nothing about.
+        skipped: number of samples that the threat does not apply to.
     """
+    # Shares are of all samples, right or wrong, so that accuracies compare.
     count = len(records)
     right = [line["prediction"] == line["label"] for line in records]
-    found = {"accuracy": sum(right) / count}
-    for k in map(written, ks):
+    values = {"accuracy": sum(right) / count}
+    for k in map(format_changes, ks):
         held = (line["holds"][k] for line in records)
-        found[f"accuracy@{k}"] = sum(r and h for r, h in zip(right, held, strict=True)) / count
+        values[f"accuracy@{k}"] = sum(r and h for r, h in zip(right, held, strict=True)) / count
     cut = sum(line["cut"] for line in records)
-    return {**found, "samples": float(count), "skipped": float(skipped), "cut": float(cut)}
+    return {**values, "samples": float(count), "skipped": float(skipped), "cut": float(cut)}
 
 
 def stamp_of(threat: str, checkpoint: str) -> dict[str, str]:
-    """Returns what each line says that it is about.
-
-    Args:
-        threat: digest of the threat.
-        checkpoint: digest of the weights.
-    """
+    """Return the fields that tie a line to a threat and to weights, both given by digests."""
     return {"threat": threat[:SHORT], "checkpoint": checkpoint[:SHORT]}
 
 
@@ -101,43 +101,41 @@ class Curve(NamedTuple):
 
     Attributes:
         changes: the numbers of changes; None for all words at once.
-        accuracy: in %, as many.
+        accuracy: certified accuracy in %, one for each.
     """
 
     changes: Sequence[int | None]
     accuracy: Sequence[float]
 
-    def drawn(self) -> tuple[Series, Sequence[str]]:
-        """Returns the line of a figure, and the names of its places where they are no numbers."""
-        names = () if None not in self.changes else tuple(map(written, self.changes))
-        places = range(len(names)) if names else [k for k in self.changes if k is not None]
-        return Series(name="certified", x=list(places), mean=self.accuracy), names
+    def as_series(self) -> tuple[Series, Sequence[str]]:
+        """Return the line of a figure, and the names of its positions unless they are numbers."""
+        names = () if None not in self.changes else tuple(map(format_changes, self.changes))
+        positions = range(len(names)) if names else [k for k in self.changes if k is not None]
+        return Series(name="certified", x=list(positions), mean=self.accuracy), names
 
 
 def curve(records: Sequence[Record], ks: Sequence[int | None]) -> Curve:
-    """Returns certified accuracy by the number of changes, 0 first and all words last."""
+    """Return the certified accuracy by number of changes, from 0 to all words."""
     right = [line for line in records if line["prediction"] == line["label"]]
     numbers = [k for k in ks if k]
-    if None in ks and any(line["certified"] not in _known(ks) for line in records):
-        # The largest number of each text is known.
+    if None in ks and any(
+        line["certified"] not in {"0", *map(format_changes, ks)} for line in records
+    ):
+        # The certifier knows the largest number of each text: more points than the numbers in ks.
         numbers = list(range(1, POINTS + 1))
-        kept = [sum(_reaches(line["certified"], k) for line in right) for k in numbers]
+        largest = [
+            math.inf if c == "all" else int(c) for c in (line["certified"] for line in right)
+        ]
+        counts = [sum(k <= limit for limit in largest) for k in numbers]
     else:
-        kept = [sum(line["holds"][str(k)] for line in right) for k in numbers]
+        counts = [sum(line["holds"][str(k)] for line in right) for k in numbers]
+    # No change: every correct prediction counts.
     changes: list[int | None] = [0, *numbers]
-    kept = [len(right), *kept]
+    counts = [len(right), *counts]
     if None in ks:
         changes.append(None)
-        kept.append(sum(line["holds"]["all"] for line in right))
-    return Curve(changes, [100 * one / len(records) for one in kept])
-
-
-def _known(ks: Sequence[int | None]) -> set[str]:
-    return {"0", *map(written, ks)}
-
-
-def _reaches(certified: str, k: int) -> bool:
-    return certified == "all" or int(certified) >= k
+        counts.append(sum(line["holds"]["all"] for line in right))
+    return Curve(changes, [100 * count / len(records) for count in counts])
 
 
 def write(
@@ -145,34 +143,27 @@ def write(
     name: str,
     records: Sequence[Record],
     ks: Sequence[int | None],
-    about: Mapping[str, Any],
+    subject: Mapping[str, Any],
 ) -> None:
-    """Writes curve and TensorBoard into a run.
-
-    Args:
-        run: where.
-        name: of the files: certificates_NAME.
-        records: of all samples.
-        ks: the numbers of changes.
-        about: weights, threat and rows.
+    """Write the curve into a run, as PNG and for TensorBoard.
 
     Raises:
         OSError: a file cannot be written.
     """
-    found = curve(records, ks)
-    line, names = found.drawn()
+    points = curve(records, ks)
+    line, names = points.as_series()
     figure = error_bars(
         [line],
         run.path / f"certificates_{name}.png",
         x_label="changes",
         y_label="certified accuracy, %",
-        title=f"{run.name}: {about['threat']['name']}",
+        title=f"{run.name}: {subject['threat']['name']}",
         ticks=names,
-        description=json.dumps(about),
+        description=json.dumps(subject),
     )
     writer = evaluation_writer(run, f"certify_{name}")
-    for k, value in zip(found.changes, found.accuracy, strict=True):
-        # A curve over changes, where others are over steps.
+    for k, value in zip(points.changes, points.accuracy, strict=True):
+        # The axis of this curve is the number of changes, not the training step.
         if k is None:
             writer.add_scalar(f"certify_{name}/accuracy_all", value / 100, 0)
         else:
@@ -181,16 +172,16 @@ def write(
     writer.close()
 
 
-class Layer(NamedTuple):
-    """Certificates for a number of changes below attacks with as many.
+class SandwichLevel(NamedTuple):
+    """Certificates and attacks for the same number of changes.
 
     Attributes:
         k: number of changes.
-        samples: number of those that all of the attacks have; of all samples without attacks.
+        samples: number of samples that all attacks have in common; of all samples without attacks.
         certified: share of these samples.
         attacks: names of the attacks.
-        attacked: share of these samples that no attack has changed; None without attacks.
-        broken: samples that are certified and that an attack has changed.
+        attacked: accuracy under all attacks on these samples; None without attacks.
+        broken: certified samples that an attack has changed: a contradiction.
     """
 
     k: str
@@ -201,13 +192,14 @@ class Layer(NamedTuple):
     broken: tuple[int, ...]
 
 
-class Inside(NamedTuple):
-    """An attack that was held inside a threat.
+class ConfinedAttack(NamedTuple):
+    """An attack inside a threat.
 
     Attributes:
-        name: of its files.
+        name: name of its files.
         k: largest number of changes.
-        outcomes: by the number and the text of the sample; a text outside of the set is no success.
+        outcomes: outcomes by the number and the text of the sample; a text outside of the threat is
+            a failure.
     """
 
     name: str
@@ -216,46 +208,49 @@ class Inside(NamedTuple):
 
     @property
     def changed(self) -> set[tuple[int, str]]:
-        """The samples that it has changed."""
+        """The samples with a success."""
         return {key for key, outcome in self.outcomes.items() if outcome == "succeeded"}
 
 
 def sandwich(
-    attacks: Sequence[Inside], records: Sequence[Record], ks: Sequence[int | None]
-) -> list[Layer]:
-    """Compares certificates with attacks on the same classifier inside the same threat.
+    attacks: Sequence[ConfinedAttack], records: Sequence[Record], ks: Sequence[int | None]
+) -> list[SandwichLevel]:
+    """Compare certificates with attacks on the same classifier inside the same threat.
 
-    Accuracy under attack is that of the attacks with as many changes, over the samples that all of
-    them have. An attack with fewer changes can contradict a certificate, too.
+    The accuracy under attack is the one under all attacks with this number of changes, on their
+    common samples. An attack with fewer changes can contradict a certificate, too.
 
     Args:
         attacks: see `attacks_inside`.
-        records: of all samples.
+        records: records of all samples.
         ks: the numbers of changes.
     """
     layers = []
     for k in ks:
-        mine = [one for one in attacks if one.k == k]
-        weaker = [one for one in attacks if k is None or (one.k is not None and one.k <= k)]
-        common = set.intersection(*(set(one.outcomes) for one in mine)) if mine else set()
-        lines = [line for line in records if not mine or _key(line) in common]
+        exact = [attack for attack in attacks if attack.k == k]
+        weaker = [
+            attack for attack in attacks if k is None or (attack.k is not None and attack.k <= k)
+        ]
+        # Keys include the text: an attack on other texts of the same ids does not count.
+        common = set.intersection(*(set(attack.outcomes) for attack in exact)) if exact else set()
+        lines = [line for line in records if not exact or _key(line) in common]
         right = [line for line in lines if line["prediction"] == line["label"]]
-        fell = set[tuple[int, str]]().union(*(one.changed for one in mine))
-        count = max(len(lines), 1)
-        stood = sum(_key(line) not in fell for line in right) / count
-        changed = set[tuple[int, str]]().union(*(one.changed for one in weaker))
+        fell = set[tuple[int, str]]().union(*(attack.changed for attack in exact))
+        count = max(len(lines), 1)  # no common samples: shares of 0
+        robust = sum(_key(line) not in fell for line in right) / count
+        changed = set[tuple[int, str]]().union(*(attack.changed for attack in weaker))
         held = [
             line
             for line in records
-            if line["holds"][written(k)] and line["prediction"] == line["label"]
+            if line["holds"][format_changes(k)] and line["prediction"] == line["label"]
         ]
         layers.append(
-            Layer(
-                k=written(k),
+            SandwichLevel(
+                k=format_changes(k),
                 samples=len(lines),
-                certified=sum(line["holds"][written(k)] for line in right) / count,
-                attacks=tuple(one.name for one in mine),
-                attacked=stood if mine else None,
+                certified=sum(line["holds"][format_changes(k)] for line in right) / count,
+                attacks=tuple(attack.name for attack in exact),
+                attacked=robust if exact else None,
                 broken=tuple(line["sample_id"] for line in held if _key(line) in changed),
             )
         )
@@ -266,58 +261,51 @@ def _key(line: Record) -> tuple[int, str]:
     return line["sample_id"], line["text"]
 
 
-def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Inside]:
-    """Returns the attacks of a run on a split that were held inside a threat.
-
-    Args:
-        run: with `attacks/`.
-        threat: with any number of changes.
-        split: name of the split.
-    """
+def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[ConfinedAttack]:
+    """Return the attacks of a run on a split that stayed inside a threat, with any `k`."""
     inside = []
     for side in sorted((run.path / "attacks").glob("*.json")):
-        about = read_json(side, "settings of an attack").get("about", {})
-        of = about.get("threat") or {}
-        if of.get("digest") != threat.digest or about.get("split", "test") != split:
+        subject = read_json(side, "settings of an attack").get("about", {})
+        confinement = subject.get("threat") or {}
+        # Older records have no split: they are of the test split.
+        if confinement.get("digest") != threat.digest or subject.get("split", "test") != split:
             continue
         lines = json_lines(side.with_suffix(".jsonl"), "records of an attack")
+        # A sample with an error was not attacked to the end.
         rows = [row for _, row in lines if row.get("outcome", "error") != "error"]
-        k = parse_k(of["k"])
-        found = {_key(row): _outcome(row, threat.at(k)) for row in rows}
-        inside.append(Inside(side.stem, k, found))
+        k = parse_k(confinement["k"])
+        outcomes = {_key(row): _outcome(row, threat.at(k)) for row in rows}
+        inside.append(ConfinedAttack(side.stem, k, outcomes))
     return inside
 
 
 def _outcome(row: Record, threat: Threat) -> str:
-    """The outcome of an attack; outside of the set it has failed: a crossing may lead there."""
+    """Return the outcome of an attack inside a threat."""
     outcome, changed = str(row["outcome"]), row["adversarial"]
+    # A crossover of two texts inside of the threat may be outside: no evidence against it.
     inside = outcome != "succeeded" or threat.contains(row["text"], changed)
     return outcome if inside else "failed"
 
 
-def table(values: Mapping[str, float], layers: Sequence[Layer], kinds: Mapping[str, int]) -> str:
-    """Returns what the command prints.
-
-    Args:
-        values: of `figures`.
-        layers: of `sandwich`.
-        kinds: number of certificates of each kind.
-    """
-    shown = "claimed, %" if "unproven" in kinds else "certified, %"
+def table(
+    values: Mapping[str, float], layers: Sequence[SandwichLevel], kinds: Mapping[str, int]
+) -> str:
+    """Return the table of `figures` and `sandwich`; `kinds` counts the kinds of certificates."""
+    heading = "claimed, %" if "unproven" in kinds else "certified, %"
     lines = [
         f"{values['samples']:.0f} texts ({', '.join(f'{n} {kind}' for kind, n in kinds.items())}); "
         f"{values['skipped']:.0f} skipped, {values['cut']:.0f} longer than the model reads",
         f"accuracy {100 * values['accuracy']:.1f} %",
-        f"{'changes':>7}  {shown:>12}  {'attacked, %':>11}  {'gap':>5}",
+        f"{'changes':>7}  {heading:>12}  {'attacked, %':>11}  {'gap':>5}",
     ]
-    for one in layers:
-        attacked = "-" if one.attacked is None else f"{100 * one.attacked:.1f}"
-        gap = "-" if one.attacked is None else f"{100 * (one.attacked - one.certified):.1f}"
-        names = f"  {', '.join(one.attacks)}" if one.attacks else ""
-        lines.append(f"{one.k:>7}  {100 * one.certified:>12.1f}  {attacked:>11}  {gap:>5}{names}")
-        if one.broken:
-            lines.append(
-                f"contradiction: samples {', '.join(map(str, one.broken[:10]))} are certified and "
-                "were changed"
-            )
+    for level in layers:
+        attacked = "-" if level.attacked is None else f"{100 * level.attacked:.1f}"
+        gap = "-" if level.attacked is None else f"{100 * (level.attacked - level.certified):.1f}"
+        names = f"  {', '.join(level.attacks)}" if level.attacks else ""
+        lines.append(
+            f"{level.k:>7}  {100 * level.certified:>12.1f}  {attacked:>11}  {gap:>5}{names}"
+        )
+        if level.broken:
+            samples = ", ".join(map(str, level.broken[:10]))
+            lines.append(f"contradiction: samples {samples} are certified and were changed")
     return "\n".join(lines)

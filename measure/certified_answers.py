@@ -1,4 +1,4 @@
-"""Certificates in words of single texts, for each threat that a model has one for."""
+"""Certify single texts in words, under each threat that a model has certificates for."""
 
 from typing import Any, get_args
 
@@ -14,18 +14,18 @@ from lit_modules import TaskModule
 from measure.corpus_split import words_read
 
 CHANGES: tuple[int | None, ...] = (1, 2, None)
-"""Numbers of changes that are certified; None, any number, only where the threat has it."""
+"""Certified numbers of changes; None, any number, only for a threat without a limit."""
 
 
-class WordCertificates:
-    """Certificates of one model in words.
+class ThreatCertifiers:
+    """The certifiers of one model, for all threats.
 
     Args:
         model: a classifier.
-        lists: file of synonyms; without it there are no certificates about synonyms.
+        lists: file of synonyms; None: no certificates about synonyms.
 
     Raises:
-        ValueError: broken lists, or none of the texts that the model reads.
+        ValueError: malformed lists, or lists without any word of the model.
         OSError: the lists cannot be read.
     """
 
@@ -33,20 +33,22 @@ class WordCertificates:
         self.model = model
         self._certifiers: dict[ThreatName, tuple[Threat, TextCertifier]] = {}
         for name in get_args(ThreatName):
+            # `>` on booleans: synonyms need lists, other threats do not.
             if name not in model.threats or (name == "synonyms") > (lists is not None):
                 continue
+            # Any k: the certifier is asked for several numbers of changes.
             k = None if THREATS[name].endless else 1
             file = lists if name == "synonyms" else None
             threat = parse_threat(name, lists=file, k=k, words=words_read(model))
             try:
                 self._certifiers[name] = threat, model.text_certifier(threat)
             except ValueError:
-                # These weights or settings have none; `certify --threat` says why.
+                # These weights or settings have none; `certify --threat` names the reason.
                 continue
 
     @property
     def threats(self) -> list[str]:
-        """Names of the threats that there are certificates for."""
+        """Names of the threats with certificates."""
         return list(self._certifiers)
 
     def __call__(self, text: str) -> list[dict[str, Any]]:
@@ -56,7 +58,7 @@ class WordCertificates:
             A record for each threat: `threat`, `certified` (the largest number of changes, or
             `all`), `statement` (the certified changes, or a single one, in a sentence), `kind`
             (`exact` or `lower bound`), `witness` (a text with another prediction, or None) and
-            `witness_class`. A threat that says nothing about the text has none.
+            `witness_class`. Threats that do not apply to the text have none.
         """
         records = []
         for threat, certifier in self._certifiers.values():
@@ -73,6 +75,7 @@ class WordCertificates:
         return {
             "threat": threat.name,
             "certified": "all" if certified is None else str(certified),
+            # Nothing certified: the statement of one change shows what was tried.
             "statement": threat.at(1 if certified == 0 else certified).statement,
             "kind": certificate.kind,
             "witness": certificate.witness,

@@ -77,7 +77,7 @@ def points(i: int, name: str) -> dict[str, Any]:
         "linestyle": DASHES[i % len(DASHES)],
         "capsize": 3,
         "elinewidth": 1.0,
-        "label": shown(name),
+        "label": plain_label(name),
     }
 
 
@@ -158,8 +158,8 @@ def error_bars(
                 thin: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": FINE}
                 axes.plot(list(curve.x), list(curve.reference), lw=1.2, **thin)
         if any(curve.reference is not None for curve in series):
-            axes.plot([], [], color="#555555", linestyle=FINE, lw=1.2, label=shown(reference))
-        axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
+            axes.plot([], [], color="#555555", linestyle=FINE, lw=1.2, label=plain_label(reference))
+        axes.set(xlabel=plain_label(x_label), ylabel=plain_label(y_label), title=plain_label(title))
         if ticks:
             _name_ticks(axes, ticks)
         elif all(float(x).is_integer() for x in xs):  # there is no layer 2.5
@@ -222,7 +222,10 @@ def grouped_bars(
         for i, bars in enumerate(series):
             shift = width * (i - (len(series) - 1) / 2)
             positions, style = [group + shift for group in range(len(groups))], boxes(i)
-            style |= {"yerr": _errors(bars.height, bars.low, bars.high), "label": shown(bars.name)}
+            style |= {
+                "yerr": _errors(bars.height, bars.low, bars.high),
+                "label": plain_label(bars.name),
+            }
             axes.bar(positions, list(bars.height), width, **style)
             ends = bars.height if bars.high is None else bars.high
             for position, end, mark in zip(positions, ends, bars.marks or (), strict=False):
@@ -232,7 +235,7 @@ def grouped_bars(
         if line is not None:
             axes.axhline(line, color="#555555", linewidth=1.0, linestyle="--")
         _name_ticks(axes, groups)
-        axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
+        axes.set(xlabel=plain_label(x_label), ylabel=plain_label(y_label), title=plain_label(title))
         figure.legend(loc="outside right upper")
     return figure
 
@@ -290,7 +293,7 @@ def scatter(
             axes.errorbar([sample.x], [sample.y], **style)
         _cut([sample.x for sample in samples], axes.get_xlim, axes.set_xlim)
         _cut([sample.y for sample in samples], axes.get_ylim, axes.set_ylim)
-        axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
+        axes.set(xlabel=plain_label(x_label), ylabel=plain_label(y_label), title=plain_label(title))
         figure.legend(loc="outside right upper")
     return figure
 
@@ -394,8 +397,8 @@ def _errors(
     ]
 
 
-def shown(name: str) -> str:
-    """Return a name that matplotlib draws unchanged."""
+def plain_label(name: str) -> str:
+    """Return a label that matplotlib draws unchanged."""
     text = harmless(name)
     # A legend leaves out labels that begin with _: a space of width 0 hides it.
     return f"\u200b{text}" if text.startswith("_") else text
@@ -411,7 +414,7 @@ def aslant(axes: "Axes", labels: Sequence[str]) -> None:
 
 
 def _name_ticks(axes: "Axes", names: Sequence[str]) -> None:
-    labels = [shown(name) for name in names]
+    labels = [plain_label(name) for name in names]
     axes.set_xticks(range(len(labels)), labels)
     aslant(axes, labels)
 

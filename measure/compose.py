@@ -1,4 +1,4 @@
-"""Builds an attack of one's own from the classes and arguments in a YAML file."""
+"""Build your own attack from the classes and arguments in a YAML file."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ HOMES = (
     "attacks.strategies",
     "attacks.goals",
 )
-"""Modules that are searched for classes named without their module."""
+"""Modules to search for a class that is named without its module."""
 _PARTS = {
     "transformation": ("propose",),
     "search": ("steps",),
@@ -40,45 +40,59 @@ _NEEDED = ("name", "transformation", "search")
 _LISTS = ("pre_constraints", "constraints")
 
 Sources = Mapping[str, Callable[[], Any]]
+"""The default of an argument by its name; loaded only if a class has the argument."""
 
 
 def compose(
     spec: Mapping[str, Any], resources: Resources, *, compat: CompatName, goal: Goal
 ) -> Attack:
-    """Builds the attack that a file describes.
+    """Build the attack that a file describes.
 
-    Arguments that are resources (`neighbours`, `vectors`, `wordnet`, `tagger`, `encoder`, `model`
-    and `tokenizer` of a masked language model, `words` of a list of stop words) need not be given,
-    and neither need `compat`.
+    The file need not have `compat`, nor the arguments that are resources: `neighbours`, `vectors`,
+    `wordnet`, `tagger`, `encoder`, `model` and `tokenizer` of a masked language model, `words` of a
+    list of stop words.
 
     Args:
-        spec: `name`, `transformation`, `search`, and if wanted `goal`, `pre_constraints`,
+        spec: `name`, `transformation`, `search`, optionally `goal`, `pre_constraints`,
             `constraints` and `white_box`; parts as `class_path` and `init_args`.
-        resources: where word vectors and the like come from.
+        resources: word vectors, models and lists.
         compat: see `Attack`.
-        goal: where the file has none.
+        goal: goal if the file has none.
 
     Raises:
-        ValueError: unknown classes or arguments, or a class that cannot do what it is named for.
+        ValueError: unknown classes or arguments, or a class without the methods of its part.
     """
-    known = {*_PARTS, "name", "white_box"}
-    if not set(_NEEDED) <= set(spec) <= known:
+    keys = {*_PARTS, "name", "white_box"}
+    if not set(_NEEDED) <= set(spec) <= keys:
         msg = (
             f"got an attack with {', '.join(sorted(spec))}; expected {', '.join(_NEEDED)}, and of "
-            f"{', '.join(sorted(known - set(_NEEDED)))} what is wanted"
+            f"{', '.join(sorted(keys - set(_NEEDED)))} what is wanted"
         )
         raise ValueError(msg)
-    sources = _sources(resources, compat)
-    parts = {key: _built(spec[key], sources) for key in _PARTS if key in spec}
+    sources: Sources = {
+        "neighbours": resources.neighbours,
+        "vectors": resources.vectors,
+        "wordnet": resources.wordnet,
+        "inflected": resources.inflected,
+        "tagger": resources.tagger,
+        "encoder": resources.sentence_encoder,
+        "model": lambda: resources.masked_lm()[0],
+        "tokenizer": lambda: resources.masked_lm()[1],
+        "words": resources.stop_words,
+        "compat": lambda: compat,
+    }
+    # Depth first: the parts of a part are objects before its arguments are checked.
+    parts = {key: _build(spec[key], sources) for key in _PARTS if key in spec}
     for key, part in parts.items():
+        # One constraint without a list is a likely mistake in YAML.
         if isinstance(part, list) != (key in _LISTS):
             expected = "a list of parts" if key in _LISTS else "one part"
             msg = f"got {key} {spec[key]!r}, expected {expected}"
             raise ValueError(msg)
-        for one in part if isinstance(part, list) else [part]:
-            missing = [name for name in _PARTS[key] if not hasattr(one, name)]
+        for item in part if isinstance(part, list) else [part]:
+            missing = [name for name in _PARTS[key] if not hasattr(item, name)]
             if missing:
-                msg = f"got {type(one).__name__} as {key}, expected {', '.join(missing)} of it"
+                msg = f"got {type(item).__name__} as {key}, expected {', '.join(missing)} of it"
                 raise ValueError(msg)
     return Attack(
         name=str(spec["name"]),
@@ -92,45 +106,30 @@ def compose(
     )
 
 
-def _sources(resources: Resources, compat: CompatName) -> Sources:
-    """Returns the sources of arguments that are not given, by name."""
-    return {
-        "neighbours": resources.neighbours,
-        "vectors": resources.vectors,
-        "wordnet": resources.wordnet,
-        "inflected": resources.inflected,
-        "tagger": resources.tagger,
-        "encoder": resources.sentence_encoder,
-        "model": lambda: resources.masked_lm()[0],
-        "tokenizer": lambda: resources.masked_lm()[1],
-        "words": resources.stop_words,
-        "compat": lambda: compat,
-    }
-
-
-def _built(value: Any, sources: Sources) -> Any:
-    """Replaces class paths by objects."""
+def _build(value: Any, sources: Sources) -> Any:
+    """Replace class paths by objects, also inside of lists and dictionaries."""
     if isinstance(value, list):
-        return [_built(one, sources) for one in value]
+        return [_build(item, sources) for item in value]
     if not isinstance(value, dict):
         return value
     if "class_path" not in value:
-        return {key: _built(one, sources) for key, one in value.items()}
-    path, given = str(value["class_path"]), value.get("init_args") or {}
+        return {key: _build(item, sources) for key, item in value.items()}
+    path, arguments = str(value["class_path"]), value.get("init_args") or {}
     if strange := sorted(set(value) - {"class_path", "init_args"}):
-        msg = f"got {', '.join(strange)} beside class_path {path!r}, expected init_args at most"
+        msg = f"got {', '.join(strange)} next to class_path {path!r}, expected init_args at most"
         raise ValueError(msg)
-    found = _find(path)
-    objects = {key: _built(one, sources) for key, one in given.items() if _has_class(one)}
-    for name in inspect.signature(found).parameters:
-        if name in sources and name not in given:
+    part = _find_class(path)
+    objects = {key: _build(item, sources) for key, item in arguments.items() if _has_class(item)}
+    for name in inspect.signature(part).parameters:
+        # The file has priority over the default resource.
+        if name in sources and name not in arguments:
             objects[name] = sources[name]()
-    plain = {key: one for key, one in given.items() if key not in objects}
-    return found(**_checked(found, plain, set(objects)), **objects)
+    plain = {key: item for key, item in arguments.items() if key not in objects}
+    return part(**_check_arguments(part, plain, set(objects)), **objects)
 
 
 def _has_class(value: Any) -> bool:
-    """Returns True if there is a class path somewhere in a value."""
+    """Return True if there is a class path somewhere in a value."""
     if isinstance(value, list):
         return any(map(_has_class, value))
     return isinstance(value, dict) and (
@@ -138,43 +137,41 @@ def _has_class(value: Any) -> bool:
     )
 
 
-def _checked(found: Any, plain: Mapping[str, Any], objects: set[str]) -> dict[str, Any]:
-    """Checks the names and types of arguments.
-
-    Objects are left out: jsonargparse would demand the exact annotations of their protocol.
-    """
+def _check_arguments(part: Any, plain: Mapping[str, Any], objects: set[str]) -> dict[str, Any]:
+    """Check the names and types of arguments, and return them."""
     parser = ArgumentParser(exit_on_error=False)
-    parser.add_class_arguments(found, fail_untyped=False, skip={*objects})
+    # Not of objects: jsonargparse would demand the exact annotations of their protocol.
+    parser.add_class_arguments(part, fail_untyped=False, skip={*objects})
     try:
         parsed: dict[str, Any] = parser.parse_object(dict(plain)).as_dict()
     except ArgumentError as error:
-        msg = f"got wrong init_args of {found.__name__}: {' '.join(str(error).split())}"
+        msg = f"got wrong init_args of {part.__name__}: {' '.join(str(error).split())}"
         raise ValueError(msg) from error
     return parsed
 
 
-def _find(path: str) -> Any:
-    """Finds a class by its name.
+def _find_class(path: str) -> Any:
+    """Find a class by its name.
 
     Raises:
-        ValueError: there is none; or it is no part of an attack: a foreign file must not call
-            arbitrary code.
+        ValueError: the class does not exist, or it is not a part of an attack.
     """
     module, _, name = path.rpartition(".")
-    found = None
+    part = None
     for home in [module] if module else HOMES:
         try:
-            found = getattr(import_module(home), name, None)
+            part = getattr(import_module(home), name, None)
         except ImportError:
             continue
-        if found is not None:
+        if part is not None:
             break
-    if found is None:
+    if part is None:
         where = module or ", ".join(HOMES)
         msg = f"got class_path {path!r}, which is not in {where}, expected a class there"
         raise ValueError(msg)
-    ours = getattr(found, "__module__", "").split(".")[0] == "attacks"
-    if not inspect.isclass(found) or not (ours or any(hasattr(found, one) for one in _METHODS)):
+    # A foreign file must not call arbitrary code, such as subprocess.Popen.
+    ours = getattr(part, "__module__", "").split(".")[0] == "attacks"
+    if not inspect.isclass(part) or not (ours or any(hasattr(part, name) for name in _METHODS)):
         msg = f"got class_path {path!r}, expected a class with {' or '.join(_METHODS)}"
         raise ValueError(msg)
-    return found
+    return part

@@ -11,50 +11,51 @@ from text import Text, WordSettings, WordTokenizer
 from training.join import labelled_texts
 
 CHOICE = 4
-"""Key of the permutation that draws samples, apart from those of the corpora."""
+"""Key of the permutation that draws samples; the corpora have other keys."""
 
 
 def split_texts(
     run: RunDirectory, split: Split, *, data_dir: str | None, count: int | None
 ) -> tuple[TextDataModule, list[tuple[int, Text, int]]]:
-    """Returns the corpus of a run, and sample, text and class of a split.
+    """Return the corpus of a run, and sample, text and class of a split.
 
-    The corpus is built by its name from the corpora of this program: no class that the settings of
-    the run name is imported.
+    The corpus is one of this program, by its name.
 
     Args:
-        run: whose settings name the corpus.
+        run: run with the settings of the corpus.
         split: validation or test.
         data_dir: data directory; that of the settings if None.
         count: number of samples, drawn as `attack` does; all if None.
 
     Raises:
-        ValueError: a corpus of another program, or one without labels or of pairs.
-        OSError: files that are not there.
+        ValueError: a corpus of another program, without labels or of pairs.
+        OSError: a file is missing.
     """
     settings: dict[str, Any] = run.config()["data"]
     name = str(settings["class_path"]).rpartition(".")[2]
+    # Not by an import of the class path: a foreign config.yaml must not run code.
     corpus = CORPORA.get(name)
     if corpus is None or not issubclass(corpus, TextDataModule):
         msg = f"got run {run.name} on {name}, expected one of {', '.join(CORPORA)} with labels"
         raise ValueError(msg)
-    given = dict(settings.get("init_args") or {})
-    source = corpus(**(given if data_dir is None else {**given, "data_dir": data_dir}))
+    arguments = dict(settings.get("init_args") or {})
+    source = corpus(**(arguments if data_dir is None else {**arguments, "data_dir": data_dir}))
     source.fetch([split])
     source.setup("validate" if split == "validation" else "test")
-    found = list(labelled_texts(source.examples(split)))
-    if source.pairs or not found:
-        what = "pairs of texts" if source.pairs else "no labelled texts"
-        msg = f"got {what} in the {split} split of {name}, expected single texts with classes"
+    texts = list(labelled_texts(source.examples(split)))
+    if source.pairs or not texts:
+        content = "pairs of texts" if source.pairs else "no labelled texts"
+        msg = f"got {content} in the {split} split of {name}, expected single texts with classes"
         raise ValueError(msg)
     if count is not None:
-        drawn = set(permutation(len(found), CHOICE).tolist()[:count])
-        found = [one for place, one in enumerate(found) if place in drawn]
-    return source, found
+        # The same samples as `attack`, but in the order of the split.
+        drawn = set(permutation(len(texts), CHOICE).tolist()[:count])
+        texts = [text for position, text in enumerate(texts) if position in drawn]
+    return source, texts
 
 
 def words_read(model: TaskModule) -> WordSettings:
-    """Return the words that a model splits a text into; the default ones for parts of words."""
+    """Return the word splitting of a model; the default for a tokenizer of subwords."""
     tokenizer, _ = model.require_text()
     if isinstance(tokenizer, WordTokenizer):
         return tokenizer.splitter.settings

@@ -1,4 +1,4 @@
-"""Measures a model for `diagnose` (docs/diagnostics.md)."""
+"""Measure the margins and layers of a model for `diagnose` (docs/diagnostics.md)."""
 
 import logging
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from measure.diagnosis_statistics import (
     Pooling,
     activation_similarity,
     boundary_distances,
-    pooled,
+    pool,
 )
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
@@ -36,18 +36,18 @@ log = logging.getLogger(__name__)
 KINDS = ("all", "succeeded", "failed")
 """The outcomes of attacks by which similarities are grouped."""
 _CHOICE = 5
-"""Key of the permutation that draws records, apart from those of corpora and attacks."""
+"""Key of the permutation that draws records; corpora and attacks have other keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Records:
+class RecordedAttack:
     """The attacked samples of a run.
 
     Attributes:
         run: the run that was attacked.
-        recipe: name that the attack is filed under.
-        records: those that are measured.
-        about: settings of the attack, its weights and its split.
+        recipe: name of the files of the attack.
+        records: the records to measure.
+        subject: settings of the attack, its weights and its split.
         digest: SHA-256 of the file of all its records.
         summary: figures of these records.
     """
@@ -55,19 +55,19 @@ class Records:
     run: RunDirectory
     recipe: str
     records: list[AttackRecord]
-    about: dict[str, Any]
+    subject: dict[str, Any]
     digest: str
     summary: Summary
 
     @property
     def changed(self) -> list[AttackRecord]:
-        """Those whose text an attack has changed, whether it succeeded or not."""
-        return [one for one in self.records if _has_changed(one)]
+        """The records with a changed text, of successes and of failures."""
+        return [record for record in self.records if _has_changed(record)]
 
     @property
     def words_changed(self) -> float:
         """Mean share of words that differ in the changed texts."""
-        return fmean(one.words_changed / max(one.words, 1) for one in self.changed)
+        return fmean(record.words_changed / max(record.words, 1) for record in self.changed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,25 +78,24 @@ class Diagnosis:
         run: name of the run.
         method: class of the method.
         weights: weights of the model.
-        texts: whose records its texts are from.
-        pooling: vector that stands for a text.
+        texts: the attack with its texts.
+        pooling: the vector of a text.
         distances: distances of the clean texts.
-        similarities: similarities by how the attack ended: all of them, and what `KINDS` has.
-        unrelated: mean similarity of two different ones of these clean texts, per layer; empty of
-            one text.
+        similarities: similarities by the outcome of the attack, see `KINDS`.
+        unrelated: mean similarity of two different clean texts, per layer; empty for one text.
     """
 
     run: str
     method: str
     weights: Weights
-    texts: Records
+    texts: RecordedAttack
     pooling: Pooling
     distances: DistanceSummary
     similarities: dict[str, LayerMoments]
     unrelated: list[float]
 
     def line(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the diagnosis as JSON."""
         summary = self.texts.summary
         return {
             "run": self.run,
@@ -113,14 +112,14 @@ class Diagnosis:
             "unreliable": summary.unreliable,
             "distances": asdict(self.distances),
             "similarities": {
-                kind: {"count": one.count, "mean": one.mean, "std": one.std}
-                for kind, one in self.similarities.items()
+                kind: {"count": moments.count, "mean": moments.mean, "std": moments.std}
+                for kind, moments in self.similarities.items()
             },
             "unrelated": self.unrelated,
         }
 
     def label(self) -> str:
-        """The run, and how its accuracy changes under the attack."""
+        """Return the name of the run, and its accuracy without and under the attack."""
         summary = self.texts.summary
         if self.texts.run.name != self.run:
             return self.run
@@ -129,51 +128,56 @@ class Diagnosis:
         return f"{self.run} (accuracy {clean:.2f} → {attacked:.2f}{doubt})"
 
 
-def read(run: RunDirectory, recipe: str, *, samples: int) -> Records:
-    """The records of an attack.
+def read(run: RunDirectory, recipe: str, *, samples: int) -> RecordedAttack:
+    """Read the records of an attack.
 
     Args:
         run: the run that was attacked.
-        recipe: what the attack is filed under.
-        samples: how many of them; drawn, the same ones for every run, if there are more.
+        recipe: name of the files of the attack.
+        samples: largest number of records; the draw is the same for every run.
 
     Raises:
-        ValueError: there are none, or none whose text was changed.
+        ValueError: the attack has no records, or none with a changed text.
     """
-    # Also keeps a name with a path in it from leading elsewhere.
-    found = sorted(path.stem for path in (run.path / "attacks").glob("*.jsonl"))
-    if recipe not in found:
-        there = f"which has those of {', '.join(found)}" if found else "which was never attacked"
+    # A recipe with a path in it, such as ../other, is none of these names.
+    names = sorted(path.stem for path in (run.path / "attacks").glob("*.jsonl"))
+    if recipe not in names:
+        available = (
+            f"which has those of {', '.join(names)}" if names else "which was never attacked"
+        )
         make = recipe if recipe in recipe_names() else f"RECIPE ({', '.join(recipe_names())})"
         msg = (
-            f"got --recipe {recipe} and run {run.name}, {there}; expected records of an attack: "
-            f"`python -m steadfast attack --run {run.name} --attack {make}` makes them"
+            f"got --recipe {recipe} and run {run.name}, {available}; expected records of an "
+            f"attack: `python -m steadfast attack --run {run.name} --attack {make}` makes them"
         )
         raise ValueError(msg)
     ledger = attack_ledger(run, recipe)
     try:
-        every = [from_line(line) for line in ledger.records()]
+        records = [from_line(line) for line in ledger.records()]
     except (AttributeError, TypeError) as error:
         msg = f"got {ledger.records_path} with other fields than records of attacks have; delete it"
         raise ValueError(msg) from error
-    if len(every) > samples:
-        every = [every[i] for i in sorted(permutation(len(every), _CHOICE)[:samples].tolist())]
-    about = ledger.subject()
-    score: Score = "probability" if about.get("score") == "probability" else "margin"
-    if not any(map(_has_changed, every)):
+    # Sorted: the draw keeps the order of the file.
+    if len(records) > samples:
+        records = [
+            records[i] for i in sorted(permutation(len(records), _CHOICE)[:samples].tolist())
+        ]
+    subject = ledger.subject()
+    score: Score = "probability" if subject.get("score") == "probability" else "margin"
+    if not any(map(_has_changed, records)):
         msg = (
-            f"got {len(every)} record(s) in {ledger.records_path} of which none has a changed "
+            f"got {len(records)} record(s) in {ledger.records_path} of which none has a changed "
             "text, expected some: attack more samples with --attack.num_samples, or with another "
             "recipe"
         )
         raise ValueError(msg)
-    return Records(
+    return RecordedAttack(
         run=run,
         recipe=recipe,
-        records=every,
-        about=about,
+        records=records,
+        subject=subject,
         digest=file_digest(ledger.records_path),
-        summary=summarise(every, score=score),
+        summary=summarise(records, score=score),
     )
 
 
@@ -185,7 +189,7 @@ def _has_changed(record: AttackRecord) -> bool:
 def measure(
     checkpoint: Path,
     run: RunDirectory,
-    texts: Records,
+    texts: RecordedAttack,
     *,
     pooling: Pooling | None,
     batch_size: int,
@@ -193,27 +197,22 @@ def measure(
 ) -> Diagnosis:
     """Measure one model.
 
-    Args:
-        checkpoint: its weights.
-        run: its run.
-        texts: clean and attacked texts.
-        pooling: which vector stands for a text; the one that the model classifies if None.
-        batch_size: texts per forward pass.
-        device: where.
+    Without `pooling`, the vector of a text is the one that the model classifies.
 
     Raises:
-        ValueError: the checkpoint cannot be used, the method has no layers to show, or no sample is
-            classified rightly.
+        ValueError: the checkpoint is unusable, the method has no layers, or no prediction is
+            correct.
     """
     model = lit_modules.load(checkpoint).to(device)
     weights = weights_of(checkpoint)
-    known = texts.about.get("checkpoint")
-    if texts.run.name == run.name and known not in (None, "none", weights.checkpoint):
+    digest = texts.subject.get("checkpoint")
+    if texts.run.name == run.name and digest not in (None, "none", weights.checkpoint):
         log.warning("%s was made against another checkpoint than %s", texts.recipe, checkpoint)
     if pooling is None:
         pooling = model.plain.pooling if isinstance(model.plain, UniBERT) else "mean"
-    logits = model.predict_texts([one.text for one in texts.records], batch_size=batch_size)
-    labels = torch.tensor([one.label for one in texts.records], device=device)
+    # Of all clean texts; the similarities are only of changed ones.
+    logits = model.predict_texts([record.text for record in texts.records], batch_size=batch_size)
+    labels = torch.tensor([record.label for record in texts.records], device=device)
     similarities, unrelated = _similarities(model, texts.changed, pooling, batch_size)
     return Diagnosis(
         run=run.name,
@@ -232,10 +231,11 @@ def _similarities(
 ) -> tuple[dict[str, LayerMoments], list[float]]:
     tokenizer, _ = model.require_text()
     pairs: list[tuple[Text, Text]] = [
-        (one.text, one.adversarial) for one in records if one.adversarial is not None
+        (record.text, record.adversarial) for record in records if record.adversarial is not None
     ]
     before = tokenizer.encode([clean for clean, _ in pairs])
     after = tokenizer.encode([attacked for _, attacked in pairs])
+    # Both texts of a pair are in the same batch: sort by the longer one.
     lengths = [max(len(a.input_ids), len(b.input_ids)) for a, b in zip(before, after, strict=True)]
     moments, unrelated = {kind: LayerMoments() for kind in KINDS}, PairSimilarity()
     for rows in length_batches(lengths, batch_size, device=model.device.type):
@@ -246,7 +246,7 @@ def _similarities(
             for encodings in (before, after)
         )
         states = model.activations(clean)
-        unrelated.update([pooled(one, clean.mask, pooling=pooling) for one in states])
+        unrelated.update([pool(state, clean.mask, pooling=pooling) for state in states])
         values = activation_similarity(
             states,
             model.activations(attacked),
@@ -254,7 +254,7 @@ def _similarities(
             attacked_mask=attacked.mask,
             pooling=pooling,
         ).cpu()
-        for kind, one in moments.items():
-            chosen = [kind in ("all", records[i].outcome) for i in rows]
-            one.update(values[:, torch.tensor(chosen)])
+        for kind, layer_moments in moments.items():
+            selected = [kind in ("all", records[i].outcome) for i in rows]
+            layer_moments.update(values[:, torch.tensor(selected)])  # [L, samples of this kind]
     return moments, unrelated.mean

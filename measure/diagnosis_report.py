@@ -1,4 +1,4 @@
-"""Writes the results of `diagnose`: files, TensorBoard and a table."""
+"""Report the results of `diagnose`: files, TensorBoard and a table."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,42 +19,52 @@ from text.file_lock import locked
 
 
 def write(
-    run: RunDirectory, recipe: str, found: Sequence[Diagnosis], options: Mapping[str, Any]
+    run: RunDirectory, recipe: str, diagnoses: Sequence[Diagnosis], options: Mapping[str, Any]
 ) -> None:
     """Write the results into a run: JSON, PNG and TensorBoard.
 
-    What was measured under other attacks stays in the JSON file.
+    The JSON file keeps its results under other attacks.
 
     Args:
-        run: where.
+        run: the run.
         recipe: the attack.
-        found: the run's own, and then those it is compared with.
-        options: of the command, as far as a result depends on them.
+        diagnoses: the diagnosis of the run, then those of the runs to compare with.
+        options: options of the command that the results depend on.
 
     Raises:
         OSError: a file cannot be written.
     """
-    first, *rest = found
+    first, *rest = diagnoses
     path = run.path / "diagnostics.json"
     outcome = {
         **first.line(),
-        "against": [one.line() for one in rest],
+        "against": [diagnosis.line() for diagnosis in rest],
         "options": dict(options),
     }
+    # Two recipes may be diagnosed at the same time.
     with locked(path):
         attacks = {**_before(path), recipe: outcome}
         content = {"run": run.name, "attacks": attacks, "versions": versions()}
         atomic.write_text(path, json.dumps(content, indent=2) + "\n")
     figure = error_bars(
-        [_series(one) for one in found],
+        [
+            Series(
+                name=diagnosis.label(),
+                x=range(1, len(diagnosis.similarities["all"].mean) + 1),
+                mean=diagnosis.similarities["all"].mean,
+                std=diagnosis.similarities["all"].std,
+                reference=diagnosis.unrelated or None,
+            )
+            for diagnosis in diagnoses
+        ],
         run.path / "layer_similarity.png",
         x_label="layer",
         y_label="cosine similarity, mean ± std",
         title=f"Activations before and after {recipe}",
         reference="two different clean texts",
-        description="; ".join(f"{one.run}: {one.weights}" for one in found),
+        description="; ".join(f"{diagnosis.run}: {diagnosis.weights}" for diagnosis in diagnoses),
     )
-    # The distances have the same names under each recipe: those of the last one count.
+    # The distances have the same names under each recipe: the last recipe overwrites them.
     with closing(evaluation_writer(run, "diagnose")) as writer:
         for name, value in asdict(first.distances).items():
             if value is not None:
@@ -62,7 +72,7 @@ def write(
     writer = evaluation_writer(run, f"diagnose-{recipe}")
     tag, moments = f"diagnostics/{recipe}", first.similarities["all"]
     for layer, (mean, std) in enumerate(zip(moments.mean, moments.std, strict=True), start=1):
-        # A curve over layers, where others are over steps.
+        # The axis of this curve is the layer, not the training step.
         writer.add_scalar(f"{tag}/similarity", mean, layer)
         writer.add_scalar(f"{tag}/similarity_std", std, layer)
     writer.add_image(f"{tag}/layer_similarity", pixels(figure), 0, dataformats="HWC")
@@ -70,7 +80,7 @@ def write(
 
 
 def _before(path: Path) -> dict[str, Any]:
-    """The former results; empty if they cannot be read."""
+    """Return the former results by recipe; empty if the file is unreadable."""
     try:
         content = read_json(path, "results of diagnose")
     except DataError:
@@ -79,35 +89,24 @@ def _before(path: Path) -> dict[str, Any]:
     return attacks if isinstance(attacks, dict) else {}
 
 
-def _series(one: Diagnosis) -> Series:
-    moments = one.similarities["all"]
-    layers = range(1, len(moments.mean) + 1)
-    return Series(
-        name=one.label(),
-        x=layers,
-        mean=moments.mean,
-        std=moments.std,
-        reference=one.unrelated or None,
-    )
-
-
-def table(found: Sequence[Diagnosis]) -> str:
-    """The results as a table."""
+def table(diagnoses: Sequence[Diagnosis]) -> str:
+    """Return the results as a table."""
     lines = []
-    for one in found:
-        distances, texts = one.distances, one.texts
-        counts = {kind: moments.count for kind, moments in one.similarities.items()}
+    for diagnosis in diagnoses:
+        distances, texts = diagnosis.distances, diagnosis.texts
+        counts = {kind: moments.count for kind, moments in diagnosis.similarities.items()}
         lines += [
-            f"\n{one.label()}: {one.method}, {one.weights.file}",
+            f"\n{diagnosis.label()}: {diagnosis.method}, {diagnosis.weights.file}",
             f"distance to the boundary, {distances.count} of {len(texts.records)} clean texts: "
             f"mean {distances.mean:.4g}, variance {distances.variance:.4g}, "
             f"d_s {_number(distances.normalized)}, mean/std {_number(distances.ratio)}",
-            f"similarity of activations ({one.pooling}), {counts['all']} texts changed by "
+            f"similarity of activations ({diagnosis.pooling}), {counts['all']} texts changed by "
             f"{texts.recipe} on {texts.run.name} ({counts['succeeded']} succeeded, "
             f"{counts['failed']} failed; {texts.words_changed:.1%} of their words)",
         ]
-        moments = one.similarities["all"]
-        chance = [f"{value:.3f}" for value in one.unrelated] or ["-"] * len(moments.mean)
+        moments = diagnosis.similarities["all"]
+        # The baseline: two unrelated texts may be similar as well.
+        chance = [f"{value:.3f}" for value in diagnosis.unrelated] or ["-"] * len(moments.mean)
         lines += [
             f"  layer {layer:>2}  {mean:.3f} ± {std:.3f}   two different texts {other}"
             for layer, (mean, std, other) in enumerate(

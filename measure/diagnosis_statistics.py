@@ -1,7 +1,7 @@
-"""Margins and similarities behind a classifier's robustness (UniBERT, sections 6.4 and 6.5).
+"""Margins and similarities that explain robustness (UniBERT, sections 6.4 and 6.5).
 
-How far its logits lie from a decision boundary, and how far an attack moves the activations of each
-layer.
+The distance of logits to a decision boundary, and the change of each layer's activations by an
+attack.
 """
 
 import math
@@ -20,19 +20,18 @@ Pooling = Literal["first", "mean"]
 
 
 def boundary_distances(logits: Tensor, labels: Tensor) -> Tensor:
-    """Distance of each row of logits to the nearest decision boundary (section 6.4).
+    """Return the distance of each row of logits to the nearest decision boundary (section 6.4).
 
-    Where class c wins, the logits lie in the cone y_c >= y_j for all j, whose faces are the
-    hyperplanes y_c = y_j: the distance to the boundary is the least of (y_c - y_j) / sqrt(2). The
-    paper gives no formula; its mean of 72.4 with a margin of 100 agrees with this one, by which
-    logits that just have the margin are 100 / sqrt(2) = 70.7 away.
+    Class c wins in the cone y_c >= y_j for all j. The faces of the cone are the hyperplanes
+    y_c = y_j, so the distance is the least of (y_c - y_j) / sqrt(2). The paper has no formula, but
+    its mean of 72.4 for a margin of 100 agrees: a margin of 100 gives 100 / sqrt(2) = 70.7.
 
     Args:
         logits: `[B, C]`, at least two classes.
         labels: `[B]`, gold classes.
 
     Returns:
-        `[B]` float64, in units of the logits; negative, and no distance, where the prediction is
+        `[B]` float64, in units of the logits; a negative value is not a distance: the prediction is
         wrong.
 
     Raises:
@@ -44,21 +43,22 @@ def boundary_distances(logits: Tensor, labels: Tensor) -> Tensor:
             "with at least two classes, and [B]"
         )
         raise ValueError(msg)
+    # The margin objective is the largest wrong logit minus the gold one.
     return -objective(logits.double(), labels, "margin") / math.sqrt(2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistanceSummary:
-    """Distances of the rightly classified samples (section 6.4, Table 5).
+    """Distances of the correctly classified samples (section 6.4, Table 5).
 
     Attributes:
         count: number of distances.
         mean: mean in units of the logits.
         variance: variance over these samples (divided by their number), in squared units of the
             logits.
-        normalized: d_s = mean / variance (equation 7). Not free of scale: logits that are s times
-            as large have a d_s that is s times as small. None where all distances are equal.
-        ratio: mean / standard deviation, which is free of scale. None where all are equal.
+        normalized: d_s = mean / variance (equation 7); s times larger logits have an s times
+            smaller d_s. None if all distances are equal.
+        ratio: mean / standard deviation, independent of the scale. None if all are equal.
     """
 
     count: int
@@ -72,8 +72,8 @@ class DistanceSummary:
         """Summarise distances.
 
         Args:
-            distances: `[n]`, as `boundary_distances` gives them; only what is above 0 counts, as
-                attacks skip what is misclassified.
+            distances: `[n]`, see `boundary_distances`; only those above 0 count, because attacks
+                skip misclassified samples.
 
         Raises:
             ValueError: none is above 0.
@@ -82,11 +82,11 @@ class DistanceSummary:
         if right.numel() == 0:
             msg = (
                 f"got {distances.numel()} distance(s) of which none is above 0, expected some "
-                "sample to be classified rightly: train the model first"
+                "correct prediction: train the model first"
             )
             raise ValueError(msg)
         mean, variance = float(right.mean()), float(right.var(correction=0))
-        # Equal numbers may differ from their rounded mean in the last digit.
+        # Rounding: the variance of equal numbers may be a few units in the last place.
         spread = variance > (8 * torch.finfo(right.dtype).eps * mean) ** 2
         return cls(
             count=right.numel(),
@@ -97,12 +97,12 @@ class DistanceSummary:
         )
 
 
-def pooled(states: Tensor, mask: Tensor, *, pooling: Pooling = "first") -> Tensor:
-    """The vector that stands for each text.
+def pool(states: Tensor, mask: Tensor, *, pooling: Pooling = "first") -> Tensor:
+    """Return one vector for each text.
 
     Args:
         states: `[B, N, d]` activations of tokens.
-        mask: `[B, N]`, True at real tokens, of which each row has one at least, and first.
+        mask: `[B, N]`, True at real tokens; the first token of each row is real.
         pooling: see `Pooling`.
 
     Returns:
@@ -116,9 +116,9 @@ def pooled(states: Tensor, mask: Tensor, *, pooling: Pooling = "first") -> Tenso
         raise ValueError(msg)
     if pooling == "first":
         return states[:, 0].double()
-    # Not by a product: what stands at padding may be infinite, and 0 times that is no number.
-    kept = states.double().masked_fill(~mask.unsqueeze(-1), 0.0)
-    return kept.sum(dim=1) / mask.sum(dim=1, keepdim=True)
+    # Not by a product: activations at padding may be infinite, and 0 * inf is NaN.
+    real = states.double().masked_fill(~mask.unsqueeze(-1), 0.0)
+    return real.sum(dim=1) / mask.sum(dim=1, keepdim=True)
 
 
 def activation_similarity(
@@ -129,10 +129,10 @@ def activation_similarity(
     attacked_mask: Tensor,
     pooling: Pooling = "first",
 ) -> Tensor:
-    """Cosine similarity of a text's activations before and after an attack (equation 8).
+    """Return the cosine similarity of activations before and after an attack (equation 8).
 
-    The two texts may differ in their number of tokens, so each layer's activations come to one
-    vector a text first. The paper does not say how; BERT's classifier reads the first token.
+    The two texts may have different numbers of tokens, so each layer's activations are pooled to
+    one vector first. The paper does not say how; BERT's classifier reads the first token.
 
     Args:
         clean: `[B, N, d]` after each of L layers; d may differ from layer to layer.
@@ -145,7 +145,7 @@ def activation_similarity(
         `[L, B]` float64 in [-1, 1]; 0 where a vector is 0.
 
     Raises:
-        ValueError: no layers, or another number of them.
+        ValueError: no layers, or different numbers of layers.
     """
     if not clean or len(clean) != len(attacked):
         msg = (
@@ -153,24 +153,25 @@ def activation_similarity(
             "before as after the attack, and at least one"
         )
         raise ValueError(msg)
+    # [B] for each layer; d differs from layer to layer, so no common tensor.
     rows = [
         functional.cosine_similarity(
-            pooled(before, clean_mask, pooling=pooling),
-            pooled(after, attacked_mask, pooling=pooling),
+            pool(before, clean_mask, pooling=pooling),
+            pool(after, attacked_mask, pooling=pooling),
             dim=1,
         )
         for before, after in zip(clean, attacked, strict=True)
     ]
+    # Rounding can exceed 1 by one unit in the last place.
     return torch.stack(rows).clamp(-1.0, 1.0)
 
 
 class PairSimilarity:
     """Mean cosine similarity of two different texts, per layer: the baseline for similarities.
 
-    Activations of all texts may have a large part in common, or collapse to one point a class; the
-    similarity of a text before and after an attack is high then, whatever the attack does. Over all
-    pairs of n texts without a loop over them: unit vectors u have
-    sum over i != j of u_i . u_j = |sum u|^2 - sum |u|^2.
+    If the activations of all texts have a large common part, or collapse to one point per class,
+    then the similarity before and after any attack is high. The mean over all pairs needs no loop:
+    for unit vectors u, sum over i != j of u_i . u_j = |sum u|^2 - sum |u|^2.
 
     Attributes:
         count: texts so far.
@@ -185,21 +186,22 @@ class PairSimilarity:
         """Add texts.
 
         Args:
-            vectors: `[B, d]` for each of L layers, as `pooled` gives them.
+            vectors: `[B, d]` for each of L layers, see `pool`.
         """
-        unit = [functional.normalize(one.double(), dim=1).cpu() for one in vectors]
+        unit = [functional.normalize(vector.double(), dim=1).cpu() for vector in vectors]
         if not self._sums:
-            self._sums = [torch.zeros_like(one[0]) for one in unit]
+            self._sums = [torch.zeros_like(vector[0]) for vector in unit]
             self._squares = [0.0] * len(unit)
-        for layer, one in enumerate(unit):
-            self._sums[layer] += one.sum(dim=0)
-            # A vector of norm 0 stays one: n would be wrong.
-            self._squares[layer] += float(one.square().sum())
+        for layer, vector in enumerate(unit):
+            self._sums[layer] += vector.sum(dim=0)
+            # Not the count: a vector of norm 0 has no unit vector.
+            self._squares[layer] += float(vector.square().sum())
         self.count += unit[0].shape[0]
 
     @property
     def mean(self) -> list[float]:
-        """Of each layer; empty of fewer than two texts."""
+        """Mean of each layer; empty for fewer than two texts."""
+        # Ordered pairs, i != j.
         pairs = self.count * (self.count - 1)
         if pairs == 0:
             return []
@@ -210,18 +212,16 @@ class PairSimilarity:
 
 
 class LayerMoments:
-    """Mean and standard deviation per layer, over samples that come in batches.
-
-    In float64, on the CPU. All values are kept, 8 bytes for each layer of a sample: a sum of
-    squares would lose a spread that is small beside the mean, as that of similarities close to 1.
-    """
+    """Mean and standard deviation per layer, over batches of samples; float64, on the CPU."""
 
     def __init__(self) -> None:
+        # [L, samples]. All values, not sums of squares: similarities close to 1 have a spread that
+        # would be lost by cancellation.
         self._values = torch.zeros(0, 0, dtype=torch.float64)
 
     @property
     def count(self) -> int:
-        """Samples so far."""
+        """Number of samples so far."""
         return self._values.shape[1]
 
     def update(self, values: Tensor) -> None:
@@ -238,7 +238,7 @@ class LayerMoments:
 
     @property
     def mean(self) -> list[float]:
-        """Of each layer; empty without samples."""
+        """Mean of each layer; empty without samples."""
         return list(self._values.mean(dim=1).tolist()) if self.count else []
 
     @property

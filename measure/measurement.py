@@ -1,4 +1,4 @@
-"""The contract of everything that is measured of a model, sample by sample."""
+"""The contract of every measurement of a model, sample by sample."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class Measured:
     Attributes:
         records: one for each sample, in the order of their ids.
         seconds: working time of all starts.
-        total: samples of the measurement; more than there are records if this is one shard of it.
+        total: number of samples of the measurement; a shard has fewer records.
     """
 
     records: Sequence[Record]
@@ -39,20 +39,20 @@ class Measured:
 
 
 class Measurement(ABC, Generic[Sample]):
-    """Measures one thing of one model.
+    """One kind of measurement of one model.
 
-    A subclass says what its records are about and how to make them. `measure.runner` does the
-    rest: it compares subjects, resumes, shares the samples among processes and files the outcome.
+    A subclass defines the subject of its records and makes them. `measure.runner` does the rest: it
+    compares subjects, resumes, shares the samples among processes and files the outcome.
 
     Attributes:
         stage: name of the figures in `results.json`, and prefix of their names.
         file: file of the records in the run directory.
-        elsewhere: how a user files an outcome apart from one about another subject; None where it
-            takes the place of any other, finished or not.
-        replaces: True if it is measured anew once it is finished, whatever its subject.
+        elsewhere: advice how to file the outcome apart from one about another subject; None if it
+            replaces any other one, finished or not.
+        replaces: True if a finished outcome is always measured again.
         class_names: names that the records get next to the indices of classes.
-        alive: to be called now and then while no record is made; the runner sets it. It tells the
-            other processes that this one works.
+        alive: function to call now and then between two records; it tells the other processes that
+            this one works. The runner sets it.
     """
 
     stage: str
@@ -64,22 +64,23 @@ class Measurement(ABC, Generic[Sample]):
 
     @abstractmethod
     def subject(self) -> Subject:
-        """Return all that a record depends on, but for its sample."""
+        """Return all that a record depends on, except its sample."""
 
     @abstractmethod
     def samples(self) -> Sequence[Sample]:
         """Return all samples."""
 
     def share(self, samples: Sequence[Sample], rank: int, world: int) -> Sequence[Sample]:
-        """Return the samples that one of several processes measures."""
+        """Return the samples of one of several processes."""
+        # Interleaved: neighbours in a sorted corpus have similar costs.
         return samples[rank::world]
 
     @abstractmethod
     def measure(self, samples: Sequence[Sample]) -> Iterator[Sequence[Record]]:
-        """Yield the records of samples as soon as they are known, in any order.
+        """Yield the records of samples as soon as they are ready, in any order.
 
         Args:
-            samples: those without a record, of this process.
+            samples: the samples of this process that have no record yet.
         """
 
     @abstractmethod
@@ -87,37 +88,38 @@ class Measurement(ABC, Generic[Sample]):
         """Return flat names and numbers for `results.json`, without the prefix of the stage."""
 
     def objection(self, records: Sequence[Record]) -> str | None:
-        """Return why records of a former start cannot be kept; None if they can.
+        """Return the reason to reject records of a former start; None if there is none.
 
         Args:
-            records: of the same subject.
+            records: records of the same subject.
         """
+        # The default accepts all records.
         del records
         return None
 
     def about(self) -> Subject:
-        """Return what `results.json` says of the figures."""
+        """Return the subject of the figures in `results.json`."""
         return self.subject()
 
     def stamp(self) -> Mapping[str, Any]:
-        """Return what each record says of its subject."""
+        """Return the fields that tie each record to its subject."""
         return {}
 
     def summary(self, records: Sequence[Record]) -> Any:
-        """Return the figures as the ledger keeps them."""
+        """Return the figures in the form of the ledger."""
         return self.figures(records)
 
     def shard_facts(self) -> Mapping[str, Any]:
-        """Return what has to be known to file all shards without the model."""
+        """Return the facts that are necessary to file all shards without the model."""
         msg = f"got a shard of {self.stage}, expected a measurement that is never divided"
         raise ValueError(msg)
 
     def write(self, files: RunDirectory, outcome: Measured) -> None:
-        """Write pages, pictures and the like, after the records and before the figures."""
+        """Write pages and pictures, after the records and before the figures."""
 
 
 class Archive(Protocol):
-    """The place where an outcome is filed: a run, or a folder of a model from elsewhere."""
+    """The destination of an outcome: a run, or a folder of a model from elsewhere."""
 
     @property
     def files(self) -> RunDirectory:
@@ -126,10 +128,10 @@ class Archive(Protocol):
     def begin(self, stage: str) -> None:
         """Begin the figures of a stage."""
 
-    def admit(self, about: Subject) -> dict[str, Any]:
-        """Return what `results.json` says of figures that are filed later, with other shards."""
+    def admit(self, subject: Subject) -> dict[str, Any]:
+        """Return the subject in `results.json`, for figures that are filed with all shards."""
 
     def file(
-        self, stage: str, metrics: Mapping[str, float], seconds: float, about: Subject
+        self, stage: str, metrics: Mapping[str, float], seconds: float, subject: Subject
     ) -> None:
         """Add the figures of a stage to `results.json`."""

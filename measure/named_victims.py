@@ -1,4 +1,4 @@
-"""Victims by their names on the command line: `hf:`, `http:`, `python:`, `run:`."""
+"""Make victims by their names on the command line: `hf:`, `http:`, `python:`, `run:`."""
 
 import inspect
 import sys
@@ -32,7 +32,7 @@ class NamedVictim(NamedTuple):
     Attributes:
         victim: the victim.
         classes: names of the classes.
-        facts: of it, for the page, by name.
+        facts: facts for the page, by name.
     """
 
     victim: Victim
@@ -41,7 +41,7 @@ class NamedVictim(NamedTuple):
 
 
 def named_victim(
-    given: str,
+    name: str,
     *,
     classes: Sequence[str] | None,
     outputs: Outputs,
@@ -51,34 +51,35 @@ def named_victim(
     device: Any,
     batch_size: int,
 ) -> NamedVictim:
-    """Makes the victim of a name.
+    """Make the victim that a name describes.
 
     Args:
-        given: `hf:FOLDER_OR_ID`, `http:URL`, `python:MODULE:FUNCTION` or `run:NAME`.
+        name: `hf:FOLDER_OR_ID`, `http:URL`, `python:MODULE:FUNCTION` or `run:NAME`.
         classes: names of the classes; those of the checkpoint if None.
-        outputs: what a function of Python returns.
+        outputs: kind of values that a Python function returns.
         http: settings of a service.
-        cache: file of its answers.
+        cache: file of its responses.
         runs_dir: folder of all runs.
-        device: where a model computes.
+        device: device of a model.
         batch_size: texts per forward pass.
 
     Raises:
-        ValueError: another kind of name, or a victim that is none.
-        OSError: it is not found.
+        ValueError: another kind of name, or an object that is not a classifier.
+        OSError: the victim is not found.
     """
-    kind, colon, rest = given.partition(":")
+    kind, colon, rest = name.partition(":")
+    # http:URL, and also a plain URL.
     if kind == "https":
-        kind, rest = "http", given
+        kind, rest = "http", name
     if kind == "http" and rest.startswith("//"):
-        rest = given
+        rest = name
     if kind not in KINDS or not colon or not rest:
         msg = (
-            f"got --victim {redact(given)}, expected hf:FOLDER_OR_ID, http:URL, "
+            f"got --victim {redact(name)}, expected hf:FOLDER_OR_ID, http:URL, "
             "python:MODULE:FUNCTION or run:NAME"
         )
         raise ValueError(msg)
-    facts = {"victim": redact(given) if kind == "http" else given}
+    facts = {"victim": redact(name) if kind == "http" else name}
     if kind == "hf":
         model, tokenizer = pretrained_classifier(rest, device)
         hugging = HuggingFaceVictim(
@@ -86,6 +87,7 @@ def named_victim(
         )
         return NamedVictim(hugging, _as_many(hugging.class_names, classes), facts)
     if kind == "run":
+        # The run's best checkpoint, as for the command without --victim.
         run, checkpoint = find_checkpoint("attack", runs_dir, rest, None)
         module = load(checkpoint).to(device)
         _, names = module.require_text()
@@ -97,7 +99,7 @@ def named_victim(
         )
     if classes is None:
         msg = (
-            f"got --victim {redact(given)} without --classes, expected the names of its classes "
+            f"got --victim {redact(name)} without --classes, expected the names of its classes "
             "in their order: --classes negative,positive"
         )
         raise ValueError(msg)
@@ -105,26 +107,27 @@ def named_victim(
         facts["classes"] = ", ".join(classes)
         return NamedVictim(HttpVictim(rest, classes, http, cache=cache), list(classes), facts)
     function = _function(rest)
-    made: Victim
+    victim: Victim
     if outputs == "labels":
-        made = LabelVictim(function, classes=classes, batch_size=batch_size, name=rest)
+        victim = LabelVictim(function, classes=classes, batch_size=batch_size, name=rest)
     else:
-        made = CallableVictim(function, outputs=outputs, batch_size=batch_size, name=rest)
-    return NamedVictim(made, list(classes), facts)
+        victim = CallableVictim(function, outputs=outputs, batch_size=batch_size, name=rest)
+    return NamedVictim(victim, list(classes), facts)
 
 
 def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:
-    """Loads a classifier of `transformers` and its tokenizer; never runs code of a repository.
+    """Load a classifier of `transformers` and its tokenizer; never runs code of a repository.
 
     Args:
         name: folder, or id on the hub.
-        device: where it computes.
+        device: device of the model.
 
     Raises:
-        ValueError: there is none, or its weights lack a head.
+        ValueError: the model does not exist, or its weights lack a head.
     """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+    # Without a network, a look-up on the hub would wait for its timeout.
     local = Path(name).is_dir() or not hub_reachable()
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local)
@@ -138,6 +141,7 @@ def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:
             "expected a folder with config.json, weights and tokenizer, or the id of such a model"
         )
         raise ValueError(msg) from error
+    # `transformers` only warns, and fills the head with random numbers.
     if missing := sorted(report["missing_keys"]):
         msg = (
             f"got hf:{name}, whose weights lack {', '.join(missing[:3])}, expected a "
@@ -147,36 +151,38 @@ def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:
     return model.to(device).eval(), tokenizer
 
 
-def _as_many(names: Sequence[str], given: Sequence[str] | None) -> list[str]:
-    """Returns the given names of the classes, or those of the checkpoint."""
-    if given is not None and len(given) != len(names):
+def _as_many(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
+    """Return the classes of the user, or those of the checkpoint."""
+    if classes is not None and len(classes) != len(names):
         msg = (
-            f"got --classes {','.join(given)}, expected {len(names)} names: the checkpoint has "
+            f"got --classes {','.join(classes)}, expected {len(names)} names: the checkpoint has "
             f"{', '.join(names)}"
         )
         raise ValueError(msg)
-    return list(given or names)
+    return list(classes or names)
 
 
 def _function(path: str) -> Any:
-    """Imports `MODULE:FUNCTION`; the current folder is searched, too."""
+    """Import `MODULE:FUNCTION`, also from the current folder."""
     module, _, name = path.partition(":")
     folder = str(Path.cwd())
     if folder not in sys.path:
+        # As `python -m` does; console scripts do not.
         sys.path.insert(0, folder)
     try:
-        found: Any = import_module(module)
+        function: Any = import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            function = getattr(function, part)
     except (ImportError, AttributeError, ValueError) as error:
         msg = (
             f"got --victim python:{path}, which cannot be imported ({error}), expected "
             "python:MODULE:FUNCTION"
         )
         raise ValueError(msg) from error
-    if inspect.isclass(found):
-        found = found()
-    if not callable(found):
-        msg = f"got --victim python:{path}, which is no function, expected one from texts to scores"
+    # A class whose objects are functions, for example with a model as attribute.
+    if inspect.isclass(function):
+        function = function()
+    if not callable(function):
+        msg = f"got --victim python:{path}, which is not a function from texts to scores"
         raise ValueError(msg)
-    return found
+    return function

@@ -1,4 +1,4 @@
-"""The answer of a trained model to a text, with its certificate."""
+"""Predict texts with a trained model, with their certificates."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,31 +8,31 @@ import torch
 
 from certify import Certifier
 from lit_modules import TaskModule
-from measure.certified_answers import WordCertificates
+from measure.certified_answers import ThreatCertifiers
 from text import Text, cuts_unsaid
 
 BATCH = 256
-"""Texts that are answered together."""
+"""Texts per forward pass."""
 
-Answer = dict[str, Any]
-"""A record that can be written as JSON."""
+TextPrediction = dict[str, Any]
+"""A prediction as JSON."""
 
 
-class Answering:
-    """Answers texts with one model.
+class TextPredictor:
+    """Predicts texts with one model.
 
     Args:
         model: a classifier or a regression of texts or pairs, in evaluation mode.
-        words: certificates in words of the same model, for its answers; None for answers without.
+        words: certifiers in words of the same model; None: no certificates in words.
 
     Raises:
-        ValueError: a model for tagging or multiple choice, which answers to a corpus only.
+        ValueError: a model for tagging or multiple choice, which predicts only a corpus.
     """
 
-    def __init__(self, model: TaskModule, words: WordCertificates | None = None) -> None:
+    def __init__(self, model: TaskModule, words: ThreatCertifiers | None = None) -> None:
         self.model, self.words = model, words
         self.number = model.task.name == "regression"
-        # Also refuses a model for another task.
+        # Raises for a model of another task.
         model.predict_texts([])
         self._certifier = None
         if not self.number and model.no_certificate is None:
@@ -40,13 +40,13 @@ class Answering:
 
     @property
     def no_certificate(self) -> str | None:
-        """The reason why answers have no certificate; None if they have one."""
+        """The reason why predictions have no certificate; None if they have one."""
         if self.number:
             return "a regression has no certificate"
         return self.model.no_certificate
 
-    def __call__(self, texts: Sequence[Text]) -> Iterator[Answer]:
-        """Answers texts, in their order.
+    def __call__(self, texts: Sequence[Text]) -> Iterator[TextPrediction]:
+        """Predict texts, in their order.
 
         Args:
             texts: strings, or pairs of strings for a model of pairs.
@@ -55,16 +55,17 @@ class Answering:
             A record for each text: `text`, `text_pair`; of a classifier `prediction`,
             `probability`, `probabilities` by class, `margin` (the largest logit less the next) and
             `radius` (None without a certificate); of a regression `value`; `cut`, True if the text
-            was longer than the model reads; `unknown`, the words without a vector of their own;
-            `certificates` in words, if they are asked for (`WordCertificates`).
+            was longer than the input of the model; `unknown`, the words outside of the vocabulary;
+            `certificates` in words, if there are certifiers (`ThreatCertifiers`).
         """
         for start in range(0, len(texts), BATCH):
-            yield from self._answered(list(texts[start : start + BATCH]))
+            yield from self._predict(list(texts[start : start + BATCH]))
 
-    def _answered(self, texts: list[Text]) -> Iterator[Answer]:
+    def _predict(self, texts: list[Text]) -> Iterator[TextPrediction]:
         tokenizer, names = self.model.require_text()
+        # `cut` reports a cut text: no warning in the log.
         with cuts_unsaid():
-            logits = self.model.predict_texts(texts).double().cpu()
+            logits = self.model.predict_texts(texts).double().cpu()  # [B, C], or [B, 1]
             radii = [None] * len(texts)
             if self._certifier is not None:
                 radii = self._certifier(texts).radius.tolist()
@@ -73,39 +74,41 @@ class Answering:
         )
         for text, row, radius, encoding, spans in rows:
             first, second = (text, None) if isinstance(text, str) else text
-            answer: Answer = {"text": first}
+            prediction: TextPrediction = {"text": first}
             if second is not None:
-                answer["text_pair"] = second
-            answer |= _number(row) if self.number else _chosen(row, names, radius)
+                prediction["text_pair"] = second
+            if self.number:
+                prediction["value"] = _finite(float(row[0]))
+            else:
+                prediction |= _classify(row, names, radius)
+            # A span names the text of a pair that it is in.
             parts = (first, second or "")
             words = (
                 parts[span.text][span.start : span.end]
                 for span, number in zip(spans, encoding.input_ids, strict=True)
                 if number == tokenizer.unk_id
             )
-            answer["cut"] = encoding.truncated
-            answer["unknown"] = [word for word in dict.fromkeys(words) if word]
+            prediction["cut"] = encoding.truncated
+            # Each word once, in the order of the text.
+            prediction["unknown"] = [word for word in dict.fromkeys(words) if word]
             if self.words is not None:
-                answer["certificates"] = self.words(first) if second is None else []
-            yield answer
+                prediction["certificates"] = self.words(first) if second is None else []
+            yield prediction
 
 
-def _chosen(logits: torch.Tensor, names: Sequence[str], radius: float | None) -> Answer:
-    """The class of a text, and how far it is from another."""
-    shares = logits.softmax(dim=0).tolist()
+def _classify(logits: torch.Tensor, names: Sequence[str], radius: float | None) -> TextPrediction:
+    """Return the class of a text, its probability and its margin, from logits `[C]`."""
+    probabilities = logits.softmax(dim=0).tolist()
+    # The margin of the certificate: largest logit minus the next one.
     best, second = logits.topk(2).values.tolist()
     chosen = int(logits.argmax())
     return {
         "prediction": names[chosen],
-        "probability": shares[chosen],
-        "probabilities": dict(zip(names, shares, strict=True)),
+        "probability": probabilities[chosen],
+        "probabilities": dict(zip(names, probabilities, strict=True)),
         "margin": _finite(best - second),
         "radius": radius,
     }
-
-
-def _number(logits: torch.Tensor) -> Answer:
-    return {"value": _finite(float(logits[0]))}
 
 
 def _finite(value: float) -> float | None:

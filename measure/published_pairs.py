@@ -1,4 +1,4 @@
-"""Reads adversarial texts that others have published, with their originals."""
+"""Read published adversarial texts with their originals."""
 
 import json
 import re
@@ -23,13 +23,13 @@ GLUE = {
     "qnli": ("entailment", "not_entailment"),
     "rte": ("entailment", "not_entailment"),
 }
-"""Tasks of AdvGLUE, and what their labels 0, 1, ... mean (as in GLUE)."""
+"""Tasks of AdvGLUE, and the classes of their labels 0, 1, ... (as in GLUE)."""
 _LINE = re.compile(
     r"(?P<side>orig|adv)\s+(?P<part>sent|premise|hypothesis)\s*"
     r"(?:\((?P<label>[^)]*)\))?\s*:[ \t]*(?P<text>.*)"
 )
 _COLUMNS = ("original_text", "perturbed_text", "ground_truth_output", "result_type")
-"""Columns of TextAttack's CSV log that are read."""
+"""The necessary columns of TextAttack's CSV log."""
 _MARK = re.compile(r"\[\[([^\[\]\s]+)\]\]|<font color = \w+>([^<>]*)</font>")
 """A changed word, in the colouring styles `file` and `html` of TextAttack; `plain` has no marks."""
 _KEY = (
@@ -37,7 +37,7 @@ _KEY = (
     rf"(?:{'|'.join(name.capitalize() for pair in PAIRS for name in pair)})): "
 )
 _SIDES = re.compile(rf"{_KEY}(.*?)<SPLIT>{_KEY}(.*)", re.DOTALL)
-"""The two texts of a pair; `<SPLIT>` stands for a line feed."""
+"""The two texts of a pair; TextAttack writes a line feed as `<SPLIT>`."""
 _OUTCOMES = {"Successful": "succeeded", "Failed": "failed"}
 
 
@@ -47,10 +47,10 @@ class PublishedPair:
 
     Attributes:
         number: its number in the file, from 0.
-        original: the text that it was made from; None where the file has none.
+        original: the original text; None if the file has none.
         adversarial: the text.
-        label: as the file has it.
-        method: kind of attack; empty where the file says none.
+        label: the label in the file.
+        method: kind of attack; empty if unknown.
     """
 
     number: int
@@ -66,9 +66,9 @@ class PublishedFile:
 
     Attributes:
         form: AdvGLUE, TextAttack, TextFooler or records.
-        names: of the classes 0, 1, ...; None where they are not known.
+        names: names of the classes 0, 1, ...; None if unknown.
         pairs: the texts.
-        skipped: rows without adversarial text, as their attack left them out.
+        skipped: number of rows without adversarial text: the attack skipped them.
     """
 
     form: str
@@ -78,13 +78,11 @@ class PublishedFile:
 
 
 def read_published(path: Path, task: str | None = None) -> PublishedFile:
-    """Reads a file, its form told by its ending.
-
-    These are `.json` (AdvGLUE), `.jsonl` (ours), `.csv` (TextAttack); all others are TextFooler's.
+    """Read a file: `.json` (AdvGLUE), `.jsonl` (ours), `.csv` (TextAttack), else TextFooler's.
 
     Args:
         path: the file.
-        task: task of AdvGLUE; the only one of the file if None.
+        task: task of AdvGLUE; None for a file with one task.
 
     Raises:
         ValueError: the file has another form, no pairs, or no such task.
@@ -92,14 +90,15 @@ def read_published(path: Path, task: str | None = None) -> PublishedFile:
     """
     try:
         if path.suffix == ".json":
-            found = _adv_glue(path, task)
+            published = _adv_glue(path, task)
         elif path.suffix == ".jsonl":
-            found = _records(path)
+            published = _records(path)
         elif path.suffix == ".csv":
-            found = _text_attack(path)
+            published = _text_attack(path)
         else:
             pairs = list(_text_fooler(path))
-            found = PublishedFile(form="TextFooler", names=None, pairs=pairs)
+            published = PublishedFile(form="TextFooler", names=None, pairs=pairs)
+    # All that a file of another form can raise in the readers below.
     except (
         LookupError,
         TypeError,
@@ -113,14 +112,14 @@ def read_published(path: Path, task: str | None = None) -> PublishedFile:
             "`attack` (.jsonl)"
         )
         raise ValueError(msg) from error
-    if not found.pairs:
+    if not published.pairs:
         msg = f"got {path} without adversarial texts, expected some"
         raise ValueError(msg)
-    return found
+    return published
 
 
 def _adv_glue(path: Path, task: str | None) -> PublishedFile:
-    """Reads `dev.json` or `dev_ann.json`: rows of each task; the second has the originals."""
+    """Read `dev.json` or `dev_ann.json`: rows by task; only the second has originals."""
     tasks = read_json(path, "published pairs")
     if task is None and len(tasks) == 1:
         (task,) = tasks
@@ -136,13 +135,13 @@ def _adv_glue(path: Path, task: str | None) -> PublishedFile:
                 "a task of GLUE, such as sentence, or premise and hypothesis"
             )
             raise ValueError(msg)
-        # Of a pair, only the side that was changed has an original.
+        # Of a pair, only the changed text has an original.
         originals = [row.get(f"original_{name}") or row[name] for name in names]
-        known = any(row.get(f"original_{name}") for name in names)
+        has_original = any(row.get(f"original_{name}") for name in names)
         pairs.append(
             PublishedPair(
                 number=number,
-                original=_text(originals) if known else None,
+                original=_text(originals) if has_original else None,
                 adversarial=_text([row[name] for name in names]),
                 label=row["label"],
                 method=str(row.get("method") or row.get("data_construction") or ""),
@@ -152,7 +151,7 @@ def _adv_glue(path: Path, task: str | None) -> PublishedFile:
 
 
 def _records(path: Path) -> PublishedFile:
-    """Reads the records of an attack of ours; those that were not attacked are left out."""
+    """Read the records of an attack of ours, without the samples that it skipped."""
     rows = [row for _, row in json_lines(path, "records")]
     pairs = [
         PublishedPair(
@@ -171,7 +170,7 @@ def _records(path: Path) -> PublishedFile:
 
 
 def _text_attack(path: Path) -> PublishedFile:
-    """Reads the CSV log of TextAttack (`--log-to-csv`); rows that it skipped are left out.
+    """Read the CSV log of TextAttack (`--log-to-csv`), without the samples that it skipped.
 
     Source: QData/TextAttack, `textattack/loggers/csv_logger.py`.
     """
@@ -181,7 +180,7 @@ def _text_attack(path: Path) -> PublishedFile:
             msg = f"got {path}, {row.place}: {row.problem}; expected a row of TextAttack's CSV log"
             raise ValueError(msg)
         rows.append(row.values)
-    # Pairs have the names of their columns in the text, all rows of them.
+    # A log of pairs has the names of the columns inside of each text.
     split = all(_SIDES.fullmatch(row[name]) for row in rows for name in _COLUMNS[:2])
     pairs = [
         PublishedPair(
@@ -198,7 +197,7 @@ def _text_attack(path: Path) -> PublishedFile:
 
 
 def _plain(marked: str, *, split: bool) -> Text:
-    """Returns the text, or the pair, without the marks of TextAttack."""
+    """Return the text, or the pair, without the marks of TextAttack."""
     sides = _SIDES.fullmatch(marked) if split else None
     return _text(
         [
@@ -209,16 +208,17 @@ def _plain(marked: str, *, split: bool) -> Text:
 
 
 def record_classes(path: Path) -> tuple[str, ...] | None:
-    """Returns the classes 0, 1, ... of the model that was attacked; None where nobody says them.
+    """Return the classes 0, 1, ... of the attacked model; None if unknown.
 
-    The settings of the attack or the checkpoint of the run name them all, the records those that
-    occur. Records of older versions name none.
+    The settings of the attack or the checkpoint of the run name them all. Records name those that
+    occur, and in older versions none.
     """
     run = RunDirectory(path.resolve().parent.parent)
-    about = attack_ledger(run, path.stem).subject()
-    classes = about.get("classes") or checkpoint_text(run).get("class_names") or ()
+    subject = attack_ledger(run, path.stem).subject()
+    classes = subject.get("classes") or checkpoint_text(run).get("class_names") or ()
     names = dict(enumerate(map(str, classes)))
     for _, row in json_lines(path, "records"):
+        # The record of a pair of index and name, wherever it occurs.
         for key in ("label", "prediction", "adversarial_prediction"):
             if row.get(f"{key}_name") is not None:
                 names[row[key]] = row[f"{key}_name"]
@@ -226,35 +226,42 @@ def record_classes(path: Path) -> tuple[str, ...] | None:
 
 
 def _text_fooler(path: Path) -> Iterator[PublishedPair]:
-    """Reads `adversaries.txt`: lines `orig sent (LABEL): TEXT` and `adv sent (LABEL): TEXT`.
+    """Read `adversaries.txt`: lines `orig sent (LABEL): TEXT` and `adv sent (LABEL): TEXT`.
 
-    Those of pairs are `orig premise:`, `orig hypothesis (LABEL):` and `adv hypothesis (LABEL):`.
+    Lines of pairs are `orig premise:`, `orig hypothesis (LABEL):` and `adv hypothesis (LABEL):`.
     """
     number = 0
     side: dict[str, tuple[str, str | None]] = {}
-    for place, raw in enumerate(read_bytes(path).split(b"\n"), start=1):
+    # Only line feeds end lines: texts may contain other separators of lines.
+    for line_number, raw in enumerate(read_bytes(path).split(b"\n"), start=1):
         line = raw.decode("utf-8").strip(" \t\r")
         if not line:
             continue
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             msg = (
-                f"got {path}, line {place}: {line[:60]!r}, expected `orig sent (LABEL): TEXT` or "
-                "`adv sent (LABEL): TEXT`, as TextFooler writes them"
+                f"got {path}, line {line_number}: {line[:60]!r}, expected "
+                "`orig sent (LABEL): TEXT` or `adv sent (LABEL): TEXT`, as TextFooler writes them"
             )
             raise ValueError(msg)
-        if found["side"] == "orig":
-            if found["part"] in ("sent", "premise"):
+        if match["side"] == "orig":
+            # A new original begins; a hypothesis belongs to the premise before it.
+            if match["part"] in ("sent", "premise"):
                 side = {}
-            side[found["part"]] = (found["text"], found["label"])
+            side[match["part"]] = (match["text"], match["label"])
             continue
-        part = found["part"]
+        part = match["part"]
         if part not in side:
-            msg = f"got {path}, line {place}: an adversarial {part} without original before it"
+            msg = (
+                f"got {path}, line {line_number}: an adversarial {part} without original before it"
+            )
             raise ValueError(msg)
         before = [text for text, _ in side.values()]
-        after = [found["text"] if key == part else one for key, (one, _) in side.items()]
-        label = next((given for _, given in reversed(side.values()) if given is not None), None)
+        after = [match["text"] if key == part else text for key, (text, _) in side.items()]
+        label = next(
+            (text_label for _, text_label in reversed(side.values()) if text_label is not None),
+            None,
+        )
         yield PublishedPair(
             number=number, original=_text(before), adversarial=_text(after), label=label
         )

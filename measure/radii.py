@@ -1,4 +1,4 @@
-"""Certified radii of a test split: `certify`."""
+"""Certify the radii of a test split: `certify`."""
 
 import math
 import sys
@@ -27,29 +27,29 @@ class Radii(Measurement[Example]):
     """Certifies a radius around each text of a test split.
 
     Figures, with the prefix of the stage: `radius` (mean over all samples), `radius_correct` (the
-    same with 0 where the prediction is wrong) and `accuracy@R` (share of the samples that are
-    predicted rightly with a radius of more than R, and for R = 0 all those predicted rightly). Of
-    samples without labels there is the first only. The stage is `certify`, and `certify_paper` for
-    the paper's bound, which guarantees nothing, `certify_kim` for that of Kim et al.,
-    `certify_local` for the local bound. `certify_propagation`, for a Transformer without a
-    Lipschitz constant, is about one or two words that move; it adds `mean_radius` (over the choices
-    of words) and `batch_seconds`.
+    same with 0 for a wrong prediction) and `accuracy@R` (share of samples with a correct prediction
+    and a radius above R; for R = 0, the accuracy). Without labels, only `radius`.
+
+    The stage is `certify`; `certify_paper` for the paper's bound, which guarantees nothing;
+    `certify_kim` for the bound of Kim et al.; `certify_local` for the local bound.
+    `certify_propagation`, for a Transformer without a Lipschitz constant, is about one or two words
+    that move; it adds `mean_radius` (over the choices of words) and `batch_seconds`.
 
     Args:
-        classifier: with its weights, on its device.
-        corpus: whose test split has been read; it shares its batches among processes.
+        classifier: the classifier with its weights, on its device.
+        corpus: corpus with the test split in memory; it shares its batches among processes.
         bound: Lipschitz bound, see `certify.Certifier`; propagation has none, see
             `certify.bound_propagation`.
         radii: the radii R.
         limit: batches of the split, or the share of them.
-        settings: the checkpoint, and what else the records depend on.
-        about: what `results.json` says of the figures.
+        settings: the checkpoint and the settings that the records depend on.
+        evaluation: subject of the figures in `results.json`.
         propagation: settings of bound propagation.
         stamp: fields that each record gets.
         bar: True to show progress.
 
     Raises:
-        ValueError: the bound is not about the network.
+        ValueError: the network does not have the bound.
     """
 
     elsewhere = None
@@ -64,13 +64,13 @@ class Radii(Measurement[Example]):
         radii: list[float],
         limit: int | float = 1.0,
         settings: Subject,
-        about: Subject,
+        evaluation: Subject,
         propagation: WordBalls = WordBalls(),
         stamp: Mapping[str, Any],
         bar: bool = False,
     ) -> None:
         self._corpus, self._radii, self._limit = corpus, radii, limit
-        self._settings, self._about, self._stamp, self._bar = settings, about, stamp, bar
+        self._settings, self._about, self._stamp, self._bar = settings, evaluation, stamp, bar
         self._propagation = propagation
         self._device = classifier.device
         self._certifier: Certifier | WordBallsCertifier
@@ -78,6 +78,7 @@ class Radii(Measurement[Example]):
             self._certifier = WordBallsCertifier(classifier, propagation)
         else:
             self._certifier = Certifier(classifier, bound)
+            # Certificates of a radius need the Lipschitz constant of the full network.
             if self._certifier.network is None:
                 msg = (
                     f"got {type(classifier).__name__}, whose network is no LipschitzClassifier, "
@@ -111,20 +112,21 @@ class Radii(Measurement[Example]):
 
     def measure(self, samples: Sequence[Example]) -> Iterator[Sequence[Record]]:
         """Yield the records of each batch."""
-        wanted = {sample.sample_id for sample in samples}
+        missing = {sample.sample_id for sample in samples}
+        # The loader shares batches among processes, see `share`.
         loader = self._corpus.predict_dataloader()  # labels are not needed
         limit = self._limit
         count = limit if isinstance(limit, int) else math.floor(limit * len(loader))
         hidden = not self._bar or not sys.stderr.isatty()
         for batch in tqdm(islice(loader, count), self.stage, count, disable=hidden):
-            # Only as a whole: next to others, a sample is rounded as it would have been.
-            if wanted.intersection(batch.sample_ids.tolist()):
-                here = batch.to(self._device)
-                outcome = self._certifier(here)
+            # Always full batches: rounding depends on the other samples of a batch.
+            if missing.intersection(batch.sample_ids.tolist()):
+                on_device = batch.to(self._device)
+                outcome = self._certifier(on_device)
                 if isinstance(outcome, WordRadii):
-                    yield word_records(outcome, here, self._propagation)
+                    yield word_records(outcome, on_device, self._propagation)
                 else:
-                    yield certificate_records(outcome, here)
+                    yield certificate_records(outcome, on_device)
 
     def figures(self, records: Sequence[Record]) -> dict[str, float]:
         """Return mean radii and certified accuracies."""
@@ -136,7 +138,7 @@ class Radii(Measurement[Example]):
 
 
 def certificate_records(certificates: Certificates, batch: Batch) -> list[Record]:
-    """One JSON-able record per sample; its label is null where it has none."""
+    """Return one JSON-able record per sample; a missing label is null."""
     columns = zip(
         batch.sample_ids.tolist(),
         [None] * len(batch) if batch.labels is None else batch.labels.tolist(),
@@ -163,10 +165,10 @@ def certificate_records(certificates: Certificates, batch: Batch) -> list[Record
     ]
 
 
-def word_records(found: WordRadii, batch: Batch, settings: WordBalls) -> list[Record]:
-    """One JSON-able record per sample, of bound propagation."""
+def word_records(radii: WordRadii, batch: Batch, settings: WordBalls) -> list[Record]:
+    """Return one JSON-able record per sample, for bound propagation."""
     labels = [None] * len(batch) if batch.labels is None else batch.labels.tolist()
-    columns = (batch.sample_ids, found.prediction, found.radius, found.mean)
+    columns = (batch.sample_ids, radii.prediction, radii.radius, radii.mean)
     rows = zip(*(column.tolist() for column in columns), labels, strict=True)
     return [
         {
@@ -178,7 +180,7 @@ def word_records(found: WordRadii, batch: Batch, settings: WordBalls) -> list[Re
             "words": settings.words,
             "norm": settings.norm,
             "passes": settings.passes,
-            "batch_seconds": found.seconds,
+            "batch_seconds": radii.seconds,
             "bound": "propagation",
         }
         for sample_id, prediction, radius, mean, label in rows
@@ -196,10 +198,7 @@ def check_radii(radii: list[float]) -> None:
 
 
 def summary(records: Sequence[Record], radii: list[float]) -> dict[str, float]:
-    """Mean radii and certified accuracies, by the last part of their metrics' names.
-
-    Without labels there is the mean radius only.
-    """
+    """Return mean radii and certified accuracies, by the last part of their metrics' names."""
     if not records:
         msg = "got no samples to certify, expected at least one"
         raise ValueError(msg)
@@ -207,12 +206,12 @@ def summary(records: Sequence[Record], radii: list[float]) -> dict[str, float]:
     radius = [float(record["radius"]) for record in records]
     means = {"radius": sum(radius) / count}
     if any(record["label"] is None for record in records):
-        return means
+        return means  # neither correct nor wrong
     right = [record["prediction"] == record["label"] for record in records]
     certain = list(zip(radius, right, strict=True))
     means["radius_correct"] = sum(r for r, hit in certain if hit) / count
     for limit in radii:
         above = sum(hit and (r > limit or limit == 0) for r, hit in certain)
-        # In as many digits as tell it from all other numbers.
+        # repr has just enough digits to distinguish the number from all others.
         means[f"accuracy@{str(float(limit)).removesuffix('.0')}"] = above / count
     return means

@@ -1,4 +1,4 @@
-"""A blinded sheet for raters: adversarial texts and originals, in an order that says nothing."""
+"""A blinded sheet for raters: adversarial texts and originals in random order."""
 
 import csv
 import hashlib
@@ -13,16 +13,15 @@ from typing import Any
 from attacks.digests import content_digest
 from attacks.outcome import AttackRecord
 from run_files.terminal import harmless
-from text import Text
 from text.bounded_files import DataError, read_csv, read_json
 from text.json_shapes import check_shape
 
 COLUMNS = ("item", "text", "class", "natural")
-"""Columns of the CSV: the last two are filled in."""
+"""Columns of the CSV; the rater fills in the last two."""
 NATURAL = ("1", "2", "3", "4", "5")
-"""From not at all like a person's text to entirely."""
+"""From a text that no person would write to a text that a person may have written."""
 UNSURE = "unsure"
-"""The class of a text that could have any."""
+"""The rating of a text without a clear class."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +29,10 @@ class SheetItem:
     """A text to rate.
 
     Attributes:
-        item: its name, which says nothing.
+        item: its name, a digest.
         text: the text.
         adversarial: False for an original.
-        sample_id: of its record.
+        sample_id: id of its record.
         label: gold class.
         attack: name of the attack.
     """
@@ -49,50 +48,54 @@ class SheetItem:
 def draw(
     records: Mapping[str, Sequence[AttackRecord]], *, texts: int, originals: int, seed: int
 ) -> list[SheetItem]:
-    """Draws the texts of a sheet.
-
-    No text of a sheet is another one's original: raters would compare them.
+    """Draw the texts of a sheet.
 
     Args:
-        records: of attacks, by name.
-        texts: adversarial texts of each attack at most.
-        originals: originals that are mixed in, of all attacks together.
-        seed: of the choice and the order.
+        records: records of attacks, by name.
+        texts: largest number of adversarial texts of each attack.
+        originals: number of originals, for all attacks together.
+        seed: seed of the choice and the order.
 
     Raises:
-        ValueError: no adversarial text.
+        ValueError: the attacks have no adversarial text.
     """
+    # One generator, in sorted order of attacks: the same seed draws the same sheet.
     source = random.Random(seed)
-    taken: dict[int, SheetItem] = {}
+    items_by_sample: dict[int, SheetItem] = {}
     for attack in sorted(records):
-        found = [one for one in records[attack] if one.outcome == "succeeded"]
-        source.shuffle(found)
-        free = [one for one in found if one.sample_id not in taken][:texts]
-        for one in free:
-            taken[one.sample_id] = _item(one, attack, seed, adversarial=True)
-    if not taken:
+        successes = [record for record in records[attack] if record.outcome == "succeeded"]
+        source.shuffle(successes)
+        # Each sample once: raters would compare an adversarial text with its original.
+        free = [record for record in successes if record.sample_id not in items_by_sample][:texts]
+        for record in free:
+            items_by_sample[record.sample_id] = _item(record, attack, seed, adversarial=True)
+    if not items_by_sample:
         msg = "got attacks without a success, expected adversarial texts to rate"
         raise ValueError(msg)
+    # No original of a text that is in the sheet, and none that the attacks skipped.
     rest = {
-        one.sample_id: (one, attack)
+        record.sample_id: (record, attack)
         for attack in sorted(records)
-        for one in records[attack]
-        if one.sample_id not in taken and one.attacked
+        for record in records[attack]
+        if record.sample_id not in items_by_sample and record.attacked
     }
     names = sorted(rest)
     source.shuffle(names)
     clean = [_item(*rest[name], seed, adversarial=False) for name in names[:originals]]
-    items = sorted([*taken.values(), *clean], key=lambda one: one.item)
+    # Sorted by digest before the shuffle: the order does not depend on the attack.
+    items = sorted([*items_by_sample.values(), *clean], key=lambda item: item.item)
     source.shuffle(items)
     return items
 
 
 def _item(record: AttackRecord, attack: str, seed: int, *, adversarial: bool) -> SheetItem:
-    text = record.adversarial if adversarial else record.text
-    given = f"{seed} {attack} {record.sample_id} {adversarial}"
+    text = record.adversarial if adversarial and record.adversarial is not None else record.text
+    numbered = (f"({i}) {part}" for i, part in enumerate(text, 1))  # a pair
+    # Only a digest of it is in the sheet: raters must not see the origin of an item.
+    identity = f"{seed} {attack} {record.sample_id} {adversarial}"
     return SheetItem(
-        item=hashlib.sha256(given.encode()).hexdigest()[:8],
-        text=_shown(record.text if text is None else text),
+        item=hashlib.sha256(identity.encode()).hexdigest()[:8],
+        text=text if isinstance(text, str) else "\n".join(numbered),
         adversarial=adversarial,
         sample_id=record.sample_id,
         label=record.label,
@@ -100,52 +103,46 @@ def _item(record: AttackRecord, attack: str, seed: int, *, adversarial: bool) ->
     )
 
 
-def _shown(text: Text) -> str:
-    return text if isinstance(text, str) else "\n".join(f"({i}) {t}" for i, t in enumerate(text, 1))
-
-
-def key_of(
+def make_key(
     items: Sequence[SheetItem],
     classes: Sequence[str],
     records: Mapping[str, Sequence[AttackRecord]],
     seed: int,
 ) -> dict[str, Any]:
-    """Returns what raters must not see: what each item is, and the success of the attacks."""
+    """Return the key of a sheet: the origin of each item, and the success of the attacks."""
     return {
         "seed": seed,
         "classes": list(classes),
         "attacks": {
             name: {
-                "attacked": sum(one.attacked for one in some),
-                "succeeded": sum(one.outcome == "succeeded" for one in some),
+                "attacked": sum(record.attacked for record in attack_records),
+                "succeeded": sum(record.outcome == "succeeded" for record in attack_records),
             }
-            for name, some in records.items()
+            for name, attack_records in records.items()
         },
         "items": {
-            one.item: {
-                "adversarial": one.adversarial,
-                "attack": one.attack,
-                "sample_id": one.sample_id,
-                "label": one.label,
-                "text": content_digest(one.text),
+            item.item: {
+                "adversarial": item.adversarial,
+                "attack": item.attack,
+                "sample_id": item.sample_id,
+                "label": item.label,
+                "text": content_digest(item.text),
             }
-            for one in items
+            for item in items
         },
     }
 
 
 def as_csv(items: Sequence[SheetItem]) -> str:
-    """Returns the sheet as CSV with two empty columns."""
+    """Return the sheet as CSV with two empty columns."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows((one.item, _plain(one.text), "", "") for one in items)
+    for item in items:
+        # An apostrophe: spreadsheets must not run a text as a formula.
+        quote = "'" if item.text[:1] in ("=", "+", "-", "@", "\t") else ""
+        writer.writerow((item.item, f"{quote}{item.text}", "", ""))
     return stream.getvalue()
-
-
-def _plain(text: str) -> str:
-    """Keeps spreadsheets from taking a text for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") else text
 
 
 _PAGE = """<!DOCTYPE html>
@@ -202,16 +199,17 @@ document.getElementById("save").addEventListener("click", () => {
 
 
 def as_html(items: Sequence[SheetItem], classes: Sequence[str]) -> str:
-    """Returns the sheet as a page that needs nothing from elsewhere."""
+    """Return the sheet as a page without external resources."""
     import base64
 
+    # The page's security policy allows this script and no other.
     digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
     return _PAGE.format(
         digest=digest,
         script=_SCRIPT,
         count=len(items),
         unsure=UNSURE,
-        items="\n".join(_fieldset(one, [*classes, UNSURE]) for one in items),
+        items="\n".join(_fieldset(item, [*classes, UNSURE]) for item in items),
     )
 
 
@@ -231,18 +229,18 @@ def _fieldset(item: SheetItem, classes: Sequence[str]) -> str:
 
 
 def read_rated(path: Path, key: Mapping[str, Any]) -> dict[str, tuple[str | None, int | None]]:
-    """Returns class and naturalness by item, of a sheet that was filled in.
+    """Return the class and the naturalness of each item of a sheet.
 
     Args:
         path: CSV with the columns item, class and natural.
-        key: of the sheet.
+        key: key of the sheet.
 
     Raises:
-        ValueError: another sheet, an item twice, or an answer that is none; with its line.
-        OSError: it cannot be read.
+        ValueError: another sheet, an item twice, or an invalid rating; with its line.
+        OSError: the file cannot be read.
     """
-    known, classes = key["items"], [*key["classes"], UNSURE]
-    found: dict[str, tuple[str | None, int | None]] = {}
+    items, classes = key["items"], [*key["classes"], UNSURE]
+    ratings: dict[str, tuple[str | None, int | None]] = {}
     rows = read_csv(path, "a sheet of `attack sheet`")
     _, columns = next(rows, (0, []))
     if not {"item", "class", "natural"} <= set(columns):
@@ -251,29 +249,30 @@ def read_rated(path: Path, key: Mapping[str, Any]) -> dict[str, tuple[str | None
     for line, fields in rows:
         if not fields:
             continue
+        # Spreadsheets drop empty cells at the end of a row.
         row = dict(zip(columns, fields, strict=False))
         item, chosen, natural = (row.get(name, "").strip() for name in ("item", "class", "natural"))
         where = f"{path}, line {line}"
-        if item not in known or item in found:
-            what = "twice" if item in found else "which is not in the key"
-            msg = f"{where}: got item {item!r} {what}, expected each item of the sheet once"
+        if item not in items or item in ratings:
+            problem = "twice" if item in ratings else "which is not in the key"
+            msg = f"{where}: got item {item!r} {problem}, expected each item of the sheet once"
             raise ValueError(msg)
-        name = {one.casefold(): one for one in classes}.get(chosen.casefold())
+        name = {class_name.casefold(): class_name for class_name in classes}.get(chosen.casefold())
         if chosen and name is None:
             msg = f"{where}: got class {chosen!r}, expected one of {', '.join(classes)}"
             raise ValueError(msg)
         if natural and natural not in NATURAL:
             msg = f"{where}: got natural {natural!r}, expected 1 to 5"
             raise ValueError(msg)
-        found[item] = (name, int(natural) if natural else None)
-    return found
+        ratings[item] = (name, int(natural) if natural else None)
+    return ratings
 
 
 def read_key(path: Path) -> dict[str, Any]:
-    """Returns the key of a sheet.
+    """Return the key of a sheet.
 
     Raises:
-        ValueError: the file is none.
+        ValueError: the file is not a key.
         OSError: it cannot be read.
     """
     try:

@@ -1,4 +1,4 @@
-"""Runs a measurement: resumes it, shares its samples among processes, and files its outcome."""
+"""Run a measurement: resume it, share its samples among processes, file its outcome."""
 
 import logging
 import time
@@ -28,33 +28,37 @@ def run(
 ) -> Measured:
     """Measure the samples that have no record yet, and file the outcome.
 
-    A kill loses the records that are being made, and no other. All processes call this together,
-    and all of them get the outcome; the first one writes it.
+    A kill loses only the records in progress. All processes call this together, and all get the
+    outcome; the first one writes it.
 
     Args:
-        measurement: what is measured.
-        archive: where; None files nothing.
+        measurement: the measurement.
+        archive: archive of the outcome; None files nothing.
         team: the processes that share the samples.
-        shard: measure every N-th sample only, and file it as one shard of the measurement.
+        shard: measure only every N-th sample, and file the records as this shard.
 
     Raises:
-        ValueError: there is an outcome, or an unfinished one, about another subject.
+        ValueError: there is an outcome about another subject, finished or not.
         OSError: a file cannot be read or written.
     """
     subject = measurement.subject()
     ledgers = [] if archive is None else _ledgers(archive.files.path / measurement.file, shard)
     own = ledgers[0] if ledgers else None
     lead = team.is_global_zero
+    # Only the first process may see the disk; all raise the same error.
     problem = _problem(measurement, ledgers, subject) if lead else None
     _agree(team, problem)
     everything = measurement.samples()
     samples = everything if shard is None else shard.take(everything)
     ids = {sample.sample_id for sample in samples}
-    with closing(_records(measurement, own)) as records:
-        done = records.begin(team, about=subject, elsewhere=measurement.elsewhere)
+    path = None if own is None else own.records_path
+    names = measurement.class_names
+    with closing(Records(path, stamp=measurement.stamp(), class_names=names)) as records:
+        done = records.begin(team, subject=subject, elsewhere=measurement.elsewhere)
         former: list[Record] = []
         seconds = 0.0
         if own is not None and lead and not measurement.replaces:
+            # Of the full measurement and of the shard: either may be there from a former start.
             former = [line for line in _former(ledgers, subject) if line["sample_id"] not in done]
             if shard is not None:
                 former = [line for line in former if line["sample_id"] in ids]
@@ -62,12 +66,17 @@ def run(
             seconds = own.seconds()
             own.begin(subject)
         done = done.union(gather(team, [int(line["sample_id"]) for line in former]))
+        # Before new records: mixed ones could not be separated later.
         _agree(team, measurement.objection(records.known()))
         began = time.monotonic()
-        left = [sample for sample in samples if sample.sample_id not in done]
+        remaining = [sample for sample in samples if sample.sample_id not in done]
         _work(
-            measurement, records, measurement.share(left, team.global_rank, team.world_size), team
+            measurement,
+            records,
+            measurement.share(remaining, team.global_rank, team.world_size),
+            team,
         )
+        # The parts stay until the outcome is filed.
         merged = records.merge(discard=False)
         seconds += records.seconds + time.monotonic() - began
         outcome = Measured(records=merged, seconds=seconds, total=len(everything))
@@ -76,19 +85,13 @@ def run(
                 file(measurement, archive, outcome)
             else:
                 file_shard(measurement, archive, outcome, shard)
-        # Not before: a kill in between loses nothing.
+        # Only now: a kill before this line loses nothing.
         records.discard()
     return outcome
 
 
 def file(measurement: Measurement[Any], archive: Archive, outcome: Measured) -> None:
-    """File an outcome whose records are there: pages and pictures, ledger, `results.json`.
-
-    Args:
-        measurement: what was measured.
-        archive: where.
-        outcome: records of all samples.
-    """
+    """File an outcome whose records are on disk: pages, pictures, ledger, `results.json`."""
     subject = measurement.subject()
     figures = measurement.figures(outcome.records)
     measurement.write(archive.files, outcome)
@@ -105,20 +108,13 @@ def file(measurement: Measurement[Any], archive: Archive, outcome: Measured) -> 
 def file_shard(
     measurement: Measurement[Any], archive: Archive, outcome: Measured, shard: Shard
 ) -> None:
-    """File one shard: its ledger also keeps what has to be known to file all of them.
-
-    Args:
-        measurement: what was measured.
-        archive: where.
-        outcome: records of the shard.
-        shard: which one.
-    """
+    """File one shard: its ledger also has the facts that are necessary to file all shards."""
     ledger = Ledger(shard_path(archive.files.path / measurement.file, shard))
     before = ledger.extra("shard") or {}
     facts = {
         **measurement.shard_facts(),
         "shard": str(shard),
-        # Fewer samples than before throw nothing away.
+        # A start with fewer samples than before discards none.
         "chosen": max(outcome.total, int(before.get("chosen", 0))),
         "evaluation": archive.admit(measurement.about()),
     }
@@ -127,16 +123,17 @@ def file_shard(
 
 def _agree(team: Team, problem: str | None) -> None:
     """Raise ValueError in all processes if one of them has a problem."""
-    for known in gather(team, [problem]):
-        if known is not None:
-            raise ValueError(known)
+    for message in gather(team, [problem]):
+        if message is not None:
+            raise ValueError(message)
 
 
 def _work(
     measurement: Measurement[Sample], records: Records, samples: Sequence[Sample], team: Team
 ) -> None:
-    """Measure the samples of this process; where that ends early, say what is kept."""
+    """Measure the samples of this process; if that ends early, report the finished records."""
     count = 0
+    # No record, but progress: a slow attack is not a lost process.
     measurement.alive = lambda: records.add(())
     try:
         for part in measurement.measure(samples):
@@ -145,14 +142,14 @@ def _work(
     except Exception as error:
         if records.path is None:
             raise
-        kept = (
+        state = (
             f"{count} of {len(samples)} samples are done and kept in {records.folder}: the same "
             "command resumes"
         )
         if isinstance(error, VictimError):
-            msg = f"{error}; {kept}"
+            msg = f"{error}; {state}"
             raise VictimError(msg) from error
-        log.warning("%s", kept)
+        log.warning("%s", state)
         raise
     except Stopped:
         # Processes that wait for each other have to be stopped, too.
@@ -163,21 +160,16 @@ def _work(
         del measurement.alive
 
 
-def _records(measurement: Measurement[Any], ledger: Ledger | None) -> Records:
-    path = None if ledger is None else ledger.records_path
-    return Records(path, stamp=measurement.stamp(), class_names=measurement.class_names)
-
-
 def check_ledgers(
     kind: type[Measurement[Any]], records: Path, shard: Shard | None, subject: Subject
 ) -> None:
-    """Raise ValueError where there is an outcome about another subject.
+    """Raise ValueError if there is an outcome about another subject.
 
     Args:
-        kind: of the measurement.
+        kind: class of the measurement.
         records: file of its records.
-        shard: the shard that is to be measured, if it is not all.
-        subject: as far as it is known.
+        shard: the shard to measure; None for all samples.
+        subject: the known part of the subject.
     """
     if (problem := _problem(kind, _ledgers(records, shard), subject)) is not None:
         raise ValueError(problem)
@@ -189,7 +181,7 @@ def shard_path(records: Path, shard: Shard) -> Path:
 
 
 def _ledgers(records: Path, shard: Shard | None) -> list[Ledger]:
-    """Return the ledger of a measurement; before it that of the shard, if it is one."""
+    """Return the ledger of a measurement, after the ledger of its shard, if any."""
     parts = [] if shard is None else [Ledger(shard_path(records, shard))]
     return [*parts, Ledger(records)]
 
@@ -205,8 +197,8 @@ def _problem(
 
 def _former(ledgers: Sequence[Ledger], subject: Subject) -> list[Record]:
     """Return the records of a finished outcome about the same subject, each sample once."""
-    known: dict[int, Record] = {}
+    records: dict[int, Record] = {}
     for ledger in ledgers:
         for line in ledger.records() if ledger.is_about(subject) else ():
-            known.setdefault(int(line["sample_id"]), line)
-    return list(known.values())
+            records.setdefault(int(line["sample_id"]), line)
+    return list(records.values())

@@ -1,4 +1,4 @@
-"""The samples of a table or of a data set of the hub: which columns, and what their labels mean."""
+"""Read the samples of a table or of a data set of the hub, by columns and label names."""
 
 import logging
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ LABELS = ("label", "labels", "gold_label", "class", "category", "sentiment", "ta
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledTable:
-    """Texts with labels as they were read.
+    """Texts with their labels, unchanged.
 
     Attributes:
-        name: for messages and pages.
+        name: name in messages and pages.
         columns: names of the texts.
-        rows: place in the table, text and label of each row.
-        names: of the classes, where the data set says them.
+        rows: position in the table, text and label of each row.
+        names: names of the classes, if the data set has them.
     """
 
     name: str
@@ -45,66 +45,66 @@ class LabelledTable:
 
 
 def read_table(
-    given: str, *, columns: Sequence[str] | None = None, label: str | None = None
+    source: str, *, columns: Sequence[str] | None = None, label: str | None = None
 ) -> LabelledTable:
-    """Reads the samples of `hf:ID:SPLIT`, `hf:ID:CONFIG:SPLIT` or a file.
+    """Read the samples of `hf:ID:SPLIT`, `hf:ID:CONFIG:SPLIT` or a file.
 
     Args:
-        given: the data set or file (.tsv, .csv, .jsonl, .parquet).
-        columns: names of the one or two texts; found by usual names if None.
-        label: name of the label; found the same way.
+        source: the data set or file (.tsv, .csv, .jsonl, .parquet).
+        columns: names of the one or two texts; None: one of the usual names.
+        label: name of the label; None: one of the usual names.
 
     Raises:
-        DataError: it cannot be read.
-        ValueError: columns that are not there, or that are not found: all of them in one message.
+        DataError: the source is unreadable.
+        ValueError: columns that are missing or ambiguous, all in one message.
     """
-    if not given.startswith("hf:"):
-        path = Path(given)
-        wanted, gold = _chosen(given, column_names(path), columns, label)
-        return _table(given, wanted, gold, read_rows(path, (*wanted, gold)), None)
-    parts = given.removeprefix("hf:").split(":")
+    if not source.startswith("hf:"):
+        path = Path(source)
+        texts, gold = _choose_columns(source, column_names(path), columns, label)
+        return _table(source, texts, gold, read_rows(path, (*texts, gold)), None)
+    parts = source.removeprefix("hf:").split(":")
     if len(parts) not in (2, 3) or not all(parts):
-        msg = f"got --dataset {given}, expected hf:ID:SPLIT or hf:ID:CONFIG:SPLIT"
+        msg = f"got --dataset {source}, expected hf:ID:SPLIT or hf:ID:CONFIG:SPLIT"
         raise ValueError(msg)
     data = load(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
-    wanted, gold = _chosen(given, data.column_names, columns, label)
+    texts, gold = _choose_columns(source, data.column_names, columns, label)
     names = getattr(data.features[gold], "names", None)
-    found = hub_rows(data, (*wanted, gold))
-    return _table(given, wanted, gold, found, None if names is None else tuple(names))
+    rows = hub_rows(data, (*texts, gold))
+    return _table(source, texts, gold, rows, None if names is None else tuple(names))
 
 
 def as_classes(
-    table: LabelledTable, classes: Sequence[str], given: Sequence[str] | None = None
+    table: LabelledTable, classes: Sequence[str], label_names: Sequence[str] | None = None
 ) -> list[Sample]:
-    """Makes samples whose labels are the classes of a victim; see `text.labels.ClassLabels`.
+    """Return samples with the classes of a victim as labels; see `text.labels.ClassLabels`.
 
-    The log says what the numbers of the data mean, and how many rows without label are left out.
+    The log has the classes of numeric labels, and the number of rows without label.
 
     Args:
         table: the table.
-        classes: of the victim.
-        given: `LABEL=CLASS` for each label of the table, or the classes of 0, 1, ...; None if they
-            speak for themselves.
+        classes: classes of the victim.
+        label_names: `LABEL=CLASS` for each label of the table, or the classes of 0, 1, ...; None if
+            the labels are classes.
 
     Raises:
-        ValueError: labels that are no classes of the victim; all of them in one message.
+        ValueError: labels that are not classes of the victim, all in one message.
     """
-    meanings = None if given is None else _told(given, classes)
+    meanings = None if label_names is None else _parse_label_names(label_names, classes)
     index = ClassLabels(classes, data_names=table.names or (), meanings=meanings)
     samples, strange, unlabelled = [], dict[str, None](), 0
-    for place, text, label in table.rows:
+    for position, text, label in table.rows:
         try:
-            found = index(label)
+            label_index = index(label)
         except FileLabelsError as error:
-            msg = f"{table.name}, row {place + 1}: {error}"
+            msg = f"{table.name}, row {position + 1}: {error}"
             raise ValueError(msg) from error
         except ValueError:
-            strange[_shown(label, table.names)] = None
+            strange[_quote(label, table.names)] = None  # one message for all labels
             continue
-        if found is None:
+        if label_index is None:
             unlabelled += 1
         else:
-            samples.append(Sample(sample_id=place, text=text, label=found))
+            samples.append(Sample(sample_id=position, text=text, label=label_index))
     if strange:
         msg = (
             f"got labels {', '.join([*strange][:5])} in {table.name}, expected the victim's "
@@ -122,19 +122,15 @@ def as_classes(
     return samples
 
 
-def _told(given: Sequence[str], classes: Sequence[str]) -> dict[str, int]:
-    """Returns the classes of the labels that a user has named.
-
-    Raises:
-        ValueError: a class that the victim does not have.
-    """
-    known, meanings = ClassLabels(classes), {}
-    for i, one in enumerate(given):
-        label, equals, name = one.rpartition("=")
-        index = known.find(label_text(name) or "")
+def _parse_label_names(label_names: Sequence[str], classes: Sequence[str]) -> dict[str, int]:
+    """Return the index of the class of each label in `--label_names`, or raise ValueError."""
+    class_index, meanings = ClassLabels(classes), {}
+    for i, entry in enumerate(label_names):
+        label, equals, name = entry.rpartition("=")
+        index = class_index.find(label_text(name) or "")
         if index is None:
             msg = (
-                f"got --label_names {','.join(given)}, expected classes of the victim: "
+                f"got --label_names {','.join(label_names)}, expected classes of the victim: "
                 f"{', '.join(classes)}"
             )
             raise ValueError(msg)
@@ -142,42 +138,46 @@ def _told(given: Sequence[str], classes: Sequence[str]) -> dict[str, int]:
     return meanings
 
 
-def _shown(label: Any, names: Sequence[str] | None) -> str:
+def _quote(label: Any, names: Sequence[str] | None) -> str:
+    # The hub has integer labels with names; a file may have any value.
     number = label if isinstance(label, int) else -1
     if names is not None and 0 <= number < len(names):
         return f"{label} ({names[number]})"
     return f"{label!r:.80}"
 
 
-def _chosen(
-    name: str, there: Sequence[str], columns: Sequence[str] | None, label: str | None
+def _choose_columns(
+    name: str, available: Sequence[str], columns: Sequence[str] | None, label: str | None
 ) -> tuple[tuple[str, ...], str]:
-    """Returns the columns of the texts and of the label."""
-    texts = tuple(columns) if columns else usual_texts(there)
-    gold = label or next((one for one in LABELS if one in there), None)
-    missing = [one for one in (*(texts or ()), *([gold] if gold else [])) if one not in there]
+    """Return the columns of the texts, and the column of the label."""
+    texts = tuple(columns) if columns else usual_texts(available)
+    gold = label or next((column for column in LABELS if column in available), None)
+    missing = [
+        column for column in (*(texts or ()), *([gold] if gold else [])) if column not in available
+    ]
     if texts and gold and not missing and len(texts) <= 2:
         return texts, gold
-    asked = []
+    options = []
     if not texts or len(texts) > 2 or set(missing) & set(texts):
-        asked.append("--columns TEXT (or --columns TEXT,TEXT for pairs)")
+        options.append("--columns TEXT (or --columns TEXT,TEXT for pairs)")
     if not gold or gold in missing:
-        asked.append("--label COLUMN")
+        options.append("--label COLUMN")
     lacks = f", without {', '.join(missing)}" if missing else ""
     msg = (
-        f"got {name} with the columns {', '.join(there)}{lacks}, "
-        f"expected to be told which are meant: {' and '.join(asked)}"
+        f"got {name} with the columns {', '.join(available)}{lacks}, "
+        f"expected to be told which are meant: {' and '.join(options)}"
     )
     raise ValueError(msg)
 
 
-def usual_texts(there: Sequence[str]) -> tuple[str, ...] | None:
-    """Returns those of the columns that texts usually have; None if none or several could be."""
+def usual_texts(available: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the column or columns with a usual name of texts; None if unclear."""
+    # Pairs first: `premise` with `hypothesis` beats a single `text`.
     for pair in PAIRS:
-        if set(pair) <= set(there):
+        if set(pair) <= set(available):
             return pair
-    found = [one for one in SINGLE if one in there]
-    return (found[0],) if len(found) == 1 else None
+    matches = [column for column in SINGLE if column in available]
+    return (matches[0],) if len(matches) == 1 else None
 
 
 def _table(
@@ -187,11 +187,9 @@ def _table(
     rows: Any,
     names: tuple[str, ...] | None,
 ) -> LabelledTable:
-    found: list[tuple[int, Text, Any]] = []
-    place = -1
+    labelled: list[tuple[int, Text, Any]] = []
     row: Row
-    for row in rows:
-        place += 1
+    for position, row in enumerate(rows):
         if row.problem is not None:
             msg = f"{name}, {row.place}: {row.problem}; expected a row with {columns} and {label}"
             raise ValueError(msg)
@@ -199,7 +197,6 @@ def _table(
         if not all(isinstance(text, str) for text in texts):
             msg = f"{name}, {row.place}: got {texts!r:.80}, expected texts in {', '.join(columns)}"
             raise ValueError(msg)
-        found.append(
-            (place, texts[0] if len(texts) == 1 else (texts[0], texts[1]), row.values[label])
-        )
-    return LabelledTable(name=name, columns=columns, rows=found, names=names)
+        text = texts[0] if len(texts) == 1 else (texts[0], texts[1])
+        labelled.append((position, text, row.values[label]))
+    return LabelledTable(name=name, columns=columns, rows=labelled, names=names)

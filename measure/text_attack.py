@@ -1,4 +1,4 @@
-"""An attack on texts: `attack`, on a run or on a model from elsewhere."""
+"""Attack texts: `attack`, on a run or on a model from elsewhere."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from certify.threats import Threat
 from datamodules.batching.sampler import permutation
 from measure.attack_html import write_page
 from measure.attack_report import class_name, example_table
-from measure.attack_settings import AttackSettings, Planned
+from measure.attack_settings import AttackPlan, AttackSettings
 from measure.corpus_split import CHOICE
 from measure.measurement import Measured, Measurement, Record
 from run_files.run_directory import RunDirectory
@@ -36,12 +36,12 @@ class AttackedModel:
 
     Attributes:
         victim: the model.
-        class_names: of the model.
-        samples: all that are attacked.
+        class_names: classes of the model.
+        samples: all samples of the attack.
         columns: names of the texts of a sample.
-        about: what `results.json` says of the figures, besides the settings of the attack.
-        scope: what the records depend on besides that.
-        facts: for the page, by name.
+        subject: identity of the model; `results.json` has it with the settings of the attack.
+        scope: the samples and the threat, which the records depend on as well.
+        facts: facts for the page, by name.
         identity: `run`, `method`, `corpus` and `seed`, as `results.json` has them.
         threat: the set of texts inside which the attack stays, if there is one.
     """
@@ -50,38 +50,37 @@ class AttackedModel:
     class_names: Sequence[str]
     samples: Sequence[Sample]
     columns: Sequence[str]
-    about: Mapping[str, Any]
+    subject: Mapping[str, Any]
     scope: Mapping[str, Any]
     facts: Mapping[str, str]
     identity: Mapping[str, Any]
     threat: Threat | None = None
 
 
-ELSEWHERE = "file this beside it with --attack.tag NAME"
+ELSEWHERE = "file this next to it with --attack.tag NAME"
 
 
 class TextAttack(Measurement[Sample]):
     """Attacks the samples of a model by one composition.
 
-    The records do not depend on the number of processes: the random numbers of a sample come from
-    its id.
+    The records do not depend on the number of processes: the seed of a sample depends on its id.
 
     Args:
         planned: the attack.
-        settings: of the command.
+        settings: settings of the command.
         model: the model and its samples.
-        position: of the attack in its command.
-        loggers: TensorBoard and the like.
+        position: position of the attack in its command.
+        loggers: loggers of the trainer.
         bar: True to show progress.
-        asks_again: True to ask the model once more about the texts of former records, and to refuse
-            other answers: nothing else says that a model from elsewhere is still the same.
+        asks_again: True to query the model again about the texts of former records, and to refuse
+            other predictions: a model from elsewhere has no digest.
     """
 
     elsewhere = ELSEWHERE
 
     def __init__(
         self,
-        planned: Planned,
+        planned: AttackPlan,
         settings: AttackSettings,
         model: AttackedModel,
         *,
@@ -98,8 +97,9 @@ class TextAttack(Measurement[Sample]):
         self.name = planned.name
         self.stage, self.file = f"attack/{planned.name}", f"attacks/{planned.name}.jsonl"
         attack = planned.attack
-        if not planned.goal_given:
+        if not planned.has_goal:
             target = settings.target(model.class_names)
+            # Only now: the index of a target needs the classes of the model.
             attack = attack.aiming(make_goal(target, score=settings.score, compat=settings.compat))
         if model.threat is not None:
             attack = replace(attack, constraints=[InsideThreat(model.threat), *attack.constraints])
@@ -114,7 +114,7 @@ class TextAttack(Measurement[Sample]):
 
     @property
     def target(self) -> int | None:
-        """The class to reach; None where there is none."""
+        """The index of the class to reach; None if untargeted."""
         target: int | None = getattr(self._engine.attack.goal, "target", None)
         return target
 
@@ -123,22 +123,22 @@ class TextAttack(Measurement[Sample]):
         return {**self.about(), **self.model.scope}
 
     def about(self) -> Subject:
-        """Return the settings of the attack, and what identifies the model."""
-        return {**attack_subject(self.planned, self.settings), **self.model.about}
+        """Return the settings of the attack, and the identity of the model."""
+        return {**attack_subject(self.planned, self.settings), **self.model.subject}
 
     def samples(self) -> Sequence[Sample]:
         """Return all samples."""
         return self.model.samples
 
     def objection(self, records: Sequence[Record]) -> str | None:
-        """Return why the model cannot have made these records."""
+        """Return the reason why the records are from other samples or another model."""
         self._engine.answered = any(record["outcome"] != "error" for record in records)
         if not self._asks_again:
             return None
-        known = {sample.sample_id: sample for sample in self.model.samples}
+        samples = {sample.sample_id: sample for sample in self.model.samples}
         former = [from_line(record) for record in records]
         for record in former:
-            sample = known.get(record.sample_id)
+            sample = samples.get(record.sample_id)
             if sample is not None and (sample.text, sample.label) != (record.text, record.label):
                 return (
                     f"got records in which sample {record.sample_id} is {record.text!r:.80} of "
@@ -161,6 +161,7 @@ class TextAttack(Measurement[Sample]):
             bar.asked(texts)
             self.alive()
 
+        # Each query also tells the other processes that this one works.
         engine.victim = CountedVictim(self.model.victim, count)
         try:
             for record in engine.run(longest_first(samples, self.settings.in_flight)):
@@ -171,13 +172,13 @@ class TextAttack(Measurement[Sample]):
             bar.close()
 
     def outcome(self, records: Sequence[Record]) -> Outcome:
-        """Return records and figures for Python."""
+        """Return records and figures as objects."""
         attacked = [from_line(record) for record in records]
         summary = summarise(attacked, score=self._engine.attack.goal.score)
         return Outcome(name=self.name, records=attacked, summary=summary)
 
     def figures(self, records: Sequence[Record]) -> dict[str, float]:
-        """Return accuracy under attack, success rate and the like, see `attacks.summary`."""
+        """Return accuracy under attack, success rate and so on, see `attacks.summary`."""
         return attack_figures(self.outcome(records), self.target)
 
     def summary(self, records: Sequence[Record]) -> Any:
@@ -185,7 +186,7 @@ class TextAttack(Measurement[Sample]):
         return self.outcome(records).summary.line()
 
     def shard_facts(self) -> Mapping[str, Any]:
-        """Return what `attack merge` has to know."""
+        """Return the facts that `attack merge` needs."""
         return {
             "place": self._position,
             "score": self._engine.attack.goal.score,
@@ -196,7 +197,7 @@ class TextAttack(Measurement[Sample]):
         }
 
     def facts(self) -> dict[str, str]:
-        """Return the facts of the page, but for the number of samples."""
+        """Return the facts of the page, except the number of samples."""
         names = self.model.class_names
         return {
             **self.model.facts,
@@ -207,23 +208,23 @@ class TextAttack(Measurement[Sample]):
 
     def write(self, files: RunDirectory, outcome: Measured) -> None:
         """Write the page and the examples of TensorBoard."""
-        made, names = self.outcome(outcome.records), self.model.class_names
-        show_examples(made, names, self._loggers)
+        result, names = self.outcome(outcome.records), self.model.class_names
+        show_examples(result, names, self._loggers)
         if self.settings.html:
-            samples = f"{len(made.records)}, {self.settings.choice}"
+            samples = f"{len(result.records)}, {self.settings.choice}"
             path = (files.path / self.file).with_suffix(".html")
-            write_page(path, made, names, {**self.facts(), "samples": samples})
+            write_page(path, result, names, {**self.facts(), "samples": samples})
 
 
-def attack_subject(planned: Planned, settings: AttackSettings) -> dict[str, Any]:
+def attack_subject(planned: AttackPlan, settings: AttackSettings) -> dict[str, Any]:
     """Return what the records of an attack depend on, but for model and samples."""
-    subject = {**planned.about, **settings.about(), **parts_of(planned.attack)}
+    subject = {**planned.subject, **settings.about(), **parts_of(planned.attack)}
     del subject["split"]  # a table of samples has none
     return subject
 
 
 def parts_of(attack: Attack) -> dict[str, Any]:
-    """Describe an attack and its resources; the goal is in the settings."""
+    """Describe an attack and its resources, without its goal, which is in the settings."""
     parts = flat(describe(attack), "attack")
     return {"engine": VERSION} | {
         key: value for key, value in parts.items() if not key.startswith("attack.goal")
@@ -231,24 +232,13 @@ def parts_of(attack: Attack) -> dict[str, Any]:
 
 
 def attack_figures(outcome: Outcome, target: int | None) -> dict[str, float]:
-    """Return the figures of an attack by the last part of their names.
-
-    Args:
-        outcome: of the attack.
-        target: the class to reach, if there is one.
-    """
+    """Return the figures of an attack by the last part of their names."""
     metrics = outcome.summary.metrics()
     return metrics if target is None else {**metrics, "target": float(target)}
 
 
 def show_examples(outcome: Outcome, names: Sequence[str], loggers: Sequence[Logger]) -> None:
-    """Warn of a doubtful figure, and give TensorBoard some pairs of texts.
-
-    Args:
-        outcome: of an attack.
-        names: of the classes.
-        loggers: of the trainer.
-    """
+    """Warn of a doubtful figure, and write some pairs of texts to TensorBoard."""
     for remark in remarks(outcome.name, outcome.summary):
         log.warning("%s", remark)
     for logger in loggers:
@@ -257,26 +247,19 @@ def show_examples(outcome: Outcome, names: Sequence[str], loggers: Sequence[Logg
             logger.experiment.add_text(f"attack/{outcome.name}/examples", table, 0)
 
 
-def chosen(samples: Sequence[Any], settings: AttackSettings, most: int | None = None) -> list[Any]:
-    """Return the samples that are attacked; see `AttackSettings.choice`.
-
-    Args:
-        samples: of a split or table.
-        settings: of the command.
-        most: largest number of them.
-    """
+def choose_samples(
+    samples: Sequence[Any], settings: AttackSettings, most: int | None = None
+) -> list[Any]:
+    """Return the samples to attack, at most `most`; see `AttackSettings.choice`."""
     count = min(settings.num_samples or len(samples), len(samples), most or len(samples))
     drawn = settings.choice == "drawn"
+    # A prefix of one permutation: more samples later include those of today.
     order = permutation(len(samples), CHOICE).tolist() if drawn else range(len(samples))
     return [samples[i] for i in order[:count]]
 
 
-def subjects(samples: Iterable[Sample], threat: Threat) -> Iterator[Sample]:
-    """Yield the samples that a threat is about, with the texts that it is about.
-
-    Args:
-        samples: of a corpus.
-        threat: the set of texts around each.
+def confine_samples(samples: Iterable[Sample], threat: Threat) -> Iterator[Sample]:
+    """Yield the samples that a threat applies to, with texts in its normal form.
 
     Raises:
         ValueError: pairs of texts.

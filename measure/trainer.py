@@ -1,4 +1,4 @@
-"""The trainer of the command line: it also attacks, certifies, predicts and writes."""
+"""The trainer of the command line: it also attacks, certifies, predicts and generates."""
 
 import logging
 import time
@@ -73,7 +73,7 @@ class MeasuringTrainer(RobustTrainer):
                 `certify_local/...`; `propagation`, for an ordinary Transformer, is about one or
                 two words: `certify_propagation/...`.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
-                classified rightly with a radius of more than R.
+                classified correctly with a radius of more than R.
             propagation: settings of bound propagation.
         """
         check_radii(radii)
@@ -88,7 +88,7 @@ class MeasuringTrainer(RobustTrainer):
                     log.warning("propagation.%s=%s has no effect with bound=%s", name, value, bound)
         self._measure(ckpt_path)
         started, stage = time.monotonic(), STAGE_OF[bound]
-        about = {"bound": bound, "radii": radii, **self._circumstances(stage)}
+        evaluation = {"bound": bound, "radii": radii, **self._circumstances(stage)}
         archive = None
         if self.recorder is not None and self._files is not None:
             archive = RunArchive(self.recorder, self, model, datamodule.corpus)
@@ -103,7 +103,7 @@ class MeasuringTrainer(RobustTrainer):
             "precision": self.precision,
             # Not its revision, which a commit changes: the same command has to resume.
             "program": version(),
-            # A part of the split is another part for another batch size.
+            # A limit counts batches: their size decides which samples are measured.
             "part": None
             if self.limit_test_batches == 1.0
             else [self.limit_test_batches, datamodule.eval_batch_size],
@@ -113,11 +113,11 @@ class MeasuringTrainer(RobustTrainer):
 
         def work() -> list[dict[str, float]]:
             require_classification(model.task.name, "certify")
-            # Known only now: AdversarialTraining may have its classifier from the checkpoint.
+            # Only now: AdversarialTraining may get its classifier from the checkpoint.
             if model.no_certificate is not None and bound != "propagation":
                 log.info("nothing is certified: %s", model.no_certificate)
                 if archive is not None:
-                    archive.file(stage, {}, time.monotonic() - started, about)
+                    archive.file(stage, {}, time.monotonic() - started, evaluation)
                 return []
             self._require_full_precision()
             if archive is not None and self.is_global_zero:
@@ -129,7 +129,7 @@ class MeasuringTrainer(RobustTrainer):
                 radii=radii,
                 limit=self.limit_test_batches,
                 settings=settings,
-                about=about,
+                evaluation=evaluation,
                 propagation=propagation,
                 stamp=self._stamp,
                 bar=self.is_global_zero and self.progress_bar_callback is not None,
@@ -153,14 +153,14 @@ class MeasuringTrainer(RobustTrainer):
             model: the model.
             datamodule: the corpus.
             ckpt_path: checkpoint to attack; `best.ckpt` of `--run` if not given.
-            settings: which attacks, on what, and at what cost.
+            settings: the attacks, their samples and their limits.
         """
         require_classifier(model, "attack")
         self._measure(ckpt_path)
         settings = settings or AttackSettings()
-        found = attack(self, model, datamodule, ckpt_path, settings, recorder=self.recorder)
-        self.report = found.report
-        return found.outcomes
+        attacks = attack(self, model, datamodule, ckpt_path, settings, recorder=self.recorder)
+        self.report = attacks.report
+        return attacks.outcomes
 
     @override
     def predict(
@@ -187,6 +187,7 @@ class MeasuringTrainer(RobustTrainer):
             weights_only: see Lightning; checkpoints with code in them are never loaded.
             generation: texts that a language model writes; not used by a classifier.
         """
+        # A language model has no classes to predict.
         if isinstance(model, CharacterLM):
             return self._write(model, datamodule, ckpt_path, generation)
         if isinstance(model, TextModule):
@@ -217,7 +218,7 @@ class MeasuringTrainer(RobustTrainer):
         ckpt_path: str | Path | None,
         settings: Generation,
     ) -> list[str]:
-        """Let a language model write texts."""
+        """Let a language model generate texts."""
         model.generation = settings
         numbers = Numbers(getattr(datamodule, "corpus", "unknown"), settings.number)
         self._measure(ckpt_path)
@@ -231,8 +232,8 @@ class MeasuringTrainer(RobustTrainer):
                     "predict/",
                     model,
                     ckpt_path,
-                    lambda found: super(MeasuringTrainer, self).predict(
-                        model, None, numbers, False, found, True if found else None
+                    lambda checkpoint: super(MeasuringTrainer, self).predict(
+                        model, None, numbers, False, checkpoint, True if checkpoint else None
                     ),
                     subject={"generation": asdict(settings)},
                 )
@@ -261,17 +262,18 @@ class MeasuringTrainer(RobustTrainer):
                 interrupted run resumes from its own `last.ckpt`.
             pgd: settings of the attack.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
-                classified rightly with a radius of more than R.
+                classified correctly with a radius of more than R.
         """
         check_radii(radii)
         certified = isinstance(model, TaskModule) and task_of(datamodule) == "classification"
         stages = tuple(s for s in self.stages if s != "certify" or certified)
         if self.limit_test_batches == 0:
             stages = tuple(s for s in stages if s == "fit")
-        # What would stop a later stage is found before the first one, which may take days.
+        # An error of a later stage must not wait for the fit, which may take days.
         if "certify" in stages and isinstance(model, TaskModule) and model.no_certificate is None:
             self._require_full_precision()
         if isinstance(datamodule, TextDataModule):
+            # An unreadable test split must raise before the fit.
             datamodule.read_ahead = "test" in stages or "certify" in stages
         if "fit" in stages:
             self.fit(model, datamodule=datamodule, ckpt_path=ckpt_path)

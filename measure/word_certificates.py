@@ -1,4 +1,4 @@
-"""Certificates in words of a split: `certify --threat`."""
+"""Certify a split in words: `certify --threat`."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,15 +8,15 @@ from attacks.digests import file_digest
 from certify.threats import TextCertifier, Threat
 from certify.threats.synonym_lists import lists_file
 from measure.certificate_records import (
-    Sample,
+    LabelledText,
     attacks_inside,
     figures,
+    format_changes,
     record,
     sandwich,
     stamp_of,
     table,
     write,
-    written,
 )
 from measure.measurement import Measured, Measurement, Record
 from run_files.run_directory import RunDirectory
@@ -24,28 +24,28 @@ from run_files.weights import Weights
 from text.subjects import Subject
 
 AT_ONCE = 256
-"""Texts that are certified together."""
+"""Texts per batch of the certifier."""
 
 
-class WordCertificates(Measurement[Sample]):
+class WordCertificates(Measurement[LabelledText]):
     """Certifies the texts of a split that a threat is about.
 
     Args:
-        certifier: of the model, or of a classifier made from it.
-        threat: the changes, with the largest number of them.
+        certifier: certifier of the model, or of a smoothed classifier around it.
+        threat: the changes, with their largest number.
         ks: the numbers of changes; None for any number.
-        weights: of the model.
+        weights: weights of the model.
         split: name of the split.
         rows: digest of its rows.
         samples: sample ids, texts and classes of the split.
-        class_names: of the model.
-        lists: name or file of the lists of the threat, if it has some.
-        num_samples: samples that were drawn; all if None.
-        around: settings of what is put around the model, if anything is.
-        tag: ends the name of the files.
+        class_names: classes of the model.
+        lists: name or file of the lists of the threat, if it has lists.
+        num_samples: number of drawn samples; all if None.
+        around: settings of the smoothing around the model, if any.
+        tag: end of the name of the files.
 
     Raises:
-        ValueError: the threat is about none of the samples.
+        ValueError: the threat applies to none of the samples.
     """
 
     elsewhere = "file this with another --tag"
@@ -72,8 +72,9 @@ class WordCertificates(Measurement[Sample]):
         self._class_names, self._lists = class_names, lists
         self._num_samples, self._around = num_samples, around
         self._samples = [
-            Sample(sample_id, subject, label)
+            LabelledText(sample_id, subject, label)
             for sample_id, text, label in samples
+            # The certificate is about the text in the threat's normal form, which may not exist.
             if isinstance(text, str) and (subject := threat.subject(text)) is not None
         ]
         if not self._samples:
@@ -93,7 +94,7 @@ class WordCertificates(Measurement[Sample]):
                 "digest": threat.digest,
                 "statement": threat.statement,
             },
-            "k": [written(k) for k in self._ks],
+            "k": [format_changes(k) for k in self._ks],
             "lists": None if self._lists is None else file_digest(lists_file(self._lists)),
             "num_samples": self._num_samples,
             "split": self._split,
@@ -102,7 +103,7 @@ class WordCertificates(Measurement[Sample]):
         }
 
     def about(self) -> Subject:
-        """Return the subject, and where its lists were."""
+        """Return the subject, and the path of the lists."""
         source = {"lists": self._lists, "words": self._threat.words.split}
         return {**self.subject(), "threat_from": source}
 
@@ -110,13 +111,13 @@ class WordCertificates(Measurement[Sample]):
         """Return the beginnings of the digests of threat and weights."""
         return stamp_of(self._threat.digest, self._weights.checkpoint)
 
-    def samples(self) -> Sequence[Sample]:
-        """Return the samples that the threat is about."""
+    def samples(self) -> Sequence[LabelledText]:
+        """Return the samples that the threat applies to."""
         return self._samples
 
-    def measure(self, samples: Sequence[Sample]) -> Iterator[Sequence[Record]]:
-        """Yield the records of samples that are certified together."""
-        # Random texts of one text fill a batch.
+    def measure(self, samples: Sequence[LabelledText]) -> Iterator[Sequence[Record]]:
+        """Yield the records of each batch."""
+        # Smoothing: the random copies of one text fill a batch.
         size = 1 if self._certifier.kind == "probabilistic" else AT_ONCE
         for start in range(0, len(samples), size):
             batch = samples[start : start + size]
@@ -127,7 +128,7 @@ class WordCertificates(Measurement[Sample]):
             ]
 
     def figures(self, records: Sequence[Record]) -> dict[str, float]:
-        """Return accuracy and certified accuracies, see `threat_records.figures`."""
+        """Return accuracy and certified accuracies, see `certificate_records.figures`."""
         return figures(records, self._ks, self._skipped)
 
     def write(self, files: RunDirectory, outcome: Measured) -> None:
@@ -135,22 +136,23 @@ class WordCertificates(Measurement[Sample]):
         write(files, self.name, outcome.records, self._ks, self.subject())
 
     def table(self, files: RunDirectory, records: Sequence[Record]) -> str:
-        """Return what the command prints.
+        """Return the table to print.
 
         Args:
-            files: with attacks inside the same threat.
-            records: of all samples.
+            files: run with attacks inside the same threat.
+            records: records of all samples.
 
         Raises:
             ValueError: one of these attacks has changed a certified text.
         """
-        # Attacks are on the model itself, not on what is put around it.
+        # Attacks are on the model itself, not on the smoothed classifier.
         attacks = [] if self._around else attacks_inside(files, self._threat, self._split)
         layers = sandwich(attacks, records, self._ks)
         kinds = Counter(line["kind"] for line in records)
         lines = table(self.figures(records), layers, kinds)
         if any(layer.broken for layer in layers):
             msg = "got an attack that changed a certified text, expected none: see the table above"
+            # The error alone would hide the samples that contradict each other.
             print(lines)
             raise ValueError(msg)
         return lines

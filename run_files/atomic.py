@@ -1,4 +1,4 @@
-"""Writes files whole or not at all."""
+"""Write files completely or not at all."""
 
 import json
 import os
@@ -13,10 +13,7 @@ from typing import IO, Any
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file so that a crash, a full disk or a reader never meets a half-written one.
-
-    The bytes go to a hidden file in the same directory (elsewhere, the final rename could turn into
-    a copy), reach the disk, and then take the name in one step.
+    """Write a file atomically: no crash, full disk or reader ever sees half of it.
 
     Args:
         path: the file to create or replace.
@@ -25,20 +22,22 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         A binary stream to write to.
 
     Raises:
-        OSError: the file cannot be written; what stood at `path` before stands there still.
+        OSError: the file cannot be written; the file at `path` is unchanged.
     """
+    # In the same directory: a rename across file systems would be a copy, which is not atomic.
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as stream:
             yield stream
             stream.flush()
+            # Before the rename, or a power cut may leave the new name with empty content.
             os.fsync(stream.fileno())
         part.replace(path)
     except OSError as error:
-        kept = "what was there before is unchanged" if path.exists() else "nothing was written"
+        state = "what was there before is unchanged" if path.exists() else "nothing was written"
         msg = (
-            f"could not write {path}: {error.strerror or error}; {kept}; "
+            f"could not write {path}: {error.strerror or error}; {state}; "
             "make room or correct the permissions, then give the same command again"
         )
         raise OSError(msg) from error
@@ -50,18 +49,17 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 def keep(path: Path, name: Path) -> None:
     """Link `name` to the file at `path`, if there is one; a former `name` is replaced.
 
-    At no moment is there neither of the two. Where the file system has no hard links, `path` itself
-    is renamed.
+    At every moment at least one of the two exists. Without hard links, `path` itself is renamed.
 
     Raises:
-        OSError: neither is possible.
+        OSError: the file can be neither linked nor renamed.
     """
     part = name.with_name(f".{name.name}.{os.getpid()}.part")
     try:
         part.unlink(missing_ok=True)
         part.hardlink_to(path)
         part.replace(name)
-        # Where the two are the same file already, as after a kill just here, that did nothing.
+        # rename(2) does nothing if both names are links to the same file, as after a kill here.
         part.unlink(missing_ok=True)
     except FileNotFoundError:
         return
@@ -70,17 +68,17 @@ def keep(path: Path, name: Path) -> None:
 
 
 def sweep(directory: Path, *, older_than: float = 0.0) -> None:
-    """Delete what killed processes left half-written.
+    """Delete the unfinished files of killed processes.
 
     Args:
-        directory: where; nobody else may be writing there.
-        older_than: leave files alone that were touched in these last seconds.
+        directory: their directory; no other process may write there.
+        older_than: keep files that changed within this number of seconds.
     """
     now = time.time()
     for part in directory.glob(".*.part"):
         with suppress(OSError):
-            found = part.lstat()
-            if stat.S_ISREG(found.st_mode) and now - found.st_mtime >= older_than:
+            status = part.lstat()
+            if stat.S_ISREG(status.st_mode) and now - status.st_mtime >= older_than:
                 part.unlink()
 
 
@@ -97,12 +95,13 @@ def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
 
 
 def replace_folder(fresh: Path, folder: Path) -> None:
-    """Let a complete folder take the place of another, or of none.
+    """Move a complete folder to `folder`, and delete the former one.
 
     Args:
-        fresh: beside `folder`; it is gone afterwards.
-        folder: what it replaces; removed once the new one is in its place.
+        fresh: the new folder, in the same directory.
+        folder: the final path; it need not exist.
     """
+    # A directory that is not empty cannot be replaced by a rename: the old one moves away first.
     old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""The bounds of `certify --bound`, as runs, tables and reports name them: a row for each."""
+"""The bounds of `certify --bound`: the names of their stages, files and figures."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,10 +15,10 @@ class BoundFigures:
     Attributes:
         bound: value of `--bound`.
         stage: name in `results.json`, and of the metrics.
-        file: in the run directory, with a certificate per text.
-        by: words behind the name of a figure.
-        proven: True if the figures are a theorem; others are never called certified.
-        lipschitz: True for radii around all of a text, by a Lipschitz constant.
+        file: file in the run directory, with a certificate per text.
+        by: suffix of the name of a figure.
+        proven: True if a theorem proves the figures; others are never called certified.
+        lipschitz: True for a radius around the full text, by a Lipschitz constant.
     """
 
     bound: str
@@ -30,7 +30,7 @@ class BoundFigures:
 
     @property
     def certified(self) -> str:
-        """The word before the name of a figure, with a space."""
+        """The prefix of the name of a figure, with a space."""
         return "certified " if self.proven else ""
 
 
@@ -51,6 +51,6 @@ BOUNDS = (
     ),
     BoundFigures("paper", "certify_paper", "printed_paper.jsonl", _PRINTED, proven=False),
 )
-"""In the order of tables: where several are there, the first one counts."""
-STAGE_OF = {one.bound: one.stage for one in BOUNDS}
-FILE_OF = {one.stage: one.file for one in BOUNDS}
+"""In the order of tables: if a run has several, the first one counts."""
+STAGE_OF = {bound.bound: bound.stage for bound in BOUNDS}
+FILE_OF = {bound.stage: bound.file for bound in BOUNDS}

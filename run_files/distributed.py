@@ -1,4 +1,4 @@
-"""Operations that all processes of a run do together."""
+"""Operations that all processes of a run perform together."""
 
 import itertools
 import os
@@ -18,7 +18,7 @@ _meetings = itertools.count()
 
 @dataclass(frozen=True)
 class Alone:
-    """A single process, where no trainer has started others."""
+    """A single process, without a trainer."""
 
     world_size: int = 1
     global_rank: int = 0
@@ -27,7 +27,7 @@ class Alone:
 
 
 Team = pl.Trainer | Alone
-"""The processes that share a work."""
+"""The processes that share the samples."""
 
 
 def dry(trainer: pl.Trainer) -> bool:
@@ -88,8 +88,9 @@ class Meeting:
             self._store = distributed_c10d.PrefixStore(prefix, store)
 
     def progress(self) -> None:
-        """Report that this process works; cheap enough to be called often."""
+        """Report that this process works; it is cheap enough for each batch."""
         now = time.monotonic()
+        # At most one message a second: the store is one process on one machine.
         if self._store is not None and now - self._reported > 1:
             self._reported = now
             self._store.add("progress", 1)

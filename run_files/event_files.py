@@ -1,7 +1,7 @@
-"""The event files in which TensorBoard finds the figures of evaluations, one for each stage.
+"""TensorBoard's event files of evaluations, one for each stage.
 
-So a stage that is measured again takes the place of its former figures, and all of them leave with
-the other files about weights that are no longer the run's (`MEASURED`).
+So a stage that is measured again replaces its former figures, and `RunDirectory.set_aside` can move
+them (`MEASURED`).
 """
 
 import glob
@@ -20,12 +20,13 @@ def ending(stage: str) -> str:
 
 def drop(run: RunDirectory, stage: str) -> None:
     """Delete the former figures of a stage."""
+    # A stage may contain characters of a glob pattern.
     for path in run.path.glob(f"events.out.tfevents.*{glob.escape(ending(stage))}"):
         path.unlink(missing_ok=True)
 
 
 def evaluation_writer(run: RunDirectory, stage: str) -> "SummaryWriter":
-    """Return a writer of a stage's figures, in the place of those that it had."""
+    """Return a writer for the figures of a stage; the former figures are deleted."""
     from torch.utils.tensorboard import SummaryWriter
 
     drop(run, stage)

@@ -1,4 +1,4 @@
-"""The ledger: what each stored outcome is about, how long it took, and its figures."""
+"""The ledger: the subject of each stored outcome, its duration and its figures."""
 
 import json
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ class Ledger:
         return self.path.stem
 
     def problem(self, subject: Subject, elsewhere: str) -> str | None:
-        """Return why an outcome about a subject cannot be filed here; None if it can.
+        """Return the reason why an outcome cannot be filed here; None if it can.
 
         Args:
-            subject: as far as it is known; only its own names are compared.
-            elsewhere: how the user files it elsewhere.
+            subject: its subject; stored names that it lacks are not compared.
+            elsewhere: advice how to file it elsewhere.
         """
         advice = f"{elsewhere}, or delete {self.path.with_suffix('')}.*"
         if not self.path.is_file():
@@ -46,6 +46,7 @@ class Ledger:
         before = content.get("about")
         if not isinstance(before, dict):
             return f"got {self.path} with unreadable content, expected settings: {advice}"
+        # As JSON: a tuple is a list, a Path a string.
         now = as_stored(subject)
         changes = differences({key: before.get(key) for key in now}, now)
         if not changes:
@@ -56,19 +57,19 @@ class Ledger:
         )
 
     def is_about(self, subject: Subject) -> bool:
-        """True if the stored outcome is about this subject."""
+        """Return True if the stored outcome is about this subject."""
         now = as_stored(subject)
         return self.path.is_file() and not differences(
             {key: self.subject().get(key) for key in now}, now
         )
 
     def subject(self) -> dict[str, Any]:
-        """Return the subject of the outcome; an empty one where it is unknown."""
+        """Return the subject of the outcome; empty if it is unknown."""
         subject = self._content().get("about")
         return subject if isinstance(subject, dict) else {}
 
     def seconds(self) -> float:
-        """Return the working time of the outcome; 0 where there is none."""
+        """Return the working time of the outcome; 0 without an outcome."""
         seconds = self._content().get("seconds", 0.0)
         return float(seconds) if isinstance(seconds, int | float) else 0.0
 
@@ -91,18 +92,19 @@ class Ledger:
         return records
 
     def begin(self, subject: Subject) -> None:
-        """Write the subject before there are records; an entry about it stays as it is."""
+        """Write the subject before there are records; an entry about it is kept."""
+        # A finished entry keeps its seconds and its figures.
         if not self.is_about(subject):
             self.finish(subject, 0.0, None)
 
     def finish(self, subject: Subject, seconds: float, summary: Any, **extra: Any) -> None:
-        """Write the whole entry.
+        """Write the complete entry.
 
         Args:
             subject: of the outcome.
             seconds: working time of all starts.
             summary: its figures; None before the end.
-            extra: further parts.
+            extra: further parts, see `extra`.
         """
         content = {"about": subject, "seconds": round(seconds, 3), "summary": summary, **extra}
         atomic.write_text(self.path, json.dumps(content, indent=2) + "\n")
@@ -121,7 +123,7 @@ def attack_ledger(run: RunDirectory, name: str) -> Ledger:
 
 
 def attack_ledgers(run: RunDirectory) -> Sequence[Ledger]:
-    """Return the ledgers of all whole attacks of a run, by name."""
+    """Return the ledgers of all attacks of a run, by name, without those of shards."""
     folder = run.path / "attacks"
     paths = sorted(folder.glob("*.json"), key=lambda path: path.stem)
     return [Ledger(path.with_suffix(".jsonl")) for path in paths if ".shard-" not in path.name]

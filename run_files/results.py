@@ -28,11 +28,10 @@ class Results(TypedDict):
         method: class of the module.
         corpus: name of the corpus.
         seed: seed of the run.
-        positive: class that `f1` is of, where a class has it.
-        no_certificate: why predictions have no certificate, where they have none.
+        positive: class of the metric `f1`, if it is about one class.
+        no_certificate: reason why predictions have no certificate.
         metrics: flat metric names and their values; None where a value is not a finite number.
-        seconds: seconds that each finished stage took; a stage that is not named here has not
-            ended.
+        seconds: duration of each finished stage; stages without a duration have not ended.
         about: subject of the numbers of each stage: weights, rows and settings of the evaluation.
         versions: program and libraries that wrote it last.
     """
@@ -50,14 +49,14 @@ class Results(TypedDict):
 
 
 class StageWeights(TypedDict, total=False):
-    """What `about` says of the weights behind a stage's numbers; other names may follow.
+    """The entry of `about` that names the weights of a stage; it may have more keys.
 
     Attributes:
         checkpoint: SHA-256 of their file.
         file: its name.
-        epoch: in which they were saved.
-        step: optimiser steps that lie behind them.
-        training_ended: True if the training that they come from has ended.
+        epoch: epoch in which they were saved.
+        step: optimiser steps before they were saved.
+        training_ended: True if their training has ended.
     """
 
     checkpoint: str | None
@@ -68,7 +67,7 @@ class StageWeights(TypedDict, total=False):
 
 
 def read(path: Path) -> Results | None:
-    """The results in `path`, or None if there are none yet.
+    """Return the results in `path`; None if the file does not exist.
 
     Raises:
         DataError: the file is not a `results.json`.
@@ -79,7 +78,7 @@ def read(path: Path) -> Results | None:
     check_shape(results, Results, path)
     check_shape(results.get("about", {}), dict[str, StageWeights], path, "about")
     for name, value in results["metrics"].items():
-        # Statistics square it: 1e300 samples would overflow.
+        # Confidence intervals square the count: 1e300 samples would overflow.
         count = value or 0
         if name.endswith("/samples") and not (0 <= count < _MOST_SAMPLES and count == int(count)):
             msg = (
@@ -97,30 +96,32 @@ def merge(
     identity: dict[str, Any],
     metrics: dict[str, float],
     seconds: float,
-    about: Mapping[str, Any] | None = None,
+    subject: Mapping[str, Any] | None = None,
 ) -> Results:
     """Add the numbers of one finished stage to the file, in one step.
 
-    All numbers that the stage had before are dropped: they may be about other settings, and a
-    figure may have lost its name by being unreliable.
+    The former numbers of the stage are dropped: they may be about other settings, and an
+    unreliable figure has another name.
 
     Args:
         path: the `results.json`.
-        stage: what has ended: a `Stage`, or `attack/NAME`.
+        stage: name of the stage: a `Stage`, or `attack/NAME`.
         identity: `run`, `method`, `corpus` and `seed`; `positive` and `no_certificate`, if any.
         metrics: its metrics.
-        seconds: what it took.
-        about: what the numbers are about.
+        seconds: its duration.
+        subject: the subject of the numbers: weights, rows and settings.
 
     Raises:
         OSError: the file cannot be locked or written; it is unchanged then.
-        DataError: the file that is there is not a `results.json`.
+        DataError: the existing file is not a `results.json`.
     """
+    # JSON has no NaN and no infinity.
     finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    # Read and write under one lock: two stages may end at the same time.
     with locked(path):
         old = read(path)
-        known = {} if old is None else {**old.get("about", {})}
-        known.pop(stage, None)
+        subjects = {} if old is None else {**old.get("about", {})}
+        subjects.pop(stage, None)
         results = Results(
             run=identity["run"],
             method=identity["method"],
@@ -128,7 +129,7 @@ def merge(
             seed=identity["seed"],
             metrics=after(old, stage, finite),
             seconds={**(old["seconds"] if old else {}), stage: round(seconds, 3)},
-            about={**known, **({stage: dict(about)} if about else {})},
+            about={**subjects, **({stage: dict(subject)} if subject else {})},
             versions=versions(),
         )
         if (positive := identity.get("positive", old and old.get("positive"))) is not None:
@@ -141,38 +142,34 @@ def merge(
 
 def reopened(results: Results | None) -> int | None:
     """Return the step from which a finished run is trained further; None once that has ended."""
-    about = {} if results is None else results.get("about", {})
-    return about.get("fit", {}).get("reopened")
+    subjects = {} if results is None else results.get("about", {})
+    return subjects.get("fit", {}).get("reopened")
 
 
 def write(path: Path, results: Results) -> None:
-    """Replace the file in one step; who has read it before has to hold its lock."""
+    """Replace the file in one step; the caller holds its lock since it read the file."""
     atomic.write_text(path, json.dumps(results, indent=2) + "\n")
 
 
 def after(
     old: Results | None, stage: str, metrics: Mapping[str, float | None]
 ) -> dict[str, float | None]:
-    """All numbers once a stage has ended."""
-    kept = old["metrics"] if old else {}
-    dropped = _prefixes(stage)
-    return {**{n: value for n, value in kept.items() if not n.startswith(dropped)}, **metrics}
-
-
-def _prefixes(stage: str) -> tuple[str, ...]:
-    """The prefix of a stage's metric names."""
-    if stage in ("fit", "validate"):
-        return ("val/",)
-    return (f"{stage}/", "attack/mean_") if stage.startswith("attack/") else (f"{stage}/",)
+    """Return all numbers of a run after a stage has ended."""
+    # Fitting and validation have the same metrics; each attack changes the mean over attacks.
+    dropped = ["val/" if stage in ("fit", "validate") else f"{stage}/"]
+    dropped += ["attack/mean_"] if stage.startswith("attack/") else []
+    former = old["metrics"].items() if old else ()
+    return {**{n: value for n, value in former if not n.startswith(tuple(dropped))}, **metrics}
 
 
 def about_stages(results: Results | None) -> list[dict[str, Any]]:
-    """The weights and rows behind each stage's numbers; older versions did not record them."""
+    """Return the subject of each stage; older versions did not record it."""
     return [] if results is None else list(results.get("about", {}).values())
 
 
 def only_fit(results: Results) -> Results:
-    """The results without those of evaluations."""
+    """Return the results of the fit alone, without those of evaluations."""
+    # After `validate`, the metrics val/... are those of an evaluation.
     metrics = {} if "validate" in results["seconds"] else results["metrics"]
     parts: Results = {
         **results,
@@ -184,17 +181,12 @@ def only_fit(results: Results) -> Results:
 
 
 def reopen(path: Path, step: int) -> None:
-    """Mark the fit as unfinished: the run is trained further.
-
-    Args:
-        path: the `results.json`.
-        step: that of the finished training.
-    """
+    """Mark the fit as unfinished at its last step: the run is trained further."""
     with locked(path):
         results = read(path)
         if results is not None and results["seconds"].pop("fit", None) is not None:
             results["about"] = {**results.get("about", {}), "fit": {"reopened": step}}
             if "validate" not in results["seconds"]:
-                kept = results["metrics"].items()
-                results["metrics"] = {name: v for name, v in kept if not name.startswith("val/")}
+                metrics = results["metrics"]
+                results["metrics"] = {n: v for n, v in metrics.items() if not n.startswith("val/")}
             write(path, results)

@@ -19,7 +19,7 @@ from text.file_lock import locked
 log = logging.getLogger(__name__)
 
 FIGURES = "evaluation-"
-"""In the name of an event file, before the stage whose figures it shows."""
+"""Prefix of the stage in the name of an event file."""
 MEASURED = (
     "certificates.json*",
     "certificates_*.json*",
@@ -39,30 +39,30 @@ MEASURED = (
 OTHERS = "others"
 """Folder, inside a run, of figures about other weights or rows; not a valid name of a run."""
 NAME_VARIABLE = "STEADFAST_RUN_NAME"
-"""Environment variable that gives the name of the run to the other processes."""
+"""Environment variable that passes the name of the run to the other processes."""
 
 
 class RunDirectory:
     """The files of one run.
 
     `config.yaml` (the settings), `checkpoints/` with `best.ckpt`, `last.ckpt` and `previous.ckpt`,
-    TensorBoard's event files, `metrics.csv` and what was measured: `results.json`,
-    `certificates.jsonl` and the like. All that was measured is about the chosen checkpoint; what is
-    about other weights lies in `others/`, a folder for each.
+    TensorBoard's event files, `metrics.csv` and the outcomes of evaluations: `results.json`,
+    `certificates.jsonl` and so on. These outcomes are about the chosen checkpoint; outcomes about
+    other weights are in `others/`, with a folder for each.
 
     Args:
         path: the directory; its last part is the name of the run.
 
     Attributes:
-        config_path: the settings of the run; there as soon as the run has begun.
+        config_path: the settings of the run; it exists from the start of the run.
         checkpoints: directory of the checkpoints.
         best: weights with the best validation metric.
-        last: state to go on from.
+        last: state to resume from.
         previous: the state before `last`.
-        source_path: of a run that an evaluation has begun: SHA-256 and place of the checkpoint.
+        source_path: SHA-256 and path of the checkpoint, if an evaluation has created the run.
         metrics_path: metrics of the training, step by step.
         results_path: numbers of the finished stages.
-        backbone: folder of the encoder that a pre-training run has trained.
+        backbone: folder of the encoder, for a pre-training run.
         predictions: one prediction per sample.
     """
 
@@ -83,11 +83,12 @@ class RunDirectory:
     @property
     def name(self) -> str:
         """Name of the run."""
+        # A folder in `others/` belongs to the run above it.
         return (self.path.parents[1] if self.path.parent.name == OTHERS else self.path).name
 
     @property
     def chosen(self) -> Path:
-        """The weights to evaluate: the best ones, or the last where none were chosen."""
+        """The weights to evaluate: the best ones, or the last without a `best.ckpt`."""
         return self.best if self.best.is_file() else self.last
 
     @property
@@ -96,7 +97,7 @@ class RunDirectory:
         return self.config_path.is_file()
 
     def config(self) -> dict[str, Any]:
-        """The settings of the run.
+        """Return the settings of the run.
 
         Raises:
             DataError: the file does not hold settings.
@@ -114,43 +115,44 @@ class RunDirectory:
         atomic.write_text(self.config_path, header + yaml.safe_dump(config, sort_keys=False))
 
     def source(self) -> str | None:
-        """SHA-256 of the checkpoint that the run was begun with by an evaluation, if it was."""
+        """Return the SHA-256 of the checkpoint if an evaluation has created the run, else None."""
         if not self.source_path.is_file() or any(self.checkpoints.glob("*.ckpt")):
             return None
         return read_text(self.source_path).partition(" ")[0]
 
     def write_source(self, digest: str, checkpoint: Path) -> None:
-        """Store it, as `sha256sum` does."""
+        """Store the digest in the format of `sha256sum`."""
         atomic.write_text(self.source_path, f"{digest}  {checkpoint.absolute()}\n")
 
     def apart(self, label: str) -> "RunDirectory":
-        """Folder of figures about other weights or rows than the run's own."""
+        """Return the folder of figures about other weights or rows than the run's own."""
         return RunDirectory(self.path / OTHERS / label)
 
     def measured(self) -> list[Path]:
-        """The files of evaluations; also `results.json` if it holds their figures."""
-        found = [path for pattern in MEASURED for path in sorted(self.path.glob(pattern))]
+        """Return the files of evaluations; also `results.json` if it has their figures."""
+        files = [path for pattern in MEASURED for path in sorted(self.path.glob(pattern))]
         results = self.results()
         stages = set() if results is None else set(results["seconds"]) - {"fit"}
-        return [*found, self.results_path] if stages else found
+        return [*files, self.results_path] if stages else files
 
     def set_aside(self, label: str, *, only: str | None = None) -> None:
-        """Move all of that into a folder of its own; what `results.json` says of the fit stays.
+        """Move the files of evaluations to a folder in `others/`; the figures of the fit stay.
 
         Nothing is ever deleted or overwritten.
 
         Args:
-            label: of the folder; a number follows where there is one of that name.
-            only: the file that is moved; all if not given.
+            label: name of the folder; if it exists, a number is appended.
+            only: name of the only file to move; all files if None.
         """
         if not self.measured():
             return
         with locked(self.results_path):
-            self._move_apart(label, [one for one in self.measured() if only in (None, one.name)])
+            files = [path for path in self.measured() if only in (None, path.name)]
+            self._move_apart(label, files)
 
-    def _move_apart(self, label: str, found: list[Path]) -> None:
+    def _move_apart(self, label: str, files: list[Path]) -> None:
         """Move files, under the lock of `results.json`."""
-        if not found:
+        if not files:
             return
         folder, count = self.apart(label).path, 1
         while folder.exists():
@@ -158,33 +160,33 @@ class RunDirectory:
             folder = self.apart(f"{label}_{count}").path
         folder.mkdir(parents=True)
         results = self.results()
-        if results is not None and self.results_path in found:
-            # The copy first: who is killed here has a figure in two places, not in none.
+        if results is not None and self.results_path in files:
+            # The copy first: after a kill here, a figure is in two files, not in none.
             write_results(folder / self.results_path.name, results)
             write_results(self.results_path, only_fit(results))
-        for path in found:
+        for path in files:
             if path != self.results_path:
                 path.rename(folder / path.name)
         log.warning(
-            "set aside in %s: %s, measured otherwise than what is filed from here on",
+            "set aside in %s: %s; they are about other weights or rows than the figures to come",
             folder,
-            ", ".join(path.name for path in found if ".tfevents." not in path.name),
+            ", ".join(path.name for path in files if ".tfevents." not in path.name),
         )
 
     def results(self) -> Results | None:
-        """Numbers of the finished stages, or None if there are none."""
+        """Return the numbers of the finished stages; None if there are none."""
         return read_results(self.results_path)
 
     def finished(self, stage: Stage) -> bool:
-        """True if a stage has ended."""
-        found = self.results()
-        return found is not None and stage in found["seconds"]
+        """Return True if a stage has ended."""
+        results = self.results()
+        return results is not None and stage in results["seconds"]
 
     def lock(self) -> None:
         """Keep other processes from training the same run at the same time.
 
         Raises:
-            ValueError: one does, or a file has the place of the folder.
+            ValueError: another process trains it, or the path of the folder is a file.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -197,6 +199,7 @@ class RunDirectory:
             raise ValueError(msg) from error
         self._lock = (self.path / ".lock").open("wb")
         try:
+            # The kernel releases the lock of a killed process.
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self.unlock()
@@ -208,7 +211,7 @@ class RunDirectory:
         except OSError:  # a file system without locks
             return
         atomic.sweep(self.checkpoints)
-        # Evaluations take no lock: what is young may be theirs.
+        # Evaluations take no lock: a young file may be theirs.
         atomic.sweep(self.path, older_than=600)
 
     def unlock(self) -> None:
@@ -219,16 +222,16 @@ class RunDirectory:
 
 
 def of_checkpoint(path: Path) -> RunDirectory | None:
-    """The run to which a checkpoint belongs, if it lies in one."""
+    """Return the run to which a checkpoint belongs; None if it is not in a run."""
     run = RunDirectory(path.absolute().parents[1])
     return run if path.parent.name == "checkpoints" and run.begun else None
 
 
 def named(command: str, name: str | None) -> str:
-    """The name of the run, which an evaluation without checkpoint has to give.
+    """Return the name of the run; an evaluation without a checkpoint needs one.
 
     Raises:
-        ValueError: it gives none.
+        ValueError: the name is None.
     """
     if name is None:
         msg = (
@@ -240,32 +243,31 @@ def named(command: str, name: str | None) -> str:
 
 
 def existing(runs: Path, name: str) -> RunDirectory:
-    """The run of that name.
+    """Return the run of that name.
 
     Raises:
-        FileNotFoundError: there is none; the message names those there are.
+        FileNotFoundError: there is none; the message names the existing runs.
     """
     run = RunDirectory(runs / name)
     if not run.begun:
-        found = sorted(path.parent.name for path in runs.glob("*/config.yaml"))
-        there = f"there are: {', '.join(found)}" if found else "there are no runs"
-        msg = f"got run {name!r}, which is not in {runs} ({there}); train it first"
+        names = sorted(path.parent.name for path in runs.glob("*/config.yaml"))
+        advice = f"there are: {', '.join(names)}" if names else "there are no runs"
+        msg = f"got run {name!r}, which is not in {runs} ({advice}); train it first"
         raise FileNotFoundError(msg)
     return run
 
 
 def fresh_name(runs: Path, method: str, corpus: str) -> str:
-    """A new name, for example `2026-03-14_15-09-26_OLSA_Reviews`.
-
-    Processes that this one starts find the name in the environment.
+    """Return a new name, for example `2026-03-14_15-09-26_OLSA_Reviews`.
 
     Raises:
-        ValueError: something else (`torchrun`, a queue) has started several processes, which could
-            not agree on a name.
+        ValueError: `torchrun` or a queue has started several processes, which would choose
+            different names.
     """
-    given = os.environ.get(NAME_VARIABLE)
-    if given:
-        return given
+    # Set by the first process of this run for those that it starts.
+    if inherited := os.environ.get(NAME_VARIABLE):
+        return inherited
+    # Different clocks would give each process a name of its own.
     counts = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
     several = any(int(os.environ.get(count, "1")) > 1 for count in counts)
     if several or os.environ.get("NODE_RANK", "0") != "0":

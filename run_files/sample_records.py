@@ -1,4 +1,4 @@
-"""One record per sample from all processes: written at once, merged at the end."""
+"""One record per sample from all processes: written immediately, merged at the end."""
 
 import fcntl
 import logging
@@ -31,19 +31,20 @@ class Records:
     the first process writes the outcome, each sample once and in order, and the parts are deleted.
 
     The next start resumes from the parts, with any number of processes: `begin` returns the samples
-    that are done. Parts begin with their subject. Parts about another one are deleted, or refused.
+    that are done. The first line of a part is its subject. Parts about another subject are deleted,
+    or refused.
 
     Machines need not share a disk: records travel through the process group, and each process reads
     the parts that it can see.
 
     Args:
-        path: the outcome; None keeps everything in memory.
-        stamp: fields that each line of the outcome gets.
-        class_names: names of the classes that are added to their indices; those of the module of
-            the trainer if None.
+        path: the outcome; None keeps all records in memory.
+        stamp: fields that are added to each line of the outcome.
+        class_names: names that are added to the indices of classes; those of the trainer's module
+            if None.
 
     Attributes:
-        seconds: working time of former starts, those of the slowest process.
+        seconds: working time of former starts, for the slowest process.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Records:
         self._class_names = class_names
         self.seconds = 0.0
         self._stamp = dict(stamp or {})
-        self._about: Any = None
+        self._subject: Any = None
         self._began = 0.0
         self._mine: dict[int, Record] = {}
         self._done: frozenset[int] = frozenset()
@@ -72,16 +73,16 @@ class Records:
         return None if self.path is None else self.path.with_suffix(".parts")
 
     def begin(
-        self, trainer: Team, *, about: Subject | None = None, elsewhere: str | None = None
+        self, trainer: Team, *, subject: Subject | None = None, elsewhere: str | None = None
     ) -> frozenset[int]:
-        """Starts, on all processes together.
+        """Start, on all processes together.
 
         Args:
             trainer: the processes.
-            about: all that the records depend on: checkpoint, samples, settings. Without it,
-                former records are not used.
-            elsewhere: how the user files records about another subject than the parts; None deletes
-                the parts.
+            subject: all that the records depend on: checkpoint, samples, settings. None: former
+                records are not used.
+            elsewhere: advice to the user if the parts are about another subject; None deletes these
+                parts.
 
         Returns:
             The samples with records of former starts, the same on all processes.
@@ -93,18 +94,17 @@ class Records:
         """
         self.close()
         self._trainer, self._meeting = trainer, Meeting(trainer)
-        self._about = None if about is None else as_stored(about)
+        self._subject = None if subject is None else as_stored(subject)
+        # All processes must raise together, and none may read the parts of a running program.
         locked = self._take_lock() if trainer.is_global_zero else True
-        # Parts of a running program are not read.
         if not all(gather(trainer, [locked])):
             msg = (
                 f"got {self.path} while another program writes it, expected to be alone; wait for "
                 "that one, or give another --run"
             )
             raise ValueError(msg)
-        found, stale, seconds = self._read_parts()
-        others = next(filter(None, stale.values()), ())
-        for changes in gather_parts(trainer, others):
+        records, stale, seconds = self._read_parts()
+        for changes in gather_parts(trainer, next(filter(None, stale.values()), ())):
             if changes and elsewhere is not None:
                 msg = (
                     f"got {self.folder} of a command that has not ended, with other settings "
@@ -114,10 +114,10 @@ class Records:
                 raise ValueError(msg)
         self.seconds = max(gather(trainer, [seconds]))
         self._began = time.monotonic()
-        self._mine, self._done = self._share(trainer, found)
+        self._mine, self._done = self._share(trainer, records)
         for part in stale:
             part.unlink(missing_ok=True)
-        gather(trainer, [None])  # no part is begun while another process may still delete it
+        gather(trainer, [None])  # a barrier: no part begins while another process may delete it
         self._open(trainer.global_rank)
         if self._done:
             log.info("%d samples were done before, and are left out", len(self._done))
@@ -128,7 +128,7 @@ class Records:
         return list(self._mine.values())
 
     def add(self, records: Iterable[Record]) -> None:
-        """Writes records of this process; known samples are left out.
+        """Write records of this process; samples that have a record are left out.
 
         Raises:
             OSError: they could not be written.
@@ -136,6 +136,7 @@ class Records:
         new = [record for record in records if int(record["sample_id"]) not in self._done]
         new = [record for record in new if int(record["sample_id"]) not in self._mine]
         self._mine.update((int(record["sample_id"]), record) for record in new)
+        # Records of this process are in memory too: `merge` needs no disk.
         if self._part is not None and new:
             now = time.monotonic()
             spent, self._began = now - self._began, now
@@ -151,17 +152,17 @@ class Records:
             self._meeting.progress()
 
     def merge(self, *, discard: bool = True) -> list[Record]:
-        """Writes the outcome, on all processes together.
+        """Write the outcome, on all processes together.
 
         Args:
-            discard: delete the parts; False where the outcome is not yet filed, see `discard`.
+            discard: delete the parts; False if the outcome is not yet filed, see `discard`.
 
         Returns:
             All records, sorted by sample, on every process.
 
         Raises:
             LostRankError: another process has made no progress for too long.
-            OSError: the outcome could not be written; the parts stay.
+            OSError: the outcome could not be written; the parts are kept.
             RuntimeError: there was no `begin`.
         """
         if self._trainer is None or self._meeting is None:
@@ -170,7 +171,7 @@ class Records:
         self._meeting.wait()
         by_sample: dict[int, Record] = {}
         for record in gather(self._trainer, list(self._mine.values())):
-            # A repeated sample is a stand-in, or padding of a foreign sampler.
+            # A distributed sampler may repeat samples to fill the last batches.
             by_sample.setdefault(int(record["sample_id"]), record)
         merged = [by_sample[sample] for sample in sorted(by_sample)]
         if self.path is not None and self._trainer.is_global_zero:
@@ -178,32 +179,32 @@ class Records:
             if names is None:
                 module = getattr(self._trainer, "lightning_module", None)
                 names = getattr(module, "class_names", None) or ()
-            lines = ({**record, **_named(record, names), **self._stamp} for record in merged)
+            lines = ({**record, **_name_classes(record, names), **self._stamp} for record in merged)
             atomic.write_lines(self.path, lines)
         if discard:
             self.discard()
         return merged
 
     def discard(self) -> None:
-        """Deletes the parts, on all processes together, once the outcome is filed."""
+        """Delete the parts, on all processes together, after the outcome is filed."""
         if self._part is not None:
             self._part.close()
         if self._trainer is not None:
-            gather(self._trainer, [None])  # the outcome is there; now the parts may go
+            gather(self._trainer, [None])  # a barrier: the outcome is on disk, the parts may go
         if self.folder is not None:
             for part in self._parts():
                 part.unlink(missing_ok=True)
-            with suppress(OSError):  # where the lock lies, the folder stays until that goes
+            with suppress(OSError):  # not empty on the machine with the lock: see `close`
                 self.folder.rmdir()
         self.close()
 
     def close(self) -> None:
-        """Closes all files; the records stay for the next start."""
+        """Close all files; the records are kept for the next start."""
         if self._part is not None:
             with suppress(OSError):  # a full disk has been reported when it was found
                 self._part.close()
         if self._lock is not None and self.folder is not None:
-            with suppress(OSError):  # where there are parts, the folder stays
+            with suppress(OSError):  # the folder is not empty if there are parts
                 (self.folder / ".lock").unlink()
                 self.folder.rmdir()
             self._lock.close()
@@ -218,7 +219,7 @@ class Records:
             self.folder.mkdir(parents=True, exist_ok=True)
             try:
                 lock = path.open("wb")
-            except FileNotFoundError:  # who had the folder has just deleted it
+            except FileNotFoundError:  # another process has just deleted the folder
                 continue
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -227,14 +228,14 @@ class Records:
                 return False
             except OSError:  # a file system without locks
                 pass
-            # Who had it may have deleted it in the meantime; then this is a lock on nothing.
+            # Its former owner may have deleted the file before this lock: then lock a new one.
             if path.is_file() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
                 self._lock = lock
                 return True
             lock.close()
 
     def _parts(self) -> list[Path]:
-        """Returns the parts that this process can see."""
+        """Return the parts that this process can see."""
         if self.folder is None:
             return []
         # Not `Path.glob`: it fails where another process deletes the folder while it looks.
@@ -244,40 +245,46 @@ class Records:
         return []
 
     def _read_parts(self) -> tuple[dict[int, Record], dict[Path, Sequence[str]], float]:
-        """Returns the visible records, the differences of parts about others, and seconds."""
-        found: dict[int, Record] = {}
+        """Return the records by sample, the changes of stale parts, and the working time."""
+        records_by_id: dict[int, Record] = {}
         stale: dict[Path, Sequence[str]] = {}
         seconds = 0.0
         for path in self._parts():
-            about, records, _ = read_lines(path, _line)
-            if self._about is None or about != self._about:
-                known = about if isinstance(about, dict) else {}
-                stale[path] = differences(known, self._about or {}) if records else ()
+            subject, records, _ = read_lines(path, _line)
+            if self._subject is None or subject != self._subject:
+                part_subject = subject if isinstance(subject, dict) else {}
+                stale[path] = differences(part_subject, self._subject or {}) if records else ()
                 continue
-            found.update((int(one["sample_id"]), one) for one in records if "sample_id" in one)
-            spent = (float(one["seconds"]) for one in records if one.keys() == {"seconds"})
+            # A part has two kinds of lines: records, and the seconds since the line before.
+            records_by_id |= {
+                int(line["sample_id"]): line for line in records if "sample_id" in line
+            }
+            spent = (float(line["seconds"]) for line in records if line.keys() == {"seconds"})
             seconds = max(seconds, sum(spent))
-        return found, stale, seconds
+        return records_by_id, stale, seconds
 
     @staticmethod
-    def _share(trainer: Team, found: dict[int, Record]) -> tuple[dict[int, Record], frozenset[int]]:
-        """Returns the records that this process merges (the first to see them), and all ids."""
-        seen = gather_parts(trainer, sorted(found))
-        before = {sample for part in seen[: trainer.global_rank] for sample in part}
-        mine = {sample: record for sample, record in found.items() if sample not in before}
-        return mine, frozenset(sample for part in seen for sample in part)
+    def _share(
+        trainer: Team, records: dict[int, Record]
+    ) -> tuple[dict[int, Record], frozenset[int]]:
+        """Return the records that this process merges (the first to see them), and all ids."""
+        ids_by_rank = gather_parts(trainer, sorted(records))
+        # Two machines with a common disk read the same parts: the lowest rank merges them.
+        before = {sample for part in ids_by_rank[: trainer.global_rank] for sample in part}
+        mine = {sample: record for sample, record in records.items() if sample not in before}
+        return mine, frozenset(sample for part in ids_by_rank for sample in part)
 
     def _open(self, rank: int) -> None:
         if self.folder is None:
             return
         path = self.folder / f"rank-{rank}.jsonl"
-        # What is left is about the same; a torn line at its end is cut off.
+        # Stale parts are deleted by now; an incomplete line at the end is cut off.
         length = read_part(path)[2] if path.is_file() else 0
-        self._part = open_lines(path, self._about, length)
+        self._part = open_lines(path, self._subject, length)
 
 
-def _named(record: Record, names: Sequence[str]) -> Record:
-    """Returns the names of the classes in a record; none of tags and of targets."""
+def _name_classes(record: Record, names: Sequence[str]) -> Record:
+    """Return the names of the classes in a record; tags and regression targets have none."""
     return {
         f"{key}_name": names[record[key]]
         for key in _OF_CLASSES
@@ -286,9 +293,9 @@ def _named(record: Record, names: Sequence[str]) -> Record:
 
 
 def read_part(path: Path) -> tuple[Any, list[Record], int]:
-    """Returns the subject of one process's part, its whole records, and the bytes of its lines."""
-    about, lines, length = read_lines(path, _line)
-    return about, [line for line in lines if "sample_id" in line], length
+    """Return the subject of a part, its complete records, and the bytes of its lines."""
+    subject, lines, length = read_lines(path, _line)
+    return subject, [line for line in lines if "sample_id" in line], length
 
 
 def _line(content: Any) -> Record:

@@ -1,4 +1,4 @@
-"""`I/N`: one of N parts of a job, each for a machine of its own."""
+"""`I/N`: part I of a job that is divided among N machines."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class Shard:
     """One part of a job.
 
     Attributes:
-        index: which one, from 1.
+        index: its number, from 1.
         count: number of parts.
     """
 
@@ -24,28 +24,29 @@ class Shard:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Reads `I/N`.
+        """Parse `I/N`.
 
         Raises:
-            ValueError: anything else, or an I that is not from 1 to N.
+            ValueError: another form, or I is not from 1 to N.
         """
-        found = _FORM.fullmatch(text)
-        index, count = (int(found[1]), int(found[2])) if found else (0, 0)
+        match = _FORM.fullmatch(text)
+        index, count = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= index <= count:
             msg = f"got shard {text!r}, expected I/N with I from 1 to N: 2/7 is the second of seven"
             raise ValueError(msg)
         return cls(index, count)
 
-    def take(self, every: Sequence[T]) -> list[T]:
-        """Returns every N-th item from the I-th on."""
-        return list(every[self.index - 1 :: self.count])
+    def take(self, items: Sequence[T]) -> list[T]:
+        """Return every N-th item from the I-th on."""
+        # Interleaved, so that a prefix of the samples is shared evenly.
+        return list(items[self.index - 1 :: self.count])
 
     def size(self, total: int) -> int:
-        """Returns the number of items that `take` returns of `total`."""
+        """Return the number of items that `take` returns of `total`."""
         return len(range(self.index - 1, total, self.count))
 
     def suffix(self) -> str:
-        """Returns what the names of its files end with, before their kind."""
+        """Return the end of the names of its files, before their extension."""
         return f"shard-{self.index}-of-{self.count}"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The table that a command prints at its end."""
+"""Format the table that a command prints at its end."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,17 +12,18 @@ def _number(value: float | None) -> str:
 
 
 def _attack(metrics: Mapping[str, float | None], name: str) -> str:
-    """The accuracy under an attack, on how many texts and to what end, and that without it."""
+    """Return the accuracy under an attack, its interval, texts and goal, and the clean accuracy."""
     prefix = f"attack/{name}/"
-    found = {key.removeprefix(prefix): metrics[key] for key in metrics if key.startswith(prefix)}
-    reliable = "accuracy" in found
-    accuracy = found.get("accuracy" if reliable else "unreliable_accuracy")
-    count, target = int(found.get("samples") or 0), found.get("target")
+    figures = {key.removeprefix(prefix): metrics[key] for key in metrics if key.startswith(prefix)}
+    reliable = "accuracy" in figures
+    # An unreliable accuracy is printed with a note, never alone.
+    accuracy = figures.get("accuracy" if reliable else "unreliable_accuracy")
+    count, target = int(figures.get("samples") or 0), figures.get("target")
     if accuracy is None or not count:
         return _number(accuracy)
     goal = "untargeted" if target is None else f"to class {target:.0f}"
     ends = interval(wilson(round(accuracy * count), count), 4)
-    clean = _number(found.get("clean_accuracy"))
+    clean = _number(figures.get("clean_accuracy"))
     line = f"{accuracy:.4f} [{ends}] on {count} texts, {goal}; {clean} without attack"
     return line if reliable else f"{line}; no measure of robustness"
 
@@ -30,50 +31,40 @@ def _attack(metrics: Mapping[str, float | None], name: str) -> str:
 def _certified(
     metrics: Mapping[str, float | None], bounds: Iterable[BoundFigures]
 ) -> dict[str, str]:
-    """The figures of certificates, and what each is of; a formula that is no theorem is named."""
-    named = {}
-    for one in bounds:
-        stage, certified, by = one.stage, one.certified, one.by
+    """Return the metrics of certificates with their titles; a title names an unproven formula."""
+    titles = {}
+    for bound in bounds:
+        stage, certified, by = bound.stage, bound.certified, bound.by
         if f"{stage}/radius_correct" in metrics:
-            named[f"{stage}/radius_correct"] = f"mean {certified}radius, 0 where wrong{by}"
+            titles[f"{stage}/radius_correct"] = f"mean {certified}radius, 0 where wrong{by}"
         else:
-            named[f"{stage}/radius"] = f"mean {certified}radius, right or wrong{by}"
+            # Without labels, no text is known to be wrong.
+            titles[f"{stage}/radius"] = f"mean {certified}radius, right or wrong{by}"
         prefix = f"{stage}/accuracy@"
         radii = [name.removeprefix(prefix) for name in metrics if name.startswith(prefix)]
         for radius in sorted(radii, key=float):
-            named[f"{prefix}{radius}"] = f"{certified}accuracy at radius {radius}{by}"
-    return named
+            titles[f"{prefix}{radius}"] = f"{certified}accuracy at radius {radius}{by}"
+    return titles
 
 
 def notes(results: Results) -> str:
-    """Notes on the figures: which weights, and which part of the data.
-
-    Args:
-        results: content of the `results.json`.
-
-    Returns:
-        Lines; an empty text where there is nothing to say.
-    """
+    """Return notes on the figures: unfinished training, and limits on the data."""
     stages: dict[str, list[str]] = {}
-    for stage, about in results.get("about", {}).items():
-        if about.get("training_ended") is False:
-            where = f"epoch {about.get('epoch', '?')}, step {about.get('step', '?')}"
-            file = about.get("file", "a checkpoint")
+    for stage, subject in results.get("about", {}).items():
+        if subject.get("training_ended") is False:
+            where = f"epoch {subject.get('epoch', '?')}, step {subject.get('step', '?')}"
+            file = subject.get("file", "a checkpoint")
             line = f"measured before the training had ended ({file}: {where})"
             stages.setdefault(line, []).append(stage)
-        for name, limit in about.items():
+        for name, limit in subject.items():
             if name.startswith("limit_"):
                 line = f"measured on a part of the split (--trainer.{name} {limit})"
                 stages.setdefault(line, []).append(stage)
-    return "\n".join(f"{', '.join(which)}: {line}" for line, which in stages.items())
+    return "\n".join(f"{', '.join(names)}: {line}" for line, names in stages.items())
 
 
 def table(results: Results) -> str:
-    """The results of a run as aligned text.
-
-    Args:
-        results: content of its `results.json`.
-    """
+    """Return the results of a run as aligned text."""
     metrics, seconds = results["metrics"], results["seconds"]
     epsilon = metrics.get("test/pgd_epsilon")
     attack = "accuracy under l2-PGD" + (f" at eps = {epsilon:g}" if epsilon is not None else "")
@@ -81,20 +72,22 @@ def table(results: Results) -> str:
     of_class = f" of {results['positive']}" if "positive" in results else ""
     figures = {"accuracy": "accuracy", "f1": f"F1{of_class}", "macro_f1": "macro-F1"}
     figures |= {"spearman": "Spearman", "pearson": "Pearson"}
-    named = {f"test/{name}": text for name, text in figures.items()}
+    titles = {f"test/{name}": text for name, text in figures.items()}
     reason = results.get("no_certificate")
-    # Without a certificate, what needs no Lipschitz constant may be there.
-    named |= _certified(metrics, [one for one in BOUNDS if reason is None or not one.lipschitz])
+    # Without a Lipschitz constant, there may still be certificates by bound propagation.
+    bounds = [bound for bound in BOUNDS if reason is None or not bound.lipschitz]
+    titles |= _certified(metrics, bounds)
     if "test/bits_per_character" in metrics:
-        named["test/loss"] = "nats per character"
-        named["test/bits_per_character"] = "bits per character"
-    named["test/pgd_accuracy"] = attack
+        titles["test/loss"] = "nats per character"
+        titles["test/bits_per_character"] = "bits per character"
+    titles["test/pgd_accuracy"] = attack
     if "test" not in seconds or "validate" in seconds:
-        named |= {name: name for name in metrics if name.startswith("val/")}
-        named["val/f1"] = f"val/f1{of_class}"
-    rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
-    if reason is not None and any(one.lipschitz and one.stage in seconds for one in BOUNDS):
+        titles |= {name: name for name in metrics if name.startswith("val/")}
+        titles["val/f1"] = f"val/f1{of_class}"
+    rows = [(text, _number(metrics[name])) for name, text in titles.items() if name in metrics]
+    if reason is not None and any(bound.lipschitz and bound.stage in seconds for bound in BOUNDS):
         rows.append(("certified radius", f"no certificate: {reason}"))
+    # attack/NAME/FIGURE; the mean over attacks has two parts.
     parts = [name.split("/") for name in metrics if name.startswith("attack/")]
     attacks = dict.fromkeys(part[1] for part in parts if len(part) == 3)
     rows += [(f"accuracy under {name}", _attack(metrics, name)) for name in attacks]

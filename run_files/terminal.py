@@ -1,4 +1,4 @@
-"""Escapes control characters in text from files, for a terminal."""
+"""Escape control characters in text from files, for a terminal."""
 
 import unicodedata
 
@@ -8,11 +8,11 @@ _ACTIVE = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
 
 
 def harmless(text: str) -> str:
-    r"""Write out (`\x1b`) all characters of a text that a terminal would act upon.
+    r"""Escape (as `\x1b`) all characters of a text that a terminal would act upon.
 
-    Names of files, columns and classes stand in messages, and may come from anywhere: control
-    characters move the cursor, set the window's title or answer for the user; marks of direction
-    show a name in another order than it has; halves of surrogate pairs cannot be printed at all.
+    Messages contain names of files, columns and classes, from any source. Control characters can
+    move the cursor, set the title of the window or type input for the user; marks of direction
+    reorder a name; a half of a surrogate pair cannot be printed.
     """
     if text.isprintable():
         return text

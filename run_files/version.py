@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def version() -> str:
-    """Version of the installed package, or that of the checkout it runs from."""
+    """Return the version of the installed package or of the checkout."""
     try:
         return metadata.version("steadfast")
     except metadata.PackageNotFoundError:
@@ -21,10 +21,9 @@ def version() -> str:
 
 
 def revision() -> str:
-    """Git revision: `STEADFAST_REVISION` (set in images), else that of checkout or wheel."""
-    given = os.environ.get("STEADFAST_REVISION")
-    if given:
-        return given
+    """Return the git revision of the image, the wheel or the checkout."""
+    if image := os.environ.get("STEADFAST_REVISION"):  # set in images, which have no .git
+        return image
     root = Path(__file__).parents[1]
     if (root / "REVISION").is_file():  # of a wheel: setup.py writes it
         return (root / "REVISION").read_text().strip()
@@ -43,12 +42,13 @@ def revision() -> str:
 
 
 def line() -> str:
-    """The line that `--version` prints."""
+    """Return the line that `--version` prints."""
     return f"steadfast {version()} (git {revision()})"
 
 
 def versions() -> dict[str, str]:
-    """Program, revision, Python and the libraries that results depend on, for `results.json`."""
+    """Return the versions that results depend on, for `results.json`."""
+    # Those that can change a number.
     libraries = ("torch", "pytorch-lightning", "torchmetrics", "transformers", "numpy")
     return {
         "steadfast": version(),

@@ -1,4 +1,4 @@
-"""Finds the weights behind a figure, and the place of the figure in a run."""
+"""Find the weights that figures are about, and the folder of these figures in a run."""
 
 import hashlib
 import logging
@@ -19,7 +19,7 @@ from run_files.run_directory import RunDirectory, of_checkpoint
 log = logging.getLogger(__name__)
 
 SHORT = 12
-"""Hex digits of a digest that stand in the names of folders and in the lines of records."""
+"""Hex digits of a digest in names of folders and in lines of records."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Weights:
         checkpoint: SHA-256 of their file.
         file: name of the file.
         epoch: the epoch in which they were saved, counted from 1.
-        step: optimiser steps that lie behind them.
-        training_ended: True if the training that they come from has ended; None where no run says.
+        step: optimiser steps before they were saved.
+        training_ended: True if their training has ended; None outside of a run.
     """
 
     checkpoint: str
@@ -54,16 +54,12 @@ class Weights:
         return f"{self.file}, step {self.step}, SHA-256 {self.checkpoint}"
 
     def about(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Return the weights as JSON."""
         return asdict(self)
 
 
 def checkpoint_text(run: RunDirectory) -> Mapping[str, Any]:
-    """Returns the task, the classes and the text settings of a run's checkpoint.
-
-    Args:
-        run: whose checkpoint it is; nothing is returned where there is none that can be read.
-    """
+    """Return task, classes and text settings of a run's checkpoint; empty if it is unreadable."""
     if not run.chosen.is_file():
         return {}
     try:
@@ -74,7 +70,7 @@ def checkpoint_text(run: RunDirectory) -> Mapping[str, Any]:
 
 
 def weights_of(checkpoint: Path) -> Weights:
-    """Read which weights a checkpoint holds.
+    """Identify the weights in a checkpoint.
 
     Raises:
         CheckpointError: it is missing or damaged.
@@ -84,6 +80,7 @@ def weights_of(checkpoint: Path) -> Weights:
     return Weights(
         checkpoint=file_digest(checkpoint / WEIGHTS if checkpoint.is_dir() else checkpoint),
         file=checkpoint.name,
+        # Lightning counts from 0.
         epoch=int(content.get("epoch", 0)) + 1,
         step=int(content.get("global_step", 0)),
         training_ended=None if home is None else home.finished("fit"),
@@ -91,10 +88,10 @@ def weights_of(checkpoint: Path) -> Weights:
 
 
 def tensors_digest(checkpoint: Path) -> str:
-    """Returns the SHA-256 of the weights themselves, by their names.
+    """Return the SHA-256 of the tensors of a checkpoint, in the order of their names.
 
-    The file of a checkpoint also holds paths and seconds, so that the same training gives another
-    file elsewhere; its weights are the same bit by bit.
+    The file also has paths and durations. So two runs of the same training have different files,
+    but the same tensors, bit by bit.
 
     Raises:
         CheckpointError: it is missing or damaged.
@@ -102,16 +99,17 @@ def tensors_digest(checkpoint: Path) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(read_checkpoint(checkpoint)["state_dict"].items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        # As bytes: NumPy has no bfloat16.
         flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
 def shelf(run: RunDirectory, weights: Weights) -> RunDirectory:
-    """Find where in a run the figures of these weights are kept.
+    """Return the folder of a run for the figures of these weights.
 
-    Those of the chosen checkpoint lie in the run itself, those of any other one in a folder of
-    their own, so that no two figures side by side are about different weights.
+    It is the run itself for the chosen checkpoint, and a folder in `others/` for any other one: all
+    figures in a folder are about the same weights.
     """
     chosen = run.chosen
     if not chosen.is_file() or file_digest(chosen) == weights.checkpoint:
@@ -121,20 +119,16 @@ def shelf(run: RunDirectory, weights: Weights) -> RunDirectory:
 
 def keep_apart(run: RunDirectory, weights: Weights) -> None:
     """Move away the figures of a run that belong to other weights."""
-    about = results.about_stages(run.results())
-    others = {a["checkpoint"]: a for a in about if a.get("checkpoint") not in (None, "none")}
-    others.pop(weights.checkpoint, None)
-    for found in others.values():
-        run.set_aside(f"step-{found.get('step', 0)}-{str(found['checkpoint'])[:SHORT]}")
+    subjects = results.about_stages(run.results())
+    by_digest = {s["checkpoint"]: s for s in subjects if s.get("checkpoint") not in (None, "none")}
+    by_digest.pop(weights.checkpoint, None)
+    for subject in by_digest.values():
+        run.set_aside(f"step-{subject.get('step', 0)}-{str(subject['checkpoint'])[:SHORT]}")
 
 
 def about_to_be_replaced(run: RunDirectory, checkpoint: Path) -> None:
-    """Move away the figures of the chosen weights before a file replaces these weights.
-
-    Args:
-        run: whose checkpoint is written.
-        checkpoint: the file that is about to be written.
-    """
+    """Move away the figures of the chosen weights before `checkpoint` is written."""
+    # Figures are about `best.ckpt`, or `last.ckpt` without it: other files do not matter.
     if checkpoint.name not in (run.chosen.name, run.best.name) or not run.measured():
         return
     try:
@@ -145,7 +139,7 @@ def about_to_be_replaced(run: RunDirectory, checkpoint: Path) -> None:
 
 
 def unfinished(checkpoint: Path) -> str | None:
-    """Say that the training of a checkpoint has not ended; None where it has, or nobody knows."""
+    """Return a warning if the training of a checkpoint has not ended; else None."""
     run = of_checkpoint(checkpoint)
     if run is None or not run.last.is_file() or run.finished("fit"):
         return None

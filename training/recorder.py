@@ -293,7 +293,7 @@ class Recorder(pl.Callback):
             identity=self.identity(trainer, module, corpus),
             metrics=dict(metrics),
             seconds=seconds,
-            about=full_subject,
+            subject=full_subject,
         )
         self._look_again()
         sources = headline_metrics(module)

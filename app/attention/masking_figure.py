@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from measure.charts import STYLE, aslant, boxes, drawing, points, shown
+from measure.charts import STYLE, aslant, boxes, drawing, plain_label, points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,9 +69,9 @@ def masking_proportions(
         # Outside of the panels: inside it would cover lines near the top.
         figure.legend(*lines.get_legend_handles_labels(), loc="outside right upper")
         bars.set(title="(b) between tasks, mean of the layers")
-        bars.set_xticks(range(len(tasks)), [shown(task.name) for task in tasks])
+        bars.set_xticks(range(len(tasks)), [plain_label(task.name) for task in tasks])
         aslant(bars, [task.name for task in tasks])
-        figure.suptitle(shown(title))
+        figure.suptitle(plain_label(title))
     return figure
 
 

@@ -13,7 +13,7 @@ from measure.attack_series import run_series
 from measure.attack_settings import AttackSettings, plan
 from measure.named_victims import NamedVictim
 from measure.table_samples import LabelledTable, as_classes, read_table
-from measure.text_attack import AttackedModel, chosen
+from measure.text_attack import AttackedModel, choose_samples
 from measure.validity_files import usual_checks
 from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory
@@ -75,14 +75,16 @@ def _attacked_model(
     args: Any,
     out: RunDirectory,
 ) -> AttackedModel:
-    samples = chosen(as_classes(table, named.classes, split_names(args.label_names)), settings)
+    samples = choose_samples(
+        as_classes(table, named.classes, split_names(args.label_names)), settings
+    )
     victim = named.facts["victim"]
     return AttackedModel(
         victim=named.victim,
         class_names=named.classes,
-        samples=samples,
+        samples=choose_samples(labelled, settings),
         columns=table.columns,
-        about={"victim": victim, "dataset": table.name},
+        subject={"victim": victim, "dataset": table.name},
         scope={"classes": named.classes, "columns": list(table.columns)},
         facts={**named.facts, "data set": table.name},
         identity={

@@ -14,8 +14,8 @@ from attacks.outcome import AttackRecord
 from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.validity.agreement import krippendorff
 from measure.published_pairs import record_classes
-from measure.rating_sheet import UNSURE, as_csv, as_html, draw, key_of, read_key, read_rated
-from measure.validity_files import records_of
+from measure.rating_sheet import UNSURE, as_csv, as_html, draw, make_key, read_key, read_rated
+from measure.validity_files import read_attack_records
 from run_files import atomic
 from run_files.terminal import harmless
 from text import ClassLabels, check_range, label_text
@@ -54,7 +54,8 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     index = ClassLabels(classes)
     records = {
-        path.stem: [_of_classes(record, index) for record in records_of(path)] for path in paths
+        path.stem: [_of_classes(record, index) for record in read_attack_records(path)]
+        for path in paths
     }
     if (out / "key.json").exists():
         msg = f"got {out}, where a sheet is already, expected another --out: its key would be lost"
@@ -63,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     atomic.write_text(out / "sheet.csv", as_csv(items))
     atomic.write_text(out / "sheet.html", as_html(items, classes))
     # The key comes last: it marks a complete sheet.
-    key = key_of(items, classes, records, args.seed)
+    key = make_key(items, classes, records, args.seed)
     atomic.write_text(out / "key.json", json.dumps(key, indent=2) + "\n")
     count = sum(item.adversarial for item in items)
     print(harmless(f"{count} adversarial texts and {len(items) - count} originals:"))

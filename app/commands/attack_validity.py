@@ -14,7 +14,7 @@ from attacks.validity.fluency import Entailment, ModelFluency
 from measure.validity_files import file_validity, sentence_encoder
 from measure.validity_pairs import (
     MeaningPairs,
-    damaged,
+    damage,
     meaning_pairs,
     running_text,
     vocabulary_of,
@@ -176,7 +176,7 @@ def _measured(
     if edits:
         distinct = list(dict.fromkeys(edits))
         # Pairs with different meaning: a random word of the text is replaced.
-        broken = damaged(distinct, vocabulary_of(distinct))
+        broken = damage(distinct, vocabulary_of(distinct))
         kinds.append(MeaningPairs("SNLI, a word replaced by any other", False, False, broken))
     return [(kind, checks.measure(_spread(kind.pairs, count))) for kind in kinds]
 

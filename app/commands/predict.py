@@ -18,7 +18,7 @@ from app.cli.asked_texts import (
 )
 from app.cli.run_options import run_parser
 from lit_modules.checkpoints.reading import load
-from measure.predictions import BATCH, Answer, Answering
+from measure.predictions import BATCH, TextPrediction, TextPredictor
 from run_files.atomic import replacing
 from run_files.devices import torch_device
 from run_files.terminal import harmless
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         msg = "got more than one of --text, --file and -, expected texts from one place"
         raise ValueError(msg)
     _, checkpoint = find_checkpoint("predict", Path(args.runs_dir), args.run, args.ckpt_path)
-    answering = Answering(load(checkpoint).to(torch_device(args.device)))
+    answering = TextPredictor(load(checkpoint).to(torch_device(args.device)))
     pairs = answering.model.pairs
     numbered = (
         read_texts(args, pairs=pairs)
@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
+def _write(answers: Iterator[TextPrediction], stream: IO[bytes]) -> int:
     """Write a line for each prediction at once; return their number."""
     count = 0
     for answer in answers:
@@ -96,7 +96,7 @@ def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
     return count
 
 
-def _table(answers: Iterator[Answer], answering: Answering) -> None:
+def _table(answers: Iterator[TextPrediction], answering: TextPredictor) -> None:
     """Print a row for each prediction, then notes."""
     cut, unknown = 0, 0
     row = _number_row if answering.number else _class_row(answering)
@@ -117,11 +117,11 @@ def _table(answers: Iterator[Answer], answering: Answering) -> None:
         print(f"\nno certificate: {answering.no_certificate}")
 
 
-def _class_row(answering: Answering) -> Callable[[Answer | None], str]:
+def _class_row(answering: TextPredictor) -> Callable[[TextPrediction | None], str]:
     names = answering.model.require_text()[1]
     width = max(len("prediction"), *(len(harmless(name)) for name in names))
 
-    def row(answer: Answer | None) -> str:
+    def row(answer: TextPrediction | None) -> str:
         if answer is None:
             return f"{'prediction':<{width}}  probability  margin  radius  text"
         margin, radius = (
@@ -133,7 +133,7 @@ def _class_row(answering: Answering) -> Callable[[Answer | None], str]:
     return row
 
 
-def _number_row(answer: Answer | None) -> str:
+def _number_row(answer: TextPrediction | None) -> str:
     if answer is None:
         return f"{'value':>10}  text"
     return f"{'-' if answer['value'] is None else format(answer['value'], '.4f'):>10}"

@@ -22,8 +22,8 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources, resources_named
 from lit_modules.checkpoints.reading import load
-from measure.certified_answers import WordCertificates
-from measure.predictions import Answering
+from measure.certified_answers import ThreatCertifiers
+from measure.predictions import TextPredictor
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from run_files.version import line
@@ -160,7 +160,7 @@ def _load_models(
             log.warning("%s", warning)
         name = run.name if run is not None else checkpoint.stem
         model = load(checkpoint).to(device)
-        answering = Answering(model, WordCertificates(model, args.lists))
+        answering = TextPredictor(model, ThreatCertifiers(model, args.lists))
         workers[name] = ModelWorker(name, answering, waiting=limits.requests)
         if run is not None:
             texts[name] = corpus_texts(

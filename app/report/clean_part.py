@@ -16,7 +16,7 @@ from app.report.clean_figures import (
     reliability,
 )
 from app.report.report_pictures import Picture, reliability_picture
-from measure.evidence import Evidence, Measured
+from measure.evidence import Evidence, StageRecords
 from run_files.sample_records import Record
 
 
@@ -41,7 +41,7 @@ class Calibration:
     picture: Picture
 
 
-def labelled_records(evidence: Evidence) -> Measured | None:
+def labelled_records(evidence: Evidence) -> StageRecords | None:
     """Return the records with the class and the prediction of each text of the test split."""
     if not evidence.classifies:
         return None

@@ -32,7 +32,7 @@ from app.report.words_part import ThreatCertificates, contradiction, threat_cert
 from attacks.outcome import AttackRecord
 from attacks.summary import mean, remarks, wilson
 from measure.attack_report import class_name, pairs
-from measure.evidence import PROVEN, Attacked, Evidence, read_evidence
+from measure.evidence import PROVEN, AttackEvidence, Evidence, read_evidence
 from run_files import atomic
 from run_files.run_directory import RunDirectory
 from run_files.summary_table import notes
@@ -165,7 +165,9 @@ def _section(evidence: Evidence, number: int) -> Section:
     )
 
 
-def _worst(evidence: Evidence, attack: Attacked, sandwich: SandwichCheck | None) -> list[TextPair]:
+def _worst(
+    evidence: Evidence, attack: AttackEvidence, sandwich: SandwichCheck | None
+) -> list[TextPair]:
     """Return the changed texts inside their certificate, then those with the fewest changes."""
     # Samples that this attack has changed inside their certificate are `broken`.
     texts = {} if sandwich is None else {text.ball.sample_id: text for text in sandwich.texts}
@@ -237,7 +239,7 @@ def _by_run(columns: Sequence[Mapping[str, T]]) -> list[tuple[str, list[T | None
 
 def _facts(evidence: Evidence) -> dict[str, FigureCell]:
     results, settings = evidence.results, evidence.settings
-    stages = evidence.about.values()
+    stages = evidence.subjects.values()
     stage = next((subject for subject in stages if "step" in subject), {})
     facts = {
         "method": results["method"] if results else _class(settings, "model"),
@@ -351,7 +353,7 @@ def _radius_figures(evidence: Evidence) -> dict[str, FigureCell]:
 def _word_figures(evidence: Evidence) -> dict[str, FigureCell]:
     """Return the accuracies of each `certify --threat` on the test split."""
     figures = {}
-    for stage, subject in evidence.about.items():
+    for stage, subject in evidence.subjects.items():
         count = evidence.metrics.get(f"{stage}/samples")
         if "threat" not in subject or subject.get("split") != "test" or count is None:
             continue
@@ -431,7 +433,7 @@ def _curve(evidence: Evidence) -> AccuracyCurve:
     if proven is not None and is_labelled(proven.records):
         right = [record["label"] == record["prediction"] for record in proven.records]
         certified = steps([float(record["radius"]) for record in proven.records], right)
-    settings = {} if pgd is None else pgd.about.get("pgd") or {}
+    settings = {} if pgd is None else pgd.settings.get("pgd") or {}
     if pgd is not None and settings.get("norm") == "l2":
         count = len(pgd.records)
         hits = sum(record["label"] == record["prediction"] for record in pgd.records)

@@ -117,7 +117,7 @@ def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
     with _drawing((6.4, 3.8)) as figure:
         axes = figure.add_subplot()
         for i, curve in enumerate(curves):
-            colour, run = charts.COLOURS[i % len(charts.COLOURS)], charts.shown(curve.name)
+            colour, run = charts.COLOURS[i % len(charts.COLOURS)], charts.plain_label(curve.name)
             if curve.steps is not None:
                 xs, ys = curve.steps
                 label = f"certified: {run}" if several else "certified"
@@ -168,12 +168,12 @@ def attacks_picture(name: str, runs: Mapping[str, Mapping[str, IntervalEstimate]
         for i, (run, attacks) in enumerate(runs.items()):
             rows = [j for j, attack in enumerate(groups) if attack in attacks]
             values, ends = _error_bars([attacks[groups[j]] for j in rows])
-            style = {**charts.boxes(i), "edgecolor": _PAPER, "label": charts.shown(run)}
+            style = {**charts.boxes(i), "edgecolor": _PAPER, "label": charts.plain_label(run)}
             style["error_kw"] = {**style["error_kw"], "ecolor": _INK}
             # The bars of an attack are centred at its tick.
             ys = [j + height * (i - (len(runs) - 1) / 2) for j in rows]
             axes.barh(ys, values, height, xerr=ends, **style)
-        axes.set_yticks(range(len(groups)), [charts.shown(group) for group in groups])
+        axes.set_yticks(range(len(groups)), [charts.plain_label(group) for group in groups])
         axes.invert_yaxis()  # the first attack on top
         axes.set(xlim=(0, 1), xlabel="accuracy, 95 % interval")
         # A single run is named in the heading of the page.

@@ -9,7 +9,7 @@ from app.report.page_parts import WORST
 from app.report.report_pictures import Picture, sandwich_picture
 from app.report.sandwich import AttackPoint, Ball, TextSandwich, sandwich
 from attacks.outcome import AttackRecord
-from measure.evidence import Attacked, Evidence, Measured
+from measure.evidence import AttackEvidence, Evidence, StageRecords
 
 
 class PGDCheck(NamedTuple):
@@ -113,10 +113,12 @@ def check_sandwich(evidence: Evidence, number: int) -> SandwichCheck | None:
     )
 
 
-def _check_pgd(pgd: Measured | None, proven: Measured, balls: Mapping[int, Ball]) -> PGDCheck:
+def _check_pgd(
+    pgd: StageRecords | None, proven: StageRecords, balls: Mapping[int, Ball]
+) -> PGDCheck:
     if pgd is None:
         return PGDCheck(reason="PGD was not run")
-    settings = pgd.about.get("pgd") or {}
+    settings = pgd.settings.get("pgd") or {}
     if settings.get("norm") != "l2" or not isinstance(settings.get("epsilon"), int | float):
         return PGDCheck(reason="PGD was not run in the l2 norm of certificates")
     if pgd.rows is None or pgd.rows != proven.rows:
@@ -133,7 +135,7 @@ def _check_pgd(pgd: Measured | None, proven: Measured, balls: Mapping[int, Ball]
 
 
 def _check_attack(
-    evidence: Evidence, attack: Attacked, balls: Mapping[int, Ball]
+    evidence: Evidence, attack: AttackEvidence, balls: Mapping[int, Ball]
 ) -> TextAttackCheck:
     changed = [
         record

@@ -9,8 +9,14 @@ from app.report.page_parts import WORST, FigureCell, TextPair, share_cell, short
 from certify.threats import THREATS, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from measure.attack_report import compare
-from measure.certificate_records import Inside, Layer, Record, attacks_inside, sandwich
-from measure.evidence import Evidence, Measured
+from measure.certificate_records import (
+    ConfinedAttack,
+    Record,
+    SandwichLevel,
+    attacks_inside,
+    sandwich,
+)
+from measure.evidence import Evidence, StageRecords
 from text.word_settings import WordSettings
 
 
@@ -59,7 +65,7 @@ class ThreatCertificates:
 def threat_certificates(evidence: Evidence) -> Iterator[ThreatCertificates]:
     """Yield the certificates in words on the test split."""
     for stage, measured in evidence.in_words.items():
-        settings, records = measured.about, measured.records
+        settings, records = measured.settings, measured.records
         ks = [parse_k(k) for k in settings["k"]]
         attacks, reason = _attacks(evidence, measured)
         layers = sandwich(attacks, records, ks)
@@ -74,33 +80,33 @@ def threat_certificates(evidence: Evidence) -> Iterator[ThreatCertificates]:
         )
 
 
-def _describe(measured: Measured) -> Iterator[str]:
+def _describe(measured: StageRecords) -> Iterator[str]:
     kinds = Counter(record["kind"] for record in measured.records)
     yield ", ".join(f"{kind}: {count} texts" for kind, count in kinds.most_common())
     confidences = {r["confidence"] for r in measured.records if "confidence" in r}
     if confidences:
         least = min(confidences)
         yield f"each with confidence {least:g}, of the smoothed classifier around the model"
-    elif "bound" in (measured.about.get("around") or {}):
+    elif "bound" in (measured.settings.get("around") or {}):
         yield "by a formula as printed, which guarantees nothing"
-    elif measured.about.get("around"):
+    elif measured.settings.get("around"):
         yield "of the model behind an encoding of words"
     cut = sum(record["cut"] for record in measured.records)
     if cut:
         yield f"{cut} texts are longer than the model reads"
 
 
-def _attacks(evidence: Evidence, measured: Measured) -> tuple[list[Inside], str]:
+def _attacks(evidence: Evidence, measured: StageRecords) -> tuple[list[ConfinedAttack], str]:
     """Return the attacks inside the threat, and why none is comparable."""
-    if "bound" in (measured.about.get("around") or {}):
+    if "bound" in (measured.settings.get("around") or {}):
         return [], "not compared with attacks: the formula guarantees nothing"
     # Smoothing or an encoding certifies another classifier than the attacked one.
-    if measured.about.get("around"):
+    if measured.settings.get("around"):
         return [], "not compared with attacks: these are on the model itself"
     if not evidence.attacks:
         return [], ""
     try:
-        threat = _threat(measured.about)
+        threat = _threat(measured.settings)
     except OSError as error:
         return [], f"not compared with attacks: {error.filename} cannot be read ({error.strerror})"
     except ValueError as error:
@@ -130,7 +136,7 @@ def _threat(settings: Mapping[str, Any]) -> Threat:
     return threat
 
 
-def _row(layer: Layer, records: Sequence[Record]) -> LayerRow:
+def _row(layer: SandwichLevel, records: Sequence[Record]) -> LayerRow:
     right = [record for record in records if record["prediction"] == record["label"]]
     share = sum(record["holds"][layer.k] for record in right) / len(records)
     below = attacked = None

@@ -8,7 +8,7 @@ from typing import Any
 from app.serve.model_worker import BATCH, ModelWorker
 from attacks.document import Document
 from attacks.goals import Floats
-from measure.predictions import Answer
+from measure.predictions import TextPrediction
 from text import Text
 
 
@@ -69,7 +69,7 @@ def _margin(logits: Floats, label: int) -> float:
     return float(logits[label] - max(value for i, value in enumerate(logits) if i != label))
 
 
-def describe_certificates(answer: Answer, reason: str | None) -> str:
+def describe_certificates(answer: TextPrediction, reason: str | None) -> str:
     """Return sentences about the certificates of a prediction, those in words first.
 
     `reason` explains why there is no radius; None if there is one.

@@ -20,7 +20,7 @@ from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
 from attacks.victims.kinds import VictimError
 from measure.attack_report import columns, compare
-from measure.predictions import Answer
+from measure.predictions import TextPrediction
 from text import Text
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class LiveAttack:
         finally:
             self._send(None)
 
-    def _end(self, record: AttackRecord, answer: Answer) -> None:
+    def _end(self, record: AttackRecord, answer: TextPrediction) -> None:
         if record.prediction is None or record.score is None or record.outcome == "error":
             raise VictimError(record.reason)
         adversarial = self.text if record.adversarial is None else record.adversarial

@@ -13,7 +13,7 @@ import torch
 from attacks.document import Document
 from attacks.goals import Floats
 from attacks.victims.kinds import ModuleVictim
-from measure.predictions import Answer, Answering
+from measure.predictions import TextPrediction, TextPredictor
 from text import Text
 
 BATCH = 32
@@ -29,7 +29,7 @@ class BusyError(RuntimeError):
 class _Job(Generic[Result]):
     """A function to call, or texts that form a batch with those of other jobs.
 
-    The result of texts is their logits if `rows` is true, else the `Answer` to the one text.
+    The result of texts is their logits if `rows` is true, else the `TextPrediction` of the text.
     """
 
     call: Callable[[], Result] | None = None
@@ -53,7 +53,7 @@ class ModelWorker:
         ValueError: the model is not a classifier.
     """
 
-    def __init__(self, name: str, answering: Answering, *, waiting: int = 256) -> None:
+    def __init__(self, name: str, answering: TextPredictor, *, waiting: int = 256) -> None:
         if answering.number:
             msg = f"got run {name}, a regression, expected a classifier of texts"
             raise ValueError(msg)
@@ -72,8 +72,8 @@ class ModelWorker:
         self._thread = threading.Thread(target=self._work, name=f"model-{name}", daemon=True)
         self._thread.start()
 
-    def answer(self, text: Text) -> "Future[Answer]":
-        """Queue a text; its result is that of `Answering`."""
+    def answer(self, text: Text) -> "Future[TextPrediction]":
+        """Queue a text; its result is that of `TextPredictor`."""
         return self._add(_Job(texts=[text]), self._people)
 
     def logits(self, texts: Sequence[Text], *, attack: bool = False) -> "Future[Floats]":

@@ -191,7 +191,7 @@ def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     from app.commands.certify import around, numbers
     from certify.threats import THREATS
     from certify.threats.synonym_lists import lists_file
-    from measure.certificate_records import written
+    from measure.certificate_records import format_changes
 
     results = run.results()
     stage = f"certify_{name}"
@@ -201,7 +201,7 @@ def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     ks = numbers(settings["k"], endless=THREATS[settings["threat"]].endless)
     lists = settings["lists"]
     digest = lists if _is_unfilled(lists) else lists and _digest(lists_file(lists))
-    expected |= {"k": [written(k) for k in ks], "lists": digest}
+    expected |= {"k": [format_changes(k) for k in ks], "lists": digest}
     expected |= {option: settings[option] for option in ("num_samples", "split")}
     expected["around"] = around(settings)
     return _differs(results.get("about", {}).get(stage, {}), expected)

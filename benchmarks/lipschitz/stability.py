@@ -19,7 +19,7 @@ from measure.charts import (
     error_bars,
     legend_above,
     logarithmic_axis,
-    shown,
+    plain_label,
 )
 from run_files.curves import read_curve
 from run_files.run_directory import RunDirectory
@@ -119,7 +119,7 @@ class Stability(OnUniformInputs):
                     [-point["output_largest"] + width * k for k in range(self.bins + 1)],
                     color=COLOURS[i % len(COLOURS)],
                     linestyle=DASHES[i % len(DASHES)],
-                    label=shown(label),
+                    label=plain_label(label),
                 )
             axes.set(xlabel="number", ylabel="density")
             logarithmic_axis(axes, "y")

@@ -12,7 +12,7 @@ import pytest
 import certify
 import lit_modules
 from app.cli.main import entry
-from measure.predictions import Answering
+from measure.predictions import TextPredictor
 from tests.integration.conftest import TINY, Steadfast
 
 TEXTS = ["the soup was fresh and warm", "a rude waiter , zorgly", "fine " * 400]
@@ -142,7 +142,7 @@ def test_models_of_pairs_and_of_numbers(here: Path, steadfast: Steadfast) -> Non
     assert found["text_pair"] == "the soup"
     assert "prediction" not in found
     assert "--text_pair" in steadfast(ask, "--text=a soup").err
-    assert Answering(model_of).no_certificate == "a regression has no certificate"
+    assert TextPredictor(model_of).no_certificate == "a regression has no certificate"
 
 
 def test_a_model_that_answers_no_texts(here: Path, steadfast: Steadfast) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import ROOT
-from tests.unit.packaging.metadata import ROOMS
+from tests.unit.packaging.metadata import PACKAGES
 
-BUILT_FROM = (*ROOMS, "configs", "steadfast")
+BUILT_FROM = (*PACKAGES, "configs", "steadfast")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE")
 BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
 
@@ -59,7 +59,7 @@ def test_one_package_with_all_files_of_the_rooms(wheel: Path) -> None:
     inside = {name.relative_to("steadfast") for name in names - about}
     there = {
         path.relative_to(ROOT)
-        for room in (*ROOMS, "configs")
+        for room in (*PACKAGES, "configs")
         for path in (ROOT / room).rglob("*")
         if path.is_file() and path.suffix not in (".pyc", ".ckpt")
     }

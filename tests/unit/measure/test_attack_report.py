@@ -9,7 +9,7 @@ from attacks.interface import Outcome
 from attacks.outcome import AttackRecord
 from attacks.summary import summarise
 from measure.attack_html import LIMIT, page
-from measure.attack_report import Piece, colours, compare, example_table, report, shown
+from measure.attack_report import Piece, colours, compare, example_lines, example_table, report
 from run_files.terminal import harmless
 from tests.unit.attacks.outcomes import flipped, record, skipped
 
@@ -56,7 +56,7 @@ def test_nothing_of_a_text_is_lost(before: str, after: str) -> None:
 
 def test_pairs_for_a_terminal() -> None:
     found = outcome(skipped(0), flipped(3, similarity=0.91), record(4), flipped(5))
-    plain = list(shown(found, 5, NAMES, colour=False))
+    plain = list(example_lines(found, 5, NAMES, colour=False))
     assert plain == [
         "\nsample 3: positive -> negative, 1 of 3 words, 10 queries, similarity 0.910",
         "  - a [good] film",
@@ -65,7 +65,7 @@ def test_pairs_for_a_terminal() -> None:
         "  - a [good] film",
         "  + a [fine] film",
     ]
-    coloured = list(shown(found, 1, NAMES, colour=True))
+    coloured = list(example_lines(found, 1, NAMES, colour=True))
     assert coloured[1:] == [
         "  - a \x1b[1;31mgood\x1b[0m film",
         "  + a \x1b[1;32mfine\x1b[0m film",
@@ -74,7 +74,7 @@ def test_pairs_for_a_terminal() -> None:
 
 def test_texts_of_a_pair() -> None:
     found = outcome(flipped(0, text=("a man", "he eats"), adversarial=("a man", "he devours")))
-    assert list(shown(found, 1, NAMES, colour=False))[1:] == [
+    assert list(example_lines(found, 1, NAMES, colour=False))[1:] == [
         "  - a man",
         "  + a man",
         "  - he [eats]",
@@ -86,18 +86,18 @@ def test_texts_of_a_pair() -> None:
 
 def test_what_a_text_brings_along_does_not_reach_the_terminal() -> None:
     found = outcome(flipped(0, text=EVIL, adversarial=EVIL.replace("film", "fi\nlm\t")))
-    lines = list(shown(found, 1, ["\x1b[2J", "b\x07"], colour=False))
+    lines = list(example_lines(found, 1, ["\x1b[2J", "b\x07"], colour=False))
     assert len(lines) == 3
     for line in lines:
         assert line.strip("\n").isprintable()
-    coloured = "".join(shown(found, 1, NAMES, colour=True))
+    coloured = "".join(example_lines(found, 1, NAMES, colour=True))
     assert set(re.findall(r"\x1b\[[0-9;]*m", coloured)) <= {"\x1b[1;31m", "\x1b[1;32m", "\x1b[0m"}
 
 
 @given(st.text(), st.text())
 def test_any_text_can_be_shown(before: str, after: str) -> None:
     found = outcome(flipped(0, text=before, adversarial=after))
-    for line in shown(found, 1, NAMES, colour=False):
+    for line in example_lines(found, 1, NAMES, colour=False):
         assert harmless(line) == line
         assert "\n" not in line.removeprefix("\n")
     html = "".join(page(found, NAMES, FACTS))

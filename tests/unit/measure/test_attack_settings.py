@@ -19,12 +19,12 @@ from attacks.recipes import find_recipe
 from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
 from attacks.search import Beam, Greedy
 from attacks.transformations import Composite, SwapCharacters
-from measure.attack_settings import SIX, AttackSettings, Planned, applied, plan
+from measure.attack_settings import SIX, AttackPlan, AttackSettings, applied, plan
 from measure.compose import compose
 from tests.unit.attacks.transformations.test_expected_words import preferring, wordpiece
 
-Composed = Callable[..., Planned]
-ROOT = Path(__file__).parents[4]
+Composed = Callable[..., AttackPlan]
+ROOT = Path(__file__).parents[3]
 NAMES = ["negative", "positive", "7"]
 SWAP = {
     "name": "swap",
@@ -226,8 +226,8 @@ def test_a_setting_applies_to_those_attacks_that_have_it(
         "sentence_encoder e applies to textfooler, swap; deepwordbug without it",
     ]
     # Records of an attack without the setting stay what they are; those of one with it do not.
-    before = {one.name: one.about for one in plan(AttackSettings(recipe=recipe))}
-    after = {one.name: one.about for one in plan(AttackSettings(recipe=recipe, similarity=0))}
+    before = {one.name: one.subject for one in plan(AttackSettings(recipe=recipe))}
+    after = {one.name: one.subject for one in plan(AttackSettings(recipe=recipe, similarity=0))}
     assert before["deepwordbug"] == after["deepwordbug"]
     assert before["swap"] == after["swap"]
     assert before["textfooler"].keys() == after["textfooler"].keys()
@@ -285,7 +285,7 @@ def test_about_has_what_the_outcome_depends_on() -> None:
 def composed(tmp_path: Path) -> Composed:
     """What becomes of a file."""
 
-    def build(spec: dict[str, Any], **settings: Any) -> Planned:
+    def build(spec: dict[str, Any], **settings: Any) -> AttackPlan:
         path = tmp_path / "mine.yaml"
         path.write_text(yaml.safe_dump(spec))
         (one,) = plan(AttackSettings(recipe=str(path), **settings))
@@ -300,15 +300,17 @@ def test_composition(composed: Composed) -> None:
     assert isinstance(one.attack.transformation, SwapCharacters)
     assert one.attack.search == Greedy(ranking="unk")
     assert one.attack.goal == Untargeted()
-    assert {key: value for key, value in one.about.items() if value is not None} == {"recipe": SWAP}
-    assert not one.goal_given
+    assert {key: value for key, value in one.subject.items() if value is not None} == {
+        "recipe": SWAP
+    }
+    assert not one.has_goal
 
 
 def test_composition_with_a_goal_of_its_own(composed: Composed) -> None:
     goal = {"class_path": "Targeted", "init_args": {"target": 1}}
     one = composed({**SWAP, "goal": goal})
     assert one.attack.goal == Targeted(target=1)
-    assert one.goal_given
+    assert one.has_goal
 
 
 @pytest.mark.parametrize("settings", [{"goal": "positive"}, {"goal": 0}, {"score": "margin"}])
@@ -382,7 +384,7 @@ def test_everything_that_is_shipped(path: Path) -> None:
             {"search": {"class_path": "Greedy", "init_args": {"ranking": "best"}}},
             "wrong init_args of Greedy: .*ranking",
         ),
-        ({"search": {"class_path": "Greedy", "args": {}}}, "got args beside class_path"),
+        ({"search": {"class_path": "Greedy", "args": {}}}, "got args next to class_path"),
         ({"search": {"class_path": "SwapCharacters"}}, "SwapCharacters as search, expected steps"),
         ({"search": [{"class_path": "Greedy"}]}, "expected one part"),
         (
@@ -412,7 +414,7 @@ def test_a_composition_without_search(composed: Composed) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("a: [", "which is no YAML"), ("[1]", "expected name"), ("", "expected name")],
+    [("a: [", "which is not valid YAML"), ("[1]", "expected name"), ("", "expected name")],
 )
 def test_files_that_are_no_attacks(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "a.yaml"

@@ -73,11 +73,11 @@ def test_a_curve_ends_with_all_words() -> None:
     found = curve(known, [1, None])
     assert found.changes == [0, 1, None]
     assert found.accuracy == [100.0, 100.0, 50.0]
-    line, names = found.drawn()
+    line, names = found.as_series()
     assert names == ("0", "1", "all")
     assert list(line.x) == [0, 1, 2]
     # Without all words, places are numbers.
-    line, names = curve(known, [1]).drawn()
+    line, names = curve(known, [1]).as_series()
     assert (list(line.x), names) == ([0, 1], ())
 
 

@@ -9,8 +9,8 @@ import torch
 
 from app.serve.explanations import describe_certificates
 from lit_modules import WordScores
-from measure.certified_answers import WordCertificates
-from measure.predictions import Answering
+from measure.certified_answers import ThreatCertifiers
+from measure.predictions import TextPredictor
 from text import WordSettings
 
 TEXTS = ["a good film", "a great film", "a bad film", "a dull film", "good", "bad film"]
@@ -39,7 +39,7 @@ def lists(tmp_path: Path) -> str:
 
 
 def test_they_are_those_of_brute_force(model: WordScores, lists: str) -> None:
-    certificates = WordCertificates(model, lists)
+    certificates = ThreatCertifiers(model, lists)
     assert certificates.threats == ["synonyms", "characters", "words"]
     for text in TEXTS:
         words = [(word, *LISTS.get(word, ())) for word in text.split()]
@@ -54,12 +54,12 @@ def test_they_are_those_of_brute_force(model: WordScores, lists: str) -> None:
 
 
 def test_without_lists_only_the_threats_that_need_none(model: WordScores) -> None:
-    assert WordCertificates(model).threats == ["characters", "words"]
+    assert ThreatCertifiers(model).threats == ["characters", "words"]
 
 
 def test_the_sentence_of_the_page(model: WordScores, lists: str) -> None:
     """A model with exact certificates is never shown as one of which nothing is proved."""
-    answering = Answering(model, WordCertificates(model, lists))
+    answering = TextPredictor(model, ThreatCertifiers(model, lists))
     for answer in answering(TEXTS):
         sentences = describe_certificates(answer, answering.no_certificate)
         assert "Nothing is proved" not in sentences

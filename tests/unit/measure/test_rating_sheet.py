@@ -15,7 +15,7 @@ from measure.rating_sheet import (
     as_csv,
     as_html,
     draw,
-    key_of,
+    make_key,
     read_key,
     read_rated,
 )
@@ -109,7 +109,7 @@ def rated(path: Path, answers: dict[str, tuple[str, str]]) -> Path:
 
 def test_agreement_and_corrected_success(tmp_path: Path) -> None:
     items = draw(RECORDS, texts=6, originals=4, seed=0)
-    key = json.loads(json.dumps(key_of(items, CLASSES, RECORDS, 0)))
+    key = json.loads(json.dumps(make_key(items, CLASSES, RECORDS, 0)))
     assert key["attacks"]["pwws"] == {"attacked": 30, "succeeded": 20}
     gold = {one.item: CLASSES[one.label] for one in items}
     wrong = {one.item: CLASSES[1 - one.label] for one in items}
@@ -139,7 +139,7 @@ def test_agreement_and_corrected_success(tmp_path: Path) -> None:
 
 def test_one_half_is_no_majority(tmp_path: Path) -> None:
     items = draw({"a": [record(0, "succeeded")]}, texts=1, originals=0, seed=0)
-    key = key_of(items, CLASSES, {"a": [record(0, "succeeded")]}, 0)
+    key = make_key(items, CLASSES, {"a": [record(0, "succeeded")]}, 0)
     name = items[0].item
     sheets = [
         read_rated(rated(tmp_path / "a.csv", {name: (answer, "1")}), key) for answer in CLASSES
@@ -159,7 +159,7 @@ def test_wrong_answers_are_named(
     tmp_path: Path, answers: dict[str, tuple[str, str]], message: str
 ) -> None:
     items = draw(RECORDS, texts=2, originals=0, seed=0)
-    key = key_of(items, CLASSES, RECORDS, 0)
+    key = make_key(items, CLASSES, RECORDS, 0)
     given = {name.replace("ITEM", items[0].item): both for name, both in answers.items()}
     with pytest.raises(ValueError, match=r".*") as error:
         read_rated(rated(tmp_path / "a.csv", given), key)

@@ -12,7 +12,7 @@ from attacks.resources.vectors import WordVectors
 from attacks.search import Greedy
 from attacks.summary import summarise
 from attacks.transformations import EmbeddingSwap
-from measure.attack_mean import Mean, former, mean_accuracy
+from measure.attack_mean import Mean, mean_accuracy, read_accuracies
 from measure.text_attack import ELSEWHERE, parts_of
 from run_files import results
 from run_files.ledger import Ledger, attack_ledger
@@ -129,7 +129,7 @@ def file(run: RunDirectory, name: str, *, broken: int = 1, count: int = 4, **abo
     attack_ledger(run, name).finish(about, 1.0, found.line())
     stage = f"attack/{name}"
     metrics = {f"{stage}/{key}": value for key, value in found.metrics().items()}
-    mean = mean_accuracy(former(run, stage, metrics))
+    mean = mean_accuracy(read_accuracies(run, stage, metrics))
     metrics |= mean.metrics()
     results.merge(run.results_path, stage, identity=IDENTITY, metrics=metrics, seconds=1.0)
     return mean

@@ -57,7 +57,7 @@ def test_what_the_figures_are_about(tmp_path: Path) -> None:
     }
     for stage, about in stages.items():
         whole = {**about, "checkpoint": "a"}
-        results.merge(path, stage, identity=IDENTITY, metrics={}, seconds=1, about=whole)
+        results.merge(path, stage, identity=IDENTITY, metrics={}, seconds=1, subject=whole)
     found = results.read(path)
     assert found is not None
     assert [one["checkpoint"] for one in results.about_stages(found)] == ["a", "a"]

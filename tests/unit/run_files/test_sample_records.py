@@ -80,7 +80,7 @@ def sitting(
 
     def work(trainer: Any) -> set[int]:
         mine = Records(path)
-        done = mine.begin(trainer, about=about)
+        done = mine.begin(trainer, subject=about)
         for sample in [s for s in samples[trainer.global_rank :: world] if s not in done][:until]:
             mine.add([record(sample)])
         if until is None:
@@ -172,7 +172,7 @@ def test_disks_that_are_not_shared(tmp_path: Path) -> None:
 
     def work(trainer: Any, *, killed: bool) -> frozenset[int]:
         mine = Records(path(trainer.global_rank))
-        done = mine.begin(trainer, about=ABOUT)
+        done = mine.begin(trainer, subject=ABOUT)
         for sample in range(trainer.global_rank, 6, 2):
             if sample not in done and (sample < 2 or not killed):
                 mine.add([record(sample)])
@@ -218,7 +218,7 @@ def test_in_memory() -> None:
     mine = Records(None)
 
     def work(trainer: Any) -> list[Record]:
-        mine.begin(trainer, about=ABOUT)
+        mine.begin(trainer, subject=ABOUT)
         mine.add([record(4), record(2)])
         return mine.merge()
 
@@ -227,7 +227,7 @@ def test_in_memory() -> None:
 
 def test_written_while_the_work_goes_on(tmp_path: Path) -> None:
     mine = Records(tmp_path / "out.jsonl")
-    Group(1).run(lambda trainer: mine.begin(trainer, about=ABOUT))
+    Group(1).run(lambda trainer: mine.begin(trainer, subject=ABOUT))
     mine.add([record(4)])
     part = tmp_path / "out.parts" / "rank-0.jsonl"
     assert read_part(part)[:2] == (ABOUT, [record(4)])

@@ -41,7 +41,7 @@ def measure(run: RunDirectory, checkpoint: Path, stage: str = "test") -> None:
         identity=IDENTITY,
         metrics={f"{stage}/accuracy": 0.5},
         seconds=1,
-        about=weights_of(checkpoint).about(),
+        subject=weights_of(checkpoint).about(),
     )
     run.predictions.write_text("{}\n")
     (run.path / "attacks").mkdir(exist_ok=True)

@@ -94,7 +94,7 @@ def test_blind_scores_are_doubted(run: RunDirectory) -> None:
             "got --recipe pwws and run first, which has those of textfooler; expected records of "
             "an attack: `python -m steadfast attack --run first --attack pwws` makes them",
         ),
-        ("textfoler", r"--attack RECIPE \(textfooler, textbugger, "),
+        ("textfoler", r"--attack RECIPE \(a2t, .*textfooler\)` makes them"),
         ("../config", "which has those of textfooler"),
     ],
 )
@@ -130,7 +130,7 @@ def test_records_that_are_none(run: RunDirectory, content: str) -> None:
 def test_settings_that_cannot_be_read_are_left_out(run: RunDirectory, content: str) -> None:
     attack(run, RECORD)
     attack_ledger(run, "textfooler").path.write_text(content)
-    assert read(run, "textfooler", samples=10).about == {}
+    assert read(run, "textfooler", samples=10).subject == {}
 
 
 @pytest.mark.parametrize(

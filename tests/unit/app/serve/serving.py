@@ -18,8 +18,8 @@ from app.serve.model_worker import ModelWorker
 from app.serve.serve_limits import ServeLimits
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
-from measure.certified_answers import WordCertificates
-from measure.predictions import Answering
+from measure.certified_answers import ThreatCertifiers
+from measure.predictions import TextPredictor
 from tests.unit.lit_modules.builders import Build, attached, olsa, plain
 
 TEXT = "not a good film, and it is long"
@@ -29,7 +29,7 @@ JSON = {"Content-Type": "application/json"}
 def worker(name: str = "olsa", made: Build | None = None, *, pairs: bool = False) -> ModelWorker:
     """A model with random weights, and its thread."""
     model = attached(made or olsa(), pairs=pairs).eval()
-    return ModelWorker(name, Answering(model, WordCertificates(model)))
+    return ModelWorker(name, TextPredictor(model, ThreatCertifiers(model)))
 
 
 @contextmanager

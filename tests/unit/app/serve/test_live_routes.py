@@ -11,7 +11,7 @@ from app.serve.explanations import describe_certificates
 from app.serve.http_guard import HEADERS
 from app.serve.live_routes import FILES, PAGE
 from app.serve.serve_limits import ServeLimits
-from measure.predictions import Answering
+from measure.predictions import TextPredictor
 from tests.unit.app.serve.serving import TEXT, client, events
 from tests.unit.lit_modules.builders import attached, olsa
 
@@ -79,7 +79,7 @@ def test_the_models(site: TestClient) -> None:
 def test_an_answer_is_that_of_predict(site: TestClient) -> None:
     found = site.post("/api/predict", json={"run": "olsa", "text": TEXT}).json()
     sentence = found.pop("covers")
-    (expected,) = Answering(attached(olsa()).eval())([TEXT])
+    (expected,) = TextPredictor(attached(olsa()).eval())([TEXT])
     assert found.pop("certificates") == []
     assert found.keys() == expected.keys()
     assert found["prediction"] == expected["prediction"]

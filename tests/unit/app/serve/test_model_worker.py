@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from app.serve.model_worker import BATCH, BusyError, ModelWorker
-from measure.predictions import Answer, Answering
+from measure.predictions import TextPrediction, TextPredictor
 from tests.unit.app.serve.serving import worker
 from tests.unit.lit_modules.builders import SINGLE, attached, olsa
 from text import Text
 
 
-class Held(Answering):
+class Held(TextPredictor):
     """Waits until it may answer; keeps the batches that it was given."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Held(Answering):
         self.may, self.begun = threading.Event(), threading.Event()
         self.given: list[list[Text]] = []
 
-    def __call__(self, texts: Sequence[Text]) -> Iterator[Answer]:
+    def __call__(self, texts: Sequence[Text]) -> Iterator[TextPrediction]:
         self.begun.set()
         assert self.may.wait(60)
         self.given.append(list(texts))
@@ -52,7 +52,7 @@ def test_batched_answers_equal_single_ones(held: tuple[Held, ModelWorker]) -> No
     first.result()
     found = [one.result() for one in waiting]
     assert [len(given) for given in answering.given] == [1, len(texts)]
-    alone = Answering(answering.model)
+    alone = TextPredictor(answering.model)
     for text, answer in zip(texts, found, strict=True):
         (single,) = alone([text])
         assert answer["prediction"] == single["prediction"]
@@ -162,7 +162,7 @@ def test_distance_in_the_space_of_the_certificate() -> None:
 
 def test_a_regression_is_refused() -> None:
     model = attached(olsa()).eval()
-    answering = Answering(model)
+    answering = TextPredictor(model)
     answering.number = True
     with pytest.raises(ValueError, match="got run score, a regression"):
         ModelWorker("score", answering)
