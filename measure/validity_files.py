@@ -48,7 +48,6 @@ def report_of(
     records = [record for record in records if record.outcome != "error"]
     attacked = [record for record in records if record.attacked]
     succeeded = [record for record in attacked if record.outcome == "succeeded"]
-    # No failed check: valid.
     valid = sum(not names for names in failed)
     right = sum(record.prediction == record.label for record in records)
     report: dict[str, Any] = {
