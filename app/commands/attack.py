@@ -75,9 +75,7 @@ def _attacked_model(
     args: Any,
     out: RunDirectory,
 ) -> AttackedModel:
-    samples = choose_samples(
-        as_classes(table, named.classes, split_names(args.label_names)), settings
-    )
+    labelled = as_classes(table, named.classes, split_names(args.label_names))
     victim = named.facts["victim"]
     return AttackedModel(
         victim=named.victim,

@@ -52,15 +52,15 @@ def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_one_package_with_all_files_of_the_rooms(wheel: Path) -> None:
+def test_one_package_with_all_files_of_the_packages(wheel: Path) -> None:
     names = {Path(name) for name in zipfile.ZipFile(wheel).namelist()}
     about = {name for name in names if name.parts[0].endswith(".dist-info")}
     assert {name.parts[0] for name in names - about} == {"steadfast"}
     inside = {name.relative_to("steadfast") for name in names - about}
     there = {
         path.relative_to(ROOT)
-        for room in (*PACKAGES, "configs")
-        for path in (ROOT / room).rglob("*")
+        for package in (*PACKAGES, "configs")
+        for path in (ROOT / package).rglob("*")
         if path.is_file() and path.suffix not in (".pyc", ".ckpt")
     }
     assert inside == there | {Path("__init__.py"), Path("__main__.py")}
@@ -68,7 +68,7 @@ def test_one_package_with_all_files_of_the_rooms(wheel: Path) -> None:
 
 def test_a_shipped_config_is_trained_from_elsewhere(site: Path, here: Path) -> None:
     short = ["--trainer.max_steps=1", "--trainer.limit_val_batches=1", "--trainer.accelerator=cpu"]
-    # A folder of the name of a room is not taken for it.
+    # A folder of the name of a package is not taken for it.
     (here / "text").mkdir()
     (here / "text" / "__init__.py").write_text("raise RuntimeError")
     done = run(site, "-P", "-m", "steadfast", "fit", "--config=default", *short, "--run=a")
@@ -77,15 +77,15 @@ def test_a_shipped_config_is_trained_from_elsewhere(site: Path, here: Path) -> N
     assert "lit_modules.OLSA" in (here / "runs" / "a" / "config.yaml").read_text()
 
 
-def test_rooms_are_imported_from_the_package(site: Path, here: Path) -> None:
+def test_packages_are_imported_from_the_package(site: Path, here: Path) -> None:
     code = "import steadfast, lit_modules, text; print(lit_modules.__file__, text.__file__)"
     said = run(site, "-c", code)
     assert said.stdout.split() == [
-        str(site / "steadfast" / room / "__init__.py") for room in ("lit_modules", "text")
+        str(site / "steadfast" / package / "__init__.py") for package in ("lit_modules", "text")
     ], said.stderr
 
 
-def test_another_package_of_the_name_of_a_room(site: Path, here: Path) -> None:
+def test_another_package_of_the_name_of_a_package(site: Path, here: Path) -> None:
     (here / "text").mkdir()
     (here / "text" / "__init__.py").touch()
     said = run(site, "-c", "import text; import steadfast")
