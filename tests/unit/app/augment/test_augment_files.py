@@ -14,7 +14,7 @@ def test_the_journal_of_a_file_that_is_written_hinders_nobody(tmp_path: Path) ->
     journal = path.with_name("more.jsonl.journal")
     with AugmentedFile(path, {"seed": 0}, TEXTS) as augmented:
         augmented.add({"text": "a fine film"})
-    with pytest.raises(ValueError, match="about other settings"):
+    with pytest.raises(ValueError, match="with other settings"):
         AugmentedFile(path, {"seed": 1}, TEXTS)
     with AugmentedFile(path, {"seed": 0}, TEXTS) as augmented:
         augmented.add({"text": "a poor one"})
