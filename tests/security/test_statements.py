@@ -46,5 +46,5 @@ def test_the_figures() -> None:
     assert f"grow {EXPANSION} times" in PAGE
     assert f"counted as {ROW} bytes more" in PAGE
     assert f"The {len(FLOORS)} packages of the table" in PAGE
-    assert ("(none is)" in PAGE) == (not ACCEPTED)
+    assert ("(none is accepted)" in PAGE) == (not ACCEPTED)
     assert ("Payloads in eleven places and forms" in PAGE) == (len(CODE) == 11)
