@@ -41,7 +41,7 @@ def run(
         ValueError: there is an outcome about another subject, finished or not.
         OSError: a file cannot be read or written.
     """
-    subject = measurement.subject()
+    subject = measurement.subject()  # once: it hashes the rows of a split
     ledgers = [] if archive is None else _ledgers(archive.files.path / measurement.file, shard)
     own = ledgers[0] if ledgers else None
     lead = team.is_global_zero
@@ -82,17 +82,18 @@ def run(
         outcome = Measured(records=merged, seconds=seconds, total=len(everything))
         if archive is not None and own is not None and lead:
             if shard is None:
-                file(measurement, archive, outcome)
+                _file(measurement, archive, outcome, subject)
             else:
-                file_shard(measurement, archive, outcome, shard)
+                _file_shard(measurement, archive, outcome, subject, shard)
         # Only now: a kill before this line loses nothing.
         records.discard()
     return outcome
 
 
-def file(measurement: Measurement[Any], archive: Archive, outcome: Measured) -> None:
+def _file(
+    measurement: Measurement[Any], archive: Archive, outcome: Measured, subject: Subject
+) -> None:
     """File an outcome whose records are on disk: pages, pictures, ledger, `results.json`."""
-    subject = measurement.subject()
     figures = measurement.figures(outcome.records)
     measurement.write(archive.files, outcome)
     ledger = Ledger(archive.files.path / measurement.file)
@@ -105,8 +106,12 @@ def file(measurement: Measurement[Any], archive: Archive, outcome: Measured) -> 
     )
 
 
-def file_shard(
-    measurement: Measurement[Any], archive: Archive, outcome: Measured, shard: Shard
+def _file_shard(
+    measurement: Measurement[Any],
+    archive: Archive,
+    outcome: Measured,
+    subject: Subject,
+    shard: Shard,
 ) -> None:
     """File one shard: its ledger also has the facts that are necessary to file all shards."""
     ledger = Ledger(shard_path(archive.files.path / measurement.file, shard))
@@ -118,7 +123,7 @@ def file_shard(
         "chosen": max(outcome.total, int(before.get("chosen", 0))),
         "evaluation": archive.admit(measurement.about()),
     }
-    ledger.finish(measurement.subject(), outcome.seconds, None, shard=facts)
+    ledger.finish(subject, outcome.seconds, None, shard=facts)
 
 
 def _agree(team: Team, problem: str | None) -> None:

@@ -53,6 +53,7 @@ class PositionEdit(WordSwap):
 
     def positions(self, word: str) -> Sequence[int]:
         """Return the positions where a word can be changed."""
+        # Subclasses define this and `edit`, or `replacements` as a whole.
         raise NotImplementedError
 
     def edit(self, word: str, position: int, random: Random) -> str:

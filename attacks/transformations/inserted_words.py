@@ -66,6 +66,7 @@ class _MaskedPlaces(MaskedLMSwap):
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
         """Return the places of a job."""
+        # Both subclasses define it; a dataclass that attacks describe is no abstract class.
         raise NotImplementedError
 
     def _asked(

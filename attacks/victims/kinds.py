@@ -100,7 +100,9 @@ class _Batched(Halving):
         return weights
 
     def _answer(self, texts: Sequence[Text]) -> Any:
-        raise NotImplementedError
+        del texts
+        msg = f"got {type(self).__name__} without _answer(), expected every victim to define it"
+        raise TypeError(msg)
 
 
 def check_logits(answer: Any, texts: Sequence[Text], name: str) -> Floats:

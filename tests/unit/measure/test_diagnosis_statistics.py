@@ -107,7 +107,7 @@ def test_padding_changes_nothing(pooling: str) -> None:
     wider = torch.cat([states, torch.full((2, 2, 4), math.inf)], dim=1)
     longer = torch.cat([MASK, torch.zeros(2, 2, dtype=torch.bool)], dim=1)
     one = pool(states, MASK, pooling=pooling)  # type: ignore[arg-type] # from the table
-    assert torch.equal(one, pool(wider, longer, pooling=pooling))  # type: ignore[arg-type]
+    assert torch.equal(one, pool(wider, longer, pooling=pooling))  # type: ignore[arg-type] # a parameter
 
 
 def test_the_same_text_is_alike() -> None:
@@ -132,7 +132,7 @@ def test_layers_that_do_not_agree(before: int, after: int) -> None:
 
 def test_pooling_that_is_none() -> None:
     with pytest.raises(ValueError, match="got pooling='max', expected first or mean"):
-        pool(torch.randn(2, 3, 4), MASK, pooling="max")  # type: ignore[arg-type]
+        pool(torch.randn(2, 3, 4), MASK, pooling="max")  # type: ignore[arg-type] # meant
 
 
 def test_similarity_of_different_texts() -> None:
