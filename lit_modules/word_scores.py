@@ -27,6 +27,7 @@ from lit_modules.shared.text_module import CHECKPOINT_KEY
 from lit_modules.shared.word_level import WordLevel
 from lit_modules.shared.word_robustness import (
     WordEdits,
+    WordOptions,
     WordRobustness,
     least_leads,
     rivals,
@@ -41,9 +42,9 @@ log = logging.getLogger(__name__)
 class WordScores(WordLevel, method=True):
     """A sum of scores of words and frequent n-grams, trained for certificates in words."""
 
-    threats: Sequence[ThreatName] = ("synonyms", "characters", "words")
+    threats: Sequence[ThreatName] = ("synonyms", "substitutions", "characters", "words")
     candidates: Tensor | None = None
-    edits: WordEdits | None = None
+    edits: WordEdits | WordOptions | None = None
     further: AnsweredTexts | None = None
 
     def __init__(
@@ -148,6 +149,10 @@ class WordScores(WordLevel, method=True):
             threat = self.robustness.threat(tokenizer)
             words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
             tokenizer = _add_words(tokenizer, chain.from_iterable(map(threat.of_word, words)))
+        if self.robustness.sets is not None and self.robustness.extend:
+            sets = self.robustness.substitutions(self.words)
+            words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
+            tokenizer = _add_words(tokenizer, chain.from_iterable(map(sets.listed, words)))
         if self._orders > 1:
             self.ngrams = _count_ngrams(tokenizer, corpus, self.window, self.min_ngram_count)
             self.ngram_counts = [len(rows) for rows in self.ngrams]
@@ -209,7 +214,10 @@ class WordScores(WordLevel, method=True):
         super().on_fit_start()
         tokenizer, names = self.require_text()
         assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
-        if self.robustness.against != "none":
+        if self.robustness.sets is not None:
+            sets = self.robustness.substitutions(self.words)
+            self.edits = WordOptions.of(sets, tokenizer).to(self.device)
+        elif self.robustness.against != "none":
             self.candidates = self.robustness.table(tokenizer).to(self.device)
         if self.robustness.splits:
             self.edits = self.robustness.edits(tokenizer).to(self.device)
@@ -242,24 +250,25 @@ class WordScores(WordLevel, method=True):
         settings = self.robustness
         losses = functional.cross_entropy(logits, labels, reduction="none")
         kappa = settings.weight(self.progress())
-        if self.candidates is not None and (kappa > 0 or settings.together > 0):
+        if kappa > 0 and (self.candidates is not None or self.edits is not None):
+            leads = self._worst_leads(batch, labels)
+            losses = (1 - kappa) * losses + kappa * settings.loss(leads, labels)
+        if self.candidates is not None and settings.together > 0:
             candidates = self.candidates[batch.input_ids]
-            if kappa > 0:
-                leads = self._worst_leads(batch, candidates, labels)
-                losses = (1 - kappa) * losses + kappa * settings.loss(leads, labels)
-            if settings.together > 0:
-                table = self.scores.word_table()
-                moved = table[candidates[..., 1:]] - table[candidates[..., :1]]
-                apart = moved.square().sum(dim=-1).mean(dim=-1)
-                count = batch.mask.sum(dim=1).clamp_min(1)
-                losses = losses + settings.together * (apart * batch.mask).sum(dim=1) / count
+            table = self.scores.word_table()
+            moved = table[candidates[..., 1:]] - table[candidates[..., :1]]
+            apart = moved.square().sum(dim=-1).mean(dim=-1)
+            count = batch.mask.sum(dim=1).clamp_min(1)
+            losses = losses + settings.together * (apart * batch.mask).sum(dim=1) / count
         return (weights * losses).mean()
 
-    def _worst_leads(self, batch: Batch, candidates: Tensor, labels: Tensor) -> Tensor:
+    def _worst_leads(self, batch: Batch, labels: Tensor) -> Tensor:
         """`[B, C]` minus the least margins of the labels over each class."""
         assert self.scores is not None  # configure_model made them
+        candidates = None if self.candidates is None else self.candidates[batch.input_ids]
         if self.robustness.search == "intervals":
             # Bounds of each hidden unit over all texts of the space, instead of some texts.
+            assert candidates is not None  # intervals are about lists
             bounds: Tensor = -self.network(least_leads(self.scores, candidates, labels), batch.mask)
             classes = rivals(labels, self.scores.classes)
             return bounds.new_zeros(len(labels), self.scores.classes).scatter(1, classes, bounds)
@@ -268,6 +277,7 @@ class WordScores(WordLevel, method=True):
             texts = self.edits.worst(self.scores, ids, labels, self.robustness.k)
             mask = (texts > 0).flatten(0, 1)
         else:
+            assert candidates is not None  # of the threats without edits
             texts = worst_texts(self.scores, candidates, labels, self.robustness.k)
             mask = batch.mask.repeat_interleave(texts.shape[1], dim=0)
         rows, count, length = texts.shape
@@ -295,11 +305,13 @@ class WordScores(WordLevel, method=True):
         if threat.name in ("characters", "words") and self.window > 1:
             reason = f"window={self.window}, which has no certificate for {threat.name}"
             raise ValueError(self.no_certifier(threat, f"{reason}, window=1 has one"))
-        if threat.name == "characters" and self.words.split != "ascii":
+        plain = self.words.split == "ascii" and self.words.front_end == "none"
+        if threat.name == "characters" and not plain:
             reason = f"words.split={self.words.split}, where a character may change words from afar"
             raise ValueError(self.no_certifier(threat, f"{reason}, words.split=ascii has one"))
         kinds: dict[str, Any] = {
             "synonyms": SynonymCertifier,
+            "substitutions": SynonymCertifier,
             "characters": CharacterCertifier,
             "words": WordCertifier,
         }

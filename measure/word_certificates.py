@@ -81,7 +81,7 @@ class WordCertificates(Measurement[LabelledText]):
             msg = f"got lists with none of the {len(samples)} texts, expected those of this corpus"
             raise ValueError(msg)
         self._skipped = len(samples) - len(self._samples)
-        self.name = threat.name if tag is None else f"{threat.name}-{tag}"
+        self.name = threat.title if tag is None else f"{threat.title}-{tag}"
         self.stage, self.file = f"certify_{self.name}", f"certificates_{self.name}.jsonl"
 
     def subject(self) -> Subject:

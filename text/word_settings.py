@@ -16,7 +16,12 @@ class WordSettings:
             punctuation; alphanumeric: runs of letters, digits and _, as NLTK's
             `RegexpTokenizer` finds them by \w+, without punctuation; ascii: runs of the letters a
             to z and digits, all else between words, so that one character never changes more
-            than the words next to it.
+            than the words next to it; joined: runs of letters, digits and the marks inside a word
+            (well-known, don't), the words of attacks; the model reads them without the marks.
+        front_end: what happens to a text before the model reads it (`text.canonical`,
+            `text.corrector`). none: nothing; canonical: each character becomes the plain one that
+            it looks like, and invisible ones go; spelling: also, a word that is not in the
+            vocabulary becomes the most frequent word of it within one edit, if there is one.
         lemmas: base forms that replace the words. none: unchanged words; noun: NLTK's
             `WordNetLemmatizer`, which treats every word as a noun (was: wa); part_of_speech: by the
             part of speech in its sentence (was: be).
@@ -24,16 +29,27 @@ class WordSettings:
             read; the default folders are searched too (docs/attacks.md).
     """
 
-    split: Literal["clitics", "alphanumeric", "ascii"] = "clitics"
+    split: Literal["clitics", "alphanumeric", "ascii", "joined"] = "clitics"
+    front_end: Literal["none", "canonical", "spelling"] = "none"
     lemmas: Literal["none", "noun", "part_of_speech"] = "none"
     resources: str | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown choice."""
-        check_choice("words.split", self.split, ("clitics", "alphanumeric", "ascii"))
+        check_choice("words.split", self.split, ("clitics", "alphanumeric", "ascii", "joined"))
+        check_choice("words.front_end", self.front_end, ("none", "canonical", "spelling"))
         check_choice("words.lemmas", self.lemmas, ("none", "noun", "part_of_speech"))
-        if self.split == "ascii" and self.lemmas != "none":
-            msg = f"got words.split=ascii with words.lemmas={self.lemmas}, expected lemmas none"
+        if self.lemmas != "none" and (self.split in ("ascii", "joined") or self.front_end != "none"):
+            msg = (
+                f"got words.split={self.split} and words.front_end={self.front_end} with "
+                f"words.lemmas={self.lemmas}, expected lemmas none"
+            )
+            raise ValueError(msg)
+        if self.split == "joined" and self.front_end == "none":
+            msg = "got words.split=joined without words.front_end, expected canonical or spelling"
+            raise ValueError(msg)
+        if self.front_end == "spelling" and self.split != "joined":
+            msg = f"got words.front_end=spelling with words.split={self.split}, expected joined"
             raise ValueError(msg)
 
     @property

@@ -3,11 +3,12 @@
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
+from text.canonical import canonical, canonical_origins
 from text.marks import MARKS
 from text.word_settings import Lemmatizer, WordSettings
 
@@ -25,7 +26,16 @@ _CASED_TOKEN = re.compile(_TOKEN.pattern, re.IGNORECASE)
 _ALPHANUMERIC = re.compile(rf"\w[\w{MARKS}]*")
 # Applied to the raw text: normalisation (NFC) would make a word depend on its neighbours.
 _ASCII = re.compile(r"[A-Za-z0-9]+")
-_PATTERNS = {"clitics": _TOKEN, "alphanumeric": _ALPHANUMERIC, "ascii": _ASCII}
+# The words of `attacks.document`: marks inside a word belong to it, those at its ends do not. On
+# canonical text only.
+_JOINED = re.compile(rf"[^\W_](?:[\w{MARKS}'\-*@`]*[^\W_][{MARKS}]*)?")
+_INNER = re.compile(r"['\-*@`_]+")
+_PATTERNS = {
+    "clitics": _TOKEN,
+    "alphanumeric": _ALPHANUMERIC,
+    "ascii": _ASCII,
+    "joined": _JOINED,
+}
 _RUN = re.compile(r"\S+|\s+")
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 
@@ -109,10 +119,13 @@ class WordSplitter:
             raise ValueError(msg)
         self.settings, self.lemmatizer = settings, lemmatizer
         self._pattern = _PATTERNS[settings.split]
+        self._canonical = settings.front_end != "none"
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text, or their base forms."""
         lemmatizer = self.lemmatizer
+        if self._canonical:
+            return [match.group() for match in self._pattern.finditer(canonical(text))]
         if self._pattern is _ASCII:
             return [word.lower() for word in _ASCII.findall(text)]
         if lemmatizer is None or not lemmatizer.tags:
@@ -131,8 +144,18 @@ class WordSplitter:
             [bisect_right(starts, match.start()) - 1 for match in matches],
         )
 
+    def read(self, words: Iterable[str]) -> list[str]:
+        """Return words as the model reads them: of joined words without the marks inside."""
+        if self._pattern is not _JOINED:
+            return list(words)
+        return [word if word.isalnum() else _INNER.sub("", word) for word in words]
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return start and end of each word of `split(text)`, in characters of `text`."""
+        if self._canonical:
+            plain, origins = canonical(text), canonical_origins(text)
+            matches = [match.span() for match in self._pattern.finditer(plain)]
+            return [(origins[start], origins[end - 1] + 1) for start, end in matches]
         if self._pattern is _ASCII:
             return [match.span() for match in _ASCII.finditer(text)]
         return split_spans(text, self._pattern)

@@ -1,13 +1,18 @@
 """The word-level tokenizer of the methods that train their own embedding."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from text.batch import Encoding, Span, Text
+from text.corrector import Corrector
 from text.tokenizer import Tokenizer
 from text.vocabulary import Vocabulary
 from text.word_settings import Lemmatizer, WordSettings
 from text.word_splitter import WordSplitter, words_of
+
+CORRECTIONS = 1 << 16
+"""Corrections that a tokenizer keeps."""
 
 
 class WordTokenizer(Tokenizer):
@@ -43,6 +48,7 @@ class WordTokenizer(Tokenizer):
             raise ValueError(msg)
         self.splitter = WordSplitter(words, lemmatizer)
         self.vocabulary = vocabulary
+        self._corrected: dict[str, int] = {}
         self.max_length = max_length
         self.vocab_size = len(vocabulary)
         self.pad_id, self.unk_id, self.sep_id = vocabulary(self.specials)
@@ -70,7 +76,7 @@ class WordTokenizer(Tokenizer):
         """
         splitter = WordSplitter(words, lemmatizer)
         split = (
-            splitter.split(part)
+            splitter.read(splitter.split(part))
             for text in texts
             for part in ((text,) if isinstance(text, str) else text)
         )
@@ -91,8 +97,33 @@ class WordTokenizer(Tokenizer):
             self._single(text) if isinstance(text, str) else self._pair(*text) for text in texts
         ]
 
+    @cached_property
+    def corrector(self) -> Corrector:
+        """The corrector of the words that the vocabulary lacks."""
+        first = len(self.specials)
+        return Corrector(self.vocabulary.get_itos(), first=first, unknown=self.unk_id)
+
+    def ids(self, words: Iterable[str]) -> list[int]:
+        """Return the id of each word of a text, after the front end."""
+        read = self.splitter.read(words)
+        ids = self.vocabulary(read)
+        if self.splitter.settings.front_end == "spelling":
+            for position, index in enumerate(ids):
+                if index == self.unk_id:
+                    ids[position] = self._correct(read[position])
+        return ids
+
+    def _correct(self, word: str) -> int:
+        corrected = self._corrected.get(word)
+        if corrected is None:
+            # Unknown words repeat; a long-running service must not collect them for ever.
+            if len(self._corrected) >= CORRECTIONS:
+                self._corrected.clear()
+            corrected = self._corrected[word] = self.corrector(word)
+        return corrected
+
     def _ids(self, text: str) -> list[int]:
-        return self.vocabulary(self.tokens(text)) or [self.unk_id]
+        return self.ids(self.tokens(text)) or [self.unk_id]
 
     def _located(self, column: int, text: str) -> list[Span]:
         spans = [Span(column, start, end) for start, end in self.splitter.spans(text)]

@@ -10,10 +10,11 @@ from typing import Any
 
 from app.cli.run_options import run_parser
 from attacks.digests import file_digest
+from attacks.word_sets import OWN_SETS, find_threat, is_endless
 from certify.edits import EDIT_BOUNDS
 from certify.encoding import EncodedCertifier, SynonymEncoding
 from certify.smoothing import NOISES, SmoothedCertifier, Smoothing
-from certify.threats import THREATS, TextCertifier, Threat, parse_threat
+from certify.threats import THREATS, TextCertifier, Threat
 from certify.threats.parsing import parse_k
 from certify.ties import classes
 from datamodules.batching.examples import fingerprint
@@ -48,9 +49,15 @@ def main(argv: Sequence[str]) -> int:
     model = load(checkpoint).to(torch_device(args.device))
     require_classifier(model, "certify --threat")
     require_classification(model.task.name, "certify --threat")
-    ks = numbers(args.k, endless=THREATS[args.threat].endless)
+    ks = numbers(args.k, endless=is_endless(args.threat))
     # The threat is built once, for the largest number of changes.
-    threat = parse_threat(args.threat, lists=args.lists, k=ks[-1], words=words_read(model))
+    threat = find_threat(
+        args.threat,
+        lists=args.lists,
+        k=ks[-1],
+        words=words_read(model),
+        resources=args.resources,
+    )
     certifier = _certifier(args, model, threat)
     if args.text:
         _answer(args.text, certifier, threat, ks, model)
@@ -81,7 +88,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     # Without --threat the command certifies l2 radii.
-    add("--threat", required=True, choices=[name for name in THREATS if name != "l2"])
+    names = ", ".join(name for name in THREATS if name != "l2")
+    text = f"{names}, or perturbation sets with commas between (docs/robust_words.md): recipes, "
+    add("--threat", required=True, help=f"{text}{', '.join(OWN_SETS)}, files of lists")
+    text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
+    add("--resources", metavar="DIR", help=text)
     add("--lists", metavar="FILE", help="JSON with synonyms (docs/certificates/words.md)")
     text = "numbers of changes; all: any number (default: 1 2 all for synonyms, else 1 2)"
     add("--k", nargs="+", metavar="K", help=text)

@@ -12,8 +12,9 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import ClassVar
 
-from attacks.transformations.word_swap import WordSwap
+from attacks.transformations.word_swap import Span, WordSwap
 
 LOOK_ALIKE = dict(
     zip(
@@ -72,6 +73,7 @@ class _Edit(PositionEdit):
 
     keep_first: bool = False
     keep_last: bool = False
+    span: ClassVar[Span | None] = "typo"
     reach = 1
     """Characters that are changed together."""
 
@@ -142,6 +144,7 @@ class InsertSpace(_Edit):
 
     keep_first: bool = True
     keep_last: bool = True
+    span: ClassVar[Span | None] = "split"
 
     def edit(self, word: str, position: int, random: Random) -> str:
         """See `PositionEdit`."""
@@ -151,6 +154,8 @@ class InsertSpace(_Edit):
 @dataclass(frozen=True, kw_only=True)
 class Homoglyphs(WordSwap):
     """Replaces a character by one that looks the same; a candidate for each place."""
+
+    span: ClassVar[Span | None] = "typo"
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""

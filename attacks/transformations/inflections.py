@@ -22,6 +22,8 @@ class Inflect(WordSwap):
         inflected: finds the forms.
     """
 
+    span = "listed"
+
     def __init__(self, inflected: Inflected) -> None:
         self.inflected = inflected
 

@@ -6,9 +6,9 @@ Source: Pruthi, Dhingra, Lipton, "Combating Adversarial Misspellings with Robust
 
 from dataclasses import dataclass
 from random import Random
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
-from attacks.transformations.word_swap import WordSwap
+from attacks.transformations.word_swap import Span, WordSwap
 from text import check_choice
 
 Layout = Literal["qwerty", "qwertz", "azerty", "spanish", "textattack"]
@@ -68,6 +68,7 @@ class NeighbourKey(WordSwap):
         keep_last: keep the last character.
     """
 
+    span: ClassVar[Span | None] = "typo"
     layout: Layout = "qwerty"
     one: bool = True
     keep_first: bool = False

@@ -21,6 +21,8 @@ class EmbeddingSwap(WordSwap):
         compat: the reference also takes marks (",") and neighbours of several words.
     """
 
+    span = "listed"
+
     def __init__(self, neighbours: Neighbours, k: int = 50, *, compat: str = "none") -> None:
         if k < 1:
             msg = f"got {k=}, expected at least 1"

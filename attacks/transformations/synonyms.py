@@ -30,6 +30,8 @@ class WordNetSwap(WordSwap):
             sentence may begin with a small letter.
     """
 
+    span = "listed"
+
     def __init__(self, wordnet: SynonymSource, *, compat: str = "none") -> None:
         self.wordnet, self.compat = wordnet, Compat(compat)
         self._known: dict[str, list[str]] = {}

@@ -2,13 +2,25 @@
 
 from collections.abc import Sequence
 from random import Random
+from typing import ClassVar, Literal
 
 from attacks.composition import Job
 from attacks.document import Candidate
 
 
+Span = Literal["listed", "typo", "split"]
+
+
 class WordSwap:
-    """Proposes the replacements of each word of a job."""
+    """Proposes the replacements of each word of a job.
+
+    Attributes:
+        span: the set of all replacements of a word, for certificates (`attacks.word_sets`). listed:
+            those of `replacements`, which depend on nothing but the word; typo: words within one
+            edit of a character; split: also two words that a space makes of it; None: another one.
+    """
+
+    span: ClassVar[Span | None] = None
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""

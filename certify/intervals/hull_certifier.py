@@ -55,7 +55,7 @@ class HullCertifier:
 
     def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
         network, vectors, tokenizer = self.model
-        candidates = [tokenizer.vocabulary(list(words)) for words in self.threat.candidates(text)]
+        candidates = [tokenizer.ids(words) for words in self.threat.candidates(text)]
         read = candidates[: tokenizer.max_length] or [[tokenizer.unk_id]]
         size = max(len(row) for row in read)
         # Shorter lists are filled up with the word itself: the hull does not change.

@@ -24,6 +24,7 @@ A certifier certifies `threat.subject(text)`: with lists for each text and posit
 of the list file, or None where the file has no such text. Such texts are skipped and counted.
 
 - `Synonyms`: words replaced by those of a list.
+- `Substitutions`: words replaced by those of perturbation sets (`WordSet`): recipes, typos.
 - `Characters`: characters inserted, deleted or replaced, in the raw string.
 - `WordEditDistance`: words inserted, deleted or replaced.
 - `L2`: embedded tokens moved; not a set of texts, and so without `contains`.
@@ -32,9 +33,11 @@ of the list file, or None where the file has no such text. Such texts are skippe
 from certify.threats.character_edits import Characters
 from certify.threats.l2_ball import L2
 from certify.threats.parsing import THREATS, parse_threat
+from certify.threats.substitutions import ListedWords, Substitutions, WordSet
 from certify.threats.synonym_lists import Synonyms
 from certify.threats.text_certificate import Kind, TextCertificate, TextCertifier
 from certify.threats.threat import Threat, ThreatName
+from certify.threats.typos import Typos
 from certify.threats.word_edits import WordEditDistance
 
 __all__ = [
@@ -42,11 +45,15 @@ __all__ = [
     "THREATS",
     "Characters",
     "Kind",
+    "ListedWords",
+    "Substitutions",
     "Synonyms",
     "TextCertificate",
     "TextCertifier",
     "Threat",
     "ThreatName",
+    "Typos",
     "WordEditDistance",
+    "WordSet",
     "parse_threat",
 ]

@@ -7,9 +7,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import torch
+
 from certify.threats.threat import Threat, ThreatName
+from text import WordSettings, WordTokenizer
 from text.bounded_files import read_json
-from text.word_settings import WordSettings
+from text.corrector import Reach
 
 Lists = Mapping[str, Sequence[str]]
 _ROOT = Path(__file__).parents[2]
@@ -174,6 +177,21 @@ class Synonyms(Threat):
         if candidates is None:
             candidates = self._of_words[word] = self._with(word, self.lists.get(word, ()))
         return candidates
+
+    def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
+        """See `Substitutions.reach`, for lists of words."""
+        rows, starts = [], [0]
+        for word in words:
+            rows += dict.fromkeys(tokenizer.ids(self.of_word(word)))
+            starts.append(len(rows))
+        first = torch.tensor(rows, dtype=torch.int64)
+        return Reach(torch.stack([first, torch.full_like(first, -1)], dim=1), torch.tensor(starts))
+
+    def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
+        """See `Substitutions.witness`, for lists of words."""
+        listed = self.of_word(word)
+        pairs = zip(listed, tokenizer.ids(listed), strict=True)
+        return next((text for text, index in pairs if (index,) == ids), None)
 
     @cached_property
     def _of_words(self) -> dict[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from text.word_settings import WordSettings
 from text.word_splitter import WordSplitter
 
-ThreatName = Literal["synonyms", "characters", "words", "l2"]
+ThreatName = Literal["synonyms", "substitutions", "characters", "words", "l2"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +47,18 @@ class Threat:
             )
             raise ValueError(msg)
 
+    @property
+    def title(self) -> str:
+        """Name of the set of texts in names of files and figures."""
+        return self.name
+
     def at(self, k: int | None) -> Self:
         """Return the same threat with another number of changes."""
         return replace(self, k=k)
 
     def split(self, text: str) -> tuple[str, ...]:
         """Return the words of a text, in lower case."""
-        return _split(self.words.split, text)
+        return _split(self.words, text)
 
     def subject(self, text: str) -> str | None:
         """Return the text that the threat is about; None if it says nothing about this one."""
@@ -71,7 +76,8 @@ class Threat:
     @property
     def content(self) -> Any:
         """JSON value of all that the sets depend on, but for k."""
-        return [self.name, self.words.split]
+        front_end = [] if self.words.front_end == "none" else [self.words.front_end]
+        return [self.name, self.words.split, *front_end]
 
     @property
     def digest(self) -> str:
@@ -86,10 +92,10 @@ class Threat:
 
 
 @lru_cache(maxsize=1 << 12)
-def _split(kind: Any, text: str) -> tuple[str, ...]:
-    return tuple(_splitter(kind).split(text))
+def _split(words: WordSettings, text: str) -> tuple[str, ...]:
+    return tuple(_splitter(words).split(text))
 
 
 @lru_cache(maxsize=8)
-def _splitter(kind: Any) -> WordSplitter:
-    return WordSplitter(WordSettings(split=kind))
+def _splitter(words: WordSettings) -> WordSplitter:
+    return WordSplitter(words)

@@ -6,7 +6,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from certify.threats import Characters, Kind, Synonyms, TextCertificate, Threat, WordEditDistance
+from certify.threats import (
+    Characters,
+    Kind,
+    Substitutions,
+    Synonyms,
+    TextCertificate,
+    Threat,
+    WordEditDistance,
+)
 from certify.threats.text_certificate import largest
 from certify.words.kept_separators import EditedTexts
 from certify.words.spelling import Edits, Trie
@@ -33,7 +41,7 @@ class ScoreModel(NamedTuple):
 
     def ids(self, words: Sequence[str]) -> list[int]:
         """Return the ids of words; a text without words is one unknown word."""
-        return self.tokenizer.vocabulary(words)
+        return self.tokenizer.ids(words)
 
     def logits(self, words: Sequence[str]) -> Tensor:
         """Return `[C]` float64: the sums of the scores of a text."""
@@ -124,22 +132,37 @@ class SynonymCertifier(_Certifier):
     """Certifies against replaced words: exact, by a shortest path through their candidates.
 
     Words after the model's `max_length` are not read; replacements move no word, so they change
-    nothing after it. For words alone `certified` is the largest number of changes; for n-grams the
-    largest in the request.
+    nothing after it. Where a replacement may split a word and so move others across it, nothing is
+    certified, and the certificate is called a lower bound. For words alone `certified` is the
+    largest number of changes; for n-grams the largest in the request.
     """
 
-    threat: Synonyms
+    threat: Synonyms | Substitutions
 
-    def __init__(self, model: ScoreModel, threat: Synonyms) -> None:
+    def __init__(self, model: ScoreModel, threat: Synonyms | Substitutions) -> None:
+        """Measure the model; see `_Certifier`.
+
+        Raises:
+            ValueError: n-grams or a net over windows, and perturbation sets.
+        """
         super().__init__(model, threat)
+        if model.scores.width > 1 and isinstance(threat, Substitutions):
+            msg = (
+                f"got {threat.title} for n-grams or windows of {model.scores.width} words, "
+                "expected words alone (window=1), or synonyms of a file of lists"
+            )
+            raise ValueError(msg)
         self._worst_of = _WorstOfWords(model, threat)
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`."""
-        if self.model.scores.width == 1 and not self.threat.texts:
+        if isinstance(self.threat, Substitutions) or (
+            self.model.scores.width == 1 and not self.threat.texts
+        ):
             batches = (texts[i : i + 256] for i in range(0, len(texts), 256))
             return [certificate for batch in batches for certificate in self._alone(batch, ks)]
-        candidates = [self.threat.candidates(text) for text in texts]
+        threat = self.threat
+        candidates = [threat.candidates(text) for text in texts]
         order = sorted(range(len(texts)), key=lambda i: _size(candidates[i]))
         certificates: dict[int, TextCertificate] = {}
         for rows in _batches([candidates[i] for i in order], self.model.scores.width):
@@ -151,6 +174,7 @@ class SynonymCertifier(_Certifier):
     def _alone(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """Certify words alone, with lists of words: a word loses the same in every text."""
         limit = self.model.tokenizer.max_length
+        splits = isinstance(self.threat, Substitutions) and self.threat.splits
         words = [self.threat.split(text) for text in texts]
         index, own, lost = self._worst_of([text[:limit] for text in words])
         read, rows = (index >= 0).unsqueeze(-1), index.clamp_min(0)
@@ -172,8 +196,17 @@ class SynonymCertifier(_Certifier):
         for row, (text, y, verdicts) in enumerate(
             zip(texts, predictions[:, 0].tolist(), held, strict=True)
         ):
-            witness = None
-            if not all(verdicts):
+            witness, kind = None, self.kind
+            certified = None if most[row] < 0 else most[row]
+            if splits:
+                # Words that a split may move across the limit.
+                free = limit - len(words[row])
+                fits = [free >= (len(words[row]) if k is None else min(k, len(words[row]))) for k in ks]
+                if not all(fits):
+                    kind = "lower bound"
+                    verdicts = [held and fit for held, fit in zip(verdicts, fits, strict=True)]
+                    certified = max(0, free if certified is None else min(certified, free))
+            if not all(verdicts) and kind == "exact":
                 k = at[verdicts.index(False)]
                 rival = int(rivals[row, k])
                 changed = list(words[row])
@@ -182,7 +215,6 @@ class SynonymCertifier(_Certifier):
                 for i, word in zip(where, worst, strict=True):
                     changed[i] = word
                 witness = self._written(text, changed)
-            certified = None if most[row] < 0 else most[row]
             certificates.append(
                 self._certificate(
                     text,
@@ -192,6 +224,7 @@ class SynonymCertifier(_Certifier):
                     certified=certified,
                     endless=certified is None,
                     witness=witness,
+                    kind=kind,
                 )
             )
         return certificates
@@ -278,24 +311,25 @@ class SynonymCertifier(_Certifier):
             parts += [text[end:start], text[start:stop] if old == new else new]
             end = stop
         written = "".join([*parts, text[end:]])
-        return written if self.threat.split(written) == tuple(words) else " ".join(words)
+        joined = " ".join(words)
+        return written if self.threat.split(written) == tuple(joined.split(" ")) else joined
 
 
 class _WorstOfWords:
-    """Scores of the candidates of each word so far, and the largest losses by a replacement.
+    """Scores of the words so far, and the largest losses by a replacement of each.
 
     Args:
         model: the classifier, of words alone.
-        threat: with lists of words.
+        threat: with lists of words, or perturbation sets.
     """
 
-    def __init__(self, model: ScoreModel, threat: Synonyms) -> None:
+    def __init__(self, model: ScoreModel, threat: Synonyms | Substitutions) -> None:
         self._model, self._threat = model, threat
         self._rows: dict[str, int] = {}
-        self._own = torch.zeros(0, model.scores.classes, dtype=torch.float64)
-        self._lost = self._own.new_zeros(0, model.scores.classes, model.scores.classes)
-        self._worst = self._lost.long()
-        self._listed: list[tuple[str, ...]] = []
+        classes = model.scores.classes
+        self._own = torch.zeros(0, classes, dtype=torch.float64)
+        self._lost = self._own.new_zeros(0, classes, classes)
+        self._worst = torch.zeros(0, classes, classes, 2, dtype=torch.int64)
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor, Tensor]:
         """Look the words of texts up.
@@ -312,25 +346,36 @@ class _WorstOfWords:
         return torch.tensor(rows, dtype=torch.int64).view(len(texts), length), self._own, self._lost
 
     def words(self, words: Sequence[str], y: int, rival: int) -> list[str]:
-        """Return the candidates of words that take most from y's lead over a rival."""
-        rows = [self._rows[word] for word in words]
-        chosen = self._worst[rows, y, rival].tolist()
-        return [self._listed[row][at] for row, at in zip(rows, chosen, strict=True)]
+        """Return the replacements of words that take most from y's lead over a rival."""
+        tokenizer = self._model.tokenizer
+        replacements = []
+        for word in words:
+            ids = self._worst[self._rows[word], y, rival].tolist()
+            text = self._threat.witness(word, tuple(i for i in ids if i >= 0), tokenizer)
+            # None: the word itself is the worst.
+            replacements.append(word if text is None else text)
+        return replacements
 
     def _measure(self, words: Sequence[str]) -> None:
         self._rows |= {word: len(self._rows) + i for i, word in enumerate(words)}
-        listed = [self._threat.of_word(word) for word in words]
-        self._listed += listed
-        candidates = pad_ids([[self._model.ids(candidates) for candidates in listed]])[0]
-        scores = self._model.scores.word_table()[candidates]
+        ids, starts = self._threat.reach(words, self._model.tokenizer)
+        # Padding has score 0: a missing second word adds nothing.
+        scores = self._model.scores.word_table()[ids.clamp_min(0)].sum(dim=1)
+        own = scores[starts[:-1]]
+        owner = torch.arange(len(words)).repeat_interleave(starts.diff())
         lost, worst = [], []
         for y in range(scores.shape[-1]):
-            # [M, S, C] margins of y for each candidate.
-            lead = scores[..., y : y + 1] - scores
-            most, which = (lead[:, :1] - lead).max(dim=1)
-            lost.append(most)
-            worst.append(which)
-        self._own = torch.cat([self._own, scores[:, 0]])
+            # [R, C] margins of y for each result.
+            lead = scores[:, y : y + 1] - scores
+            index = owner.unsqueeze(1).expand_as(lead)
+            least = lead.new_full(own.shape, torch.inf).scatter_reduce_(0, index, lead, "amin")
+            # The first result with the least margin.
+            position = torch.arange(len(lead)).unsqueeze(1).expand_as(lead)
+            position = position.masked_fill(lead > least[owner], len(lead))
+            first = torch.full(own.shape, len(lead)).scatter_reduce_(0, index, position, "amin")
+            lost.append(own[:, y : y + 1] - own - least)
+            worst.append(ids[first])
+        self._own = torch.cat([self._own, own])
         self._lost = torch.cat([self._lost, torch.stack(lost, dim=1)])
         self._worst = torch.cat([self._worst, torch.stack(worst, dim=1)])
 

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from certify.threats import Synonyms
+from certify.threats import Substitutions, Synonyms
 from certify.words.spelling import LETTERS
 from certify.words.worst_path import worst_path, worst_words
 from layers.ngram_scores import NgramScores
-from text import WordTokenizer, check_choice, check_range
+from text import WordSettings, WordTokenizer, check_choice, check_range
 
-Against = Literal["none", "synonyms", "characters"]
+OWN = ("none", "synonyms", "characters")
+"""Threats that are no perturbation sets."""
 Search = Literal["paths", "intervals"]
 
 
@@ -25,8 +26,15 @@ class WordRobustness:
 
     Attributes:
         against: none; synonyms: words are replaced by those of `lists`; characters: by known words
-            that differ in one character, and by an unknown word.
-        lists: JSON file with a list of words for each word.
+            that differ in one character, and by an unknown word; else perturbation sets with commas
+            between, whose union each word may use: recipes of attacks (pwws, textfooler,
+            textbugger, deepwordbug ...), wordnet, neighbours, inflections, typos, typos-splits, or
+            JSON files of lists (docs/robust_words.md). They have to be the threat of the
+            certificate.
+        lists: JSON file with a list of words for each word, for synonyms.
+        resources: folder with the WordNet and the word vectors of the sets.
+        extend: words of the sets are known, though the training split lacks them; false: the model
+            reads them as unknown words, or as the words that they are corrected to.
         k: number of words that are replaced in training; null for any number.
         kappa: share of the loss of the worst text in the total loss.
         ramp: share of the steps in which kappa rises from 0.
@@ -42,8 +50,10 @@ class WordRobustness:
             windows but looser.
     """
 
-    against: Against = "none"
+    against: str = "none"
     lists: str | None = None
+    resources: str | None = None
+    extend: bool = True
     k: int | None = None
     kappa: float = 0.5
     ramp: float = 0.4
@@ -59,7 +69,10 @@ class WordRobustness:
         Raises:
             ValueError: a setting out of its range, or lists that are missing or not needed.
         """
-        check_choice("robustness.against", self.against, ("none", "synonyms", "characters"))
+        if self.sets is not None:
+            from attacks.word_sets import check_names  # only models trained so need it
+
+            check_names(self.sets)
         check_choice("robustness.search", self.search, get_args(Search))
         shares = {"robustness.kappa": self.kappa, "robustness.ramp": self.ramp}
         check_range(shares, least=0, most=1)
@@ -73,17 +86,26 @@ class WordRobustness:
                 "lists for synonyms, and only for them"
             )
             raise ValueError(msg)
-        if self.splits and self.against == "synonyms":
-            msg = "got robustness.splits against synonyms, expected it against characters"
+        if self.splits and self.against not in ("none", "characters"):
+            msg = f"got robustness.splits against {self.against}, expected it against characters"
             raise ValueError(msg)
+
+    @property
+    def sets(self) -> str | None:
+        """Names of the perturbation sets; None for another threat."""
+        return None if self.against in OWN else self.against
 
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings without effect, each with the setting that disables it."""
+        alone = {} if self.sets else dict.fromkeys(
+            ("resources", "extend"), f"robustness.against={self.against}"
+        )
         if self.against != "none":
-            return {"candidates": "robustness.against=synonyms"} if self.lists else {}
+            fixed = self.lists or self.sets
+            return alone | ({"candidates": f"robustness.against={self.against}"} if fixed else {})
         names = ("k", "kappa", "ramp", "margin", "together", "candidates", "splits", "search")
-        return dict.fromkeys(names, "robustness.against=none")
+        return alone | dict.fromkeys(names, "robustness.against=none")
 
     @property
     def lasting(self) -> dict[str, str]:
@@ -94,6 +116,20 @@ class WordRobustness:
     def weight(self, progress: float) -> float:
         """Return kappa after a share of all steps."""
         return self.kappa if progress >= self.ramp else self.kappa * progress / self.ramp
+
+    def substitutions(self, words: WordSettings) -> Substitutions:
+        """Return the perturbation sets.
+
+        Raises:
+            ValueError: see `find_sets`.
+            OSError: a resource is missing.
+        """
+        from attacks.resources.catalogue import Resources, resources_named
+        from attacks.word_sets import find_sets
+
+        assert self.sets is not None  # callers ask
+        with resources_named("--model.robustness.resources"):
+            return find_sets(self.sets, words, Resources(self.resources))
 
     def threat(self, tokenizer: WordTokenizer) -> Synonyms:
         """Return the lists of words.
@@ -114,7 +150,7 @@ class WordRobustness:
         tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
         if self.against == "synonyms":
             threat = self.threat(tokenizer)
-            candidates = [tokenizer.vocabulary(threat.of_word(word)) for word in tokens[first:]]
+            candidates = [tokenizer.ids(threat.of_word(word)) for word in tokens[first:]]
         else:
             candidates = self._near(tokens[first:], first, tokenizer.unk_id)
         size = max((len(row) for row in candidates), default=1)
@@ -186,6 +222,78 @@ def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int 
         chosen = find(scores, rows, direction, k).path[:, -1]
         texts = rows.gather(2, chosen.unsqueeze(2)).squeeze(2)
     return texts.view(len(labels), classes - 1, -1)
+
+
+class WordOptions(NamedTuple):
+    """What each known word may become.
+
+    Attributes:
+        ids: `[R, 2]` results, the word itself first; the second is 0 where it is one word.
+        starts: `[V + 1]`: the rows of each word.
+    """
+
+    ids: Tensor
+    starts: Tensor
+
+    @classmethod
+    def of(cls, threat: Substitutions, tokenizer: WordTokenizer) -> "WordOptions":
+        """Collect the results of all known words; specials only become themselves."""
+        tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
+        reach = threat.reach(tokens[first:], tokenizer)
+        special = torch.arange(first)
+        own = torch.stack([special, torch.zeros_like(special)], dim=1)
+        return cls(
+            torch.cat([own, reach.ids.clamp_min(0)]), torch.cat([special, reach.starts + first])
+        )
+
+    def to(self, device: torch.device) -> "WordOptions":
+        """Return a copy on another device."""
+        return WordOptions(self.ids.to(device), self.starts.to(device))
+
+    @torch.no_grad()
+    def worst(self, scores: NgramScores, ids: Tensor, labels: Tensor, k: int | None) -> Tensor:
+        """`[B, C - 1, 2 N]` ids, 0 for none: for each rival the text with the smallest margin.
+
+        Args:
+            scores: of words only, without n-grams.
+            ids: `[B, N]`, padded with 0.
+            labels: `[B]`.
+            k: largest number of replaced words; None for any number.
+        """
+        # Only the words of the batch, each once: rows of all their results.
+        words, inverse = ids.unique(return_inverse=True)
+        sizes = self.starts.diff()[words]
+        ends = sizes.cumsum(0)
+        owner = torch.arange(len(words), device=ids.device).repeat_interleave(sizes)
+        rows = torch.arange(int(ends[-1]), device=ids.device) + (
+            self.starts[words] - ends + sizes
+        ).repeat_interleave(sizes)
+        results = self.ids[rows]
+        table = scores.word_table()[results].sum(dim=1)  # [R, C]
+        classes = scores.classes
+        least, chosen = [], []
+        for y in range(classes):
+            lead = table[:, y : y + 1] - table
+            lowest = torch.segment_reduce(lead, "min", lengths=sizes, axis=0)
+            # The first result with the lowest lead.
+            position = torch.arange(len(lead), device=ids.device).unsqueeze(1).expand_as(lead)
+            position = position.masked_fill(lead > lowest[owner], len(lead))
+            index = owner.unsqueeze(1).expand_as(lead)
+            first = torch.full_like(lowest, len(lead), dtype=torch.int64)
+            chosen.append(first.scatter_reduce_(0, index, position, "amin"))
+            least.append(lead[ends - sizes] - lowest)
+        lost, place = torch.stack(least, dim=1), torch.stack(chosen, dim=1)  # [U, C, C]
+        # [B, N, C - 1]
+        column = rivals(labels, classes).unsqueeze(1).expand(-1, ids.shape[1], -1)
+        row = inverse.unsqueeze(2).expand_as(column)
+        own = labels.view(-1, 1, 1).expand_as(column)
+        texts = results[place[row, own, column]]  # [B, N, C - 1, 2]
+        if k is not None:
+            losses = lost[row, own, column]
+            rank = losses.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+            kept = torch.stack([ids, torch.zeros_like(ids)], dim=2).unsqueeze(2)
+            texts = torch.where((rank < k).unsqueeze(3), texts, kept)
+        return texts.transpose(1, 2).flatten(2)
 
 
 class WordEdits(NamedTuple):

@@ -1,0 +1,317 @@
+"""Perturbation sets of words, derived from recipes and resources.
+
+The set of a recipe has all texts that the recipe can reach, so that accuracy under the recipe is at
+least the certified accuracy. It comes from the objects that the recipe is composed of: what its
+transformation may do to a word, and which of its conditions judge single words. Other conditions
+only make an attack weaker. The recipe must change no word twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+
+from attacks.composition import Attack, Constraint, Group, PreConstraint, Transformation
+from attacks.constraints.preconstraints import RepeatModification, StopWords, WordLength
+from attacks.constraints.word_distance import WordDistance
+from attacks.constraints.word_similarity import WordSimilarity
+from attacks.document import Document
+from attacks.fingerprint import describe
+from attacks.recipe_parts import RecipeParts
+from attacks.recipe_settings import RecipeSettings
+from attacks.recipes import build, find_recipe, recipe_names
+from attacks.resources.catalogue import Resources, resources_named
+from attacks.transformations import Composite, EmbeddingSwap, Inflect, WordNetSwap
+from attacks.transformations.word_swap import WordSwap
+from certify.threats import (
+    THREATS,
+    ListedWords,
+    Substitutions,
+    Synonyms,
+    Threat,
+    Typos,
+    WordSet,
+    parse_threat,
+)
+from certify.threats.substitutions import Words, unite
+from text import WordSettings, WordTokenizer
+from text.corrector import Reach
+
+OWN_SETS = ("wordnet", "neighbours", "inflections", "typos", "typos-splits")
+"""Sets without a recipe."""
+
+
+class SwapSet(ListedWords):
+    """The replacements of a transformation that depend on the word alone.
+
+    Args:
+        name: of the set.
+        swap: the transformation.
+        statement: see `WordSet`.
+        pre_constraints: select the words; those that depend on more than the word are left out.
+        constraints: judge the replacements; the same.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        swap: WordSwap,
+        statement: str,
+        *,
+        pre_constraints: Sequence[PreConstraint] = (),
+        constraints: Sequence[Constraint] = (),
+    ) -> None:
+        self.name, self.swap, self.statement = name, swap, statement
+        self.pre_constraints = [c for c in pre_constraints if isinstance(c, StopWords | WordLength)]
+        self.constraints = [c for c in constraints if isinstance(c, WordSimilarity | WordDistance)]
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    @cached_property
+    def content(self) -> Any:
+        """See `WordSet`."""
+        parts = (self.swap, self.pre_constraints, self.constraints)
+        return [self.name, *map(describe, parts)]
+
+    def replacements(self, word: str) -> tuple[str, ...]:
+        """See `ListedWords`; each word is looked up once."""
+        listed = self._known.get(word)
+        if listed is None:
+            listed = self._known[word] = self._replace(word)
+        return listed
+
+    def _replace(self, word: str) -> tuple[str, ...]:
+        document = Document.of(word)
+        # A word of the model that is none of the attack's, or several, is replaced as it is.
+        if document.words != [word] or not changes(word, self.pre_constraints):
+            return ()
+        words = [new for new in self.swap.replacements(word, Random(0)) if new != word]
+        candidates = document.replace_by(0, words)
+        for constraint in self.constraints:
+            (flags,) = constraint.keep([Group(document, document, candidates)])
+            candidates = [c for c, fits in zip(candidates, flags, strict=True) if fits]
+        return tuple(dict.fromkeys(candidate.word.lower() for candidate in candidates))
+
+
+@dataclass(frozen=True)
+class RecipeSet(WordSet):
+    """The words that a recipe may put in the place of a word.
+
+    Attributes:
+        name: of the recipe.
+        parts: sets of its transformations.
+        pre_constraints: select the words.
+    """
+
+    name: str
+    parts: tuple[WordSet, ...]
+    pre_constraints: tuple[PreConstraint, ...]
+
+    @property
+    def splits(self) -> bool:  # type: ignore[override] # made of the parts
+        """See `WordSet`."""
+        return any(part.splits for part in self.parts)
+
+    @property
+    def statement(self) -> str:  # type: ignore[override] # made of the name
+        """See `WordSet`."""
+        return f"as {self.name} may replace it"
+
+    @property
+    def content(self) -> Any:
+        """See `WordSet`."""
+        words = [c for c in self.pre_constraints if isinstance(c, StopWords | WordLength)]
+        return [self.name, [part.content for part in self.parts], describe(words)]
+
+    def contains(self, word: str, changed: Words) -> bool:
+        """See `WordSet`."""
+        return changes(word, self.pre_constraints) and any(
+            part.contains(word, changed) for part in self.parts
+        )
+
+    def listed(self, word: str) -> Sequence[str]:
+        """See `WordSet`."""
+        if not changes(word, self.pre_constraints):
+            return ()
+        return [text for part in self.parts for text in part.listed(word)]
+
+    def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
+        """See `WordSet`."""
+        full = unite([part.reach(words, tokenizer) for part in self.parts])
+        return only(full, [changes(word, self.pre_constraints) for word in words])
+
+    def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
+        """See `WordSet`."""
+        if not changes(word, self.pre_constraints):
+            return word if tokenizer.ids([word]) == list(ids) else None
+        texts = (part.witness(word, ids, tokenizer) for part in self.parts)
+        return next((text for text in texts if text is not None), None)
+
+
+def changes(word: str, pre_constraints: Sequence[PreConstraint]) -> bool:
+    """Return True if conditions on single words let a word be replaced."""
+    document = Document.of(word)
+    return all(
+        len(document) == 0 or bool(set(condition.allowed(document, columns=("text",))))
+        for condition in pre_constraints
+        if isinstance(condition, StopWords | WordLength)
+    )
+
+
+def only(reach: Reach, keep: Sequence[bool]) -> Reach:
+    """Return a set that leaves some words as they are."""
+    counts = reach.starts.diff()
+    owner = torch.arange(len(keep)).repeat_interleave(counts)
+    first = torch.zeros(len(reach.ids), dtype=torch.bool)
+    first[reach.starts[:-1]] = True
+    chosen = first | torch.tensor(keep, dtype=torch.bool)[owner]
+    starts = torch.zeros_like(reach.starts)
+    starts[1:] = torch.bincount(owner[chosen], minlength=len(keep)).cumsum(0)
+    return Reach(reach.ids[chosen], starts)
+
+
+def find_sets(names: str, words: WordSettings, resources: Resources) -> Substitutions:
+    """Return the union of perturbation sets.
+
+    Args:
+        names: names of recipes, of `OWN_SETS` and of JSON files with lists, with commas between.
+        words: the words of the model.
+        resources: WordNet, word vectors.
+
+    Raises:
+        ValueError: an unknown name, a recipe that depends on more than the word, or typos for
+            words without a corrector.
+        ResourceError: something is missing.
+    """
+    check_names(names)
+    sets = [_find(name.strip(), words, resources) for name in names.split(",")]
+    return Substitutions(words=words, sets=tuple(sets))
+
+
+def find_threat(
+    name: str, *, lists: str | None, k: int | None, words: WordSettings, resources: str | None
+) -> Threat:
+    """Return a threat of the command line.
+
+    Args:
+        name: one of `THREATS`, or names of perturbation sets with commas between.
+        lists: file of synonyms.
+        k: number of changes; None for any number.
+        words: the words of the model.
+        resources: folder of the resources of perturbation sets.
+
+    Raises:
+        ValueError: see `parse_threat` and `find_sets`.
+        OSError: a file or resource is missing.
+    """
+    if name in THREATS:
+        return parse_threat(name, lists=lists, k=k, words=words)
+    if lists is not None:
+        msg = f"got lists for {name}, expected them for synonyms, or their file as a set"
+        raise ValueError(msg)
+    with resources_named("--resources"):
+        return find_sets(name, words, Resources(resources)).at(k)
+
+
+def is_endless(name: str) -> bool:
+    """Return True if a threat of `find_threat` allows any number of changes."""
+    return THREATS.get(name, Substitutions).endless
+
+
+def check_names(names: str) -> None:
+    """Raise ValueError for a name that `find_sets` does not have; nothing is read."""
+    for name in map(str.strip, names.split(",")):
+        kind, _, number = name.partition(":")
+        ranked = kind == "neighbours" and number.isdecimal() and int(number) > 0
+        if not ranked and name not in (*OWN_SETS, *recipe_names()) and not _is_file(name):
+            msg = (
+                f"got perturbation set {name!r}, expected recipes ({', '.join(recipe_names())}), "
+                f"{', '.join(OWN_SETS)}, neighbours:N, or a JSON file of lists"
+            )
+            raise ValueError(msg)
+
+
+def _is_file(name: str) -> bool:
+    return Path(name).suffix in (".json", ".gz")
+
+
+def _find(name: str, words: WordSettings, resources: Resources) -> WordSet:
+    parts = RecipeParts(resources, RecipeSettings())
+    if name == "wordnet":
+        return SwapSet(name, parts.wordnet_swap(), "by a synonym of WordNet")
+    if name == "inflections":
+        return SwapSet(name, Inflect(resources.inflected()), "by another form of it")
+    kind, _, number = name.partition(":")
+    if kind == "neighbours":
+        swap = parts.embedding_swap(int(number or 50))
+        return SwapSet(name, swap, f"by one of the {swap.k} nearest words")
+    if name in ("typos", "typos-splits"):
+        return Typos(words, splits=name == "typos-splits")
+    if not _is_file(name):
+        # Similarity of sentences depends on more than the word: no encoder is loaded.
+        spared = 0.0 if "similarity" in find_recipe(name).settings else None
+        return recipe_set(build(RecipeSettings(recipe=name, similarity=spared), resources), words)
+    return FileSet(Synonyms.read(name, words=words), Path(name).name)
+
+
+class FileSet(ListedWords):
+    """The lists of a file.
+
+    Args:
+        lists: the lists, for words.
+        name: of the file.
+    """
+
+    def __init__(self, lists: Synonyms, name: str) -> None:
+        self.lists, self.name = lists, name.partition(".")[0]
+        self.statement = f"by a word that {name} lists for it"
+
+    @property
+    def content(self) -> Any:
+        """See `WordSet`."""
+        return self.lists.content
+
+    def replacements(self, word: str) -> Sequence[str]:
+        """See `ListedWords`."""
+        return self.lists.of_word(word)[1:]
+
+
+def recipe_set(attack: Attack, words: WordSettings) -> RecipeSet:
+    """Return the set of the words that an attack may use.
+
+    Raises:
+        ValueError: the attack may change a word twice, or its replacements depend on the sentence.
+    """
+    if not any(isinstance(c, RepeatModification) for c in attack.pre_constraints):
+        msg = f"got {attack.name}, which may change a word twice, expected a recipe that does not"
+        raise ValueError(msg)
+    steps: list[Transformation] = [attack.transformation]
+    parts: dict[Any, WordSet] = {}
+    while steps:
+        step = steps.pop(0)
+        if isinstance(step, Composite):
+            steps = [*step.transformations, *steps]
+            continue
+        span = step.span if isinstance(step, WordSwap) else None
+        if span is None:
+            msg = (
+                f"got {attack.name}, whose {type(step).__name__} depends on more than the word, "
+                "expected a recipe whose replacements can be listed: pwws, textfooler, ..."
+            )
+            raise ValueError(msg)
+        if span == "listed":
+            assert isinstance(step, WordSwap)  # it has a span
+            part: WordSet = SwapSet(
+                type(step).__name__, step, "by a listed word", constraints=attack.constraints
+            )
+            parts[len(parts)] = part
+        else:
+            part = Typos(words, splits=span == "split")
+            parts[span] = part
+    # Splits include typos.
+    if "split" in parts:
+        parts.pop("typo", None)
+    return RecipeSet(attack.name, tuple(parts.values()), tuple(attack.pre_constraints))
