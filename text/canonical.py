@@ -5,7 +5,8 @@ form, whatever the model is. What a form does not tell apart is therefore a cert
 
 `canonical.json` has the form of every character, made by `requirements.canonical_forms` from
 Unicode 16.0 ("Unicode Character Database"; UTS 39, "Unicode Security Mechanisms", section 4). It
-does not depend on the version of Python.
+does not depend on the version of Python. What the options of `CanonicalForm` take for a letter
+does, for characters newer than Unicode 14.
 """
 
 import json
@@ -76,14 +77,15 @@ def canonical_origins(text: str) -> list[int]:
 _SIGNS = {"0": "o", "1": "i", "3": "e", "4": "a", "5": "s", "7": "t", "@": "a", "$": "s"}
 _LEETSPEAK = str.maketrans(_SIGNS)
 _LETTER = r"[^\W\d_]"
+# A letter or one of the signs: all digits but these.
 _LETTER_OR_SIGN = r"(?:[^\W_2689]|[@$])"
 _ANY_LETTER, _ANY_SIGN = re.compile(_LETTER), re.compile(f"[{''.join(_SIGNS)}]")
 _WORD = re.compile(r"(?:[^\W_2689]+|[@$]+)+")
 _REPEATS = re.compile(rf"({_LETTER})\1{{2,}}")
 # By whether signs count as letters.
 _SPACED = {
-    signs: re.compile(rf"(?<!\S){one}(?: {one}){{3,}}(?!\S)")
-    for signs, one in ((False, _LETTER), (True, _LETTER_OR_SIGN))
+    signs: re.compile(rf"(?<!\S){letter}(?: {letter}){{3,}}(?!\S)")
+    for signs, letter in ((False, _LETTER), (True, _LETTER_OR_SIGN))
 }
 
 
@@ -110,15 +112,19 @@ class CanonicalForm:
 
     Applying it twice gives what applying it once gives.
 
+    Each option says what it makes equal, and what that costs: words changed in clean texts of
+    AG News, IMDB and `hate_offensive` (tweets), by more than the form of each character.
+
     Attributes:
-        repeats: three or more equal letters in a row become two ("sooo" is "soo"). Costs: how long
-            a word was drawn out; "www" and the Roman numeral "iii" change.
+        repeats: three or more equal letters in a row become two ("sooo" is "soo"). Costs how long a
+            word was drawn out, "www" and "iii": 0.06, 0.02, 0.5 % of the words.
         leetspeak: 0 1 3 4 5 7 @ $ become o i e a s t a s wherever letters touch them, directly or
-            through others of these signs ("1d10t" is "idiot", "$5" stays). Costs: "4th" is "ath",
-            "mp3" is "mpe", "@user" is "auser"; a 1 that poses as "l" becomes "i".
+            through others of these signs ("1d10t" is "idiot", "$5" stays). A 1 that poses as "l"
+            becomes "i". Costs "4th" (is "ath"), "mp3", "@user": 0.2, 0.06, 5.6 % of the words.
         spaced: four or more single letters with one blank between them become one word ("k i l l");
-            with `leetspeak`, its signs may be among them. Costs: lists of letters ("a b c d"), and
-            words that are apart by one blank only ("k i l l y o u" is "killyou").
+            with `leetspeak`, its signs may be among them. Costs lists of letters, and the end of a
+            word before the next such one ("k i l l y o u" is "killyou"): 0, 3, 2 texts of 20,000,
+            5,000, 12,000.
     """
 
     repeats: bool = False
