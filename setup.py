@@ -51,5 +51,7 @@ setup(
         "steadfast.app.report": ["*.css", "*.j2"],
         # The live page.
         "steadfast.app.serve.page": ["*"],
+        # Canonical forms of characters.
+        "steadfast.text": ["*.json"],
     },
 )

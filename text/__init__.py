@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         collate,
         length_batches,
     )
+    from text.canonical import CanonicalForm
     from text.character_tokenizer import CharacterTokenizer
     from text.checks import check_choice, check_range
     from text.encoded_words import EncodedWords
@@ -53,6 +54,7 @@ _EXPORTS = {
         "collate",
         "length_batches",
     ),
+    "canonical": ("CanonicalForm",),
     "character_tokenizer": ("CharacterTokenizer",),
     "checks": ("check_choice", "check_range"),
     "encoded_words": ("EncodedWords",),
@@ -75,6 +77,7 @@ _MODULES = {name: module for module, names in _EXPORTS.items() for name in names
 __all__ = [
     "IGNORED",
     "Batch",
+    "CanonicalForm",
     "CharacterTokenizer",
     "Choices",
     "ClassLabels",
