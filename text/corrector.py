@@ -1,0 +1,428 @@
+"""Corrects the spelling of single words, and lists all words that one typo can lead to.
+
+A corrector turns "any typo" into a finite list: whatever an attacker types, the model reads the
+corrected word. `Corrector.reach` computes that list exactly, for whole vocabularies.
+
+Sources: the index is that of SymSpell (Garbe 2012), which deletes characters from the words of the
+dictionary beforehand; here a second entry has the deleted character masked, so that no candidate
+needs to be compared. Edits are those of Damerau 1964 (one of them: optimal string alignment).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain, count
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rapidfuzz.distance import OSA
+from torch import Tensor
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+"""The characters of targets."""
+LONGEST = 24
+"""Characters of the longest word that is corrected; a target has fewer."""
+MASK = "?"
+"""Stands for every character outside `LETTERS`: to a target, all of them are equally wrong."""
+FOREIGN = "жщюыэф"
+"""Preferred characters outside `LETTERS`: lower-case letters, which are no form of a Latin one."""
+
+_TARGET = re.compile(rf"[a-z0-9]{{1,{LONGEST - 1}}}")
+_NOT_LETTER = re.compile(r"[^a-z0-9]")
+_CODES = np.zeros(256, np.uint64)
+_CODES[[ord(char) for char in LETTERS + MASK]] = np.arange(1, len(LETTERS) + 2)
+_SYMBOLS = np.arange(1, len(LETTERS) + 2, dtype=np.uint64)
+_HALF = LONGEST // 2
+# Digits of base 38, no hash: equal numbers are equal strings. Twelve of them fit into 64 bits. One
+# column more than characters, for the shift to the right of a word of LONGEST characters.
+_POWERS = np.zeros((2, LONGEST + 2), np.uint64)
+for _position in range(LONGEST):
+    _POWERS[_position // _HALF, _position] = (len(_SYMBOLS) + 1) ** (_HALF - 1 - _position % _HALF)
+_NONE = np.iinfo(np.int64).max
+_ROWS = 2**24
+"""Strings that are compared at a time; bounds the memory."""
+_BLOCK = 2**10
+"""Words whose typos are listed at a time."""
+
+Numbers = NDArray[np.int64]
+Packed = NDArray[np.uint64]
+
+
+class Reach(NamedTuple):
+    """What typos in words lead to.
+
+    Attributes:
+        ids: results, [M, 2]; the second is -1 where the result is one word.
+        starts: rows of word i are `ids[starts[i] : starts[i + 1]]`, [W + 1]. Its own result, that
+            of no typo, is the first; then single results, then pairs, by rising ids.
+    """
+
+    ids: Tensor
+    starts: Tensor
+
+
+class Corrector:
+    """Corrects a word outside a vocabulary to the word within one edit that has the smallest id.
+
+    An edit inserts, deletes or replaces one character, or swaps two neighbours. Targets are tokens
+    of 1 to 23 characters a-z and 0-9. Words of more than 24 characters are never corrected.
+
+    Args:
+        tokens: all tokens, in the order of their ids: `Vocabulary` has the most frequent one first.
+        first: ids below it are specials, which are never a result.
+        unknown: the result of words that are no token and have no target.
+
+    Raises:
+        ValueError: a token occurs twice, or `first` or `unknown` is no id.
+    """
+
+    def __init__(self, tokens: Sequence[str], *, first: int, unknown: int) -> None:
+        if not 0 <= first <= len(tokens) or unknown < 0:
+            msg = (
+                f"got first={first}, unknown={unknown} for {len(tokens)} tokens, expected "
+                "0 <= first <= tokens and unknown >= 0"
+            )
+            raise ValueError(msg)
+        self.tokens, self.first, self.unknown = list(tokens), first, unknown
+        self._ids = {token: first + i for i, token in enumerate(self.tokens[first:])}
+        if len(self._ids) != len(self.tokens) - first:
+            msg = "got a token twice, expected distinct tokens"
+            raise ValueError(msg)
+        self._targets = {t: i for t, i in self._ids.items() if _TARGET.fullmatch(t)}
+
+    def __call__(self, word: str) -> int:
+        """Return the id of a word, else of its correction, else `unknown`."""
+        own = self._ids.get(word)
+        if own is not None:
+            return own
+        if len(word) > LONGEST:
+            return self.unknown
+        near, targets = self._near.get, self._targets.get
+        # A target that has one character more, or, where the word has a "?", another one there.
+        best = near(word, _NONE)
+        for i, char in enumerate(word):
+            head, tail = word[:i], word[i + 1 :]
+            # One character less; another character; the characters i and i + 1 swapped.
+            best = min(best, targets(head + tail, _NONE), near(f"{head}{MASK}{tail}", _NONE))
+            if tail:
+                best = min(best, targets(f"{head}{tail[0]}{char}{tail[1:]}", _NONE))
+        return self.unknown if best == _NONE else best
+
+    def reach(self, words: Sequence[str], *, splits: bool = False) -> Reach:
+        """Return the distinct results of all typos of each word.
+
+        A typo is none, or one edit that leaves a character. What it inserts or puts in place of
+        another may be any character: those outside `LETTERS` differ only where a token has them.
+
+        Args:
+            words: words without separators, none of them empty.
+            splits: a separator may be typed, too, between two characters or in place of one; its
+                results are the pairs of the results of head and tail.
+
+        Raises:
+            ValueError: a word is empty.
+        """
+        if "" in words:
+            msg = "got an empty word, expected words of at least one character"
+            raise ValueError(msg)
+        numbers = {word: i for i, word in enumerate(dict.fromkeys(words))}
+        distinct = list(numbers)
+        own = np.array([self(word) for word in distinct], np.int64)
+        # About 0.1 ms for each target, or 3 ms for each word.
+        few = 30 * len(distinct) < len(self._targets)
+        owners, results = (self._list_few if few else self._list_many)(distinct)
+        base = max(len(self.tokens), self.unknown + 1) + 1
+        # One number for a word and its result (first, second), where second + 1 is 0 if absent.
+        keys = [(np.append(np.arange(len(own)), owners) * base + np.append(own, results)) * base]
+        if splits:
+            keys.append(self._pairs(distinct, base))
+        rows = np.unique(np.concatenate(keys))
+        owners, first, second = rows // base**2, rows // base % base, rows % base - 1
+        typed = (first != own[owners]) | (second >= 0)
+        order = np.lexsort((first, second >= 0, typed, owners))
+        ids = np.stack([first, second], 1)[order]
+        # A word may come more than once.
+        words_of_rows = np.array([numbers[word] for word in words], np.int64)
+        begin = np.searchsorted(owners, np.arange(len(distinct) + 1))
+        lengths = np.diff(begin)[words_of_rows]
+        starts = np.append(0, np.cumsum(lengths))
+        taken = np.repeat(begin[words_of_rows] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Reach(torch.from_numpy(ids[taken]), torch.from_numpy(starts))
+
+    def witness(self, word: str, result: Sequence[int], *, splits: bool = False) -> str | None:
+        """Return a string within one edit of a word whose result this is; None if there is none.
+
+        Args:
+            word: a word as for `reach`.
+            result: one id, or the two of a pair; -1 is skipped, so that it may be a row of `reach`.
+            splits: as for `reach`; without it no pair has a witness.
+
+        Returns:
+            A word, or two words with a space between them. The word itself comes first, then a
+            token, then letters and digits; last are other characters, "ж" where it fits.
+        """
+        ids = tuple(i for i in result if i >= 0)
+        if len(ids) == 1:
+            tokens = (self.tokens[i] for i in ids if self.first <= i < len(self.tokens))
+            typos = chain([word], (t for t in tokens if _near(word, t)), self._typos(word))
+            return next((typo for typo in typos if self(typo) == ids[0]), None)
+        if len(ids) == 2 and splits:
+            for head, tail in _cuts(word):
+                if self(head) == ids[0] and self(tail) == ids[1]:
+                    return f"{head} {tail}"
+        return None
+
+    @cached_property
+    def _near(self) -> dict[str, int]:
+        """The smallest id of a target with one character deleted, or with MASK in its place."""
+        near: dict[str, int] = {}
+        for target, number in self._targets.items():
+            for i in range(len(target)):
+                head, tail = target[:i], target[i + 1 :]
+                near.setdefault(head + tail, number)
+                near.setdefault(f"{head}{MASK}{tail}", number)
+        return near
+
+    @cached_property
+    def _fixed(self) -> dict[str, list[int]]:
+        """The ids of tokens that are no target, for each of them and for each of its deletions."""
+        fixed: dict[str, list[int]] = {}
+        for token, number in self._ids.items():
+            if token not in self._targets:
+                for key in {token, *_deletions(token)}:
+                    fixed.setdefault(key, []).append(number)
+        return fixed
+
+    @cached_property
+    def _foreign(self) -> frozenset[str]:
+        """The characters outside `LETTERS` that tokens have."""
+        return frozenset(_NOT_LETTER.findall("".join(self._ids)))
+
+    def _find_fixed(self, word: str) -> list[int]:
+        """Return the ids of the tokens within one edit of a word that are no target."""
+        get = self._fixed.get
+        numbers = {i for key in {word, *_deletions(word)} for i in get(key, ())}
+        return sorted(i for i in numbers if _near(word, self.tokens[i]))
+
+    def _typos(self, word: str) -> Iterator[str]:
+        """Yield the strings within one edit, with letters and one character that no token has."""
+        yield word
+        yield from filter(None, _deletions(word))
+        for i in range(len(word) - 1):
+            yield f"{word[:i]}{word[i + 1]}{word[i]}{word[i + 2 :]}"
+        for char in LETTERS + self._new(word):
+            for i in range(len(word) + 1):
+                yield f"{word[:i]}{char}{word[i:]}"
+                if i < len(word):
+                    yield f"{word[:i]}{char}{word[i + 1 :]}"
+
+    def _new(self, word: str) -> str:
+        """Return a character outside `LETTERS` that neither a token nor this word has."""
+        taboo = self._foreign.union(word)
+        return next(c for c in chain(FOREIGN, map(chr, count(0xE000))) if c not in taboo)
+
+    def _list_few(self, words: Sequence[str]) -> tuple[Numbers, Numbers]:
+        """Return rows (number of the word, result) by calling the corrector on every typo."""
+        rows = [
+            (i, result)
+            for i, word in enumerate(words)
+            for result in {*map(self, self._typos(word)), *self._find_fixed(word)}
+        ]
+        owners, results = np.array(rows, np.int64).reshape(-1, 2).T
+        return owners, results
+
+    def _list_many(self, words: Sequence[str]) -> tuple[Numbers, Numbers]:
+        """Return the same rows by a join: the typos of all words and targets, sorted.
+
+        The correction of a string is the smallest target among those that it is a typo of.
+        """
+        items = list(dict.fromkeys([*words, *self._targets]))
+        blocks = list(_by_length(items))
+        # One item more, for strings that are not to count.
+        best = np.array([self._targets.get(item, _NONE) for item in items] + [_NONE])
+        own = np.full(len(items) + 1, -1)
+        own[: len(words)] = [self(word) for word in words]
+        # Long words become too long to be corrected.
+        unknown = np.array([len(item) >= LONGEST for item in items] + [False])
+        fixed, dropped = self._list_fixed(words)
+        owners, results = [fixed[0]], [fixed[1]]
+        for length in range(1, LONGEST + 1):
+            tokens = [token for token in self._targets if len(token) == length]
+            drops = [(pattern, row) for pattern, row in dropped if len(pattern) == length]
+            probes = _pack(_codes([*tokens, *(pattern for pattern, _ in drops)], length))
+            numbers = np.array([self._targets[token] for token in tokens], np.int64)
+            for strings, authors in _list_typos(blocks, length):
+                size = len(authors)
+                order, starts = _sort(np.concatenate([strings, probes], 1))
+                typists = np.append(authors, np.full(probes.shape[1], len(items)))[order]
+                sizes = np.diff(starts, append=len(order))
+                result = np.minimum.reduceat(best[typists], starts)
+                at = np.flatnonzero(order >= size)
+                group = np.empty(probes.shape[1], np.int64)
+                group[order[at] - size] = np.searchsorted(starts, at, side="right") - 1
+                # A token is its own result.
+                result[group[: len(tokens)]] = numbers
+                for i, (_, row) in zip(group[len(tokens) :], drops, strict=True):
+                    rows = typists[starts[i] : starts[i] + sizes[i]]
+                    rows[rows == row] = len(items)
+                result = np.repeat(result, sizes)
+                unknown[typists[result == _NONE]] = True
+                # Most strings are corrected to the word that they are a typo of.
+                new = (typists < len(words)) & (result != _NONE) & (result != own[typists])
+                pairs = np.unique(np.stack([typists[new], result[new]]), axis=1)
+                owners.append(pairs[0])
+                results.append(pairs[1])
+        lost = np.flatnonzero(unknown[: len(words)])
+        owners.append(lost)
+        results.append(np.full(len(lost), self.unknown))
+        return np.concatenate(owners), np.concatenate(results)
+
+    def _list_fixed(self, words: Sequence[str]) -> tuple[Numbers, list[tuple[str, int]]]:
+        """Return what the tokens that are no target change in the results of the join.
+
+        Returns:
+            The rows (number of a word, id of such a token within one edit of it), [2, M]; and the
+            (pattern, number of a word) where all typos of the word with this pattern are tokens:
+            the join would correct the pattern, and no typo is corrected so.
+        """
+        rows, dropped = [], []
+        for row, word in enumerate(words):
+            for number in self._find_fixed(word):
+                rows.append((row, number))
+                pattern = _NOT_LETTER.sub(MASK, self.tokens[number])
+                if len(pattern) > LONGEST or pattern.count(MASK) > 1:
+                    continue
+                foreign = {*_NOT_LETTER.findall(word), self._new(word)}
+                typos = (pattern.replace(MASK, char) for char in foreign)
+                if all(t in self._ids for t in typos if _near(word, t)):
+                    dropped.append((pattern, row))
+        return np.array(rows, np.int64).reshape(-1, 2).T, dropped
+
+    def _pairs(self, words: Sequence[str], base: int) -> Numbers:
+        """Return the rows of `reach` that have two results."""
+        memory: dict[str, int] = {}
+        rows: list[int] = []
+        for row, word in enumerate(words):
+            for parts in _cuts(word):
+                for part in parts:
+                    if part not in memory:
+                        memory[part] = self(part)
+                rows.append((row * base + memory[parts[0]]) * base + memory[parts[1]] + 1)
+        return np.array(rows, np.int64)
+
+
+def _near(first: str, second: str) -> bool:
+    """Return whether at most one edit makes one string the other."""
+    return OSA.distance(first, second, score_cutoff=1) <= 1
+
+
+def _deletions(word: str) -> Iterator[str]:
+    """Yield a word without each of its characters."""
+    return (word[:i] + word[i + 1 :] for i in range(len(word)))
+
+
+def _cuts(word: str) -> Iterator[tuple[str, str]]:
+    """Yield head and tail for a separator between two characters, or in place of an inner one."""
+    for i in range(1, len(word)):
+        yield word[:i], word[i:]
+        if i + 1 < len(word):
+            yield word[:i], word[i + 1 :]
+
+
+def _by_length(items: Sequence[str]) -> Iterator[tuple[Packed, Numbers]]:
+    """Yield the symbols of words of one length, [k, n], and their positions, [k]."""
+    lengths = np.array([len(item) for item in items])
+    # Typos of longer words are too long to be corrected.
+    for length in range(1, LONGEST + 2):
+        rows = np.flatnonzero(lengths == length)
+        for i in range(0, len(rows), _BLOCK):
+            block = rows[i : i + _BLOCK]
+            patterns = [_NOT_LETTER.sub(MASK, items[row]) for row in block]
+            yield _codes(patterns, length), block
+
+
+def _codes(patterns: Sequence[str], length: int) -> Packed:
+    """Return the symbols of patterns of one length, 1 to 37; [k, length]."""
+    return _CODES[np.frombuffer("".join(patterns).encode(), np.uint8)].reshape(-1, length)
+
+
+def _pack(codes: Packed) -> Packed:
+    """Return strings as numbers; [2, k]."""
+    return _POWERS[:, : codes.shape[1]] @ codes.T
+
+
+def _list_typos(
+    blocks: Sequence[tuple[Packed, Numbers]], length: int
+) -> Iterator[tuple[Packed, Numbers]]:
+    """Yield the typos of one length as numbers, [2, R], and the item of each, [R].
+
+    Equal strings come together. Memory is bounded: of many strings, some are yielded at a time.
+    """
+    blocks = [block for block in blocks if abs(block[0].shape[1] - length) <= 1]
+    total = sum(codes.shape[0] * (length + 1) * len(_SYMBOLS) for codes, _ in blocks)
+    parts = np.uint64(total // _ROWS + 1)
+    for part in range(int(parts)):
+        strings, items = [], []
+        for codes, rows in blocks:
+            typos = _edit(codes, length - codes.shape[1])
+            owners = np.repeat(rows, typos.shape[1] // len(rows))
+            if parts > 1:
+                # Any function of the string: its typists must meet.
+                mine = (typos[0] ^ (typos[1] >> np.uint64(7))) % parts == part
+                typos, owners = typos[:, mine], owners[mine]
+            strings.append(typos)
+            items.append(owners)
+        if any(map(len, items)):
+            yield np.concatenate(strings, 1), np.concatenate(items)
+
+
+def _edit(codes: Packed, change: int) -> Packed:
+    """Return the results of one edit that changes the length by this much, as numbers.
+
+    Without a change of length, the words themselves are among them.
+
+    Args:
+        codes: words of one length n, [k, n].
+        change: -1, 0 or 1.
+
+    Returns:
+        [2, k * r]: r results of the first word, then those of the second, and so on.
+    """
+    k, n = codes.shape
+    powers = _POWERS[:, None]
+
+    def sums(shift: int) -> Packed:
+        """Return the sums of the first 0 to n characters, each moved by `shift`; [2, k, n + 1]."""
+        weights = _POWERS[:, max(shift, 0) : n + shift]
+        if shift < 0:
+            weights = np.concatenate([np.zeros((2, 1), np.uint64), weights], 1)
+        terms = np.cumsum(codes * weights[:, None], -1)
+        return np.concatenate([np.zeros((2, k, 1), np.uint64), terms], -1)
+
+    head, moved = sums(0), sums(change)
+    if change < 0:
+        typos = head[..., :-1] + moved[..., -1:] - moved[..., 1:]
+        return typos.reshape(2, -1)
+    skipped = 1 - change  # characters that are replaced
+    rest = head[..., : n + change] + moved[..., -1:] - moved[..., skipped:]
+    typos = rest[..., None] + powers[..., : n + change, None] * _SYMBOLS
+    typos = typos.reshape(2, k, -1)
+    if change == 0:
+        # Differences may be negative: they wrap around, and the sums are right again.
+        steps = (codes[:, 1:] - codes[:, :-1]) * (powers[..., : n - 1] - powers[..., 1:n])
+        typos = np.concatenate([typos, head[..., -1:] + steps], -1)
+    return typos.reshape(2, -1)
+
+
+def _sort(strings: Packed) -> tuple[Numbers, Numbers]:
+    """Return the order that brings equal strings together, [R], and where each begins, [S]."""
+    high, low = strings
+    if low.any():
+        # Ranks in place of numbers, so that both halves fit into one.
+        high, low = (np.unique(half, return_inverse=True)[1] for half in strings)
+        high = high * (low.max() + 1) + low
+    order = np.argsort(high)
+    ordered = high[order]
+    return order, np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
