@@ -39,7 +39,9 @@ class WordSettings:
         check_choice("words.split", self.split, ("clitics", "alphanumeric", "ascii", "joined"))
         check_choice("words.front_end", self.front_end, ("none", "canonical", "spelling"))
         check_choice("words.lemmas", self.lemmas, ("none", "noun", "part_of_speech"))
-        if self.lemmas != "none" and (self.split in ("ascii", "joined") or self.front_end != "none"):
+        if self.lemmas != "none" and (
+            self.split in ("ascii", "joined") or self.front_end != "none"
+        ):
             msg = (
                 f"got words.split={self.split} and words.front_end={self.front_end} with "
                 f"words.lemmas={self.lemmas}, expected lemmas none"

@@ -55,7 +55,6 @@ class WordSet(ABC):
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
         """Return what a word has to become, to get these ids; None if the set has nothing."""
 
-
     def listed(self, word: str) -> Sequence[str]:
         """Return what a word may become, as far as the set lists it."""
         return ()

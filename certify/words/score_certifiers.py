@@ -201,7 +201,9 @@ class SynonymCertifier(_Certifier):
             if splits:
                 # Words that a split may move across the limit.
                 free = limit - len(words[row])
-                fits = [free >= (len(words[row]) if k is None else min(k, len(words[row]))) for k in ks]
+                fits = [
+                    free >= (len(words[row]) if k is None else min(k, len(words[row]))) for k in ks
+                ]
                 if not all(fits):
                     kind = "lower bound"
                     verdicts = [held and fit for held, fit in zip(verdicts, fits, strict=True)]

@@ -98,8 +98,10 @@ class WordRobustness:
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings without effect, each with the setting that disables it."""
-        alone = {} if self.sets else dict.fromkeys(
-            ("resources", "extend"), f"robustness.against={self.against}"
+        alone = (
+            {}
+            if self.sets
+            else dict.fromkeys(("resources", "extend"), f"robustness.against={self.against}")
         )
         if self.against != "none":
             fixed = self.lists or self.sets
