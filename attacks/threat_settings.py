@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from attacks.resources.catalogue import Resources
     from certify.threats import Threat
     from text import WordSettings
 
@@ -13,17 +14,23 @@ class ThreatSettings:
     """The set of texts that an attack may use, as `certify --threat` takes it.
 
     Attributes:
-        kind: none; or synonyms, characters or words (docs/certificates/words.md).
+        kind: none; synonyms, characters or words (docs/certificates/words.md); or perturbation sets
+            with commas between (docs/robust_words.md).
         lists: JSON file with synonyms.
-        k: number of changes at most; `all` for any number of synonyms, as if it were not given.
+        k: number of changes at most; `all` for any number of synonyms or words of sets, as if it
+            were not given.
     """
 
-    kind: Literal["none", "synonyms", "characters", "words"] = "none"
+    kind: str = "none"
     lists: str | None = None
     k: int | Literal["all"] | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for settings that do not fit together; files are not read."""
+        if self.kind not in ("none", "synonyms", "characters", "words"):
+            from attacks.word_sets import check_names  # only these need it
+
+            check_names(self.kind)
         if isinstance(self.k, int) and self.k < 0:
             msg = f"got threat.k={self.k}, expected a whole number of at least 0, or all"
             raise ValueError(msg)
@@ -41,8 +48,12 @@ class ThreatSettings:
             msg = f"got threat.kind={self.kind} {setting}, expected a number of changes"
             raise ValueError(msg)
 
-    def threat(self, words: "WordSettings") -> "Threat | None":
+    def threat(self, words: "WordSettings", resources: "Resources") -> "Threat | None":
         """Return the set for the words of the model; None if there is none.
+
+        Args:
+            words: the words of the model.
+            resources: WordNet and vectors of the attack, for perturbation sets.
 
         Raises:
             ValueError: a broken file.
@@ -50,8 +61,8 @@ class ThreatSettings:
         """
         if self.kind == "none":
             return None
-        from certify.threats import parse_threat
+        from attacks.word_sets import find_threat
 
         # For the threat, None is any number.
         k = None if self.k == "all" else self.k
-        return parse_threat(self.kind, lists=self.lists, k=k, words=words)
+        return find_threat(self.kind, lists=self.lists, k=k, words=words, resources=resources)

@@ -24,8 +24,8 @@ from attacks.fingerprint import describe
 from attacks.recipe_parts import RecipeParts
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, find_recipe, recipe_names
-from attacks.resources.catalogue import Resources, resources_named
-from attacks.transformations import Composite, EmbeddingSwap, Inflect, WordNetSwap
+from attacks.resources.catalogue import Resources
+from attacks.transformations import Composite, Inflect
 from attacks.transformations.word_swap import WordSwap
 from certify.threats import (
     THREATS,
@@ -192,7 +192,7 @@ def find_sets(names: str, words: WordSettings, resources: Resources) -> Substitu
 
 
 def find_threat(
-    name: str, *, lists: str | None, k: int | None, words: WordSettings, resources: str | None
+    name: str, *, lists: str | None, k: int | None, words: WordSettings, resources: Resources
 ) -> Threat:
     """Return a threat of the command line.
 
@@ -201,7 +201,7 @@ def find_threat(
         lists: file of synonyms.
         k: number of changes; None for any number.
         words: the words of the model.
-        resources: folder of the resources of perturbation sets.
+        resources: WordNet and word vectors, for perturbation sets.
 
     Raises:
         ValueError: see `parse_threat` and `find_sets`.
@@ -212,8 +212,7 @@ def find_threat(
     if lists is not None:
         msg = f"got lists for {name}, expected them for synonyms, or their file as a set"
         raise ValueError(msg)
-    with resources_named("--resources"):
-        return find_sets(name, words, Resources(resources)).at(k)
+    return find_sets(name, words, resources).at(k)
 
 
 def is_endless(name: str) -> bool:

@@ -88,6 +88,7 @@ class WordScores(WordLevel, method=True):
         self.vectors, self.vector_width, self.spelling = vectors, vector_width, spelling
         self.bounded, self.normalised, self.robustness = bounded, normalised, robustness
         self.unlabelled, self.min_unlabelled_count = unlabelled, min_unlabelled_count
+        self.perturbation_sets, self.resources = robustness.sets, robustness.resources
         self.table = self._checked_table()
         self.scores: NgramScores | None = None
         self.ngrams, self.ngram_counts = list[Tensor](), list[int]()
@@ -250,11 +251,11 @@ class WordScores(WordLevel, method=True):
         settings = self.robustness
         losses = functional.cross_entropy(logits, labels, reduction="none")
         kappa = settings.weight(self.progress())
-        if kappa > 0 and (self.candidates is not None or self.edits is not None):
-            leads = self._worst_leads(batch, labels)
+        candidates = None if self.candidates is None else self.candidates[batch.input_ids]
+        if kappa > 0 and (candidates is not None or self.edits is not None):
+            leads = self._worst_leads(batch, candidates, labels)
             losses = (1 - kappa) * losses + kappa * settings.loss(leads, labels)
-        if self.candidates is not None and settings.together > 0:
-            candidates = self.candidates[batch.input_ids]
+        if candidates is not None and settings.together > 0:
             table = self.scores.word_table()
             moved = table[candidates[..., 1:]] - table[candidates[..., :1]]
             apart = moved.square().sum(dim=-1).mean(dim=-1)
@@ -262,10 +263,9 @@ class WordScores(WordLevel, method=True):
             losses = losses + settings.together * (apart * batch.mask).sum(dim=1) / count
         return (weights * losses).mean()
 
-    def _worst_leads(self, batch: Batch, labels: Tensor) -> Tensor:
+    def _worst_leads(self, batch: Batch, candidates: Tensor | None, labels: Tensor) -> Tensor:
         """`[B, C]` minus the least margins of the labels over each class."""
         assert self.scores is not None  # configure_model made them
-        candidates = None if self.candidates is None else self.candidates[batch.input_ids]
         if self.robustness.search == "intervals":
             # Bounds of each hidden unit over all texts of the space, instead of some texts.
             assert candidates is not None  # intervals are about lists

@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 from attacks.digests import file_digest
 from attacks.interface import Outcome
 from attacks.outcome import Sample
+from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import ModuleVictim, fastest_batch
 from datamodules import TextDataModule
 from datamodules.batching.examples import fingerprint
@@ -205,7 +206,7 @@ def attacked_model(
         "samples": fingerprint(examples),
     }
     # The threat must split words as the model does, or it is about other texts.
-    threat = settings.threat.threat(words_read(model))
+    threat = settings.threat.threat(words_read(model), Resources.of(settings))
     if threat is not None:
         samples = list(confine_samples(samples, threat))
         k = "all" if threat.k is None else str(threat.k)

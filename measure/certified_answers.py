@@ -1,17 +1,15 @@
 """Certify single texts in words, under each threat that a model has certificates for."""
 
+import logging
 from typing import Any, get_args
 
-from certify.threats import (
-    THREATS,
-    TextCertificate,
-    TextCertifier,
-    Threat,
-    ThreatName,
-    parse_threat,
-)
+from attacks.resources.catalogue import ResourceError, Resources
+from attacks.word_sets import find_threat, is_endless
+from certify.threats import TextCertificate, TextCertifier, Threat, ThreatName
 from lit_modules import TaskModule
 from measure.corpus_split import words_read
+
+log = logging.getLogger(__name__)
 
 CHANGES: tuple[int | None, ...] = (1, 2, None)
 """Certified numbers of changes; None, any number, only for a threat without a limit."""
@@ -36,10 +34,21 @@ class ThreatCertifiers:
             # `>` on booleans: synonyms need lists, other threats do not.
             if name not in model.threats or (name == "synonyms") > (lists is not None):
                 continue
+            sets = model.perturbation_sets
+            if name == "substitutions" and sets is None:
+                continue
+            spec = sets if name == "substitutions" and sets is not None else name
             # Any k: the certifier is asked for several numbers of changes.
-            k = None if THREATS[name].endless else 1
+            k = None if is_endless(spec) else 1
             file = lists if name == "synonyms" else None
-            threat = parse_threat(name, lists=file, k=k, words=words_read(model))
+            resources = Resources(model.resources)
+            try:
+                threat = find_threat(
+                    spec, lists=file, k=k, words=words_read(model), resources=resources
+                )
+            except ResourceError as error:
+                log.warning("no certificates against %s: %s", spec, error)
+                continue
             try:
                 self._certifiers[name] = threat, model.text_certifier(threat)
             except ValueError:
@@ -49,7 +58,7 @@ class ThreatCertifiers:
     @property
     def threats(self) -> list[str]:
         """Names of the threats with certificates."""
-        return list(self._certifiers)
+        return [threat.title for threat, _ in self._certifiers.values()]
 
     def __call__(self, text: str) -> list[dict[str, Any]]:
         """Certify a text.
@@ -73,7 +82,7 @@ class ThreatCertifiers:
         _, names = self.model.require_text()
         certified, other = certificate.certified, certificate.witness_prediction
         return {
-            "threat": threat.name,
+            "threat": threat.title,
             "certified": "all" if certified is None else str(certified),
             # Nothing certified: the statement of one change shows what was tried.
             "statement": threat.at(1 if certified == 0 else certified).statement,

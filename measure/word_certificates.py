@@ -23,7 +23,7 @@ from run_files.run_directory import RunDirectory
 from run_files.weights import Weights
 from text.subjects import Subject
 
-AT_ONCE = 256
+AT_ONCE = 2048
 """Texts per batch of the certifier."""
 
 
@@ -40,6 +40,8 @@ class WordCertificates(Measurement[LabelledText]):
         samples: sample ids, texts and classes of the split.
         class_names: classes of the model.
         lists: name or file of the lists of the threat, if it has lists.
+        sets: names of its perturbation sets on the command line, if it has some.
+        resources: folder with the resources of these sets.
         num_samples: number of drawn samples; all if None.
         around: settings of the smoothing around the model, if any.
         tag: end of the name of the files.
@@ -63,6 +65,8 @@ class WordCertificates(Measurement[LabelledText]):
         samples: Sequence[tuple[int, Any, int]],
         class_names: Sequence[str],
         lists: str | None,
+        sets: str | None = None,
+        resources: str | None = None,
         num_samples: int | None,
         around: Mapping[str, Any] | None,
         tag: str | None,
@@ -70,6 +74,7 @@ class WordCertificates(Measurement[LabelledText]):
         self._certifier, self._threat, self._ks = certifier, threat, ks
         self._weights, self._split, self._rows = weights, split, rows
         self._class_names, self._lists = class_names, lists
+        self._sets, self._resources = sets, resources
         self._num_samples, self._around = num_samples, around
         self._samples = [
             LabelledText(sample_id, subject, label)
@@ -103,8 +108,13 @@ class WordCertificates(Measurement[LabelledText]):
         }
 
     def about(self) -> Subject:
-        """Return the subject, and the path of the lists."""
-        source = {"lists": self._lists, "words": self._threat.words.split}
+        """Return the subject, and what `report` makes the threat of again."""
+        words = self._threat.words
+        source = {"lists": self._lists, "words": words.split}
+        if words.front_end != "none":
+            source["front_end"] = words.front_end
+        if self._sets is not None:
+            source |= {"sets": self._sets, "resources": self._resources}
         return {**self.subject(), "threat_from": source}
 
     def stamp(self) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from app.cli.run_options import run_parser
 from attacks.digests import file_digest
+from attacks.resources.catalogue import Resources, resources_named
 from attacks.word_sets import OWN_SETS, find_threat, is_endless
 from certify.edits import EDIT_BOUNDS
 from certify.encoding import EncodedCertifier, SynonymEncoding
@@ -51,13 +52,14 @@ def main(argv: Sequence[str]) -> int:
     require_classification(model.task.name, "certify --threat")
     ks = numbers(args.k, endless=is_endless(args.threat))
     # The threat is built once, for the largest number of changes.
-    threat = find_threat(
-        args.threat,
-        lists=args.lists,
-        k=ks[-1],
-        words=words_read(model),
-        resources=args.resources,
-    )
+    with resources_named("--resources"):
+        threat = find_threat(
+            args.threat,
+            lists=args.lists,
+            k=ks[-1],
+            words=words_read(model),
+            resources=Resources(args.resources),
+        )
     certifier = _certifier(args, model, threat)
     if args.text:
         _answer(args.text, certifier, threat, ks, model)
@@ -230,6 +232,8 @@ def _certify_split(
         samples=samples,
         class_names=model.require_text()[1],
         lists=args.lists,
+        sets=args.threat if threat.name == "substitutions" else None,
+        resources=args.resources,
         num_samples=args.num_samples,
         around=around(vars(args)),
         tag=args.tag,

@@ -50,6 +50,12 @@ def main(argv: Sequence[str]) -> int:
     if run is None or not isinstance(model, WordScores):
         msg = f"got {checkpoint} of {type(model).__name__}, expected a run of WordScores"
         raise ValueError(msg)
+    if model.words.front_end != "none":
+        msg = (
+            f"got a model with words.front_end={model.words.front_end}, expected none: the checker "
+            "of exported claims knows no front end"
+        )
+        raise ValueError(msg)
     folder = Path(args.to)
     if folder.exists() and not (folder / STATEMENT).is_file():
         msg = f"got --to {folder}, which is there, expected a new folder or an earlier export"

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.report.page_parts import WORST, FigureCell, TextPair, share_cell, shorten
-from certify.threats import THREATS, Threat, parse_threat
+from attacks.resources.catalogue import Resources
+from attacks.word_sets import find_threat, is_endless
+from certify.threats import Threat
 from certify.threats.parsing import parse_k
 from measure.attack_report import compare
 from measure.certificate_records import (
@@ -126,12 +128,14 @@ def _threat(settings: Mapping[str, Any]) -> Threat:
     if (source := settings.get("threat_from")) is None:
         msg = "an earlier version has certified these texts, and has not said which words they have"
         raise ValueError(msg)
-    name, lists = settings["threat"]["name"], source["lists"]
+    lists, name = source["lists"], source.get("sets") or settings["threat"]["name"]
     # The digest is about the lists; k does not change it.
-    k = None if THREATS[name].endless else 0
-    threat = parse_threat(name, lists=lists, k=k, words=WordSettings(split=source["words"]))
+    k = None if is_endless(name) else 0
+    words = WordSettings(split=source["words"], front_end=source.get("front_end", "none"))
+    resources = Resources(source.get("resources"))
+    threat = find_threat(name, lists=lists, k=k, words=words, resources=resources)
     if threat.digest != settings["threat"]["digest"]:
-        msg = f"{lists} has other lists than those of the certificates"
+        msg = f"{lists or name} has other lists than those of the certificates"
         raise ValueError(msg)
     return threat
 

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 from attacks.composition import Job
 from attacks.document import Candidate
 
-
 Span = Literal["listed", "typo", "split"]
 
 

@@ -77,7 +77,8 @@ class ListedWords(WordSet):
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """See `WordSet`."""
-        rows, starts = [], [0]
+        rows: list[tuple[int, int]] = []
+        starts = [0]
         for word in words:
             texts = (word, *self.replacements(word))
             rows += dict.fromkeys(_ids_of(text, tokenizer) for text in texts)
@@ -183,7 +184,7 @@ def unite(parts: Sequence[Reach]) -> Reach:
     owner, order = torch.cat(owners).sort(stable=True)
     ids = torch.cat([part.ids for part in parts])[order]
     rows = torch.cat([owner.unsqueeze(1), ids], dim=1)
-    distinct, inverse = rows.unique(dim=0, return_inverse=True)
+    distinct, inverse = torch.unique(rows, dim=0, return_inverse=True)
     first = torch.full((len(distinct),), len(rows)).scatter_reduce_(
         0, inverse, torch.arange(len(rows)), "amin"
     )

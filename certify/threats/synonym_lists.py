@@ -180,7 +180,8 @@ class Synonyms(Threat):
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """See `Substitutions.reach`, for lists of words."""
-        rows, starts = [], [0]
+        rows: list[int] = []
+        starts = [0]
         for word in words:
             rows += dict.fromkeys(tokenizer.ids(self.of_word(word)))
             starts.append(len(rows))

@@ -1,6 +1,6 @@
 """Certifiers of classifiers that add up scores of words and n-grams."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -159,6 +159,7 @@ class SynonymCertifier(_Certifier):
         if isinstance(self.threat, Substitutions) or (
             self.model.scores.width == 1 and not self.threat.texts
         ):
+            self._worst_of.measure(word for text in texts for word in self.threat.split(text))
             batches = (texts[i : i + 256] for i in range(0, len(texts), 256))
             return [certificate for batch in batches for certificate in self._alone(batch, ks)]
         threat = self.threat
@@ -193,26 +194,23 @@ class SynonymCertifier(_Certifier):
         # The first margin of 0 or less ends the certificate; -1: none does, for any number.
         most = torch.where(falls.any(dim=1), (falls.argmax(dim=1) - 1).clamp_min(0), -1).tolist()
         certificates = []
-        for row, (text, y, verdicts) in enumerate(
+        for row, (text, y, margins) in enumerate(
             zip(texts, predictions[:, 0].tolist(), held, strict=True)
         ):
-            witness, kind = None, self.kind
+            length = len(words[row])
+            # A split moves the words after it: some might leave, or enter, what the model reads.
+            free = max(0, limit - length) if splits else length
+            fits = [free >= min(length, length if k is None else k) for k in ks]
+            verdicts = [margin and fit for margin, fit in zip(margins, fits, strict=True)]
             certified = None if most[row] < 0 else most[row]
-            if splits:
-                # Words that a split may move across the limit.
-                free = limit - len(words[row])
-                fits = [
-                    free >= (len(words[row]) if k is None else min(k, len(words[row]))) for k in ks
-                ]
-                if not all(fits):
-                    kind = "lower bound"
-                    verdicts = [held and fit for held, fit in zip(verdicts, fits, strict=True)]
-                    certified = max(0, free if certified is None else min(certified, free))
-            if not all(verdicts) and kind == "exact":
+            if not all(fits):
+                certified = free if certified is None else min(certified, free)
+            witness = None
+            if not all(verdicts) and all(fits):
                 k = at[verdicts.index(False)]
                 rival = int(rivals[row, k])
                 changed = list(words[row])
-                where = [i for i in order[row, :k, rival].tolist() if i < min(len(changed), limit)]
+                where = [i for i in order[row, :k, rival].tolist() if i < min(length, limit)]
                 worst = self._worst_of.words([changed[i] for i in where], y, rival)
                 for i, word in zip(where, worst, strict=True):
                     changed[i] = word
@@ -226,7 +224,7 @@ class SynonymCertifier(_Certifier):
                     certified=certified,
                     endless=certified is None,
                     witness=witness,
-                    kind=kind,
+                    kind=self.kind if all(fits) else "lower bound",
                 )
             )
         return certificates
@@ -340,9 +338,7 @@ class _WorstOfWords:
             `[B, N]` rows of the words, -1 after a text; `[M, C]` scores of the words of the rows;
             `[M, C, C]`, for the classes y and j the largest loss of y's lead over j.
         """
-        new = dict.fromkeys(word for words in texts for word in words if word not in self._rows)
-        if new:
-            self._measure(list(new))
+        self.measure(word for words in texts for word in words)
         length = max(map(len, texts), default=0)
         rows = [[self._rows[w] for w in words] + [-1] * (length - len(words)) for words in texts]
         return torch.tensor(rows, dtype=torch.int64).view(len(texts), length), self._own, self._lost
@@ -358,7 +354,11 @@ class _WorstOfWords:
             replacements.append(word if text is None else text)
         return replacements
 
-    def _measure(self, words: Sequence[str]) -> None:
+    def measure(self, words_of_texts: Iterable[str]) -> None:
+        """Measure the words that are new: many at once cost least."""
+        words = list(dict.fromkeys(word for word in words_of_texts if word not in self._rows))
+        if not words:
+            return
         self._rows |= {word: len(self._rows) + i for i, word in enumerate(words)}
         ids, starts = self._threat.reach(words, self._model.tokenizer)
         # Padding has score 0: a missing second word adds nothing.

@@ -51,6 +51,10 @@ class TaskModule(TextModule):
     """Tasks that the method can be trained for."""
     threats: Sequence[ThreatName] = ()
     """Threats for which `text_certifier` has certificates, at least with some settings."""
+    perturbation_sets: str | None = None
+    """Names of the perturbation sets that it is trained against, with commas between."""
+    resources: str | None = None
+    """Folder with the resources of these sets."""
     val_scores: SplitScores
     test_scores: SplitScores
 

@@ -263,7 +263,7 @@ class WordOptions(NamedTuple):
             k: largest number of replaced words; None for any number.
         """
         # Only the words of the batch, each once: rows of all their results.
-        words, inverse = ids.unique(return_inverse=True)
+        words, inverse = torch.unique(ids, return_inverse=True)
         sizes = self.starts.diff()[words]
         ends = sizes.cumsum(0)
         owner = torch.arange(len(words), device=ids.device).repeat_interleave(sizes)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from jsonargparse import ArgumentParser
 
+from attacks.resources.catalogue import Resources
 from attacks.threat_settings import ThreatSettings
 from text import WordSettings
 
@@ -17,7 +18,8 @@ def test_any_number_of_synonyms(tmp_path: Path, given: str, k: int | None) -> No
     parser = ArgumentParser()
     parser.add_class_arguments(ThreatSettings, "threat")
     line = ["--threat.kind=synonyms", f"--threat.lists={lists}", f"--threat.k={given}"]
-    threat = ThreatSettings(**vars(parser.parse_args(line).threat)).threat(WordSettings())
+    settings = ThreatSettings(**vars(parser.parse_args(line).threat))
+    threat = settings.threat(WordSettings(), Resources())
     assert threat is not None
     assert threat.k == k
 

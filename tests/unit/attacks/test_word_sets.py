@@ -144,25 +144,24 @@ def test_sets_that_cannot_be_listed_are_refused(
         find_sets(name, FRONT, resources)
 
 
-def test_every_recipe_has_a_set_or_a_reason(resources: Resources) -> None:
+def test_every_recipe_has_a_set_or_is_refused(resources: Resources) -> None:
     listable = []
     for name in recipe_names():
         check_names(name)
         try:
             find_sets(name, FRONT, resources)
-        except (ValueError, OSError) as error:
-            assert len(str(error)) > 20
-        else:
-            listable.append(name)
+        except (ValueError, OSError):
+            continue
+        listable.append(name)
     assert set(LISTABLE) <= set(listable)
 
 
 def test_a_file_of_lists_is_a_set(tmp_path: Path, resources: Resources) -> None:
     path = tmp_path / "lists.json"
     path.write_text('{"film": ["movie"], "good": ["bad"]}')
-    threat = find_threat(f"{path},typos", lists=None, k=2, words=FRONT, resources=None)
+    threat = find_threat(f"{path},typos", lists=None, k=2, words=FRONT, resources=resources)
     assert threat.title == "lists+typos"
     assert threat.contains("a good film", "a bad movie")
     assert not threat.at(1).contains("a good film", "a bad movie")
     with pytest.raises(ValueError, match="or their file as a set"):
-        find_threat("typos", lists=str(path), k=2, words=FRONT, resources=None)
+        find_threat("typos", lists=str(path), k=2, words=FRONT, resources=resources)

@@ -1,8 +1,9 @@
-"""Certificates against perturbation sets, behind the front end, against brute force on raw texts."""
+"""Certificates against perturbation sets, by brute force on raw texts through the front end."""
 
 import random
 from collections.abc import Sequence
 from itertools import combinations, product
+from typing import ClassVar
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ class Listed(ListedWords):
     """Lists of a test."""
 
     name, statement = "listed", "by a listed word"
-    lists = {"good": ["fine", "well done", "bad"], "don't": ["do"], "zz": ["film"]}
+    lists: ClassVar = {"good": ["fine", "well done", "bad"], "don't": ["do"], "zz": ["film"]}
 
     @property
     def content(self) -> object:
