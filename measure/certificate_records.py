@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from certify.threats import TextCertificate, Threat
+from certify.threats import Substitutions, TextCertificate, Threat
 from certify.threats.parsing import parse_k
 from measure.charts import Series, error_bars, pixels
 from run_files.event_files import evaluation_writer
@@ -200,11 +200,13 @@ class ConfinedAttack(NamedTuple):
         k: largest number of changes.
         outcomes: outcomes by the number and the text of the sample; a text outside of the threat is
             a failure.
+        outside: number of these.
     """
 
     name: str
     k: int | None
     outcomes: Mapping[tuple[int, str], str]
+    outside: int = 0
 
     @property
     def changed(self) -> set[tuple[int, str]]:
@@ -262,11 +264,18 @@ def _key(line: Record) -> tuple[int, str]:
 
 
 def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[ConfinedAttack]:
-    """Return the attacks of a run on a split that stayed inside a threat, with any `k`."""
+    """Return the attacks of a run on a split that a threat covers.
+
+    They were told of the threat, with any `k`; or they are the published recipe of one of its
+    perturbation sets, and count for any number of changes.
+    """
     inside = []
     for side in sorted((run.path / "attacks").glob("*.json")):
         subject = read_json(side, "settings of an attack").get("about", {})
         confinement = subject.get("threat") or {}
+        covered = not confinement and _is_recipe_of(threat, subject)
+        if covered:
+            confinement = {"k": "all", "digest": threat.digest}
         # Older records have no split: they are of the test split.
         if confinement.get("digest") != threat.digest or subject.get("split", "test") != split:
             continue
@@ -275,8 +284,15 @@ def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Confin
         rows = [row for _, row in lines if row.get("outcome", "error") != "error"]
         k = parse_k(confinement["k"])
         outcomes = {_key(row): _outcome(row, threat.at(k)) for row in rows}
-        inside.append(ConfinedAttack(side.stem, k, outcomes))
+        outside = sum(outcomes[_key(row)] != row["outcome"] for row in rows)
+        inside.append(ConfinedAttack(side.stem, k, outcomes, outside))
     return inside
+
+
+def _is_recipe_of(threat: Threat, subject: Mapping[str, Any]) -> bool:
+    if not isinstance(threat, Substitutions):
+        return False
+    return any(part.name == subject.get("attack.name") for part in threat.sets)
 
 
 def _outcome(row: Record, threat: Threat) -> str:

@@ -91,7 +91,7 @@ def test_what_is_refused(here: Path, steadfast: Steadfast) -> None:
         (["--threat=synonyms"], "no lists for synonyms"),
         (["--threat=characters", "--k=-1"], "or all"),
         (["--threat=characters", "--k", "all"], "got k=all"),
-        (["--threat=typos"], "invalid choice"),
+        (["--threat=nosuch"], "got perturbation set 'nosuch'"),
     ):
         outcome = steadfast("certify", "--run=b", wrong)
         assert outcome.status in (1, 2)

@@ -1,0 +1,69 @@
+"""Training, certificates and attacks for perturbation sets of words, by the real command line."""
+
+import json
+from pathlib import Path
+
+from tests.integration.conftest import QUIET, REVIEWS, Steadfast, lines, results
+
+FRONT = ["--model=WordScores", "--model.words.split=joined", "--model.words.front_end=spelling"]
+MODEL = [*FRONT, "--model.robustness.against=deepwordbug", "--model.robustness.kappa=0.9"]
+
+
+def test_a_recipe_never_beats_the_certificate_of_its_set(here: Path, steadfast: Steadfast) -> None:
+    fit = steadfast("fit", MODEL, REVIEWS, QUIET, "--trainer.max_epochs=2", "--run=a")
+    assert fit.status == 0, fit.err
+    attack = ["--run=a", "--attack=deepwordbug", "--attack.num_samples=40", *QUIET]
+    assert steadfast("attack", attack).status == 0
+
+    certify = steadfast("certify", "--run=a", "--threat=deepwordbug", "--k", "1", "2", "all")
+    assert certify.status == 0, certify.err
+    metrics = results("a")["metrics"]
+    certified = [metrics[f"certify_deepwordbug/accuracy@{k}"] for k in ("1", "2", "all")]
+    assert certified == sorted(certified, reverse=True)
+    assert certified[-1] > 0
+    records = {line["sample_id"]: line for line in lines("runs/a/certificates_deepwordbug.jsonl")}
+    outcomes = lines("runs/a/attacks/deepwordbug.jsonl")
+    assert len(outcomes) == 40
+    changed = [line for line in outcomes if line["outcome"] == "succeeded"]
+    assert changed
+    assert not any(records[line["sample_id"]]["holds"]["all"] for line in changed)
+    # The table compares them, though the attack was not told of the set.
+    (row,) = [line.split() for line in certify.out.splitlines() if line.endswith("deepwordbug")]
+    assert row[0] == "all"
+    assert float(row[1]) <= float(row[2])
+    about = results("a")["about"]["certify_deepwordbug"]
+    assert about["threat_from"]["sets"] == "deepwordbug"
+
+    text = "The food was good and the staff were freindly."
+    answer = json.loads(steadfast("certify", "--run=a", "--threat=typos", "--text", text).out)
+    assert answer["kind"] == "exact"
+    report = steadfast("report", "--run=a")
+    assert report.status == 0, report.err
+    page = Path("runs/a/report/report.html").read_text()
+    assert "as deepwordbug may replace it" in page
+
+
+def test_wrong_sets_are_one_line(here: Path, steadfast: Steadfast) -> None:
+    plain = ["--model=WordScores", *REVIEWS, *QUIET, "--trainer.max_epochs=1"]
+    for setting, message in (
+        ("--model.robustness.against=nosuch", "got perturbation set 'nosuch', expected recipes"),
+        ("--model.robustness.against=typos", "expected a model with words.split=joined"),
+        ("--model.words.split=joined", "joined without words.front_end"),
+        ("--model.words.front_end=spelling", "spelling with words.split=clitics, expected joined"),
+    ):
+        outcome = steadfast("fit", plain, setting, "--run=b")
+        assert outcome.status in (1, 2)
+        assert message in outcome.err, outcome.err
+    assert steadfast("fit", plain, "--run=c").status == 0
+    outcome = steadfast("certify", "--run=c", "--threat=typos")
+    assert outcome.status == 1
+    assert "got typos for words.front_end=none" in outcome.err
+    window = [*FRONT, "--model.window=2", "--model.min_ngram_count=2"]
+    outcome = steadfast("fit", window, REVIEWS, QUIET, "--trainer.max_epochs=1", "--run=d")
+    assert outcome.status == 0, outcome.err
+    outcome = steadfast("certify", "--run=d", "--threat=typos")
+    assert outcome.status == 1
+    assert "expected words alone (window=1)" in outcome.err
+    outcome = steadfast("certify", "export", "--run=d", "--threat=synonyms", "--to=claims")
+    assert outcome.status in (1, 2)
+    assert not Path("claims").exists()
