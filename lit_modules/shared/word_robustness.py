@@ -293,8 +293,8 @@ class WordOptions(NamedTuple):
         if k is not None:
             losses = lost[row, own, column]
             rank = losses.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
-            kept = torch.stack([ids, torch.zeros_like(ids)], dim=2).unsqueeze(2)
-            texts = torch.where((rank < k).unsqueeze(3), texts, kept)
+            own_ids = results[ends - sizes][inverse].unsqueeze(2)
+            texts = torch.where((rank < k).unsqueeze(3), texts, own_ids)
         return texts.transpose(1, 2).flatten(2)
 
 
