@@ -1,15 +1,16 @@
-"""Cost of the spelling corrector: a word, the lists of all typos, and their ratio to brute force.
+"""Cost of the spelling corrector: a word, the lists of all typos, and ratios to plain ways.
 
     python -m benchmarks.word_corrector [--words 50000] [--text FILE] [--repeats 5] [--out FILE]
 
 The vocabulary holds the most frequent words of a text file, else made-up words of syllables, which
-have more neighbours than those of a language. Seconds are of the processor. The last column says
-how many times the cost of the line before goes into a line: a correction against a look-up of a
-word of the vocabulary, the lists by a join against a call for every typo (of 100 words, scaled up).
+have more neighbours than those of a language. Seconds are of the processor; `inside` and `outside`
+are for one word. Ratios: a correction to the look-up of a word of the vocabulary, and the lists by
+a join to a call for every typo (`one by one`: of about 100 words, scaled up).
 """
 
 import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from benchmarks.command import check_paths, command, heading, save, settings, table
@@ -33,12 +34,12 @@ def make_words(count: int, seed: int = 0) -> list[str]:
 
 
 def measure(words: list[str], repeats: int) -> dict[str, float]:
-    """Return the seconds of each piece of work; the median of cheap ones is of some rounds."""
+    """Return the seconds of each piece of work; of single words, the best round counts."""
     corrector = Corrector(["<unk>", *words], first=1, unknown=0)
     misspelt = [word[:2] + "q" + word[3:] for word in words]
     seconds = {"index": time_work(lambda: corrector("q")).compared}
     for name, asked in (("inside", words), ("outside", misspelt)):
-        times = [time_work(lambda asked=asked: [*map(corrector, asked)]) for _ in range(repeats)]
+        times = [time_work(partial(list, map(corrector, asked))) for _ in range(repeats)]
         seconds[name] = min(time.compared for time in times) / len(asked)
     some = words[:: max(len(words) // SAMPLE, 1)]
     one_by_one = time_work(lambda: corrector._list_few(some)).compared

@@ -83,10 +83,10 @@ class Corrector:
     """
 
     def __init__(self, tokens: Sequence[str], *, first: int, unknown: int) -> None:
-        if not 0 <= first <= len(tokens) or unknown < 0:
+        if not 0 <= first <= len(tokens) or not 0 <= unknown <= len(tokens):
             msg = (
                 f"got first={first}, unknown={unknown} for {len(tokens)} tokens, expected "
-                "0 <= first <= tokens and unknown >= 0"
+                "0 <= first <= tokens and 0 <= unknown <= tokens"
             )
             raise ValueError(msg)
         self.tokens, self.first, self.unknown = list(tokens), first, unknown
@@ -109,7 +109,7 @@ class Corrector:
         for i, char in enumerate(word):
             head, tail = word[:i], word[i + 1 :]
             if (rest := head + tail) not in near:
-                continue  # Each target below is `rest`, or it is with one character deleted.
+                continue  # Every target below is `rest`, or becomes it by a deletion.
             swapped = f"{head}{tail[:1]}{char}{tail[1:]}"
             best = min(
                 best,
@@ -143,7 +143,7 @@ class Corrector:
             owners, results = self._list_few(distinct)
         else:
             owners, results = self._list_many(distinct, own)
-        base = max(len(self.tokens), self.unknown + 1) + 1
+        base = len(self.tokens) + 2
         # One number for a word and its result (first, second), where second + 1 is 0 if absent.
         keys = [(np.append(np.arange(len(own)), owners) * base + np.append(own, results)) * base]
         if splits:
@@ -154,12 +154,12 @@ class Corrector:
         order = np.lexsort((first, second >= 0, typed, owners))
         ids = np.stack([first, second], 1)[order]
         # A word may come more than once.
-        words_of_rows = np.array([numbers[word] for word in words], np.int64)
+        positions = np.array([numbers[word] for word in words], np.int64)
         begin = np.searchsorted(owners, np.arange(len(distinct) + 1))
-        lengths = np.diff(begin)[words_of_rows]
+        lengths = np.diff(begin)[positions]
         starts = np.append(0, np.cumsum(lengths))
-        taken = np.repeat(begin[words_of_rows] - starts[:-1], lengths) + np.arange(starts[-1])
-        return Reach(torch.from_numpy(ids[taken]), torch.from_numpy(starts))
+        picks = np.repeat(begin[positions] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Reach(torch.from_numpy(ids[picks]), torch.from_numpy(starts))
 
     def witness(self, word: str, result: Sequence[int], *, splits: bool = False) -> str | None:
         """Return a string within one edit of a word whose result this is; None if there is none.
@@ -176,7 +176,7 @@ class Corrector:
         ids = tuple(i for i in result if i >= 0)
         if len(ids) == 1:
             tokens = (self.tokens[i] for i in ids if self.first <= i < len(self.tokens))
-            typos = chain([word], (t for t in tokens if _near(word, t)), self._typos(word))
+            typos = chain([word], (t for t in tokens if _are_near(word, t)), self._typos(word))
             return next((typo for typo in typos if self(typo) == ids[0]), None)
         if len(ids) == 2 and splits:
             for head, tail in _cuts(word):
@@ -188,8 +188,8 @@ class Corrector:
     def _near(self) -> dict[str, int]:
         """The smallest id of a target with one character deleted, or with MASK in its place.
 
-        Targets themselves are there for a look whether a string occurs. Where they are no deletion
-        of another one their values are their own ids, and nothing reads them.
+        Targets themselves are keys, too, so that one look-up says whether a target is near. Values
+        are read for strings outside the vocabulary only.
         """
         near: dict[str, int] = {}
         for target, number in self._targets.items():
@@ -220,7 +220,7 @@ class Corrector:
         """Return the ids of the tokens within one edit of a word that are no target."""
         get = self._fixed.get
         numbers = {i for key in {word, *_deletions(word)} for i in get(key, ())}
-        return sorted(i for i in numbers if _near(word, self.tokens[i]))
+        return sorted(i for i in numbers if _are_near(word, self.tokens[i]))
 
     def _typos(self, word: str) -> Iterator[str]:
         """Yield the strings within one edit, with letters and one character that no token has."""
@@ -323,7 +323,7 @@ class Corrector:
                     continue
                 foreign = {*_NOT_LETTER.findall(word), self._new(word)}
                 typos = (pattern.replace(MASK, char) for char in foreign)
-                if all(t in self._ids for t in typos if _near(word, t)):
+                if all(t in self._ids for t in typos if _are_near(word, t)):
                     dropped.append((pattern, row))
         return np.array(rows, np.int64).reshape(-1, 2).T, dropped
 
@@ -340,7 +340,7 @@ class Corrector:
         return np.array(rows, np.int64)
 
 
-def _near(first: str, second: str) -> bool:
+def _are_near(first: str, second: str) -> bool:
     """Return whether at most one edit makes one string the other."""
     return OSA.distance(first, second, score_cutoff=1) <= 1
 

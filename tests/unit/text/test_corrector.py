@@ -174,7 +174,7 @@ def test_witness_with_a_foreign_character() -> None:
 
 @pytest.mark.parametrize(
     ("tokens", "first", "unknown"),
-    [(["a"], 2, 0), (["a"], -1, 0), (["a"], 0, -1), (["<unk>", "a", "a"], 1, 0)],
+    [(["a"], 2, 0), (["a"], -1, 0), (["a"], 0, -1), (["a"], 0, 2), (["<unk>", "a", "a"], 1, 0)],
 )
 def test_arguments_are_checked(tokens: list[str], first: int, unknown: int) -> None:
     with pytest.raises(ValueError, match="expected"):
