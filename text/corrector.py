@@ -43,6 +43,10 @@ for _position in range(LONGEST):
 _NONE = np.iinfo(np.int64).max
 _ROWS = 2**24
 """Strings that are compared at a time; bounds the memory."""
+_FEW = 30
+"""A word alone takes as long as this many targets in a join."""
+_FACTORS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9], np.uint64)
+"""Odd numbers of SplitMix64: products with them mix bits."""
 _BLOCK = 2**10
 """Words whose typos are listed at a time."""
 
@@ -79,10 +83,10 @@ class Corrector:
     """
 
     def __init__(self, tokens: Sequence[str], *, first: int, unknown: int) -> None:
-        if not 0 <= first <= len(tokens) or unknown < 0:
+        if not 0 <= first <= len(tokens) or not 0 <= unknown <= len(tokens):
             msg = (
                 f"got first={first}, unknown={unknown} for {len(tokens)} tokens, expected "
-                "0 <= first <= tokens and unknown >= 0"
+                "0 <= first <= tokens and 0 <= unknown <= tokens"
             )
             raise ValueError(msg)
         self.tokens, self.first, self.unknown = list(tokens), first, unknown
@@ -99,15 +103,20 @@ class Corrector:
             return own
         if len(word) > LONGEST:
             return self.unknown
-        near, targets = self._near.get, self._targets.get
+        near, targets = self._near, self._targets
         # A target that has one character more, or, where the word has a "?", another one there.
-        best = near(word, _NONE)
+        best = near.get(word, _NONE)
         for i, char in enumerate(word):
             head, tail = word[:i], word[i + 1 :]
-            # One character less; another character; the characters i and i + 1 swapped.
-            best = min(best, targets(head + tail, _NONE), near(f"{head}{MASK}{tail}", _NONE))
-            if tail:
-                best = min(best, targets(f"{head}{tail[0]}{char}{tail[1:]}", _NONE))
+            if (rest := head + tail) not in near:
+                continue  # Every target below is `rest`, or becomes it by a deletion.
+            swapped = f"{head}{tail[:1]}{char}{tail[1:]}"
+            best = min(
+                best,
+                targets.get(rest, _NONE),
+                targets.get(swapped, _NONE),
+                near.get(f"{head}{MASK}{tail}", _NONE),
+            )
         return self.unknown if best == _NONE else best
 
     def reach(self, words: Sequence[str], *, splits: bool = False) -> Reach:
@@ -130,26 +139,27 @@ class Corrector:
         numbers = {word: i for i, word in enumerate(dict.fromkeys(words))}
         distinct = list(numbers)
         own = np.array([self(word) for word in distinct], np.int64)
-        # About 0.1 ms for each target, or 3 ms for each word.
-        few = 30 * len(distinct) < len(self._targets)
-        owners, results = (self._list_few if few else self._list_many)(distinct)
-        base = max(len(self.tokens), self.unknown + 1) + 1
+        if _FEW * len(distinct) < len(self._targets):
+            owners, results = self._list_few(distinct)
+        else:
+            owners, results = self._list_many(distinct, own)
+        base = len(self.tokens) + 2
         # One number for a word and its result (first, second), where second + 1 is 0 if absent.
         keys = [(np.append(np.arange(len(own)), owners) * base + np.append(own, results)) * base]
         if splits:
             keys.append(self._pairs(distinct, base))
-        rows = np.unique(np.concatenate(keys))
+        rows = _drop_equal(np.concatenate(keys))
         owners, first, second = rows // base**2, rows // base % base, rows % base - 1
         typed = (first != own[owners]) | (second >= 0)
         order = np.lexsort((first, second >= 0, typed, owners))
         ids = np.stack([first, second], 1)[order]
         # A word may come more than once.
-        words_of_rows = np.array([numbers[word] for word in words], np.int64)
+        positions = np.array([numbers[word] for word in words], np.int64)
         begin = np.searchsorted(owners, np.arange(len(distinct) + 1))
-        lengths = np.diff(begin)[words_of_rows]
+        lengths = np.diff(begin)[positions]
         starts = np.append(0, np.cumsum(lengths))
-        taken = np.repeat(begin[words_of_rows] - starts[:-1], lengths) + np.arange(starts[-1])
-        return Reach(torch.from_numpy(ids[taken]), torch.from_numpy(starts))
+        picks = np.repeat(begin[positions] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Reach(torch.from_numpy(ids[picks]), torch.from_numpy(starts))
 
     def witness(self, word: str, result: Sequence[int], *, splits: bool = False) -> str | None:
         """Return a string within one edit of a word whose result this is; None if there is none.
@@ -166,7 +176,7 @@ class Corrector:
         ids = tuple(i for i in result if i >= 0)
         if len(ids) == 1:
             tokens = (self.tokens[i] for i in ids if self.first <= i < len(self.tokens))
-            typos = chain([word], (t for t in tokens if _near(word, t)), self._typos(word))
+            typos = chain([word], (t for t in tokens if _are_near(word, t)), self._typos(word))
             return next((typo for typo in typos if self(typo) == ids[0]), None)
         if len(ids) == 2 and splits:
             for head, tail in _cuts(word):
@@ -176,13 +186,19 @@ class Corrector:
 
     @cached_property
     def _near(self) -> dict[str, int]:
-        """The smallest id of a target with one character deleted, or with MASK in its place."""
+        """The smallest id of a target with one character deleted, or with MASK in its place.
+
+        Targets themselves are keys, too, so that one look-up says whether a target is near. Values
+        are read for strings outside the vocabulary only.
+        """
         near: dict[str, int] = {}
         for target, number in self._targets.items():
             for i in range(len(target)):
                 head, tail = target[:i], target[i + 1 :]
                 near.setdefault(head + tail, number)
                 near.setdefault(f"{head}{MASK}{tail}", number)
+        for target, number in self._targets.items():
+            near.setdefault(target, number)
         return near
 
     @cached_property
@@ -204,7 +220,7 @@ class Corrector:
         """Return the ids of the tokens within one edit of a word that are no target."""
         get = self._fixed.get
         numbers = {i for key in {word, *_deletions(word)} for i in get(key, ())}
-        return sorted(i for i in numbers if _near(word, self.tokens[i]))
+        return sorted(i for i in numbers if _are_near(word, self.tokens[i]))
 
     def _typos(self, word: str) -> Iterator[str]:
         """Yield the strings within one edit, with letters and one character that no token has."""
@@ -220,8 +236,8 @@ class Corrector:
 
     def _new(self, word: str) -> str:
         """Return a character outside `LETTERS` that neither a token nor this word has."""
-        taboo = self._foreign.union(word)
-        return next(c for c in chain(FOREIGN, map(chr, count(0xE000))) if c not in taboo)
+        chars, foreign = chain(FOREIGN, map(chr, count(0xE000))), self._foreign
+        return next(char for char in chars if char not in foreign and char not in word)
 
     def _list_few(self, words: Sequence[str]) -> tuple[Numbers, Numbers]:
         """Return rows (number of the word, result) by calling the corrector on every typo."""
@@ -233,30 +249,40 @@ class Corrector:
         owners, results = np.array(rows, np.int64).reshape(-1, 2).T
         return owners, results
 
-    def _list_many(self, words: Sequence[str]) -> tuple[Numbers, Numbers]:
+    def _list_many(self, words: Sequence[str], own: Numbers) -> tuple[Numbers, Numbers]:
         """Return the same rows by a join: the typos of all words and targets, sorted.
 
-        The correction of a string is the smallest target among those that it is a typo of.
+        The correction of a string is the smallest target among those that it is a typo of. The
+        results of the words themselves, `own`, may be absent.
         """
         items = list(dict.fromkeys([*words, *self._targets]))
         blocks = list(_by_length(items))
         # One item more, for strings that are not to count.
         best = np.array([self._targets.get(item, _NONE) for item in items] + [_NONE])
-        own = np.full(len(items) + 1, -1)
-        own[: len(words)] = [self(word) for word in words]
         # Long words become too long to be corrected.
         unknown = np.array([len(item) >= LONGEST for item in items] + [False])
         fixed, dropped = self._list_fixed(words)
         owners, results = [fixed[0]], [fixed[1]]
+        base = len(self.tokens)
         for length in range(1, LONGEST + 1):
             tokens = [token for token in self._targets if len(token) == length]
             drops = [(pattern, row) for pattern, row in dropped if len(pattern) == length]
             probes = _pack(_codes([*tokens, *(pattern for pattern, _ in drops)], length))
             numbers = np.array([self._targets[token] for token in tokens], np.int64)
-            for strings, authors in _list_typos(blocks, length):
-                size = len(authors)
-                order, starts = _sort(np.concatenate([strings, probes], 1))
-                typists = np.append(authors, np.full(probes.shape[1], len(items)))[order]
+            for typos, authors in _list_typos(blocks, length):
+                strings = np.concatenate([typos, probes], 1)
+                typists = np.append(authors, np.full(probes.shape[1], len(items)))
+                alone = _find_single(strings)
+                alone[len(authors) :] = False
+                # What no target lists but its author is corrected to it: its own result.
+                lost = typists[alone]
+                unknown[lost[best[lost] == _NONE]] = True
+                met = np.flatnonzero(~alone)
+                if not len(met):
+                    continue
+                size = len(met) - probes.shape[1]
+                order, starts = _sort(strings[:, met])
+                typists = typists[met[order]]
                 sizes = np.diff(starts, append=len(order))
                 result = np.minimum.reduceat(best[typists], starts)
                 at = np.flatnonzero(order >= size)
@@ -269,11 +295,12 @@ class Corrector:
                     rows[rows == row] = len(items)
                 result = np.repeat(result, sizes)
                 unknown[typists[result == _NONE]] = True
-                # Most strings are corrected to the word that they are a typo of.
-                new = (typists < len(words)) & (result != _NONE) & (result != own[typists])
-                pairs = np.unique(np.stack([typists[new], result[new]]), axis=1)
-                owners.append(pairs[0])
-                results.append(pairs[1])
+                new = np.flatnonzero((typists < len(words)) & (result != _NONE))
+                typists, result = typists[new], result[new]
+                new = np.flatnonzero(result != own[typists])
+                pairs = _drop_equal(typists[new] * base + result[new])
+                owners.append(pairs // base)
+                results.append(pairs % base)
         lost = np.flatnonzero(unknown[: len(words)])
         owners.append(lost)
         results.append(np.full(len(lost), self.unknown))
@@ -296,7 +323,7 @@ class Corrector:
                     continue
                 foreign = {*_NOT_LETTER.findall(word), self._new(word)}
                 typos = (pattern.replace(MASK, char) for char in foreign)
-                if all(t in self._ids for t in typos if _near(word, t)):
+                if all(t in self._ids for t in typos if _are_near(word, t)):
                     dropped.append((pattern, row))
         return np.array(rows, np.int64).reshape(-1, 2).T, dropped
 
@@ -313,7 +340,7 @@ class Corrector:
         return np.array(rows, np.int64)
 
 
-def _near(first: str, second: str) -> bool:
+def _are_near(first: str, second: str) -> bool:
     """Return whether at most one edit makes one string the other."""
     return OSA.distance(first, second, score_cutoff=1) <= 1
 
@@ -349,14 +376,19 @@ def _codes(patterns: Sequence[str], length: int) -> Packed:
 
 
 def _pack(codes: Packed) -> Packed:
-    """Return strings as numbers; [2, k]."""
-    return _POWERS[:, : codes.shape[1]] @ codes.T
+    """Return strings of one length n as numbers; [1, k], or [2, k] if n > 12."""
+    return _powers(codes.shape[1])[:, : codes.shape[1]] @ codes.T
+
+
+def _powers(length: int) -> Packed:
+    """Return the weights of characters in strings of a length: of one number, or of two."""
+    return _POWERS[: 1 + (length > _HALF)]
 
 
 def _list_typos(
     blocks: Sequence[tuple[Packed, Numbers]], length: int
 ) -> Iterator[tuple[Packed, Numbers]]:
-    """Yield the typos of one length as numbers, [2, R], and the item of each, [R].
+    """Yield the typos of one length as numbers, [1 or 2, R], and the item of each, [R].
 
     Equal strings come together. Memory is bounded: of many strings, some are yielded at a time.
     """
@@ -370,7 +402,7 @@ def _list_typos(
             owners = np.repeat(rows, typos.shape[1] // len(rows))
             if parts > 1:
                 # Any function of the string: its typists must meet.
-                mine = (typos[0] ^ (typos[1] >> np.uint64(7))) % parts == part
+                mine = (typos[0] + typos[-1]) % parts == part
                 typos, owners = typos[:, mine], owners[mine]
             strings.append(typos)
             items.append(owners)
@@ -388,41 +420,72 @@ def _edit(codes: Packed, change: int) -> Packed:
         change: -1, 0 or 1.
 
     Returns:
-        [2, k * r]: r results of the first word, then those of the second, and so on.
+        [1 or 2, k * r]: r results of the first word, then those of the second, and so on.
     """
     k, n = codes.shape
-    powers = _POWERS[:, None]
+    powers = _powers(n + change)
+    halves = len(powers)
 
     def sums(shift: int) -> Packed:
-        """Return the sums of the first 0 to n characters, each moved by `shift`; [2, k, n + 1]."""
-        weights = _POWERS[:, max(shift, 0) : n + shift]
+        """Return the sums of the first 0 to n characters, each moved by `shift`; [., k, n + 1]."""
+        weights = powers[:, max(shift, 0) : n + shift]
         if shift < 0:
-            weights = np.concatenate([np.zeros((2, 1), np.uint64), weights], 1)
+            weights = np.pad(weights, ((0, 0), (1, 0)))
         terms = np.cumsum(codes * weights[:, None], -1)
-        return np.concatenate([np.zeros((2, k, 1), np.uint64), terms], -1)
+        return np.pad(terms, ((0, 0), (0, 0), (1, 0)))
 
     head, moved = sums(0), sums(change)
     if change < 0:
-        typos = head[..., :-1] + moved[..., -1:] - moved[..., 1:]
-        return typos.reshape(2, -1)
-    skipped = 1 - change  # characters that are replaced
-    rest = head[..., : n + change] + moved[..., -1:] - moved[..., skipped:]
-    typos = rest[..., None] + powers[..., : n + change, None] * _SYMBOLS
-    typos = typos.reshape(2, k, -1)
+        return (head[..., :-1] + moved[..., -1:] - moved[..., 1:]).reshape(halves, -1)
+    rest = head[..., : n + change] + moved[..., -1:] - moved[..., 1 - change :]
+    typos = rest[..., None] + powers[:, None, : n + change, None] * _SYMBOLS
+    typos = typos.reshape(halves, k, -1)
     if change == 0:
         # Differences may be negative: they wrap around, and the sums are right again.
-        steps = (codes[:, 1:] - codes[:, :-1]) * (powers[..., : n - 1] - powers[..., 1:n])
+        steps = (codes[:, 1:] - codes[:, :-1]) * (powers[:, None, : n - 1] - powers[:, None, 1:n])
         typos = np.concatenate([typos, head[..., -1:] + steps], -1)
-    return typos.reshape(2, -1)
+    return typos.reshape(halves, -1)
+
+
+def _drop_equal(numbers: Numbers) -> Numbers:
+    """Return the distinct numbers, sorted; numpy's `unique` hashes and is four times as slow."""
+    numbers = np.sort(numbers)
+    return numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]]
+
+
+def _find_single(strings: Packed) -> NDArray[np.bool_]:
+    """Return where a string is surely different from all others, [R]; a few such are missed.
+
+    Sorting numbers is eight times as fast as finding their order. So each is one number here: its
+    position in the lower bits, a hash in the upper ones. Where hashes differ, the strings do.
+    """
+    size = strings.shape[1]
+    low = np.uint64(2 ** max(size - 1, 1).bit_length() - 1)
+    keys = strings[0] * _FACTORS[0]
+    if len(strings) > 1:
+        # The upper bits of the first half depend on all of its bits: they must not cancel out.
+        keys = (keys ^ (keys >> np.uint64(32))) * _FACTORS[1] + strings[1] * _FACTORS[0]
+    keys ^= keys >> np.uint64(32)
+    keys *= _FACTORS[1]
+    keys &= ~low
+    keys |= np.arange(size, dtype=np.uint64)
+    keys.sort()
+    positions = (keys & low).astype(np.int64)
+    keys &= ~low
+    same = keys[1:] == keys[:-1]
+    single = np.ones(size, np.bool_)
+    single[positions[1:][same]] = False
+    single[positions[:-1][same]] = False
+    return single
 
 
 def _sort(strings: Packed) -> tuple[Numbers, Numbers]:
     """Return the order that brings equal strings together, [R], and where each begins, [S]."""
-    high, low = strings
-    if low.any():
+    high = strings[0]
+    if len(strings) > 1:
         # Ranks in place of numbers, so that both halves fit into one.
-        high, low = (np.unique(half, return_inverse=True)[1] for half in strings)
-        high = high * (low.max() + 1) + low
+        first, second = (np.unique(half, return_inverse=True)[1] for half in strings)
+        high = first * len(second) + second
     order = np.argsort(high)
     ordered = high[order]
     return order, np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))

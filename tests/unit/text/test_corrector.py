@@ -67,9 +67,10 @@ def check(tokens: Sequence[str], words: Sequence[str], splits: bool, alphabet: s
     """Compare both ways of listing with brute force, and ask for a witness of every result."""
     corrector = Corrector(tokens, first=len(SPECIALS), unknown=UNKNOWN)
     expected = reach(cache(partial(correct, tokens)), words, splits, alphabet + NEW)
-    ways = [corrector._list_few, corrector._list_many]
-    for way in ways:
-        listed = by(way, corrector).reach(words, splits=splits)
+    for few in (-1, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_FEW", few)
+            listed = corrector.reach(words, splits=splits)
         assert listed.ids.dtype == listed.starts.dtype == torch.int64
         assert listed.ids.shape == (listed.starts[-1], 2)
         assert len(listed.starts) == len(words) + 1
@@ -88,13 +89,6 @@ def check(tokens: Sequence[str], words: Sequence[str], splits: bool, alphabet: s
             assert result == tuple(number for number in row if number >= 0)
 
 
-def by(way: Callable[..., object], corrector: Corrector) -> Corrector:
-    """A corrector of the same tokens that lists in this way, however many words there are."""
-    same = Corrector(corrector.tokens, first=corrector.first, unknown=corrector.unknown)
-    vars(same).update(_list_few=way, _list_many=way)
-    return same
-
-
 words = st.lists(st.text(ALPHABET, min_size=1, max_size=5), min_size=1, max_size=6)
 vocabularies = st.lists(st.text(ALPHABET, min_size=1, max_size=4), max_size=20, unique=True).map(
     lambda tokens: [*SPECIALS, *(token for token in tokens if token not in SPECIALS)]
@@ -106,7 +100,7 @@ vocabularies = st.lists(st.text(ALPHABET, min_size=1, max_size=4), max_size=20, 
 @example([*SPECIALS, "bb", "b-b"], ["a-b"], False)
 @example([*SPECIALS, "?", "ab", "é?"], ["é-", "-é", "?"], True)  # two foreign characters meet
 @example([*SPECIALS, "aé", "a-", "a"], ["aé-", "a--"], False)  # both must be tokens to hide "a?"
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_all_results_and_nothing_else(tokens: list[str], words: list[str], splits: bool) -> None:
     check(tokens, words, splits, ALPHABET)
 
@@ -180,7 +174,7 @@ def test_witness_with_a_foreign_character() -> None:
 
 @pytest.mark.parametrize(
     ("tokens", "first", "unknown"),
-    [(["a"], 2, 0), (["a"], -1, 0), (["a"], 0, -1), (["<unk>", "a", "a"], 1, 0)],
+    [(["a"], 2, 0), (["a"], -1, 0), (["a"], 0, -1), (["a"], 0, 2), (["<unk>", "a", "a"], 1, 0)],
 )
 def test_arguments_are_checked(tokens: list[str], first: int, unknown: int) -> None:
     with pytest.raises(ValueError, match="expected"):
