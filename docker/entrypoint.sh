@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs a command of the program with the container's defaults, or another program without changes.
 #
-#   train --model.depth 1     python -m app train [--run $RUN] --data.data_dir data --model.depth 1
+#   train --model.depth 1     python -m app train [--run $RUN] --data_dir data --model.depth 1
 #   predict --text Fine.      python -m app predict [--run $RUN] --text Fine.
 #   bash                      bash
 #

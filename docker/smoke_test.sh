@@ -161,7 +161,7 @@ PYTHON
 end
 
 begin 'compose run attack: deepwordbug, which needs nothing beside the image'
-RUN=whole compose 300 run --rm attack --attack deepwordbug --attack.num_samples 4 >>"$log" 2>&1 || fail 'status not 0'
+RUN=whole compose 300 run --rm attack --attack deepwordbug --num_samples 4 >>"$log" 2>&1 || fail 'status not 0'
 grep -q attack/deepwordbug/accuracy "$RUNS_DIR/whole/results.json" || fail 'results.json'
 end
 

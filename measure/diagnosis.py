@@ -167,7 +167,7 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> RecordedAttack:
     if not any(map(_has_changed, records)):
         msg = (
             f"got {len(records)} record(s) in {ledger.records_path} of which none has a changed "
-            "text, expected some: attack more samples with --attack.num_samples, or with another "
+            "text, expected some: attack more samples with --num_samples, or with another "
             "recipe"
         )
         raise ValueError(msg)

@@ -93,7 +93,7 @@ class TextAttack(Measurement[Sample]):
         self._position, self._loggers, self._bar = position, loggers, bar
         self._asks_again = asks_again
         if asks_again:
-            self.elsewhere = f"{ELSEWHERE} or --out FOLDER"
+            self.elsewhere = f"{ELSEWHERE} or --output FOLDER"
         self.name = planned.name
         self.stage, self.file = f"attack/{planned.name}", f"attacks/{planned.name}.jsonl"
         attack = planned.attack

@@ -225,11 +225,11 @@ def newest_state(run: RunDirectory) -> tuple[Path, int] | None:
             log.warning("%s; going on from %s instead", damage[0], path)
         elif path == run.previous:
             log.warning("%s is missing; going on from %s instead", run.last, path)
-        log.info("run %s goes on after step %d", run.name, step)
+        log.info("run %s resumes after step %d", run.name, step)
         return path, step
     if damage:
         msg = (
-            f"run {run.name!r} has no undamaged checkpoint left to go on from ({'; '.join(damage)})"
+            f"run {run.name!r} has no undamaged checkpoint to resume from ({'; '.join(damage)})"
             "; move its directory away to begin anew, or choose another --run"
         )
         raise CheckpointError(msg)

@@ -30,7 +30,7 @@ def _model(model: AttentionMaps, views: Sequence[View]) -> str:
         lines.append(f"  layer {layer:>2}  {masked.mean():.1%} ({chance.mean():.1%})")
     # An adversary may be unsure of every unit: then no chance is above one half.
     if not model.drawn and not any(masked.any() for masked in model.masked):
-        lines.append("nothing is likelier masked than not: --draw 0 draws masks as while training")
+        lines.append("nothing is likelier masked than not: --seed 0 draws masks as while training")
     for view in views:
         added = added_attention(model, view)
         assert added is not None  # as there is an adversary

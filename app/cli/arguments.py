@@ -33,17 +33,20 @@ COMMON = (
 """Settings that every command takes; `config.yaml` holds these."""
 
 
-def with_recipe(argv: Sequence[str]) -> list[str]:
-    """Write `--attack NAME` as `--attack.recipe NAME`."""
-    if "attack" not in argv:
-        return list(argv)
-    words = ["--attack.recipe" if word == "--attack" else word for word in argv]
-    return [
-        f"--attack.recipe={word.removeprefix('--attack=')}"
-        if word.startswith("--attack=")
-        else word
-        for word in words
-    ]
+def device_words(words: Sequence[str]) -> list[str]:
+    """Replace `--device` by the settings of the trainer that it stands for."""
+    words = list(words)
+    for i in reversed(range(len(words))):
+        option, equals, device = words[i].partition("=")
+        if option != "--device":
+            continue
+        device = device if equals else "".join(words[i + 1 : i + 2])
+        kind, _, index = device.partition(":")
+        settings = [f"--trainer.accelerator={'gpu' if kind == 'cuda' else kind}"]
+        if kind == "cuda":
+            settings.append(f"--trainer.devices={f'[{index}]' if index else 1}")
+        words[i : i + (1 if equals else 2)] = settings
+    return words
 
 
 def classes_first(argv: Sequence[str]) -> list[str]:
@@ -102,32 +105,33 @@ def with_configs(argv: Sequence[str]) -> list[str]:
         if key not in ("--config", "-c"):
             continue
         value = value if equals else " ".join(argv[i + 1 : i + 2])
-        if "\n" in value or ": " in value:  # settings themselves
-            continue
-        path = Path(value)
-        try:
-            path = settings_file(value)
-            content = read_yaml(path, "settings")
-        except DataError as error:
-            # The reason of the parser, without the path and the expectation that this line has.
-            reason = str(error).partition("(")[2].rpartition("), expected")[0] or str(error)
-            msg = (
-                f"got --config {value}, which holds no settings ({reason}), expected a YAML file "
-                "like configs/default.yaml; texts are given by --data"
-            )
-            raise ValueError(msg) from error
-        except ValueError as error:
-            msg = str(error).replace("got ", "got --config ", 1)
-            raise ValueError(msg) from error
-        # The parser's own error would quote the complete file.
-        if not isinstance(content, dict):
-            msg = (
-                f"got --config {value}, which holds no settings, expected a YAML file like "
-                "configs/default.yaml; texts are given by --data"
-            )
-            raise ValueError(msg)
-        words[i : i + 1 if equals else i + 2] = [f"{key}={path}"] if equals else [key, str(path)]
+        if "\n" not in value and ": " not in value:  # not settings themselves
+            path = str(_config_file(value))
+            words[i : i + (1 if equals else 2)] = [f"{key}={path}"] if equals else [key, path]
     return words
+
+
+def _config_file(name: str) -> Path:
+    """Return the path of a settings file, after reading it; see `with_configs`."""
+    try:
+        path = settings_file(name)
+    except ValueError as error:
+        msg = str(error).replace("got ", "got --config ", 1)
+        raise ValueError(msg) from error
+    reason = ""
+    try:
+        # The parser's own error would quote the complete file.
+        if isinstance(read_yaml(path, "settings"), dict):
+            return path
+    except DataError as error:
+        # The reason of the parser, without the path and the expectation that this line has.
+        text = str(error)
+        reason = f" ({text.partition('(')[2].rpartition('), expected')[0] or text})"
+    msg = (
+        f"got --config {name}, which holds no settings{reason}, expected a YAML file like "
+        "configs/default.yaml; texts are given by --data"
+    )
+    raise ValueError(msg)
 
 
 def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Builds the short help of a command of LightningCLI: the most used settings come first.
+"""Builds the help of a command of LightningCLI: the most used settings, and its second way.
 
 The parser takes seconds to build. So the text stays in the cache folder until a file or a library
 of the program changes.
@@ -7,13 +7,15 @@ of the program changes.
 import argparse
 import hashlib
 import os
+import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
-from app.cli.commands import COMMANDS
+from app.cli.commands import COMMANDS, Way
+from app.cli.run_options import add_option, short_name
 from run_files.atomic import replacing
 
 TRAINER = {
@@ -45,32 +47,32 @@ _PACKAGES = (
     *("run_files", "text", "training"),
 )
 _LIBRARIES = ("jsonargparse", "pytorch-lightning", "torch")
+_SHARED = ("help", "debug", "run", "runs_dir", "ckpt_path", "device", "data_dir")
+"""Options of both ways of a command."""
 _WIDTH = 100
-
-
-def formatter(prog: str) -> argparse.HelpFormatter:
-    """Return a formatter of help with at most 100 columns."""
-    width = min(shutil.get_terminal_size().columns, _WIDTH)
-    return argparse.HelpFormatter(prog, width=width, max_help_position=32)
 
 
 def command_help(
     parser: argparse.ArgumentParser, name: str, choices: Mapping[str, Sequence[str]]
 ) -> str:
-    """Return the help of a command."""
+    """Return the help of a command, with both of its ways if it has two.
+
+    Args:
+        parser: of the command.
+        name: of the command.
+        choices: names of classes by the setting that takes one: `model` and `data`.
+    """
     actions = {action.dest: action for action in parser._actions}
-    training = name in ("train", "fit")
-    common = {
-        key for key in actions if key.split(".")[0] in (*_PROGRAM, *_RUN, *_FIT, *_TRACK, "trainer")
-    }
-    own = [key for key in actions if key not in common and key.split(".")[0] not in choices]
+    training, way = name in ("train", "fit"), COMMANDS[name].way
+    usage = ["--config FILE", "--run NAME", *(["--model NAME --data NAME"] if training else [])]
+    usage += [] if way is None else ["|".join(way.chosen_by)]
     out = argparse.ArgumentParser(
         prog=f"steadfast {name}",
-        usage=f"steadfast {name} --config FILE [settings]\n"
-        f"       steadfast {name} --run NAME [settings]"
-        + (f"\n       steadfast {name} --model NAME --data NAME [settings]" if training else ""),
+        usage="\n       ".join(f"steadfast {name} {first} [settings]" for first in usage),
         description=f"{COMMANDS[name].summary} docs/cli.md has examples.",
-        formatter_class=formatter,
+        formatter_class=lambda prog: argparse.HelpFormatter(
+            prog, width=min(shutil.get_terminal_size().columns, _WIDTH), max_help_position=32
+        ),
         add_help=False,
     )
     parts = out.add_argument_group("what is trained, and on what")
@@ -86,19 +88,44 @@ def command_help(
         parts.add_argument(
             f"--{key}.help", metavar="NAME", help="Print the settings of one of them and end."
         )
-    _add(out, "the run", _of(_RUN, actions))
-    _add(out, "this command", [actions[key] for key in own])
+    # `--seed` of an attack is that of its replacements.
+    run = _of(_RUN, actions, without=("seed_everything",) if name == "attack" else ())
+    shorter = argparse.ArgumentParser(add_help=False)
+    add_option(shorter, "--data_dir", help="short for --data.data_dir")
+    text = "auto, cpu, cuda, cuda:1; short for --trainer.accelerator and --trainer.devices"
+    add_option(shorter, "--device", default=None, help=f"one device: {text}")
+    _add(out, name, "the run", [*run, *shorter._actions])
+    common = (*_PROGRAM, *_RUN, *_FIT, *_TRACK, *choices, "trainer")
+    own = [action for dest, action in actions.items() if dest.split(".")[0] not in common]
+    _add(out, name, "this command", own)
     if training:
-        _add(out, "checkpoints and the end of training", _of(_FIT, actions))
-    _add(out, "services to report to", _of(_TRACK, actions))
+        _add(out, name, "checkpoints and the end of training", _of(_FIT, actions))
+    _add(out, name, "services to report to", _of(_TRACK, actions))
     usual = TRAINER if training else _EVALUATION
     trainer = _of([f"trainer.{key}" for key in usual], actions)
-    group = _add(out, "Lightning's trainer", trainer)
-    group.add_argument(
+    _add(out, name, "Lightning's trainer", trainer).add_argument(
         "--trainer.help", action="store_true", help="Print all its settings and end."
     )
-    _add(out, "this program", _of(_PROGRAM, actions, without=("config",)))
+    if way is not None:
+        _add_way(out, name, way, {action.help for action in own})
+    _add(out, name, "this program", _of(_PROGRAM, actions, without=("config",)))
     return out.format_help()
+
+
+def _add_way(
+    out: argparse.ArgumentParser, name: str, way: Way, texts: Container[str | None]
+) -> None:
+    """Add the options of the second way of a command, but for those that both ways have."""
+    module = import_module(way.module)
+    own, shared = [], {}
+    for action in module.parser()._actions:
+        if action.dest not in _SHARED and action.help not in texts:
+            own.append(action)
+        elif action.option_strings and action.dest not in _PROGRAM and not _of_group(action):
+            option = short_name(name, action.option_strings[0])
+            shared[re.sub(r"\..+", ".*", option)] = None
+    group = _add(out, name, f"with {' or '.join(way.chosen_by)}", own)
+    group.description = f"{module.__doc__} Of the options above, it takes {', '.join(shared)}."
 
 
 def _of(
@@ -117,33 +144,41 @@ def _of(
 
 
 def _add(
-    out: argparse.ArgumentParser, title: str, actions: Sequence[argparse.Action]
+    out: argparse.ArgumentParser, command: str, title: str, actions: Sequence[argparse.Action]
 ) -> argparse._ArgumentGroup:
     """Add a group of settings with their descriptions and defaults."""
     group = out.add_argument_group(title)
     for action in actions:
-        # `--checkpoint FILE` and the like load a group of settings: --config does that as well.
-        of_group = type(action).__name__ == "_ActionConfigLoad"
-        if action.help in (None, argparse.SUPPRESS) or of_group:
+        if action.help in (None, argparse.SUPPRESS) or _of_group(action):
             continue
-        metavar = action.metavar if isinstance(action.metavar, str) else ""
         text = str(_SHORT.get(action.dest) or action.help)
         text = f"{text[0].upper()}{text[1:]}".rstrip()
-        if action.default not in (None, argparse.SUPPRESS, False) and action.nargs != 0:
-            text = f"{text.removesuffix('.')} (default: {action.default})."
+        default = (
+            action.default not in (None, argparse.SUPPRESS, False, [], {}) and action.nargs != 0
+        )
+        if default and "(default" not in text:
+            text = f"{text.removesuffix('.')} (default: {action.default})"
         text = text if text.endswith(".") else f"{text}."
         flags = [flag for flag in action.option_strings if not flag.endswith("+")]
+        metavar = action.metavar if isinstance(action.metavar, str) else ""
+        if action.choices is not None and not metavar:
+            metavar = f"{{{','.join(map(str, action.choices))}}}"
         # Not `add_argument`: this parser only prints, and options may repeat.
         group._group_actions.append(
             argparse.Action(
-                flags,
+                [short_name(command, flag) for flag in flags] or [*(action.choices or ())],
                 action.dest,
-                nargs=0 if action.nargs == 0 else None,
+                nargs=0 if action.nargs == 0 or not flags else None,
                 help=text.replace("%", "%%"),
                 metavar=metavar if metavar[:1] in ("{", "[") else "VALUE",
             )
         )
     return group
+
+
+def _of_group(action: argparse.Action) -> bool:
+    # `--checkpoint FILE` and the like load a group of settings: --config does that as well.
+    return type(action).__name__ == "_ActionConfigLoad"
 
 
 # The kept text

@@ -9,12 +9,12 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from app.cli.command_help import help_path
-from app.cli.commands import COMMANDS, Command, find_command, help_of_all
+from app.cli.commands import COMMANDS, LIGHTNING, Call, check_options, find_command, help_of_all
 from app.cli.constructor_errors import unwrap_constructor_error
 from run_files.terminal import harmless
 from run_files.version import line
@@ -33,7 +33,7 @@ NOISE = (
     r"Found \d+ module\(s\) in eval mode at the start of training.*",
     # They are means over all processes already.
     r"It is recommended to use .self\.log\(.*sync_dist=True.*",
-    # A run goes on in the directory where it was.
+    # A run resumes in its directory.
     r"Checkpoint directory .* exists and is not empty.*",
     # Lightning 2.6 asks torch for the kind of a tree node in the old way.
     r".isinstance\(treespec, LeafSpec\). is deprecated.*",
@@ -55,7 +55,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run one command; errors and signals come out as exceptions."""
+    """Run one command of LightningCLI; errors and signals come out as exceptions."""
     # Imported here, so that `--version` is fast and works in a broken installation.
     from app.cli.robust_cli import RobustCLI
 
@@ -72,8 +72,39 @@ def entry(args: Sequence[str] | None = None) -> int:
         args: the command line without the program's name; that of the process if None.
     """
     argv = list(sys.argv[1:] if args is None else args)
-    if (status := _at_once(argv)) is not None:
-        return status
+    if argv == ["--version"]:
+        print(line())
+        return 0
+    if argv in ([], ["--help"], ["-h"]):
+        print(help_of_all())
+        return 0 if argv else 2
+    call = find_command(argv)
+    if call is None:
+        _say(f"error: got {argv[0]}, expected a command first: {', '.join(COMMANDS)}")
+        return 2
+    if call.command.module == LIGHTNING and call.wants_help:
+        return _help(call, argv)
+    try:
+        check_options(call)
+    except ValueError as error:
+        _say(f"error: {error} (`steadfast {call.name} --help` lists the options)")
+        return 2
+    return _lightning(argv) if call.module == LIGHTNING else _plain(call, debug=_debug(argv))
+
+
+def _help(call: Call, argv: list[str]) -> int:
+    """Print the help of a command of LightningCLI, from the cache if it is there."""
+    if call.way is None and len(call.words) > 1:
+        return _lightning(argv)
+    try:
+        print(help_path(call.name).read_text(encoding="utf-8"), end="")
+    except (OSError, UnicodeDecodeError):
+        return _lightning([call.name, "--help"])
+    return 0
+
+
+def _lightning(argv: list[str]) -> int:
+    """Run a command of LightningCLI."""
     debug = _debug(argv)
     if (status := _load(debug=debug)) != 0:
         return status
@@ -97,49 +128,6 @@ def entry(args: Sequence[str] | None = None) -> int:
             if name is None:
                 os.environ.pop(run_directory.NAME_VARIABLE, None)
     return 0
-
-
-def _at_once(argv: list[str]) -> int | None:
-    """Run a command that does not need LightningCLI; None for all others."""
-    if argv == ["--version"]:
-        print(line())
-        return 0
-    if argv in ([], ["--help"], ["-h"]):
-        print(help_of_all())
-        return 0 if argv else 2
-    match = find_command(argv)
-    return _kept_help(argv) if match is None else _outside(argv, *match)
-
-
-def _outside(argv: list[str], words: int, command: Command) -> int:
-    """Run a command outside LightningCLI."""
-    if command.light:
-        return _plain(argv, words, command)
-    quick = argv[0] in ("study", "compare", "report")
-    if quick and (status := _refused(argv, command)) is not None:
-        return status
-    return _load(debug=_debug(argv)) or _plain(argv, words, command)
-
-
-def _kept_help(argv: list[str]) -> int | None:
-    """Print the help of a command if it is cached; return None otherwise."""
-    if len(argv) != 2 or argv[0] not in COMMANDS or argv[1] not in ("--help", "-h"):
-        return None
-    try:
-        print(help_path(argv[0]).read_text(encoding="utf-8"), end="")
-    except (OSError, UnicodeDecodeError):
-        return None
-    return 0
-
-
-def _refused(argv: list[str], command: Command) -> int | None:
-    """Return the exit status of help or of a wrong command line; None for other command lines."""
-    # Both need only the parser, and not the libraries that take seconds to load.
-    try:
-        import_module(command.entry_point.partition(":")[0]).parser().parse_args(argv[1:])
-    except SystemExit as error:
-        return _status(error)
-    return None
 
 
 def _debug(argv: list[str]) -> bool:
@@ -169,23 +157,27 @@ def _load(*, debug: bool) -> int:
     return 0
 
 
-def _plain(argv: list[str], words: int, command: Command) -> int:
-    """Run a command outside LightningCLI; light ones need neither torch nor Lightning."""
-    module, _, function = command.entry_point.partition(":")
+def _plain(call: Call, *, debug: bool) -> int:
+    """Run a command outside LightningCLI."""
+    imports = call.command.imports
     try:
+        if imports == "late":
+            # A wrong command line is an error before the libraries are loaded.
+            call.parse()
+        if imports != "none" and (status := _load(debug=debug)) != 0:
+            return status
         with warnings.catch_warnings():
-            if not command.light:
+            if imports != "none":
                 _quieten()
-            run: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
-            return run(argv[words:])
+            return call.run()
     except SystemExit as error:
         return _status(error)
     except KeyboardInterrupt:
-        again = "goes on" if argv[0] in ("resources", "study") else "begins anew"
+        again = "resumes" if call.name in ("resources", "study") else "starts again"
         _say(f"stopped by Ctrl-C; the same command {again}")
         return 128 + signal.SIGINT
     except Exception as error:
-        return _failed(error, debug=_debug(argv))
+        return _failed(error, debug=debug)
 
 
 def _failed(error: Exception, *, debug: bool) -> int:
@@ -225,7 +217,7 @@ def _stopped(stopped: SystemExit, saved: str | None) -> int:
     outcome = "no checkpoint was written for it"
     if saved:
         run = Path(saved).parents[1].name
-        outcome = f"saved {saved}; the same command with --run {run} goes on from there"
+        outcome = f"saved {saved}; the same command with --run {run} resumes from there"
     _say(f"stopped by {signal_name}: {outcome}")
     return 128 + signum
 
@@ -252,7 +244,7 @@ def _message(error: Exception) -> str:
     if lost is not None:
         return (
             f"a process that --data.num_workers has started is gone ({lost}): most often the "
-            "system has ended it for lack of memory; the same command goes on from the last "
+            "system has ended it for lack of memory; the same command resumes from the last "
             "checkpoint, with fewer workers if it must"
         )
     if isinstance(error, OSError) and error.filename and error.errno in NO_ROOM:

@@ -3,19 +3,26 @@
 import argparse
 import ast
 import difflib
+import inspect
 import json
 import math
 import re
 import sys
+from collections.abc import Callable
+from pydoc import locate
 from typing import Any, NoReturn
 
-from jsonargparse import Namespace
+import torch
+from jsonargparse import Namespace, _typehints
 from pytorch_lightning.cli import LightningArgumentParser
 
 from app.cli.command_help import command_help, keep
+from app.cli.commands import chooser
+from app.cli.run_options import short_name
 from datamodules import CORPORA
 from lit_modules import METHODS
 from lit_modules.shared.settings import names
+from run_files.terminal import harmless
 
 _LITERAL = re.compile(r"(?P<name>--[\w.+]+)=(?P<value>None|[\[{].*)", re.DOTALL)
 _KEY = re.compile(r'Parser key "(?P<key>.+?)":')
@@ -33,6 +40,8 @@ _RESTRICTED = re.compile(
 )
 _RULES = {"RunName": "letters, digits and . _ @ + = -, a letter or a digit first"}
 """Rules in words, instead of a type's regular expression."""
+_UNKNOWN = re.compile(r"unrecognized arguments: (?P<option>--?[\w.]*)")
+_SETTING = re.compile(r"--[\w.]+")
 _PLAIN = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text"}
 _CALLABLE = re.compile(r"Type .+? expects a function or a callable class: (?=Parser key )")
 """The beginning of jsonargparse's errors about settings of optimisers and schedulers."""
@@ -40,6 +49,10 @@ _BUILT = re.compile(r"\. Got value: Namespace\(.*\)$")
 _NO_NUMBER = ("path but ", "dot import path string")
 """Other forms of a tensor, where jsonargparse also takes a number: left out of messages."""
 _FRAME = ("Does not validate against", "Subtypes: ", "Errors:", "Given value type: ")
+
+
+_WITH_DEFAULTS = (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
+_discard: Callable[..., None] = _typehints.discard_init_args_on_class_path_change
 
 
 class Parser(LightningArgumentParser):
@@ -82,9 +95,32 @@ class Parser(LightningArgumentParser):
         if not self.exit_on_error:
             super().error(message, ex)
         command = getattr(ex, "subcommand_parser", None) or self
-        prog = command.prog.replace(" [options]", "")
-        print(f"error: {plain(message)} (`{prog} --help` lists what there is)", file=sys.stderr)
-        self.exit(2)
+        self.exit(2, one_line(message, command.prog.replace(" [options]", "")))
+
+
+def keep_own_defaults() -> None:
+    """Let a new class of optimiser or scheduler begin with its own defaults.
+
+    A setting of the user that is not a default of the old class stays.
+    """
+    # jsonargparse copies all settings of the old class that the new one also takes, its defaults
+    # included. AdamW's default `weight_decay` of 0.01 would so reach an Adam without weight decay,
+    # where it is an L2 penalty.
+    _typehints.discard_init_args_on_class_path_change = _discard_defaults
+
+
+def _discard_defaults(parser: Any, previous: Any, value: Any) -> None:
+    settings = (previous or {}).get("init_args")
+    cls = locate(previous["class_path"]) if settings else None
+    if (
+        isinstance(cls, type)
+        and issubclass(cls, _WITH_DEFAULTS)
+        and (previous["class_path"] != value["class_path"])
+    ):
+        for name, parameter in inspect.signature(cls).parameters.items():
+            if name in settings and settings[name] == parameter.default:
+                del settings[name]
+    _discard(parser, previous, value)
 
 
 class TrainerHelp(argparse.Action):
@@ -98,6 +134,22 @@ class TrainerHelp(argparse.Action):
         """Print the help and end."""
         print(parser.format_trainer_help())
         parser.exit()
+
+
+def one_line(message: str, prog: str) -> str:
+    """Return the line of an error of jsonargparse; see `plain`.
+
+    Args:
+        message: the error.
+        prog: the program and its command.
+    """
+    name = prog.partition(" ")[2]
+    match = _UNKNOWN.match(message)
+    if match is not None and (options := chooser(name, match["option"])) is not None:
+        text = f"got {match['option']} without {options}, expected both"
+    else:
+        text = _SETTING.sub(lambda setting: short_name(name, setting[0]), plain(message))
+    return harmless(f"error: {text} (`{prog} --help` lists the options)") + "\n"
 
 
 def _as_yaml(argument: Any) -> Any:

@@ -16,17 +16,17 @@ from pytorch_lightning.plugins.io import CheckpointIO
 # Imported, the classes of all methods and corpora can be named without their modules.
 import datamodules
 import lit_modules
-from app.cli import class_changes
 from app.cli.arguments import (
     COMMON,
     TRAINING,
     check_classes,
     classes_first,
+    device_words,
     with_configs,
-    with_recipe,
     with_stored_settings,
 )
-from app.cli.parser import Parser, TrainerHelp, check_numbers
+from app.cli.parser import Parser, TrainerHelp, check_numbers, keep_own_defaults
+from app.cli.run_options import full_names
 from attacks import PGDSettings
 from lit_modules import FineTuning, MaskedLM, TextModule
 from measure.attack_settings import AttackSettings
@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 
 # Settings can run code (SECURITY.md): only files are read, not addresses, which Lightning allows.
 set_parsing_settings(config_read_mode_fsspec_enabled=False)
-class_changes.install()
+keep_own_defaults()
 
 MAX_EPOCHS = (
     "Stop training after this number of epochs; -1 for no limit. null: no limit if max_steps or "
@@ -171,9 +171,9 @@ class RobustCLI(LightningCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         """Parse the command line; settings of a stored run have lower priority."""
-        argv = classes_first(with_recipe(self.argv))
+        command = next((word for word in self.argv if word in self.subcommands()), None)
+        argv = classes_first(device_words(full_names(command or "", self.argv)))
         check_classes(argv)
-        command = next((word for word in argv if word in self.subcommands()), None)
         try:
             argv = with_configs(argv)
         except ValueError as error:
@@ -184,7 +184,7 @@ class RobustCLI(LightningCLI):
             check_numbers(self.config[command])
             seed = self.config[command]["seed_everything"]
             if not isinstance(seed, bool):
-                check_range({"--seed_everything": seed}, least=0, most=2**32 - 1)
+                check_range({"--seed": seed}, least=0, most=2**32 - 1)
         except ValueError as error:
             self._parser(command).error(str(error))
 
@@ -238,7 +238,7 @@ class RobustCLI(LightningCLI):
         if self.plan.checkpoint is not None:
             if self.checkpoint is not None:
                 msg = (
-                    f"got --ckpt_path {self.checkpoint} and run {run.name!r}, which goes on from "
+                    f"got --ckpt_path {self.checkpoint} and run {run.name!r}, which resumes from "
                     "its own last.ckpt; leave --ckpt_path out, or choose another --run"
                 )
                 raise ValueError(msg)
@@ -261,17 +261,7 @@ class RobustCLI(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         """Build the trainer with everything that keeps the run."""
         config = {**self._get(self.config_init, "trainer"), **kwargs}
-        patience = 0
-        if self.subcommand in TRAINING:
-            stored = self.run.config() if self.run.begun else None
-            chosen_patience = self.settings["early_stopping"]["patience"]
-            epochs: int = self.model.default_epochs
-            config["max_epochs"], patience = limits(
-                config, chosen_patience, default_epochs=epochs, stored=stored
-            )
-            # `config.yaml` stores the resolved values, not "null".
-            self.settings["trainer"]["max_epochs"] = config["max_epochs"]
-            self.settings["early_stopping"] = {"patience": patience}
+        patience = self._limit(config) if self.subcommand in TRAINING else 0
         self.recorder = Recorder(
             self.run,
             self.settings,
@@ -280,16 +270,40 @@ class RobustCLI(LightningCLI):
             checkpoint=None if self.subcommand in TRAINING else self.checkpoint,
         )
         config["default_root_dir"] = config["default_root_dir"] or str(self.run.path)
-        if config["logger"] is None or config["logger"] is True:
+        config["logger"] = self._loggers(config["logger"])
+        trainer = self._instantiate_trainer(config, self._callbacks(config, patience))
+        assert isinstance(trainer, MeasuringTrainer)  # trainer_class above
+        trainer.recorder, trainer.stages = self.recorder, self.plan.stages
+        return trainer
+
+    def _limit(self, config: dict[str, Any]) -> int:
+        """Set the length of a fit in the settings; return the patience of early stopping."""
+        stored = self.run.config() if self.run.begun else None
+        chosen_patience = self.settings["early_stopping"]["patience"]
+        epochs: int = self.model.default_epochs
+        config["max_epochs"], patience = limits(
+            config, chosen_patience, default_epochs=epochs, stored=stored
+        )
+        # `config.yaml` stores the resolved values, not "null".
+        self.settings["trainer"]["max_epochs"] = config["max_epochs"]
+        self.settings["early_stopping"] = {"patience": patience}
+        return patience
+
+    def _loggers(self, logger: Any) -> Any:
+        """Return the loggers of the run and its trackers; False if logging is off."""
+        if logger is False:
+            return False
+        if logger is None or logger is True:
             step = self.plan.step
-            config["logger"] = [
+            logger = [
                 RunLogger(self.run, begin=step if "fit" in self.plan.stages else None),
                 MetricsFile(self.run.metrics_path, begin=step),
             ]
-        if config["logger"] is not False:
-            several = config["logger"] if isinstance(config["logger"], list) else [config["logger"]]
-            tracked = trackers(self._get(self.config_init, "track"), self.run)
-            config["logger"] = [*several, *tracked]
+        several = logger if isinstance(logger, list) else [logger]
+        return [*several, *trackers(self._get(self.config_init, "track"), self.run)]
+
+    def _callbacks(self, config: dict[str, Any], patience: int) -> list[pl.Callback]:
+        """Return the callbacks, and turn off those of Lightning that they replace."""
         settings: Namespace = self._get(self.config_init, "checkpoint")
         callbacks: list[pl.Callback] = [
             KeepHandlers(),
@@ -314,7 +328,6 @@ class RobustCLI(LightningCLI):
         if config["logger"]:
             callbacks.append(LearningRates())
         if config["enable_model_summary"] is not False:
-            # It replaces the summary of Lightning.
             callbacks.append(Parts())
             config["enable_model_summary"] = False
         if config["enable_progress_bar"] is not False and not config["barebones"]:
@@ -330,10 +343,7 @@ class RobustCLI(LightningCLI):
             plugins = list(plugins) if isinstance(plugins, Sequence) else [plugins]
             if not any(isinstance(plugin, CheckpointIO) for plugin in plugins):
                 config["plugins"] = [*plugins, AtomicCheckpointIO()]
-        trainer = self._instantiate_trainer(config, callbacks)
-        assert isinstance(trainer, MeasuringTrainer)  # trainer_class above
-        trainer.recorder, trainer.stages = self.recorder, self.plan.stages
-        return trainer
+        return callbacks
 
     def _prepare_subcommand_kwargs(self, subcommand: str) -> dict[str, Any]:
         """Add the checkpoint, and the settings of attacks."""

@@ -1,30 +1,32 @@
 """Adds the options of all commands that query an external victim."""
 
 import re
-import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
 from jsonargparse import ArgumentParser
 
-from app.cli.parser import plain
+from app.cli.parser import one_line
+from app.cli.run_options import add_option, full_names
 from attacks.digests import digest
 from attacks.victims.http_settings import HttpSettings
 from measure.named_victims import NamedVictim, Outputs, named_victim
 from run_files.devices import torch_device
-from run_files.terminal import harmless
 from text.web_address import redact
 
 
 class OneLineParser(ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser of the options of a victim, whose errors are one line."""
+
+    def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
+        """Parse arguments; see jsonargparse."""
+        words = None if args is None else full_names(self.prog.partition(" ")[2], args)
+        return super().parse_args(words, *other, **named)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Print the message and ends the program with status 2."""
+        """Print the message and end the program with status 2."""
         del ex
-        line = f"{plain(message)} (`{self.prog} --help` lists what there is)"
-        print(harmless(f"error: {line}"), file=sys.stderr)
-        self.exit(2)
+        self.exit(2, one_line(message, self.prog))
 
 
 def add_victim(parser: ArgumentParser) -> None:
@@ -33,7 +35,8 @@ def add_victim(parser: ArgumentParser) -> None:
     add(
         "--victim",
         required=True,
-        help="hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION or run:NAME",
+        help="the model: hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION, or run:NAME in "
+        "--runs_dir",
     )
     add(
         "--label_names",
@@ -49,17 +52,16 @@ def add_victim(parser: ArgumentParser) -> None:
         default="logits",
         help="what a function returns: logits, probabilities, or labels",
     )
-    add("--out", type=str, default=None, help="folder of all files (default: attacked/VICTIM)")
-    add("--runs_dir", type=str, default="runs", help="folder of the runs of --victim run:NAME")
-    add("--device", type=str, default="auto", help="auto, cpu, cuda, cuda:1")
-    add("--debug", action="store_true", help="show where an error came from")
+    add_option(parser, "--output", help="folder of all files (default: attacked/VICTIM)")
+    for option in ("--runs_dir", "--device", "--debug"):
+        add_option(parser, option)
     parser.add_class_arguments(HttpSettings, "http")
 
 
 def folder_of(args: Any) -> Path:
     """Return the folder of all files of a victim, unique for each victim."""
-    if args.out is not None:
-        return Path(args.out)
+    if args.output is not None:
+        return Path(args.output)
     name = redact(args.victim)
     text = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[-60:].strip("-.")
     return Path(f"attacked/{text}-{digest([name])[:6]}")

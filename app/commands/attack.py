@@ -1,11 +1,12 @@
-"""`python -m app attack --victim ...`: attacks an external model on a data set."""
+"""Attack an external model on any labelled texts (--victim).
 
-from collections.abc import Sequence
+The model: a checkpoint of transformers, a service over HTTP, a function, or one of our runs.
+"""
+
 from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from app.cli.arguments import with_recipe
 from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
 from attacks.victims.labels_only import check_search
 from measure.archive import FolderArchive
@@ -20,22 +21,15 @@ from run_files.run_directory import RunDirectory
 from run_files.shard import Shard
 from run_files.terminal import harmless
 
-_REFUSED = {
-    "split": "the data set names it: --dataset hf:ID:SPLIT",
-    "threat": "certificates in words are about a run on its corpus",
-}
 
-
-def main(argv: Sequence[str]) -> int:
-    """Run `attack`; see `Command.entry_point`.
+def run(args: Any) -> int:
+    """Run the command.
 
     Raises:
         ValueError: invalid settings, or labels that do not name classes of the victim.
         VictimError: the victim failed; the same command resumes after its records.
         OSError: victim or file not found, or a file cannot be written.
     """
-    _check_words(argv)
-    args = parser().parse_args(with_recipe(["attack", *argv])[1:])
     settings = AttackSettings(**args.attack.as_dict())
     table = read_table(args.dataset, columns=split_names(args.columns), label=args.label)
     out = RunDirectory(folder_of(args))
@@ -60,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     )
     valid = [] if checks is None else series.validity(out.path, checks)
     if settings.shard is not None:
-        print(series.shard_report(out.path, f"--out {out.path}"))
+        print(series.shard_report(out.path, f"--output {out.path}"))
         return 0
     title = f"{named.facts['victim']} on {table.name}"
     print(series.report(title, named.classes, valid))
@@ -98,29 +92,18 @@ def parser() -> ArgumentParser:
     """Return the parser of the command."""
     parser = OneLineParser(
         prog="steadfast attack",
-        description="Attacks a model from elsewhere: a checkpoint of transformers, a service "
-        "behind HTTP, a function, or a run of ours, on any labelled texts. Without --victim it "
-        "attacks the corpus of a run: `attack --help` shows those settings.",
+        description=__doc__,
         allow_abbrev=False,
     )
     add = parser.add_argument
     add(
         "--dataset",
         required=True,
-        help="hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .jsonl, .parquet)",
+        help="texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .jsonl, "
+        ".parquet)",
     )
     add("--columns", type=str, default=None, help="TEXT or TEXT,TEXT (default: usual names)")
     add("--label", type=str, default=None, help="column of the label (default: usual names)")
     add_victim(parser)
-    parser.add_class_arguments(AttackSettings, "attack", skip={*_REFUSED})
+    parser.add_class_arguments(AttackSettings, "attack", skip={"split", "threat"})
     return parser
-
-
-def _check_words(argv: Sequence[str]) -> None:
-    """Refuse settings that only apply to runs."""
-    for word in argv:
-        key = word.partition("=")[0].removeprefix("--attack.")
-        key = key.split(".")[0]
-        if word.startswith("--attack.") and key in _REFUSED:
-            msg = f"got --attack.{key} beside --victim, expected none: {_REFUSED[key]}"
-            raise ValueError(msg)

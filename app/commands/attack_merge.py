@@ -1,4 +1,8 @@
-"""`python -m app attack merge`: merges the shards of an attack, without the model."""
+"""Make one attack of its shards (--attack.shard I/N of `attack`), as if it was never divided.
+
+It needs RUN/attacks/*.shard-* of all shards, and no model: the files of other machines are copied
+there first.
+"""
 
 import argparse
 import re
@@ -6,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.cli.run_options import run_parser
+from app.cli.run_options import add_option, run_parser
 from attacks.interface import Outcome
 from attacks.outcome import from_line
 from attacks.summary import summarise
@@ -71,15 +75,14 @@ class MergedAttack(NamedTuple):
         return validity_files.merge(self.ledger.records_path, outcome.records, self.parts)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `attack merge`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: shards are missing or differ; nothing is written then.
         OSError: run not found, or a file cannot be written.
     """
-    args = _parser().parse_args(argv)
-    if args.out is not None:
+    if args.output is not None:
         return _merge_victim(args)
     name = args.run
     if args.ckpt_path is None:
@@ -119,9 +122,11 @@ def _merge_victim(args: argparse.Namespace) -> int:
         ValueError: a run is named, too, or shards are missing or differ; nothing is written then.
     """
     if args.run is not None or args.ckpt_path is not None:
-        msg = f"got --out {args.out} and a run, expected one of the two: --out is of `--victim`"
+        msg = (
+            f"got --output {args.output} and a run, expected one of them: --output is of `--victim`"
+        )
         raise ValueError(msg)
-    folder = RunDirectory(Path(args.out))
+    folder = RunDirectory(Path(args.output))
     attacks = _merge_all(folder, args)
     first = attacks[0].facts
     archive = FolderArchive(folder, {**first["identity"], "run": folder.name})
@@ -194,20 +199,12 @@ def _merge_all(folder: RunDirectory, args: argparse.Namespace) -> list[MergedAtt
     return sorted(attacks, key=lambda attack: (attack.facts["place"], attack.name))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = run_parser(
-        "attack merge",
-        "Make one attack of its shards (--attack.shard I/N of `attack`), as if it had never been "
-        "divided. It needs RUN/attacks/*.shard-* of all shards, and no model: what other machines "
-        "have made is copied there first.",
-        device=False,
-    )
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = run_parser("attack merge", __doc__, device=False)
+    text = "folder of an attack with --victim, in place of a run (attacked/VICTIM)"
+    add_option(parser, "--output", help=text)
     add = parser.add_argument
-    add(
-        "--out",
-        metavar="FOLDER",
-        help="folder of an attack with --victim, in place of a run (attacked/VICTIM)",
-    )
     add(
         *("--attack.recipe", "--attack"),
         nargs="+",

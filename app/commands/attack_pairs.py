@@ -1,4 +1,9 @@
-"""`python -m app attack pairs FILE`: evaluates a victim on published adversarial texts."""
+"""Measure a model on published adversarial texts and on their originals.
+
+Both accuracies, their difference with a 95 % interval, and McNemar's test. The files: AdvGLUE's
+JSON, TextAttack's CSV log, TextFooler's adversaries.txt, or the .jsonl of one of our attacks on
+another model.
+"""
 
 import argparse
 import json
@@ -22,15 +27,14 @@ FEW = 30
 """Methods with fewer pairs have no line of their own."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `attack pairs`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: a file of unknown form, or labels that do not name classes of the victim.
         VictimError: the victim failed.
         OSError: a file cannot be read or written.
     """
-    args = parser().parse_args(argv)
     published = read_published(Path(args.file), args.task)
     out = folder_of(args)
     named = victim_of(args, out)
@@ -48,10 +52,7 @@ def parser() -> ArgumentParser:
     """Return the parser of the command."""
     parser = OneLineParser(
         prog="steadfast attack pairs",
-        description="Asks a victim about adversarial texts that others have published, and about "
-        "their originals: both accuracies, their difference with a 95 % interval, and McNemar's "
-        "test. The files: AdvGLUE's JSON, TextAttack's CSV log, TextFooler's adversaries.txt, or "
-        "the .jsonl of an attack of ours on another model.",
+        description=__doc__,
         allow_abbrev=False,
     )
     parser.add_argument("file", help="the file")

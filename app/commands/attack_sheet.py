@@ -1,4 +1,7 @@
-"""`python -m app attack sheet`: writes a rating sheet, and reads the sheets of the raters."""
+"""Write a blinded rating sheet of adversarial texts with originals mixed in (HTML and CSV).
+
+With --read, compute the agreement of the raters and the corrected success of the attack.
+"""
 
 import argparse
 import json
@@ -8,8 +11,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import command_parser
-from app.commands.attack_validity import record_files
+from app.cli.run_options import add_option, command_parser
+from app.commands.attack_validity import add_records, record_files
 from attacks.outcome import AttackRecord
 from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.validity.agreement import krippendorff
@@ -23,15 +26,14 @@ from text import ClassLabels, check_range, label_text
 Rated = Mapping[str, tuple[str | None, int | None]]
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `attack sheet`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: no adversarial texts, or a file is not a sheet.
         OSError: a file cannot be read or written.
     """
-    args = parser().parse_args(argv)
-    out = Path(args.out)
+    out = Path(args.output)
     if args.read:
         key = read_key(Path(args.key or out / "key.json"))
         content = result(key, [read_rated(Path(path), key) for path in args.read])
@@ -39,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         print(harmless("\n".join(render_lines(content))))
         print(harmless(f"\n{out / 'rated.json'}"))
         return 0
-    check_range({"--texts": args.texts}, least=1)
+    check_range({"--num_samples": args.num_samples}, least=1)
     check_range({"--originals": args.originals, "--seed": args.seed}, least=0)
     paths = record_files(args, "attack sheet")
     if args.classes:
@@ -58,9 +60,11 @@ def main(argv: Sequence[str]) -> int:
         for path in paths
     }
     if (out / "key.json").exists():
-        msg = f"got {out}, where a sheet is already, expected another --out: its key would be lost"
+        msg = (
+            f"got {out}, where a sheet is already, expected another --output: its key would be lost"
+        )
         raise ValueError(msg)
-    items = draw(records, texts=args.texts, originals=args.originals, seed=args.seed)
+    items = draw(records, texts=args.num_samples, originals=args.originals, seed=args.seed)
     atomic.write_text(out / "sheet.csv", as_csv(items))
     atomic.write_text(out / "sheet.html", as_html(items, classes))
     # The key comes last: it marks a complete sheet.
@@ -92,22 +96,17 @@ def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser(
-        "attack sheet",
-        "Writes a blinded rating sheet of adversarial texts with originals mixed in "
-        "(HTML and CSV), and with --read computes the agreement of the raters and the success of "
-        "the attack that is left.",
-    )
+    parser = command_parser("attack sheet", __doc__)
+    add_records(parser)
+    text = "adversarial texts of each attack (default: 50)"
+    add_option(parser, "--num_samples", default=50, help=text)
+    add_option(parser, "--seed")
+    add_option(parser, "--output", default="sheet", help="folder of the sheet (default: sheet)")
     add = parser.add_argument
-    add("--run", metavar="NAME", help="a run; all its attacks")
-    add("--records", nargs="+", metavar="FILE", help="RECIPE.jsonl of attacks, in place of a run")
     add("--classes", metavar="A,B", help="names of the classes (default: those of the records)")
-    add("--texts", type=int, default=50, help="adversarial texts of each attack (default: 50)")
     add("--originals", type=int, default=25, help="originals mixed in (default: 25)")
-    add("--seed", type=int, default=0, help="of choice and order (default: 0)")
-    add("--out", default="sheet", metavar="DIR", help="folder of the sheet (default: sheet)")
     add("--read", nargs="+", metavar="CSV", help="sheets that raters have filled in, one each")
-    add("--key", metavar="FILE", help="key of the sheet (default: key.json in --out)")
+    add("--key", metavar="FILE", help="key of the sheet (default: key.json in --output)")
     return parser
 
 

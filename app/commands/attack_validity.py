@@ -1,4 +1,8 @@
-"""`python -m app attack validity`: counts the adversarial texts that keep their meaning."""
+"""Count the adversarial texts that keep the meaning of their originals.
+
+The checks: antonyms, negations, numbers, names, similarity, perplexity, grammar, entailment. The
+command prints the success before and after. It needs no victim.
+"""
 
 import argparse
 import logging
@@ -7,7 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import command_parser
+from app.cli.run_options import add_option, command_parser
 from attacks.resources.catalogue import Resources, resources_named
 from attacks.validity.checks import LEAST, Checks, ValidityFigures, ValidityLimits
 from attacks.validity.fluency import Entailment, ModelFluency
@@ -35,19 +39,18 @@ _ALARMS = 0.05
 Row = list[str]
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `attack validity`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: no records, no pairs, or no text.
         ResourceError: WordNet not found.
         OSError: a file cannot be read or written.
     """
-    args = parser().parse_args(argv)
     checks = make_checks(args)
     if args.calibrate is not None:
-        check_range({"--pairs": args.pairs}, least=1)
-        print(calibrate(checks, Path(args.calibrate), args.pairs))
+        check_range({"--num_samples": args.num_samples}, least=1)
+        print(calibrate(checks, Path(args.calibrate), args.num_samples))
         return 0
     limits = ValidityLimits(
         **{
@@ -63,18 +66,15 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser(
-        "attack validity",
-        "Says of each adversarial text whether it still says what the original says: "
-        "antonyms, negations, numbers, names, similarity, perplexity, grammar, entailment. Prints "
-        "the success before and after. Needs no victim.",
-    )
+    parser = command_parser("attack validity", __doc__)
+    add_records(parser)
+    add_option(parser, "--device")
+    text = "pairs of each kind that --calibrate takes (default: 300)"
+    add_option(parser, "--num_samples", default=300, help=text)
     add = parser.add_argument
-    add("--run", metavar="NAME", help="a run; all its attacks")
-    add("--records", nargs="+", metavar="FILE", help="RECIPE.jsonl of attacks, in place of a run")
     add("--calibrate", metavar="DIR", help="choose limits by judged pairs of corpora in a folder")
     add(
-        "--text",
+        "--running_text",
         nargs="+",
         default=[],
         metavar="FILE",
@@ -82,12 +82,10 @@ def parser() -> argparse.ArgumentParser:
         "grammar and perplexity (.txt, .txt.gz: a line, a text)",
     )
     add("--lines", type=int, default=LINES, metavar="N", help=f"lines of it (default: {LINES:,})")
-    add("--pairs", type=int, default=300, metavar="N", help="of each kind that --calibrate takes")
     add("--language_model", metavar="NAME", help="folder or hub name, for perplexity")
     add("--entailment_model", metavar="NAME", help="folder or hub name of a classifier of pairs")
     add("--resources", metavar="DIR", help="folder with WordNet, tagger and sentence encoder")
     add("--sentence_encoder", metavar="NAME", help="folder or name (default: MiniLM)")
-    add("--device", default="auto", help="auto, cpu, cuda, cuda:1")
     defaults = ValidityLimits()
     for field in fields(ValidityLimits):
         least = "least" if field.name in LEAST else "largest"
@@ -103,10 +101,10 @@ def make_checks(args: argparse.Namespace) -> Checks:
     device = torch_device(args.device)
     resources = Resources(args.resources, sentence_encoder=args.sentence_encoder, device=device)
     encoder, tagger = sentence_encoder(resources), None
-    if args.text:
+    if args.running_text:
         tagger = resources.tagger()
     else:
-        log.warning("grammar is not measured without --text FILE")
+        log.warning("grammar is not measured without --running_text FILE")
     entailment = None
     if args.entailment_model is not None:
         from measure.named_victims import pretrained_classifier
@@ -116,12 +114,19 @@ def make_checks(args: argparse.Namespace) -> Checks:
         resources.wordnet(),
         encoder=encoder,
         tagger=tagger,
-        sentences=running_text(args.text, args.lines) if args.text else (),
+        sentences=running_text(args.running_text, args.lines) if args.running_text else (),
         fluency=None
         if args.language_model is None
         else ModelFluency.load(args.language_model, device=device),
         entailment=entailment,
     )
+
+
+def add_records(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `record_files` reads."""
+    add_option(parser, "--run", help="the run; all its attacks")
+    text = "RECIPE.jsonl of attacks, in place of a run"
+    parser.add_argument("--records", nargs="+", metavar="FILE", help=text)
 
 
 def record_files(args: argparse.Namespace, command: str) -> list[Path]:

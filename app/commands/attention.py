@@ -1,8 +1,12 @@
-"""`python -m app attention`: draws the attention of a trained model, and the effect of masks."""
+"""Draw the attention maps of a trained model for a text.
+
+For a model with an adversary: also the maps under the adversary, and the units that it masks.
+Writes attention.png into the run and to TensorBoard; prints predictions, masked units and the
+greatest changes.
+"""
 
 import argparse
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +15,7 @@ from app.attention.attention_maps import AttentionModel
 from app.attention.attention_report import report
 from app.attention.attention_text import same_tokenizer, sample_of
 from app.attention.attention_view import MEAN, views
-from app.cli.run_options import run_parser
+from app.cli.run_options import add_option, run_parser
 from attacks.digests import digest
 from measure.charts import pixels
 from run_files.devices import torch_device
@@ -19,6 +23,7 @@ from run_files.event_files import evaluation_writer
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.weights import shelf, unfinished, weights_of
+from text import check_range
 from training.resume import find_checkpoint
 
 if TYPE_CHECKING:
@@ -30,20 +35,17 @@ _TAG = 60
 """Length of the picture's name in TensorBoard, in characters of the text."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `attention`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: a model without such attention, or settings that do not fit it.
         OSError: run not found, or a file cannot be written.
     """
-    args = _parser().parse_args(argv)
-    if args.draw is not None and not 0 <= args.draw < 2**31:
-        msg = f"got --draw {args.draw}, expected a seed from 0 to {2**31 - 1}"
-        raise ValueError(msg)
+    check_range({"--seed": args.seed}, least=0, most=2**31 - 1)
     run, checkpoint = find_checkpoint("attention", Path(args.runs_dir), args.run, args.ckpt_path)
     weights = weights_of(checkpoint)
-    path = _picture(None if run is None else shelf(run, weights), checkpoint, args.out)
+    path = _picture(None if run is None else shelf(run, weights), checkpoint, args.output)
     if (warning := unfinished(checkpoint)) is not None:
         log.warning("%s", warning)
     device = torch_device(args.device)
@@ -59,11 +61,11 @@ def main(argv: Sequence[str]) -> int:
             raise ValueError(msg)
     # Both models check the text before the first pass.
     samples = [sample_of(model.classifier, args.text, args.text_pair) for model in models]
-    first = models[0].attend(samples[0], seed=args.draw)
+    first = models[0].attend(samples[0], seed=args.seed)
     maps = [first]
     if len(models) > 1:
         # Of a multiple choice, both show the choice that the first model predicts.
-        maps.append(models[1].attend(samples[1], first.row, seed=args.draw))
+        maps.append(models[1].attend(samples[1], first.row, seed=args.seed))
         lengths = [len(attention.tokens) for attention in maps]
         if lengths[0] != lengths[1]:
             msg = (
@@ -86,13 +88,9 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = run_parser(
-        "attention",
-        "Draw the attention maps of a trained model for a text. For a model with an adversary: "
-        "also the maps under the adversary, and the units that it masks. Writes attention.png into "
-        "the run and to TensorBoard; prints predictions, masked units and the greatest changes.",
-    )
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = run_parser("attention", __doc__)
     add = parser.add_argument
     add("--text", required=True, help="the text")
     add(
@@ -107,16 +105,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--layers", type=int, nargs="+", default=[], metavar="N", help=text)
     text = f"heads to draw of each layer, counted from 1; {MEAN} (default): the mean of all heads"
     add("--heads", type=_head, nargs="+", default=[None], metavar="N", help=text)
-    add(
-        "--draw",
-        type=int,
-        metavar="SEED",
-        help="draw the masks at random with this seed, as in training; by default a unit is masked "
-        "if its probability of being masked is above one half, which may be true of none",
+    text = (
+        "draw the masks at random with this seed, as in training (default: mask the units whose "
+        "probability of being masked is above one half; there may be none)"
     )
+    add_option(parser, "--seed", default=None, help=text)
     text = "a second checkpoint with the same tokenizer; its maps are drawn next to the first ones"
     add("--against", metavar="FILE", help=text)
-    add("--out", metavar="FILE", help="the picture (default: attention.png in the run)")
+    add_option(parser, "--output", help="picture to write (default: attention.png in the run)")
     return parser
 
 
@@ -133,11 +129,11 @@ def _head(text: str) -> int | None:
 def _picture(run: RunDirectory | None, checkpoint: Path, out: str | None) -> Path:
     if out is not None:
         if Path(out).suffix.lower() != ".png":
-            msg = f"got --out {out}, expected the name of a .png file"
+            msg = f"got --output {out}, expected the name of a .png file"
             raise ValueError(msg)
         return Path(out)
     if run is None:
-        msg = f"got {checkpoint}, which is in no run, expected --out FILE.png for the picture"
+        msg = f"got {checkpoint}, which is in no run, expected --output FILE.png for the picture"
         raise ValueError(msg)
     return run.path / "attention.png"
 

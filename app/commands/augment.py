@@ -1,4 +1,8 @@
-"""`python -m app augment`: writes changed copies of texts, without a model."""
+"""Make changed copies of texts by the transformations of an attack, without a model.
+
+The words and their candidates are random; the candidates satisfy the constraints of the recipe.
+Writes a JSON line per text. A command that was stopped resumes if it is repeated.
+"""
 
 import argparse
 import json
@@ -8,7 +12,7 @@ from typing import Any, get_args
 
 from app.augment.augment_files import AugmentedFile
 from app.cli.asked_texts import add_texts, chunks, read_texts
-from app.cli.run_options import command_parser
+from app.cli.run_options import add_option, command_parser
 from attacks.augmenting import TOGETHER, Augmenter
 from attacks.fingerprint import describe, flat
 from attacks.recipe_settings import Language, RecipeSettings
@@ -17,14 +21,13 @@ from run_files.terminal import harmless
 from text import Text
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `augment`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: a wrong setting, or a file that other settings have begun.
         OSError: a file that cannot be read or written.
     """
-    args = parser().parse_args(argv)
     if bool(args.text) == (args.file is not None):
         msg = "got both or none of --text and --file, expected texts from one place"
         raise ValueError(msg)
@@ -58,21 +61,16 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser(
-        "augment",
-        "Makes changed copies of texts by the transformations of an attack, without a "
-        "model: random words, random candidates that satisfy the constraints of the recipe. Writes "
-        "a JSON line per text. A command that was stopped resumes if it is repeated.",
-        runs=False,
-    )
-    add = parser.add_argument
+    parser = command_parser("augment", __doc__, runs=False)
     add_texts(parser)
+    text = "file of JSON lines (default: standard output)"
+    add_option(parser, "--output", type=Path, help=text)
+    add_option(parser, "--seed")
+    add = parser.add_argument
     add("--pairs", action="store_true", help="read pairs of a file")
-    add("--output", type=Path, metavar="FILE", help="file of JSON lines; standard output if none")
     add("--recipe", default="pwws", help="name of an attack, see docs/attacks.md (default: pwws)")
-    add("--n", type=int, default=1, help="copies of each text (default: 1)")
+    add("--copies", type=int, default=1, help="copies of each text (default: 1)")
     add("--share", type=float, default=0.1, help="share of the words changed (default: 0.1)")
-    add("--seed", type=int, default=0, help="of the random numbers (default: 0)")
     add("--columns", nargs=2, metavar="NAME", help="names of the texts of a pair")
     add("--language", choices=get_args(Language), help="of the texts; English if none")
     add("--resources", help="folder with word vectors, WordNet and the like")
@@ -93,7 +91,7 @@ def _build_augmenter(args: argparse.Namespace, *, pairs: bool) -> Augmenter:
     columns = args.columns or (["text", "text_pair"] if pairs else ["text"])
     return Augmenter(
         build(RecipeSettings(**settings)),
-        copies=args.n,
+        copies=args.copies,
         share=args.share,
         seed=args.seed,
         columns=tuple(columns),

@@ -1,4 +1,9 @@
-"""`python -m app certify --threat ...`: certifies against changes of words and characters."""
+"""Certify that no change of words or characters changes the prediction of a text (--threat).
+
+For each text: the prediction, the number of changes that is certified, whether that is exact, and
+the worst text. Without --text the texts are a split of the run's corpus, and the outcome is filed
+in the run; the same command resumes after a kill.
+"""
 
 import argparse
 import json
@@ -8,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import run_parser
+from app.cli.run_options import add_option, run_parser
 from attacks.digests import file_digest
 from attacks.resources.catalogue import Resources, resources_named
 from attacks.word_sets import OWN_SETS, find_threat, is_endless
@@ -37,14 +42,13 @@ from training.resume import find_checkpoint
 log = logging.getLogger(__name__)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `certify`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: a model without a certificate for this threat, or invalid settings.
         OSError: run not found, or a file cannot be read or written.
     """
-    args = parser().parse_args(argv)
     check_range({"--num_samples": args.num_samples}, least=1)
     run, checkpoint = find_checkpoint("certify", Path(args.runs_dir), args.run, args.ckpt_path)
     model = load(checkpoint).to(torch_device(args.device))
@@ -80,14 +84,10 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = run_parser(
-        "certify",
-        "Certify that no change of words or characters changes an answer. For each text: the "
-        "prediction, the number of changes that is certified, whether that is exact, and the "
-        "worst text. Without --text the texts are a split of the run's corpus, and the outcome "
-        "is filed in the run; the same command goes on after a kill. Without --threat `certify` "
-        "measures l2 radii.",
-    )
+    parser = run_parser("certify", __doc__)
+    add_option(parser, "--data_dir")
+    text = "number of samples, drawn as `attack` draws them (default: all)"
+    add_option(parser, "--num_samples", help=text)
     add = parser.add_argument
     # Without --threat the command certifies l2 radii.
     names = ", ".join(name for name in THREATS if name != "l2")
@@ -99,18 +99,21 @@ def parser() -> argparse.ArgumentParser:
     text = "numbers of changes; all: any number (default: 1 2 all for synonyms, else 1 2)"
     add("--k", nargs="+", metavar="K", help=text)
     add("--text", action="append", default=[], help="a text; may be given several times")
-    add("--split", choices=("test", "validation"), default="test", help="(default: test)")
-    text = "number of samples, drawn as `attack` draws them (default: all)"
-    add("--num_samples", type=int, metavar="N", help=text)
-    add("--data_dir", metavar="DIR", help="data directory (default: that of the run)")
-    add("--tag", metavar="TAG", help="file it as THREAT-TAG, beside the outcome of other lists")
+    add(
+        "--split",
+        choices=("test", "validation"),
+        default="test",
+        help="split of the corpus (default: test)",
+    )
+    add("--tag", metavar="TAG", help="file it as THREAT-TAG, next to the outcome of other lists")
     text = "certify the smoothed classifier around the model, with a confidence: RanMASK, CERT-ED, "
     add("--smooth", choices=NOISES, help=text + "SAFER (docs/certificates/baselines.md)")
     defaults = Smoothing()
     text = f"share of the words that are masked or deleted (default: {defaults.rate})"
     add("--rate", type=float, default=defaults.rate, metavar="R", help=text)
-    text = f"random texts of each text (default: {defaults.samples})"
-    add("--samples", type=int, default=defaults.samples, metavar="N", help=text)
+    text = f"random texts drawn for each text (default: {defaults.samples})"
+    # The subject of stored certificates names it `samples`.
+    add("--draws", dest="samples", type=int, default=defaults.samples, metavar="N", help=text)
     text = f"probability that a certificate is wrong (default: {defaults.alpha})"
     add("--alpha", type=float, default=defaults.alpha, metavar="A", help=text)
     text = "word in the place of a masked one (default: one that no model knows; for BERT [MASK])"
@@ -122,7 +125,7 @@ def parser() -> argparse.ArgumentParser:
     )
     text += "exceed (default: sound)"
     add("--bound", choices=EDIT_BOUNDS, default="sound", help=text)
-    text = "certify the model behind an encoding of words, JSON of `resources encode-words`"
+    text = "certify the model together with an encoding of words, JSON of `resources encode-words`"
     add("--encoding", metavar="FILE", help=text)
     add("--json", action="store_true", help="print JSON lines for --text on a terminal, too")
     return parser

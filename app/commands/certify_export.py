@@ -1,4 +1,7 @@
-"""`python -m app certify export`: writes claims that others can check without this program."""
+"""Write weights, statement and all certified texts of a run as a folder that others can check.
+
+docs/certificates/check.py verifies it without this program.
+"""
 
 import argparse
 import hashlib
@@ -12,7 +15,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from app.cli.run_options import run_parser
+from app.cli.run_options import add_option, run_parser
 from certify.threats import Synonyms, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from certify.words.score_certifiers import ScoreModel
@@ -35,14 +38,13 @@ from training.resume import find_checkpoint
 STATEMENT = "statement.json"
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `certify export`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: a model without scores, no certified text, or a folder with other content.
         OSError: run or certificates not found, or a folder cannot be written.
     """
-    args = parser().parse_args(argv)
     run, checkpoint = find_checkpoint(
         "certify export", Path(args.runs_dir), args.run, args.ckpt_path
     )
@@ -56,9 +58,9 @@ def main(argv: Sequence[str]) -> int:
             "of exported claims knows no front end"
         )
         raise ValueError(msg)
-    folder = Path(args.to)
+    folder = Path(args.output)
     if folder.exists() and not (folder / STATEMENT).is_file():
-        msg = f"got --to {folder}, which is there, expected a new folder or an earlier export"
+        msg = f"got --output {folder}, which exists, expected a new folder or an earlier export"
         raise ValueError(msg)
     threat = parse_threat(args.threat, lists=args.lists, k=parse_k(args.k), words=words_read(model))
     weights = weights_of(checkpoint)
@@ -84,18 +86,13 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = run_parser(
-        "certify export",
-        "Write weights, statement and all certified texts of a run as a folder that "
-        "docs/certificates/check.py verifies without this program.",
-        device=False,
-    )
+    parser = run_parser("certify export", __doc__, device=False)
     add = parser.add_argument
     add("--threat", required=True, choices=("synonyms", "characters"))
     add("--lists", metavar="FILE", help="JSON with synonyms, as for `certify --threat`")
     add("--k", required=True, metavar="K", help="number of changes, as `certify` was asked; or all")
     add("--tag", metavar="TAG", help="of the outcome, as for `certify --threat`")
-    add("--to", required=True, metavar="FOLDER", help="the folder")
+    add_option(parser, "--output", required=True, help="folder to write")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""`python -m app resources counter-fit`: counter-fits word vectors to synonyms and antonyms."""
+"""Draw the vectors of synonyms together and push those of antonyms apart (counter-fitting)."""
 
 import argparse
 import gzip
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.cli.run_options import command_parser
+from app.cli.run_options import add_option, command_parser
 from attacks.resources.archive import BrokenFile, lines_of
 from attacks.resources.counter_fitting import (
     CounterFitting,
@@ -27,14 +27,13 @@ from text.bounded_files import reading
 _SIMLEX = ("word1", "word2", "SimLex999")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `resources counter-fit`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: a file with wrong content, or a setting out of its range.
         OSError: the vectors cannot be written.
     """
-    args = parser().parse_args(argv)
     settings = CounterFitting(steps=args.steps, radius=args.radius)
     if args.words is not None and args.words < 2:
         msg = f"got --words {args.words}, expected at least 2"
@@ -59,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"\r{line}", end=end, file=sys.stderr, flush=True)
 
     after = counter_fit(before, pairs["synonyms"], pairs["antonyms"], settings, after=report)
-    _write(args.to, words, after)
+    _write(args.output, words, after)
     print(f"{len(words):,} words of {after.shape[1]} numbers, {settings.steps} steps")
     print("| | pairs | before | after |\n|---|---|---|---|")
     for name, both in pairs.items():
@@ -73,23 +72,20 @@ def main(argv: Sequence[str]) -> int:
         rhos = [spearmanr(cosines(matrix, both), scores).statistic for matrix in (before, after)]
         name = "Spearman's correlation with SimLex-999"
         print(f"| {name} | {len(both)} | {rhos[0]:.3f} | {rhos[1]:.3f} |")
-    print(f"\n{args.to}")
+    print(f"\n{args.output}")
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = command_parser(
-        "resources counter-fit",
-        "Draw the vectors of synonyms together and push those of antonyms apart.",
-        runs=False,
-    )
+    parser = command_parser("resources counter-fit", __doc__, runs=False)
     add = parser.add_argument
     add("vectors", type=Path, help="a word and its numbers in a line; .gz, .zip")
     for name in ("synonyms", "antonyms"):
         text = "files, two words in a line"
         add(f"--{name}", type=Path, nargs="+", required=True, help=text)
-    add("--to", type=Path, required=True, help="file for the vectors; .gz packs it")
+    text = "file for the vectors; .gz packs it"
+    add_option(parser, "--output", type=Path, required=True, help=text)
     add("--words", type=int, metavar="N", help="only the first N words of the file")
     add("--steps", type=int, default=20, help="20 if not given")
     add("--radius", type=float, default=0.2, help="of the neighbours that are kept")

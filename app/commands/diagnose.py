@@ -1,36 +1,37 @@
-"""`python -m app diagnose`: measures margins and activations of a trained model."""
+"""Measure how far the logits of a model are from the decision boundary, layer by layer.
+
+And how far an attack moves the activations of each layer. The texts are those of
+RUN/attacks/RECIPE.jsonl. Writes RUN/diagnostics.json, RUN/layer_similarity.png and the same to
+TensorBoard.
+"""
 
 import argparse
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import run_parser
+from app.cli.run_options import add_option, run_parser
 from measure.diagnosis import measure, read
 from measure.diagnosis_report import table, write
 from run_files import run_directory
 from run_files.devices import torch_device
 from run_files.weights import shelf, unfinished, weights_of
+from text import check_range
 from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `diagnose`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: no records to measure, or invalid settings.
         OSError: run not found, or a file cannot be written.
     """
-    args = parser().parse_args(argv)
-    if args.samples < 1 or args.batch_size < 1:
-        msg = (
-            f"got --samples {args.samples} and --batch_size {args.batch_size}, expected at least 1"
-        )
-        raise ValueError(msg)
+    check_range({"--num_samples": args.samples, "--batch_size": args.batch_size}, least=1)
     runs, device = Path(args.runs_dir), torch_device(args.device)
     run, checkpoint = find_checkpoint("diagnose", runs, args.run, args.ckpt_path)
     if run is None:
@@ -67,18 +68,13 @@ def options(args: Mapping[str, Any]) -> dict[str, Any]:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = run_parser(
-        "diagnose",
-        "Measure how far the logits of a model lie from the decision boundary, and how far an "
-        "attack moves the activations of each layer. The texts are those of "
-        "RUN/attacks/RECIPE.jsonl. Writes RUN/diagnostics.json, RUN/layer_similarity.png and the "
-        "same to TensorBoard.",
-    )
+    parser = run_parser("diagnose", __doc__)
     add = parser.add_argument
     text = "the recipe of the attack (default: textfooler)"
     add("--recipe", default="textfooler", metavar="NAME", help=text)
     text = "number of records to measure, a fixed random choice (default: 1000)"
-    add("--samples", type=int, default=1000, metavar="N", help=text)
+    # diagnostics.json names it `samples`.
+    add_option(parser, "--num_samples", dest="samples", default=1000, help=text)
     add(
         "--pooling",
         choices=("first", "mean"),

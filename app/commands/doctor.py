@@ -1,34 +1,38 @@
-"""`python -m app doctor`: checks the installation and the machine."""
+"""Check the installation and the machine.
 
+Versions, torch, GPUs, processors, memory, disks, data, the hub. Each problem comes with advice.
+The command leaves no files and sends one request to the hub.
+"""
+
+import argparse
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
-from app.cli.run_options import command_parser
+from app.cli.run_options import add_option, command_parser
 from app.doctor import trials
 from app.doctor.findings import as_json, as_table, printable
 from app.doctor.installation import check_versions
 from app.doctor.machine import of_machine
 from app.doctor.trial_process import TrialProcess
 
-DESCRIPTION = """
-Check the installation and the machine: versions, torch, GPUs, processors, memory, disks, data, the
-hub. Each problem comes with advice. The command leaves no files and sends one request to the hub.
-"""
 EPILOG = "Exit status: 1 if a check has FAILED, else 0 (also with warnings)."
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Check, print the findings and return the exit status."""
-    parser = command_parser("doctor", DESCRIPTION, epilog=EPILOG)
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = command_parser("doctor", __doc__, epilog=EPILOG)
+    text = "data directory: list its corpora and splits, and read the first row of each file"
+    add_option(parser, "--data_dir", type=Path, help=text)
     add = parser.add_argument
-    text = "data directory, as in --data.data_dir: list its corpora and splits, and read the first "
-    add("--data_dir", type=Path, metavar="FOLDER", help=f"{text}row of each file")
     text = "folder of a pretrained encoder: load it and encode a text"
     add("--backbone", type=Path, metavar="FOLDER", help=text)
     text = 'print JSON: {"ok": ..., "checks": [{"name", "status", "found", "advice"}, ...]}'
     add("--json", action="store_true", help=text)
-    args = parser.parse_args(arguments)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check, print the findings and return the exit status."""
     # All processes start now and run at the same time.
     processes = (
         TrialProcess([check_versions(), *of_machine(Path(args.runs_dir))], seconds=60),

@@ -1,14 +1,16 @@
-"""`python -m app resources encode-words`: clusters words so that most synonyms share a form."""
+"""Cluster words so that a word and its substitutes mostly share one form.
+
+For `certify --threat synonyms --encoding` (docs/certificates/baselines.md).
+"""
 
 import argparse
 import gzip
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
-from app.cli.run_options import command_parser
+from app.cli.run_options import add_option, command_parser
 from certify.encoding import cluster_words
 from certify.encoding.word_clusters import SynonymEncoding, stability
 from certify.threats import Synonyms
@@ -16,14 +18,13 @@ from run_files import atomic
 from text.bounded_files import read_bytes
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `resources encode-words`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: a file with wrong content, or a setting out of its range.
         OSError: a file that cannot be read or written.
     """
-    args = parser().parse_args(argv)
     threat = Synonyms.read(args.lists)
     counts: Counter[str] = Counter()
     for path in args.texts:
@@ -38,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     start = time.monotonic()
     encoding = cluster_words(threat, counts, args.fidelity)
     forms = encoding.representatives
-    atomic.write_text(args.to, json.dumps(dict(forms), indent=0, sort_keys=True))
+    atomic.write_text(args.output, json.dumps(dict(forms), indent=0, sort_keys=True))
     same = sum(count for word, count in counts.items() if encoding.of_word(word) == word)
     # Mean number of different encodings of a word and its substitutes: 1 is best.
     before, after = (
@@ -47,23 +48,18 @@ def main(argv: Sequence[str]) -> int:
     print("| | before | after |\n|---|---|---|")
     print(f"| encodings of a word and its substitutes, mean | {before:.2f} | {after:.2f} |")
     print(f"| unchanged words of the texts, % | 100.0 | {100 * same / counts.total():.1f} |")
-    print(f"\n{args.to}: {len(forms):,} words, {time.monotonic() - start:.0f} s")
+    print(f"\n{args.output}: {len(forms):,} words, {time.monotonic() - start:.0f} s")
     return 0
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = command_parser(
-        "resources encode-words",
-        "Cluster words so that a word and its substitutes mostly share one form, for "
-        "`certify --threat synonyms --encoding` (docs/certificates/baselines.md).",
-        runs=False,
-    )
+    parser = command_parser("resources encode-words", __doc__, runs=False)
     add = parser.add_argument
     add("--lists", type=Path, required=True, help="JSON with synonyms")
     text = "files with a text in each line; .gz"
     add("--texts", type=Path, nargs="+", required=True, help=text)
     text = "0: all words that are connected share a form; 1: none do (default: 0.7)"
     add("--fidelity", type=float, default=0.7, help=text)
-    add("--to", type=Path, required=True, help="JSON file for the encoding")
+    add_option(parser, "--output", type=Path, required=True, help="JSON file for the encoding")
     return parser

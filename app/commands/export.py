@@ -1,14 +1,17 @@
-"""`python -m app export`: writes a trained model as a folder to share."""
+"""Write a trained model as a folder to share.
+
+Weights as safetensors, settings, vocabulary and classes as JSON, a model card with figures; an
+encoder of transformers also as a folder that transformers loads.
+"""
 
 import argparse
 import logging
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from app.cli.run_options import run_parser
+from app.cli.run_options import add_option, run_parser
 from app.export.model_card import model_card
 from app.export.onnx_file import FILE, sample_batch, write_onnx
 from layers.backbones import BackboneClassifier
@@ -31,20 +34,19 @@ _TOLERANCE = 1e-4
 """Largest relative difference of logits in float32 that counts as rounding."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `export`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: a folder with other content.
         OSError: run not found, or a folder cannot be written.
     """
-    args = parser().parse_args(argv)
     run, checkpoint = find_checkpoint("export", Path(args.runs_dir), args.run, args.ckpt_path)
-    folder = Path(args.to)
+    folder = Path(args.output)
     empty = folder.is_dir() and not any(folder.iterdir())
     if folder.exists() and not empty and not is_exported(folder):
         msg = (
-            f"got --to {folder}, which exists and was not written by `export`, expected a new "
+            f"got --output {folder}, which exists and was not written by `export`, expected a new "
             "folder, an empty one, or an earlier export"
         )
         raise ValueError(msg)
@@ -73,14 +75,8 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = run_parser(
-        "export",
-        "Write a trained model as a folder to share: weights as safetensors, settings, "
-        "vocabulary and classes as JSON, a model card with figures; an encoder of transformers "
-        "also as a folder that transformers loads.",
-        device=False,
-    )
-    parser.add_argument("--to", required=True, metavar="FOLDER", help="the folder")
+    parser = run_parser("export", __doc__, device=False)
+    add_option(parser, "--output", required=True, help="folder to write")
     text = f"also write {FILE}, whose logits are compared with the model's (default: false)"
     parser.add_argument("--onnx", choices=("true", "false"), default="false", help=text)
     return parser

@@ -1,10 +1,13 @@
-"""`python -m app predict --text ...`: predictions for any texts, with certificates."""
+"""Predict your own texts with a trained model (--text, --file or -).
+
+Class, probabilities, margin and certified radius: a table on a terminal, JSON lines elsewhere.
+"""
 
 import argparse
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -16,7 +19,7 @@ from app.cli.asked_texts import (
     read_texts,
     typed,
 )
-from app.cli.run_options import run_parser
+from app.cli.run_options import add_option, run_parser
 from lit_modules.checkpoints.reading import load
 from measure.predictions import BATCH, TextPrediction, TextPredictor
 from run_files.atomic import replacing
@@ -26,14 +29,13 @@ from text import check_range
 from training.resume import find_checkpoint
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `predict`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Raises:
         ValueError: texts that the model cannot read, or invalid settings.
         OSError: run not found, or a file cannot be read or written.
     """
-    args = parser().parse_args(argv)
     check_range({"--batch_size": args.batch_size}, least=1)
     if sum((bool(args.text), args.file is not None, args.stdin is not None)) > 1:
         msg = "got more than one of --text, --file and -, expected texts from one place"
@@ -66,16 +68,11 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = run_parser(
-        "predict",
-        "Answers texts of yours with a trained model: class, probabilities, margin, certified "
-        "radius. Prints a table on a terminal and JSON lines elsewhere. Without --text, --file "
-        f"and {STDIN} it answers the test split: `predict --help` shows those settings.",
-    )
+    parser = run_parser("predict", __doc__)
+    add_option(parser, "--output", help="file of JSON lines, written whole or not at all")
     add = parser.add_argument
     add_texts(parser)
     add("stdin", nargs="?", choices=[STDIN], help=f"{STDIN}: the same from standard input")
-    add("--output", metavar="FILE", help="write JSON lines into a file, whole or not at all")
     add("--json", action="store_true", help="print JSON lines on a terminal, too")
     add(
         "--batch_size",

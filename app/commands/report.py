@@ -1,18 +1,21 @@
-"""`python -m app report`: one page about a run, or about runs side by side."""
+"""Write one HTML page about a run, or about several runs side by side.
+
+Accuracy, confusion matrix, calibration, certificates, attacks, and what was not measured. Exit
+status 1 if an attack has changed a text inside its certificate.
+"""
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from app.cli.run_options import command_parser
+from app.cli.run_options import SEVERAL, add_option, command_parser
 from run_files.terminal import harmless
 
 # Slow libraries are imported only once the command line is valid.
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `report`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Returns:
         0; 1 where an attack has changed a text inside its certificate.
@@ -21,7 +24,6 @@ def main(argv: Sequence[str]) -> int:
         ValueError: a file of a run has unexpected content.
         OSError: run not found, or the page cannot be written.
     """
-    args = parser().parse_args(argv)
     from app.report.report_page import write_report
     from run_files.run_directory import existing
 
@@ -36,15 +38,8 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    arguments = command_parser(
-        "report",
-        "Write one HTML page about a run: accuracy, confusion matrix, calibration, "
-        "certificates, attacks, and what was not measured. Several runs stand side by side. Exit "
-        "status 1 if an attack has changed a text inside its certificate.",
-    )
-    add = arguments.add_argument
-    text = "name of a run; may be given several times"
-    add("--run", action="append", required=True, metavar="NAME", help=text)
+    arguments = command_parser("report", __doc__)
+    add_option(arguments, "--run", **SEVERAL | {"required": True})
     text = "folder of the page and its pictures (default: report/ in the first run)"
-    add("--output", metavar="DIR", help=text)
+    add_option(arguments, "--output", help=text)
     return arguments

@@ -1,12 +1,11 @@
-"""`python -m app resources`: downloads the resources of attacks and compares checksums."""
+"""Download the resources of attacks: word lists, a tagger, models."""
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.cli.run_options import command_parser
+from app.cli.run_options import add_option, command_parser
 from app.resources.download import DownloadError, fetch
 from attacks.resources.catalogue import MASKED_LM, SENTENCE_ENCODER
 from attacks.resources.vector_files import cache_folder
@@ -88,19 +87,15 @@ USUAL = ("wordnet", "tagger", "neighbours")
 """The resources without which most attacks do not run: the default."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `resources`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Returns:
         0 if all resources are there, 1 if not; each failure is a line on standard error.
     """
-    parser = _parser()
-    args = parser.parse_args(argv)
-    if unknown := [name for name in args.names if name not in SOURCES]:
-        parser.error(f"got {unknown}, expected some of {', '.join(SOURCES)}")
     if args.sha256 and len(args.names) != 1:
-        parser.error(f"got --sha256 and {len(args.names)} names, expected one")
-    folder = Path(args.to) if args.to else cache_folder() / "resources"
+        parser().error(f"got --sha256 and {len(args.names)} names, expected one")
+    folder = Path(args.output) if args.output else cache_folder() / "resources"
     if args.list:
         for name, source in SOURCES.items():
             file = folder / source.path / ("config.json" if source.repository else "")
@@ -118,17 +113,26 @@ def main(argv: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _name(name: str) -> str:
+    if name not in SOURCES:
+        msg = f"got {name}, expected some of {', '.join(SOURCES)}"
+        raise argparse.ArgumentTypeError(msg)
+    return name
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser(
         "resources",
-        "Download the resources of attacks: word lists, a tagger, models.",
+        __doc__,
         epilog=f"Without names: {', '.join(USUAL)}. Attacks read the default folder, or "
         "that of --attack.resources FOLDER.",
         runs=False,
     )
     add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help=", ".join(SOURCES))
-    add("--to", metavar="FOLDER", help=f"default: {cache_folder() / 'resources'}")
+    add("names", nargs="*", type=_name, metavar="NAME", help=", ".join(SOURCES))
+    text = f"folder of the files (default: {cache_folder() / 'resources'})"
+    add_option(parser, "--output", help=text)
     add("--list", action="store_true", help="list the resources, download nothing")
     text = "a server with the same file names as the folder; models always come from the hub"
     add("--from", dest="server", metavar="URL", help=text)

@@ -1,4 +1,7 @@
-"""`python -m app runs`: all runs of a directory, their state and main figures."""
+"""List the runs of a directory, the latest first.
+
+State, method, corpus, seed, figures of the test split.
+"""
 
 import argparse
 import datetime
@@ -11,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from app.cli.run_options import command_parser
+from app.cli.run_options import SEVERAL, add_option, command_parser
 from run_files.results import Results
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
@@ -57,8 +60,8 @@ class ListedRun(NamedTuple):
     problem: str | None = None
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `runs`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Returns:
         0, also for a directory without runs.
@@ -66,15 +69,14 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         FileNotFoundError: directory not found.
     """
-    args = parser().parse_args(argv)
     folder = Path(args.runs_dir)
     if not folder.is_dir():
         msg = (
-            f"got --runs_dir {folder}, which is no directory, expected that of your runs: "
+            f"got --runs_dir {folder}, which is not a directory, expected that of your runs: "
             "`train` makes one, runs/, where it is started"
         )
         raise FileNotFoundError(msg)
-    runs = list_runs(folder, args.names)
+    runs = list_runs(folder, args.run or ())
     if args.json:
         for run in runs:
             print(json.dumps(run._asdict(), ensure_ascii=False))
@@ -85,14 +87,11 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = command_parser(
-        "runs",
-        "List the runs of a directory, the latest first: state, method, corpus, seed, "
-        "figures of the test split.",
-    )
-    add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help="names, or patterns as 'olsa-*' (default: all)")
-    add("--json", action="store_true", help="print one JSON object per run")
+    parser = command_parser("runs", __doc__)
+    text = "names, or patterns as 'olsa-*' (default: all)"
+    add_option(parser, "--run", **SEVERAL | {"help": text})
+    text = "print one JSON object per run"
+    parser.add_argument("--json", action="store_true", help=text)
     return parser
 
 

@@ -1,16 +1,18 @@
-"""`python -m app serve`: trained models as a page in the browser, and as a JSON API."""
+"""Serve trained models as a page in the browser and as a JSON API (docs/serve.md).
+
+Class, certificate, words that decide, and attacks as they run. Ctrl-C ends it.
+"""
 
 import argparse
 import logging
 import socket
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
 
-from app.cli.run_options import run_parser
+from app.cli.run_options import add_option, run_parser
 from app.serve.connections import server_config
 from app.serve.corpus_texts import corpus_texts
 from app.serve.live_attacks import AttackPool
@@ -64,8 +66,8 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `serve`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Returns:
         Nothing: the command ends by a signal, with 130 or 143 as exit status.
@@ -75,7 +77,6 @@ def main(argv: Sequence[str]) -> int:
         OSError: run not found, or an address cannot be used.
         ResourceError: a resource of an attack is missing.
     """
-    args = parser().parse_args(argv)
     values = {field: getattr(args, option) for option, (field, _) in LIMITS.items()}
     limits = ServeLimits(**values | {"rate": args.rate or None})
     try:
@@ -90,12 +91,8 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = run_parser(
-        "serve",
-        "Serves trained models as a page in the browser and as a JSON API (docs/serve.md): class, "
-        "certificate, words that decide, and attacks as they run. Ctrl-C ends it.",
-        several=True,
-    )
+    parser = run_parser("serve", __doc__, several=True)
+    add_option(parser, "--data_dir", type=Path)
     add = parser.add_argument
     text = "address to listen at (default: 127.0.0.1, this machine only; there is no password)"
     add("--host", default="127.0.0.1", help=text)
@@ -107,8 +104,6 @@ def parser() -> argparse.ArgumentParser:
     add("--resources", metavar="DIR", help="folder with the resources of attacks (docs/attacks.md)")
     text = "JSON with synonyms: models with certificates for them certify each text"
     add("--lists", metavar="FILE", help=text)
-    text = "data directory with the corpus, for texts to choose from (default: the run's)"
-    add("--data_dir", type=Path, metavar="DIR", help=text)
     for option, (field, text) in LIMITS.items():
         default = getattr(DEFAULTS, field)
         help_text = f"{text} (default: {default:g})"

@@ -1,4 +1,7 @@
-"""`python -m app study`: runs all runs of a study, and makes its tables."""
+"""Run all runs of a study (methods x corpora x seeds), each through its stages.
+
+And make tables with intervals and tests of them. docs/studies.md explains the file.
+"""
 
 import argparse
 import logging
@@ -11,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.cli.run_options import CommandParser, add_option
 from app.study import parts
 from app.study.cells import StudyContext, lay_out, only
 from app.study.study import Cell, CellFigures, Study, StudyError
@@ -28,8 +32,8 @@ if TYPE_CHECKING:
 # Slow libraries are imported only by the commands that need them.
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `study`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Returns:
         The exit status: 0 done, 1 a run has failed, 130 or 143 stopped by a signal.
@@ -38,11 +42,6 @@ def main(argv: Sequence[str]) -> int:
         StudyError: a study that cannot be run; the message lists all its errors.
         OSError: a file cannot be read or written.
     """
-    if argv[:1] == ["table"]:
-        from app.commands.study_table import table_main
-
-        return table_main(argv[1:])
-    args = parser().parse_args(argv)
     commands = {"run": _run, "status": _status, "collect": _collect, "merge": _merge}
     # Corpora would repeat their warnings for every cell; other users of the process keep theirs.
     logger = logging.getLogger("datamodules")
@@ -56,10 +55,9 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    arguments = argparse.ArgumentParser(
+    arguments = CommandParser(
         prog="steadfast study",
-        description="Run all runs of a study (methods x corpora x seeds), each through its stages, "
-        "and make tables with intervals and tests of them. docs/studies.md explains the file.",
+        description=__doc__,
         allow_abbrev=False,
     )
     commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -87,14 +85,14 @@ def parser() -> argparse.ArgumentParser:
     for command in (run, status, collect):
         text = "folder of the corpora and of the resources of attacks; ${data_dir} in the file"
         text += "" if command is run else " (without it, the rows of corpora are not compared)"
-        command.add_argument("--data_dir", type=Path, metavar="DIR", help=text)
+        add_option(command, "--data_dir", type=Path, help=text)
         text = "a value that the study needs, for ${NAME} in its file; may be given several times"
         command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=text)
     merge = _add_command(commands, "merge", "make the tables of a study that was run in parts")
     text = "the files of the parts (default: those in RUNS_DIR/studies/STUDY)"
     merge.add_argument("parts", nargs="*", type=Path, metavar="PART", help=text)
     text = "print or write the tables of a study.json; --help says more"
-    commands.add_parser("table", help=text, add_help=False)
+    commands.add_parser("table", help=text, add_help=False)  # app/commands/study_table.py
     return arguments
 
 
@@ -104,10 +102,9 @@ def _add_command(
     description = f"{text[0].upper()}{text[1:]}."
     command = commands.add_parser(name, help=text, description=description, allow_abbrev=False)
     add = command.add_argument
-    runs = "directory of all runs (default: runs)"
     add("file", type=_path, metavar="STUDY.yaml", help="the study: configs/studies/example.yaml")
-    add("--runs_dir", type=Path, default=Path("runs"), metavar="DIR", help=runs)
-    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
+    add_option(command, "--runs_dir", type=Path)
+    add_option(command, "--debug")
     return command
 
 

@@ -1,8 +1,7 @@
-"""`python -m app study table`: prints a study's tables, and keeps those of pages up to date."""
+"""Print the tables of studies, fill them into pages, or check those of pages."""
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -41,8 +40,8 @@ def write_all(
     return [*written, *draw_all(content, out)]
 
 
-def table_main(argv: Sequence[str]) -> int:
-    """Run `study table`; see `Command.entry_point`.
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
 
     Returns:
         0; 1 if a checked page or file is out of date.
@@ -51,7 +50,6 @@ def table_main(argv: Sequence[str]) -> int:
         StudyError: study not found, or a page with a wrong marker.
         OSError: a file cannot be read or written.
     """
-    args = _parser().parse_args(argv)
     if not (args.studies or args.write or args.check):
         msg = "got nothing to do, expected a study, --write PAGE or --check PAGE"
         raise StudyError(msg)
@@ -102,10 +100,9 @@ def _file(name: str, runs: Path) -> Path:
     return path
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser(
-        "study table", "Print the tables of studies, fill them into pages, or check those of pages."
-    )
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = command_parser("study table", __doc__)
     add = parser.add_argument
     text = "STUDY.yaml or the name of a study (the study.json of its runs), or a study.json"
     add("studies", nargs="*", metavar="STUDY", help=text)

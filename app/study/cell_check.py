@@ -9,6 +9,7 @@ from typing import Any
 
 from app.cli.constructor_errors import unwrap_constructor_error
 from app.cli.robust_cli import RobustCLI
+from app.cli.run_options import refuse_former
 from app.study.cells import TRAINING, StudyContext, command_line, options_of, training_words, words
 from app.study.study import Cell, Stage
 from attacks import PGD, PGDSettings
@@ -63,9 +64,7 @@ class _Parser(RobustCLI):
                 if build:
                     self.instantiate_classes()
         except SystemExit as error:
-            # Errors of the parser end with a hint at --help.
-            text = " ".join(output.getvalue().split()).removeprefix("error: ").split(" (`")[0]
-            raise ValueError(text or str(error)) from error
+            raise ValueError(_reason(output.getvalue()) or str(error)) from error
         settings: Parsed = self.config[self.subcommand].as_dict()
         return settings
 
@@ -128,6 +127,8 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> P
     # The files of the run before a cell do not exist yet, either: nothing is built.
     build = cell.after is None and stage.command in TRAINING and not context.runs_only
     line += [f"--run={cell.run}", f"--runs_dir={context.runs_dir}"]
+    if stage.command in TRAINING:
+        line.append(f"--seed={cell.seed}")
     settings = parser.read(line, build=build)
     if stage.command == "attack":
         check_attacks(AttackSettings(**settings["attack"]))
@@ -141,6 +142,12 @@ def _plainly(parser: argparse.ArgumentParser, words: Sequence[str]) -> Parsed:
     output = io.StringIO()
     try:
         with contextlib.redirect_stderr(output):
+            refuse_former(words[0], words)
             return vars(parser.parse_args(words[1:]))
     except SystemExit as error:
-        raise ValueError(output.getvalue().strip().splitlines()[-1]) from error
+        raise ValueError(_reason(output.getvalue())) from error
+
+
+def _reason(output: str) -> str:
+    """Return an error of a parser without the hint at --help at its end."""
+    return " ".join(output.split()).removeprefix("error: ").split(" (`")[0]

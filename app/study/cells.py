@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.cli.run_options import short_name
 from app.study.study import Cell, Settings, Stage, Study, StudyCorpus, StudyError, StudyRow
 from app.study.study_file import DATA_DIR
 
@@ -172,7 +173,8 @@ def command_line(cell: Cell, stage: Stage, context: StudyContext) -> list[str]:
         return ["certify", *run, *_plain_words(stage.options), *data]
     quiet, options = "--trainer.enable_progress_bar=false", words(options_of(stage, context))
     if stage.command in TRAINING:
-        return [stage.command, *training_words(cell, context), quiet, *run, *options]
+        seed = f"--seed={cell.seed}"
+        return [stage.command, *training_words(cell, context), seed, quiet, *run, *options]
     # A run has its model, data and seed; only the machine may be another one.
     machine = {
         key: cell.settings[key]
@@ -183,24 +185,24 @@ def command_line(cell: Cell, stage: Stage, context: StudyContext) -> list[str]:
 
 
 def training_words(cell: Cell, context: StudyContext) -> list[str]:
-    """Return the words that describe a run completely, but for its name."""
+    """Return the words that describe a run completely, but for its name and seed."""
     return [
         *(f"--config={path}" for path in cell.config),
         *words(cell.settings),
         *_data_words(context),
-        f"--seed_everything={cell.seed}",
     ]
 
 
 def options_of(stage: Stage, context: StudyContext) -> Settings:
-    """Return the options of a stage by their full names on the command line."""
+    """Return the options of a stage by their names on the command line."""
     if stage.command != "attack":
         return stage.options
     # A stage may name its own resources.
     options = {} if context.data_dir is None else {"attack.resources": str(context.data_dir)}
-    return options | {
-        key if "." in key else f"attack.{key}": value for key, value in stage.options.items()
-    }
+    names = (key if "." in key else f"attack.{key}" for key in stage.options)
+    # A study names settings, for example `num_samples` or `attack.num_samples`.
+    short = (short_name("attack", f"--{name}").removeprefix("--") for name in names)
+    return options | dict(zip(short, stage.options.values(), strict=True))
 
 
 def words(settings: Settings) -> list[str]:

@@ -47,7 +47,7 @@ class AnswerCache:
             if other:
                 msg = (
                     f"got {path} with answers of another victim ({joined(other)}), expected the "
-                    "same: give another --out, or move the file away"
+                    "same: give another --output, or move the file away"
                 )
                 raise ValueError(msg)
             for text, row, again in records:

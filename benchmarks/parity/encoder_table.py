@@ -132,7 +132,7 @@ def interval(estimate: dict[str, float] | None, digits: int) -> str:
 
 
 def draw_samples(corpus_name: str, data_dir: Path, number: int) -> list[Sample]:
-    """Return the texts that `attack --attack.num_samples N` would draw."""
+    """Return the texts that `attack --num_samples N` would draw."""
     kind: Any = CORPORA[corpus_name]
     # The built-in corpus needs no directory.
     corpus = kind() if corpus_name == "reviews" else kind(data_dir=str(data_dir))

@@ -166,7 +166,7 @@ def _report(
     if stop:
         msg = (
             f"got {bad} bad row(s), expected none: correct them, or pass "
-            f"`--data.on_bad_row skip` to go on without them\n{listing}"
+            f"`--data.on_bad_row skip` to continue without them\n{listing}"
         )
         raise DataError(msg)
     log.warning("%s: %d bad row(s) skipped of %d\n%s", source, bad, bad + good, listing)

@@ -119,7 +119,7 @@ class Matrix:
         assert killed.status == -9, killed.err
         outcome = self._run(cell, run)
         assert outcome.status == 0, outcome.err
-        assert "goes on after step" in outcome.err
+        assert "resumes after step" in outcome.err
         return compare_runs(whole, self.machine.where / "runs" / cell.name)
 
     def _run(self, cell: Cell, *settings: Any, **faults: Any) -> Any:

@@ -25,6 +25,6 @@ def test_killed_is_as_uninterrupted(machine: Machine, attention: str, batches: i
     assert killed.status == -9, killed.err
     outcome = machine.run(command, "--run=killed")
     assert outcome.status == 0, outcome.err
-    assert "goes on after step" in outcome.err
+    assert "resumes after step" in outcome.err
     runs = machine.where / "runs"
     assert compare_runs(runs / "whole", runs / "killed") == []

@@ -62,7 +62,7 @@ def test_all_damaged(machine: Machine, killed: Path) -> None:
     assert outcome.status == 1
     errors = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
-    assert "run 'a' has no undamaged checkpoint left" in errors[0]
+    assert "run 'a' has no undamaged checkpoint to resume" in errors[0]
     assert "Traceback" not in outcome.err
     assert {path: path.read_bytes() for path in killed.rglob("*") if path.is_file()} == before
 

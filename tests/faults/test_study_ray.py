@@ -84,4 +84,4 @@ def test_a_node_is_killed_in_the_middle(tmp_path: Path, nodes: "subprocess.Popen
     # One cell was begun again by the other node, and has gone on; the other one never stopped.
     logs = [path.read_text() for path in stormy.glob("runs/studies/tiny/logs/*.log")]
     assert sorted(log.count("$ steadfast fit") for log in logs) == [1, 2]
-    assert [log.count("goes on after step") for log in sorted(logs, key=len)][-1] == 1
+    assert [log.count("resumes after step") for log in sorted(logs, key=len)][-1] == 1

@@ -40,7 +40,7 @@ def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: 
     # All that follows needs the first run no more.
     Path("runs/first/checkpoints/best.ckpt").unlink()
     assert steadfast("validate", "--run=second", QUIET).status == 0
-    attack = ["--attack=deepwordbug", "--attack.num_samples=4"]
+    attack = ["--attack=deepwordbug", "--num_samples=4"]
     outcome = steadfast("attack", "--run=second", attack, QUIET)
     assert outcome.status == 0, outcome.err
 

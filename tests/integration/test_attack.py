@@ -66,7 +66,7 @@ def test_as_the_readme_has_it(trained: Path, steadfast: Steadfast) -> None:
             BEST,
             "--attack",
             "deepwordbug",
-            "--attack.num_samples",
+            "--num_samples",
             "30",
             "--attack.show",
             "2",
@@ -111,7 +111,7 @@ def test_as_the_readme_has_it(trained: Path, steadfast: Steadfast) -> None:
 
 
 def test_the_same_command_does_nothing_again(letters: str, steadfast: Steadfast) -> None:
-    command = attack("--run=done", f"--attack={letters}", "--attack.num_samples=10")
+    command = attack("--run=done", f"--attack={letters}", "--num_samples=10")
     assert steadfast(command).status == 0
     path = "runs/done/attacks/letters.jsonl"
     before, table = Path(path).read_bytes(), results("done")["metrics"]
@@ -126,16 +126,16 @@ def test_more_samples_go_on_from_those_that_are_done(letters: str, steadfast: St
     path = "runs/done/attacks/letters.jsonl"
     first: list[dict[str, Any]] = []
     for count in (5, 25):
-        arguments = (f"--attack={letters}", f"--attack.num_samples={count}", "--attack.in_flight=7")
+        arguments = (f"--attack={letters}", f"--num_samples={count}", "--attack.in_flight=7")
         assert steadfast(attack("--run=done", *arguments)).status == 0
         assert len(lines(path)) == count
         first = first or lines(path)
     assert [line for line in lines(path) if line in first] == first
-    whole = ("--attack.tag=whole", f"--attack={letters}", "--attack.num_samples=25")
+    whole = ("--attack.tag=whole", f"--attack={letters}", "--num_samples=25")
     assert steadfast(attack("--run=done", *whole, "--attack.batch_size=3")).status == 0
     assert comparable("runs/done/attacks/letters-whole.jsonl") == comparable(path)
     # Fewer than there are: nothing is thrown away.
-    fewer = (f"--attack={letters}", "--attack.num_samples=3")
+    fewer = (f"--attack={letters}", "--num_samples=3")
     assert steadfast(attack("--run=done", *fewer)).status == 0
     assert len(lines(path)) == 25
     assert results("done")["metrics"]["attack/letters/samples"] == 25
@@ -144,7 +144,7 @@ def test_more_samples_go_on_from_those_that_are_done(letters: str, steadfast: St
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("--attack.seed=1", "seed 0 -> 1"),
+        ("--seed=1", "seed 0 -> 1"),
         ("--attack.query_budget=20", "query_budget null -> 20"),
         ("--attack.choice=first", 'choice "drawn" -> "first"'),
         ("--attack.split=validation", 'split "test" -> "validation"'),
@@ -154,7 +154,7 @@ def test_more_samples_go_on_from_those_that_are_done(letters: str, steadfast: St
 def test_other_settings_are_refused(
     letters: str, steadfast: Steadfast, change: str, message: str
 ) -> None:
-    command = attack("--run=done", f"--attack={letters}", "--attack.num_samples=3")
+    command = attack("--run=done", f"--attack={letters}", "--num_samples=3")
     assert steadfast(command).status == 0
     before = Path("runs/done/attacks/letters.jsonl").read_bytes()
     outcome = steadfast(command, change)
@@ -167,7 +167,7 @@ def test_other_settings_are_refused(
 
 
 def test_another_checkpoint_is_refused(letters: str, steadfast: Steadfast) -> None:
-    command = attack(f"--attack={letters}", "--attack.num_samples=3", "--run=done")
+    command = attack(f"--attack={letters}", "--num_samples=3", "--run=done")
     assert steadfast(command).status == 0
     # Of another size, though it may hold the same weights.
     Path(BEST).write_bytes(Path("runs/done/checkpoints/last.ckpt").read_bytes())
@@ -179,7 +179,7 @@ def test_another_checkpoint_is_refused(letters: str, steadfast: Steadfast) -> No
 def test_several_attacks(letters: str, steadfast: Steadfast) -> None:
     Path("other.yaml").write_text(yaml.safe_dump({**LETTERS, "name": "second"}))
     recipes = f"--attack=deepwordbug, {letters},other.yaml"
-    command = attack("--run=done", recipes, "--attack.num_samples=8")
+    command = attack("--run=done", recipes, "--num_samples=8")
     outcome = steadfast(command)
     assert outcome.status == 0, outcome.err
     rows = [line.split()[0] for line in outcome.out.splitlines() if re.match(r"\w+ +[01]\.", line)]
@@ -187,13 +187,13 @@ def test_several_attacks(letters: str, steadfast: Steadfast) -> None:
     # One that cannot be filed stops all before the first begins.
     Path("runs/done/attacks/deepwordbug.json").unlink()
     before = results("done")
-    outcome = steadfast(command, "--attack=other.yaml,deepwordbug", "--attack.num_samples=9")
+    outcome = steadfast(command, "--attack=other.yaml,deepwordbug", "--num_samples=9")
     assert outcome.status == 1
     assert results("done") == before
 
 
 def test_a_target(letters: str, steadfast: Steadfast) -> None:
-    command = attack("--run=done", f"--attack={letters}", "--attack.num_samples=40")
+    command = attack("--run=done", f"--attack={letters}", "--num_samples=40")
     assert steadfast(command, "--attack.goal=positive").status == 0
     assert results("done")["metrics"]["attack/letters/target"] == 1
     for one in map(from_line, lines("runs/done/attacks/letters.jsonl")):
@@ -209,7 +209,7 @@ def test_a_blind_score_is_no_robustness(letters: str, steadfast: Steadfast) -> N
         if name.endswith("head.weight"):
             weights.mul_(1e4)
     AtomicCheckpointIO().save_checkpoint(checkpoint, BEST)
-    command = attack("--run=done", f"--attack={letters}", "--attack.num_samples=20")
+    command = attack("--run=done", f"--attack={letters}", "--num_samples=20")
     outcome = steadfast(command, "--attack.score=probability")
     assert outcome.status == 0, outcome.err
     metrics = results("done")["metrics"]
@@ -271,7 +271,7 @@ def letters_file(here: Path) -> str:
     ("arguments", "message"),
     [
         (["--attack=textfoler"], "got attack 'textfoler', expected all, one of a2t"),
-        (["--attack=letters.yaml", "--attack.num_samples=0"], "got num_samples=0"),
+        (["--attack=letters.yaml", "--num_samples=0"], "got num_samples=0"),
         (["--attack=letters.yaml", "--attack.goal=happy"], "0 (negative), 1 (positive)"),
         (["--attack=letters.yaml", "--attack.goal=2"], "got goal '2'"),
         (["--attack=nowhere.yaml"], "got attack nowhere.yaml, which is no file"),
@@ -297,7 +297,7 @@ def test_what_cannot_be(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--attack.nmu_samples=3"], ["--attack.num_samples=x"], ["--attack.split=dev"], ["--attack"]],
+    [["--attack.nmu_samples=3"], ["--num_samples=x"], ["--attack.split=dev"], ["--attack"]],
 )
 def test_a_wrong_command_line_has_status_2(
     trained: Path, steadfast: Steadfast, arguments: list[str]
@@ -340,7 +340,7 @@ def test_a_kill_costs_what_was_in_flight(
     Path("quick.yaml").write_text(yaml.safe_dump(spec))
     spec["transformation"] = {"class_path": "slow.Slow"}
     Path("slow.yaml").write_text(yaml.safe_dump(spec))
-    command = attack("--run=done", "--attack.num_samples=60", "--attack.in_flight=4")
+    command = attack("--run=done", "--num_samples=60", "--attack.in_flight=4")
     python_path = f"{Path.cwd()}:{Path(__file__).parents[2]}"
     program = Piped(*command, "--attack=slow.yaml", PYTHONPATH=python_path)
     part = Path("runs/done/attacks/slow.parts/rank-0.jsonl")
@@ -352,7 +352,7 @@ def test_a_kill_costs_what_was_in_flight(
     assert program.returncode == status, err
     assert "Traceback" not in err
     if signum != signal.SIGKILL:
-        assert "the same command with --run done goes on from there" in err
+        assert "the same command with --run done resumes from there" in err
     assert not Path("runs/done/attacks/slow.jsonl").exists()
     done = part.read_bytes().count(b'"sample_id"')
     assert 5 <= done < 60
@@ -379,7 +379,7 @@ def test_a_model_that_breaks_down(
         return answer * float("nan") if calls == 30 else answer
 
     command = attack(
-        "--run=done", f"--attack={letters}", "--attack.num_samples=30", "--attack.in_flight=3"
+        "--run=done", f"--attack={letters}", "--num_samples=30", "--attack.in_flight=3"
     )
     with monkeypatch.context() as patch:
         patch.setattr(Module, "predict_texts", fragile)
@@ -403,7 +403,7 @@ def test_a_model_that_breaks_down(
 
 @pytest.mark.distributed
 def test_two_processes_do_what_one_does(letters: str, steadfast: Steadfast) -> None:
-    command = attack("--run=done", f"--attack={letters}", "--attack.num_samples=31")
+    command = attack("--run=done", f"--attack={letters}", "--num_samples=31")
     two = ["--trainer.devices=2", "--trainer.strategy=ddp", "--attack.tag=two", "--attack.show=1"]
     program = Piped(*command, *two)
     out, err = program.communicate()
@@ -418,9 +418,7 @@ def test_two_processes_do_what_one_does(letters: str, steadfast: Steadfast) -> N
     for name in ("accuracy", "success_rate", "queries", "words_changed"):
         assert metrics[f"attack/letters-two/{name}"] == metrics[f"attack/letters/{name}"]
     # What two have begun, one can go on with: the parts are those of both.
-    more = attack(
-        "--run=done", f"--attack={letters}", "--attack.num_samples=35", "--attack.tag=two"
-    )
+    more = attack("--run=done", f"--attack={letters}", "--num_samples=35", "--attack.tag=two")
     assert steadfast(more).status == 0
     assert len(lines("runs/done/attacks/letters-two.jsonl")) == 35
 

@@ -21,7 +21,7 @@ def stars(texts):
 @pytest.fixture
 def victim(here: Path) -> list[str]:
     (here / "pair_scores.py").write_text(SCORES)
-    return ["--victim=python:pair_scores:scores", "--classes=negative,positive", "--out=out"]
+    return ["--victim=python:pair_scores:scores", "--classes=negative,positive", "--output=out"]
 
 
 def test_of_text_fooler(victim: list[str], steadfast: Steadfast) -> None:
@@ -61,7 +61,7 @@ def test_of_an_attack_of_ours_on_another_model(
     assert steadfast(*line).status == 0
     found = steadfast(
         *("attack", "pairs", "out/attacks/deepwordbug.jsonl", "--victim=run:done", "--device=cpu"),
-        "--out=other",
+        "--output=other",
     )
     assert found.status == 0, found.err
     assert "records, 2 texts" in found.out
@@ -78,7 +78,7 @@ def test_of_records_whose_model_has_the_classes_in_another_order(
 ) -> None:
     Path("texts.tsv").write_text("text\tlabel\na fine film\tpositive\na dull one\tnegative\n")
     assert steadfast("attack", *victim, "--dataset=texts.tsv", "--attack=deepwordbug").status == 0
-    turned = ["--victim=python:pair_scores:turned", "--classes=positive,negative", "--out=out"]
+    turned = ["--victim=python:pair_scores:turned", "--classes=positive,negative", "--output=out"]
     found = steadfast("attack", "pairs", "out/attacks/deepwordbug.jsonl", *turned)
     assert found.status == 0, found.err
     assert accuracy_of_originals() == 1
@@ -88,7 +88,7 @@ def test_of_records_whose_classes_are_named_by_numbers(here: Path, steadfast: St
     (here / "pair_scores.py").write_text(SCORES)
     rows = ["a fine film\t3", "a dull one\t1", "so so\t2", "fine\t3"]
     Path("texts.tsv").write_text("\n".join(["text\tlabel", *rows, ""]))
-    victim = ["--victim=python:pair_scores:stars", "--classes=1,2,3", "--out=out"]
+    victim = ["--victim=python:pair_scores:stars", "--classes=1,2,3", "--output=out"]
     assert steadfast("attack", *victim, "--dataset=texts.tsv", "--attack=deepwordbug").status == 0
     path = Path("out/attacks/deepwordbug.jsonl")
     records = [json.loads(line) for line in path.read_text().splitlines()]

@@ -28,7 +28,7 @@ def letters(trained: Path) -> str:
 
 
 def attack(steadfast: Steadfast, *arguments: str, count: int = 16) -> Outcome:
-    wanted = ["--run=done", f"--attack.num_samples={count}", *ALONE]
+    wanted = ["--run=done", f"--num_samples={count}", *ALONE]
     outcome = steadfast("attack", wanted, arguments, QUIET)
     assert outcome.status == 0, outcome.err
     return outcome
@@ -104,12 +104,12 @@ def test_what_is_missing_is_named(letters: str, steadfast: Steadfast) -> None:
 def test_shards_of_other_settings_are_refused(letters: str, steadfast: Steadfast) -> None:
     word = f"--attack={letters}"
     attack(steadfast, word, "--attack.shard=1/2", count=4)
-    attack(steadfast, word, "--attack.shard=2/2", "--attack.seed=1", count=6)
+    attack(steadfast, word, "--attack.shard=2/2", "--seed=1", count=6)
     outcome = merge(steadfast)
     assert outcome.status == 1
     assert "in shard 2/2 of letters than in 1/2: seed 0 -> 1, chosen 4 -> 6; " in outcome.err
     # The same shard is refused where it has other settings, and where the whole attack has.
-    once = ["attack", "--run=done", word, "--attack.shard=1/2", *QUIET, "--attack.seed=2"]
+    once = ["attack", "--run=done", word, "--attack.shard=1/2", *QUIET, "--seed=2"]
     assert "got other settings than those of runs/done/attacks/letters.shard-1-of-2.jsonl" in (
         steadfast(once).err
     )
@@ -168,7 +168,7 @@ def test_shards_of_two_machines(letters: str, steadfast: Steadfast) -> None:
     shutil.rmtree("runs/done")
     shutil.copytree("elsewhere/done", "runs/done")
     attack(steadfast, f"--attack={letters}", "--attack.shard=1/2", count=7)
-    there = ["--runs_dir=elsewhere", "--run=done", "--attack.num_samples=7", *ALONE, *QUIET]
+    there = ["--runs_dir=elsewhere", "--run=done", "--num_samples=7", *ALONE, *QUIET]
     second = steadfast("attack", there, f"--attack={letters}", "--attack.shard=2/2")
     assert second.status == 0, second.err
     for path in Path("elsewhere/done/attacks").glob("letters.shard-2-of-2.*"):
@@ -198,7 +198,7 @@ def test_a_run_that_a_shard_begins(letters: str, steadfast: Steadfast) -> None:
     shutil.copy(BEST, "some.ckpt")
     words = ["--config=a.yaml", "--ckpt_path=some.ckpt", "--run=new", f"--attack={letters}"]
     for index in (1, 2):
-        shard = [f"--attack.shard={index}/2", "--attack.num_samples=5"]
+        shard = [f"--attack.shard={index}/2", "--num_samples=5"]
         outcome = steadfast("attack", words, shard, QUIET)
         assert outcome.status == 0, outcome.err
     outcome = steadfast("attack", "merge", "--run=new")
@@ -217,7 +217,7 @@ def test_a_killed_shard_goes_on(trained: Path, steadfast: Steadfast) -> None:
     spec = {**LETTERS, "transformation": {"class_path": "slow.Slow"}}
     Path("slow.yaml").write_text(yaml.safe_dump(spec))
     python_path = f"{Path.cwd()}:{Path(__file__).parents[2]}"
-    words = ["--run=done", "--attack=slow.yaml", "--attack.num_samples=40", "--attack.in_flight=3"]
+    words = ["--run=done", "--attack=slow.yaml", "--num_samples=40", "--attack.in_flight=3"]
     command = ["attack", *words, "--attack.shard=2/2", *QUIET]
     program = Piped(*command, PYTHONPATH=python_path)
     part = FOLDER / "slow.shard-2-of-2.parts" / "rank-0.jsonl"
@@ -240,7 +240,7 @@ def test_a_shard_by_two_processes(letters: str, steadfast: Steadfast) -> None:
     word = f"--attack={letters}"
     attack(steadfast, word, "--attack.tag=one", count=13)
     attack(steadfast, word, "--attack.shard=1/2", count=13)
-    words = ["--run=done", word, "--attack.num_samples=13", "--attack.shard=2/2"]
+    words = ["--run=done", word, "--num_samples=13", "--attack.shard=2/2"]
     program = Piped("attack", *words, *QUIET, "--trainer.devices=2", "--trainer.strategy=ddp")
     out, err = program.communicate()
     assert program.returncode == 0, err

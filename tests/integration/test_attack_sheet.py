@@ -14,11 +14,11 @@ def test_from_attack_to_corrected_success(here: Path, steadfast: Steadfast) -> N
     rows = "".join(f"a good one, number {i}\tpos\n" for i in range(12))
     (here / "texts.tsv").write_text("text\tlabel\n" + rows)
     attacked = steadfast(
-        *("attack", "--victim=python:sheet_scores:scores", "--classes=neg,pos", "--out=out"),
+        *("attack", "--victim=python:sheet_scores:scores", "--classes=neg,pos", "--output=out"),
         *("--dataset=texts.tsv", "--attack=deepwordbug"),
     )
     assert attacked.status == 0, attacked.err
-    line = ["attack", "sheet", "--records", "out/attacks/deepwordbug.jsonl", "--texts=6"]
+    line = ["attack", "sheet", "--records", "out/attacks/deepwordbug.jsonl", "--num_samples=6"]
     refused = steadfast(*line, "--classes=neg")
     assert refused.status == 1
     assert "expected a name for each class" in refused.err

@@ -27,7 +27,7 @@ def attacked(here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch) 
     (here / "texts.tsv").write_text("text\tlabel\n" + "".join(f"{row}\tpos\n" for row in rows))
     found = steadfast(
         *("attack", "--victim=python:valid_scores:scores", "--classes=neg,pos", "--attack=pwws"),
-        *("--dataset=texts.tsv", "--attack.resources=res", "--out=out"),
+        *("--dataset=texts.tsv", "--attack.resources=res", "--output=out"),
     )
     assert found.status == 0, found.err
     return here / "out" / "attacks" / "pwws.jsonl"
@@ -45,7 +45,7 @@ def test_success_before_and_after(attacked: Path, steadfast: Steadfast) -> None:
     Path("prose.txt").write_text("a good one in 1900\nthe film was not good\n" * 20)
     # A limit that nothing keeps.
     strict = steadfast(
-        *line, "--sentence_encoder=nowhere", "--text=prose.txt", "--limit.perplexity=0"
+        *line, "--sentence_encoder=nowhere", "--running_text=prose.txt", "--limit.perplexity=0"
     )
     assert strict.status == 0, strict.err
     assert f"{len(records)} adversarial texts, 0 valid" in strict.out
@@ -62,7 +62,12 @@ def test_success_before_and_after(attacked: Path, steadfast: Steadfast) -> None:
 def test_with_the_attack_itself(attacked: Path, steadfast: Steadfast) -> None:
     found = steadfast(
         *("attack", "--victim=python:valid_scores:scores", "--classes=neg,pos", "--attack=pwws"),
-        *("--dataset=texts.tsv", "--attack.resources=res", "--out=out", "--attack.validity=true"),
+        *(
+            "--dataset=texts.tsv",
+            "--attack.resources=res",
+            "--output=out",
+            "--attack.validity=true",
+        ),
     )
     assert found.status == 0, found.err
     assert "success rate, valid texts only" in found.out
@@ -72,7 +77,7 @@ def test_with_the_attack_itself(attacked: Path, steadfast: Steadfast) -> None:
 def of_victim(*more: str, out: str) -> list[str]:
     return [
         *("attack", "--victim=python:valid_scores:scores", "--classes=neg,pos", "--attack=pwws"),
-        *("--dataset=texts.tsv", "--attack.resources=res", f"--out={out}"),
+        *("--dataset=texts.tsv", "--attack.resources=res", f"--output={out}"),
         *("--attack.validity=true", *more),
     ]
 
@@ -87,7 +92,7 @@ def test_shards_of_a_victim_and_their_validity(attacked: Path, steadfast: Steadf
         assert f"pwws: shard {index}/3, " in found.out
         assert "success rate" not in found.out  # a figure of a part is none
     assert not Path("parts/results.json").exists()
-    merged = steadfast("attack", "merge", "--out=parts")
+    merged = steadfast("attack", "merge", "--output=parts")
     assert merged.status == 0, merged.err
     assert "success rate, valid texts only" in merged.out
     for name in ("pwws.jsonl", "pwws.json", "validity/pwws.jsonl", "validity/pwws.json"):
@@ -100,10 +105,10 @@ def test_shards_of_a_victim_and_their_validity(attacked: Path, steadfast: Steadf
     # Without the validity of one part, that of the whole is left out.
     (parts / "validity" / "pwws.shard-2-of-3.json").unlink()
     (parts / "validity" / "pwws.json").unlink()
-    again = steadfast("attack", "merge", "--out=parts")
+    again = steadfast("attack", "merge", "--output=parts")
     assert "validity is left out: pwws.shard-2-of-3 was not measured" in again.out
     assert not (parts / "validity" / "pwws.json").exists()
-    both = steadfast("attack", "merge", "--out=parts", "--run=any")
+    both = steadfast("attack", "merge", "--output=parts", "--run=any")
     assert both.status == 1
     assert "expected one of the two" in both.err
 
@@ -112,7 +117,7 @@ def test_validity_of_a_run(trained: Path, steadfast: Steadfast) -> None:
     del trained
     lexicon.write_wordnet(Path("res/corpora"))
     words = ["attack", "--run=done", "--attack=deepwordbug", "--attack.validity=true"]
-    words += ["--attack.resources=res", "--attack.num_samples=6", *QUIET]
+    words += ["--attack.resources=res", "--num_samples=6", *QUIET]
     found = steadfast(words)
     assert found.status == 0, found.err
     folder = Path("runs/done/attacks/validity")
@@ -154,7 +159,13 @@ def test_calibration(attacked: Path, steadfast: Steadfast) -> None:
         (folder / f"revised_{part}.tsv").write_text(head + "".join(revised))
     Path("prose.txt").write_text("somebody sings a song\nnobody sings loudly\n" * 20)
     found = steadfast(
-        *("attack", "validity", "--calibrate=corpora", "--resources=res", "--text=prose.txt"),
+        *(
+            "attack",
+            "validity",
+            "--calibrate=corpora",
+            "--resources=res",
+            "--running_text=prose.txt",
+        ),
         *("--sentence_encoder=nowhere", "--device=cpu"),
     )
     assert found.status == 0, found.err

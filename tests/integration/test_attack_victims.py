@@ -57,7 +57,7 @@ def records(out: str) -> list[dict[str, Any]]:
 def test_an_attack_on_a_service_that_was_killed_goes_on(
     service: Service, steadfast: Steadfast
 ) -> None:
-    whole = steadfast(of_http(service, "--out=whole", "--attack.show=1"))
+    whole = steadfast(of_http(service, "--output=whole", "--attack.show=1"))
     assert whole.status == 0, whole.err
     assert "deepwordbug" in whole.out
     expected = records("whole")
@@ -66,7 +66,7 @@ def test_an_attack_on_a_service_that_was_killed_goes_on(
 
     service.bodies.clear()
     service.answered.clear()
-    child = Piped(*of_http(service, "--out=cut"))
+    child = Piped(*of_http(service, "--output=cut"))
     service.after = lambda number: child.kill() if number == count // 2 else None
     _, said = child.communicate()
     assert child.returncode == -9, said
@@ -75,7 +75,7 @@ def test_an_attack_on_a_service_that_was_killed_goes_on(
     assert before >= count // 2
 
     service.after = lambda _: None
-    again = steadfast(of_http(service, "--out=cut"))
+    again = steadfast(of_http(service, "--output=cut"))
     assert again.status == 0, again.err
     assert records("cut") == expected
     # Of all answers that came, at most the one at the moment of the kill is asked for again.
@@ -84,18 +84,18 @@ def test_an_attack_on_a_service_that_was_killed_goes_on(
     assert before < len(service.bodies)
 
     asked = len(service.bodies)
-    assert steadfast(of_http(service, "--out=cut")).status == 0
+    assert steadfast(of_http(service, "--output=cut")).status == 0
     assert len(service.bodies) == asked
 
 
 def test_a_service_that_fails_leaves_what_is_done(service: Service, steadfast: Steadfast) -> None:
     service.spoil = lambda number, answer: answer if number < 20 else (500, {}, b"down")
-    failed = steadfast(of_http(service, "--out=out", "--http.tries=2"))
+    failed = steadfast(of_http(service, "--output=out", "--http.tries=2"))
     assert failed.status == 1
     assert "status 500" in failed.err
     assert "Traceback" not in failed.err
     service.spoil = lambda _, answer: answer
-    assert steadfast(of_http(service, "--out=out")).status == 0
+    assert steadfast(of_http(service, "--output=out")).status == 0
     assert len(records("out")) == len(ROWS)
     # Nothing is asked for twice, but for the last look at each success.
     again = len(service.answered) - len(set(service.answered))
@@ -105,11 +105,11 @@ def test_a_service_that_fails_leaves_what_is_done(service: Service, steadfast: S
 def test_other_settings_of_the_same_folder_are_refused(
     service: Service, steadfast: Steadfast
 ) -> None:
-    assert steadfast(of_http(service, "--out=out", "--attack.num_samples=2")).status == 0
-    other = steadfast(of_http(service, "--out=out", "--attack.seed=1"))
+    assert steadfast(of_http(service, "--output=out", "--num_samples=2")).status == 0
+    other = steadfast(of_http(service, "--output=out", "--seed=1"))
     assert other.status == 1
     assert "seed 0 -> 1" in other.err
-    more = steadfast(of_http(service, "--out=out", "--attack.num_samples=4"))
+    more = steadfast(of_http(service, "--output=out", "--num_samples=4"))
     assert more.status == 0, more.err
     assert len(records("out")) == 4
 
@@ -143,7 +143,7 @@ def test_the_labels_of_a_checkpoint_are_used(
 ) -> None:
     del texts
     line = ["attack", f"--victim={checkpoint}", "--dataset=texts.tsv", "--attack=deepwordbug"]
-    found = steadfast(*line, "--out=out", "--device=cpu")
+    found = steadfast(*line, "--output=out", "--device=cpu")
     assert found.status == 0, found.err
     labels = {record["text"]: record["label"] for record in records("out")}
     assert labels == {text: int(name == "neg") for text, name in ROWS}
@@ -172,7 +172,7 @@ def test_a_run_of_ours_on_a_file(trained: Path, steadfast: Steadfast) -> None:
     rows = "The food was excellent.\tpositive\nThe food was awful.\tnegative\n"
     Path("mine.tsv").write_text("text\tlabel\n" + rows)
     line = ["attack", "--victim=run:done", "--dataset=mine.tsv", "--attack=deepwordbug"]
-    found = steadfast(*line, "--out=out", "--device=cpu")
+    found = steadfast(*line, "--output=out", "--device=cpu")
     assert found.status == 0, found.err
     assert len(records("out")) == 2
 
@@ -183,7 +183,7 @@ def test_functions(texts: Path, steadfast: Steadfast) -> None:
         "def labels(texts):\n    return ['pos' if 'good' in t else 'neg' for t in texts]\n"
     )
     line = ["attack", "--dataset=texts.tsv", "--classes=neg,pos", "--attack=deepwordbug"]
-    found = steadfast(*line, "--victim=python:mine_scores:scores", "--out=out")
+    found = steadfast(*line, "--victim=python:mine_scores:scores", "--output=out")
     assert found.status == 0, found.err
     assert "python:mine_scores:scores on texts.tsv" in found.out
     refused = steadfast(*line, "--victim=python:mine_scores:labels", "--outputs=labels")
@@ -203,7 +203,7 @@ def test_functions(texts: Path, steadfast: Steadfast) -> None:
         (["--victim=x", "--attack.shard=3/2"], "got shard '3/2', expected I/N"),
         (["--victim=x", "--columns=body"], "--columns TEXT"),
         (["--victim=x", "--atack=pwws"], "--atack"),
-        (["--victim=x", "--attack.seed=many"], "--attack.seed many, expected a whole number"),
+        (["--victim=x", "--seed=many"], "--seed many, expected a whole number"),
     ],
 )
 def test_wrong_command_lines_are_one_line(

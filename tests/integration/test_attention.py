@@ -77,7 +77,7 @@ def test_what_it_writes(runs: Path, steadfast: Steadfast) -> None:
 def test_two_models(runs: Path, steadfast: Steadfast) -> None:
     plain = "--against=runs/plain/checkpoints/best.ckpt"
     outcome = steadfast(
-        "attention", "--run=asa", TEXT, plain, "--layers", "2", "--heads", "2", "--out=new/a.png"
+        "attention", "--run=asa", TEXT, plain, "--layers", "2", "--heads", "2", "--output=new/a.png"
     )
     assert outcome.status == 0, outcome.err
     assert "plain: FineTuning, runs/plain/checkpoints/best.ckpt" in outcome.out
@@ -86,7 +86,7 @@ def test_two_models(runs: Path, steadfast: Steadfast) -> None:
     assert not (runs / "asa/attention.png").exists()
     # A file that lies in no run has no TensorBoard either.
     shutil.copy(BEST, "loose.ckpt")
-    outcome = steadfast("attention", "--ckpt_path=loose.ckpt", TEXT, "--out=b.png")
+    outcome = steadfast("attention", "--ckpt_path=loose.ckpt", TEXT, "--output=b.png")
     assert outcome.status == 0, outcome.err
     assert outcome.out.endswith("\nb.png\n")
     assert "loose.ckpt: ASA" in outcome.out

@@ -40,7 +40,7 @@ def test_certify_threat(here: Path, steadfast: Steadfast) -> None:
 
     inside = ["--attack.threat.kind=characters", "--attack.threat.k=1"]
     outcome = steadfast(
-        "attack", "--run=a", "--attack=deepwordbug", inside, "--attack.num_samples=10", QUIET
+        "attack", "--run=a", "--attack=deepwordbug", inside, "--num_samples=10", QUIET
     )
     assert outcome.status == 0, outcome.err
     outcome = steadfast("certify", "--run=a", "--threat=characters", "--num_samples=10")
@@ -115,7 +115,7 @@ def test_a_stranger_checks_the_claims(
         few = ["--num_samples=12"]
         assert steadfast("certify", "--run=a", threat, "--k", k, few).status == 0
         to = f"claims{number}"
-        outcome = steadfast("certify", "export", "--run=a", threat, f"--k={k}", f"--to={to}")
+        outcome = steadfast("certify", "export", "--run=a", threat, f"--k={k}", f"--output={to}")
         assert outcome.status == 0, outcome.err
         count, name = len(Path(to, "claims.jsonl").read_text().split("\n")) - 1, threat[0][9:]
         assert checked(to) == (0, f"{count} claims of {name}, k={k} hold")
@@ -131,10 +131,10 @@ def test_a_stranger_checks_the_claims(
     statement = Path(to, "statement.json")
     statement.write_text(statement.read_text().replace('"weights": "', '"weights": "0'))
     assert checked(to)[0] == 1
-    refused = steadfast("certify", "export", "--run=a", threat, "--k=7", "--to=other")
+    refused = steadfast("certify", "export", "--run=a", threat, "--k=7", "--output=other")
     assert "expected one of" in refused.err
     Path("other").mkdir()
-    refused = steadfast("certify", "export", "--run=a", threat, f"--k={k}", "--to=other")
+    refused = steadfast("certify", "export", "--run=a", threat, f"--k={k}", "--output=other")
     assert "which is there" in refused.err
 
 
@@ -145,7 +145,7 @@ def test_only_what_was_certified_is_exported(here: Path, steadfast: Steadfast) -
     assert steadfast("fit", model, REVIEWS, QUIET, "--run=a").status == 0
     synonyms = ["--run=a", "--threat=synonyms", "--k"]
     few = ["--num_samples=12"]
-    to = ["--to=claims"]
+    to = ["--output=claims"]
     refused = steadfast("certify", "export", synonyms, "all", "--lists=lists.json", to)
     assert refused.status == 1
     assert "got no certificates_synonyms in runs/a" in refused.err
@@ -161,7 +161,7 @@ def test_only_what_was_certified_is_exported(here: Path, steadfast: Steadfast) -
     # Other lists, another number, another certifier, records of another certification.
     assert "(threat" in told(synonyms, "all", "--lists=more.json")
     assert "expected one of all" in told(synonyms, "1", "--lists=lists.json")
-    smooth = ["--smooth=delete", "--samples=20", "--alpha=0.1", "--tag=b"]
+    smooth = ["--smooth=delete", "--draws=20", "--alpha=0.1", "--tag=b"]
     assert steadfast("certify", synonyms, "all", few, "--lists=lists.json", smooth).status == 0
     assert "(around" in told(synonyms, "all", "--lists=lists.json", "--tag=b")
     tagged = ["--lists=more.json", "--tag=c"]
@@ -199,7 +199,7 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
     assert {one["kind"] for one in lines("runs/a/certificates_synonyms.jsonl")} == {"lower bound"}
 
     for noise in ("mask", "delete", "substitute"):
-        more = [f"--smooth={noise}", f"--tag={noise}", "--samples=20", "--alpha=0.1"]
+        more = [f"--smooth={noise}", f"--tag={noise}", "--draws=20", "--alpha=0.1"]
         outcome = steadfast("certify", synonyms, more)
         assert outcome.status == 0, outcome.err
         (kind,) = {one["kind"] for one in lines(f"runs/a/certificates_synonyms-{noise}.jsonl")}
@@ -209,16 +209,16 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
     assert "without --tag" in outcome.err
 
     # An attack on the model says nothing about the smoothed classifier around it.
-    inside = ["--attack.threat.kind=words", "--attack.threat.k=1", "--attack.num_samples=5"]
+    inside = ["--attack.threat.kind=words", "--attack.threat.k=1", "--num_samples=5"]
     outcome = steadfast("attack", "--run=a", "--attack=deepwordbug", inside, QUIET)
     assert outcome.status == 0, outcome.err
-    words = ["--run=a", "--threat=words", "--k", "1", "--num_samples=5", "--samples=20"]
+    words = ["--run=a", "--threat=words", "--k", "1", "--num_samples=5", "--draws=20"]
     outcome = steadfast("certify", words, "--smooth=delete", "--tag=smooth")
     assert outcome.status == 0, outcome.err
     assert "deepwordbug" not in outcome.out
 
     Path("texts.txt").write_text("the food was good\nthis was great\n")
-    texts = ["--texts=texts.txt", "--to=encoding.json", "--fidelity=0.2"]
+    texts = ["--texts=texts.txt", "--output=encoding.json", "--fidelity=0.2"]
     outcome = steadfast("resources", "encode-words", lists, texts)
     assert outcome.status == 0, outcome.err
     outcome = steadfast("certify", synonyms, "--encoding=encoding.json", "--tag=encoded")
@@ -231,7 +231,7 @@ def test_a_certification_that_is_stopped_goes_on(
 ) -> None:
     cnn = ["--model=TextCNN", "--model.width=8", *REVIEWS, *QUIET]
     assert steadfast("fit", cnn, "--trainer.max_epochs=1", "--run=a").status == 0
-    asked = ["--run=a", "--threat=words", "--smooth=delete", "--samples=20", "--num_samples=5"]
+    asked = ["--run=a", "--threat=words", "--smooth=delete", "--draws=20", "--num_samples=5"]
     certify, texts = SmoothedCertifier._certified, list[str]()
 
     def stopped(self: SmoothedCertifier, text: str, ks: Any) -> TextCertificate:

@@ -9,11 +9,11 @@ from app.study.study import Column
 from run_files.run_directory import RunDirectory
 from tests.integration.conftest import ATTACK, OLSA, REVIEWS, TINY, Steadfast, results
 
-TOLD = ["--attack=deepwordbug", "--attack.num_samples=10"]
+TOLD = ["--attack=deepwordbug", "--num_samples=10"]
 
 
 def test_figures_of_real_runs(trained: Path, steadfast: Steadfast) -> None:
-    other = ["--run=other-s1", "--seed_everything=1", "--trainer.max_epochs=1"]
+    other = ["--run=other-s1", "--seed=1", "--trainer.max_epochs=1"]
     assert steadfast("train", OLSA, REVIEWS, TINY, ATTACK, other).status == 0
     for name in ("done", "other-s1"):
         # On the same batches as the test.
@@ -34,7 +34,7 @@ def test_figures_of_real_runs(trained: Path, steadfast: Steadfast) -> None:
     assert len(found.outcomes["attack/deepwordbug/accuracy"]) == 10
     assert found.labels.keys() == found.outcomes.keys() > {"test/f1", "test/macro_f1"}
 
-    outcome = steadfast("compare", "done", "other-s1")
+    outcome = steadfast("compare", "--run", "done", "other-s1")
     assert outcome.status == 0, outcome.err
     assert "| done " in outcome.out
     assert "trainer.max_epochs" in outcome.out
@@ -43,7 +43,7 @@ def test_figures_of_real_runs(trained: Path, steadfast: Steadfast) -> None:
     accuracy = 100 * results("done")["metrics"]["test/accuracy"]
     assert f"{accuracy:.1f}" in outcome.out
 
-    outcome = steadfast("compare", "done", "absent")
+    outcome = steadfast("compare", "--run", "done", "absent")
     assert outcome.status == 1
     assert outcome.err.startswith("error: got run 'absent'")
     assert steadfast("compare").status == 2

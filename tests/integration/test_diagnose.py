@@ -27,7 +27,7 @@ RUN = ["--run=done", "--recipe=letters", "--device=cpu"]
 def attacked(trained: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A finished run under an attack on 30 samples, whose method has three layers to show."""
     Path("letters.yaml").write_text(yaml.safe_dump(LETTERS))
-    command = attack("--run=done", "--attack=letters.yaml", "--attack.num_samples=30")
+    command = attack("--run=done", "--attack=letters.yaml", "--num_samples=30")
     assert steadfast(command).status == 0
 
     def activations(self: OLSA, batch: Batch) -> list[torch.Tensor]:
@@ -91,14 +91,14 @@ def test_what_it_writes(attacked: Path, steadfast: Steadfast) -> None:
 def test_the_same_command_gives_the_same_bytes(attacked: Path, steadfast: Steadfast) -> None:
     contents = []
     for _ in range(2):
-        assert steadfast("diagnose", RUN, "--samples=20").status == 0
+        assert steadfast("diagnose", RUN, "--num_samples=20").status == 0
         names = ("diagnostics.json", "layer_similarity.png")
         contents.append([(attacked / name).read_bytes() for name in names])
     assert contents[0] == contents[1]
     assert read(attacked)["attacks"]["letters"]["records"] == 20
     # Other batches are the same but for rounding.
     similarities = read(attacked)["attacks"]["letters"]["similarities"]["all"]
-    assert steadfast("diagnose", RUN, "--samples=20", "--batch_size=3").status == 0
+    assert steadfast("diagnose", RUN, "--num_samples=20", "--batch_size=3").status == 0
     other = read(attacked)["attacks"]["letters"]["similarities"]["all"]
     assert other["mean"] == pytest.approx(similarities["mean"], abs=1e-5)
 
@@ -127,7 +127,7 @@ def test_a_study_knows_a_diagnosis_by_weights_texts_and_options(
     assert left("--against", "other") is None
     assert left("--against", "other", "--batch_size=3") is None
     assert left() == 'measured with against ["other"], not []'
-    assert "samples 1000, not 20" in str(left("--against", "other", "--samples=20"))
+    assert "samples 1000, not 20" in str(left("--against", "other", "--num_samples=20"))
     # One sample fewer, and then other weights.
     texts = Path("runs/other/attacks/letters.jsonl")
     texts.write_text("".join(texts.read_text().splitlines(keepends=True)[1:]))
@@ -206,7 +206,7 @@ def test_a_bert(here: Path, steadfast: Steadfast) -> None:
         "--trainer.max_steps=1",
     ]
     assert steadfast("fit", arguments, "--run=done").status == 0
-    command = attack("--run=done", "--attack=letters.yaml", "--attack.num_samples=20")
+    command = attack("--run=done", "--attack=letters.yaml", "--num_samples=20")
     assert steadfast(command).status == 0
     outcome = steadfast("diagnose", RUN)
     assert outcome.status == 0, outcome.err
@@ -234,7 +234,7 @@ def test_a_wrong_command_line_has_status_2(here: Path, steadfast: Steadfast) -> 
 
 
 def test_the_layers_of_olsa(trained: Path, steadfast: Steadfast) -> None:
-    command = attack("--run=done", "--attack=deepwordbug", "--attack.num_samples=30")
+    command = attack("--run=done", "--attack=deepwordbug", "--num_samples=30")
     assert steadfast(command).status == 0
     outcome = steadfast("diagnose", "--run=done", "--recipe=deepwordbug", "--device=cpu")
     assert outcome.status == 0, outcome.err

@@ -237,7 +237,14 @@ def test_a_damaged_results_file_is_not_overwritten(trained: Path, steadfast: Ste
 
 @pytest.mark.parametrize("lists", ["absent.json", "."])
 def test_a_file_that_is_not_there_is_named(here: Path, steadfast: Steadfast, lists: str) -> None:
-    arguments = ["encode-words", f"--lists={lists}", "--texts", "some.txt", "--to", "words.json"]
+    arguments = [
+        "encode-words",
+        f"--lists={lists}",
+        "--texts",
+        "some.txt",
+        "--output",
+        "words.json",
+    ]
     outcome = steadfast("resources", arguments)
     assert outcome.status == 1
     assert outcome.err.startswith(f"error: got {lists}, which is ")

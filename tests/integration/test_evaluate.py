@@ -96,7 +96,7 @@ def test_figures_of_two_protocols_are_not_mixed(trained: Path, steadfast: Steadf
 
 
 def test_the_seed_of_a_run_is_that_of_its_training(trained: Path, steadfast: Steadfast) -> None:
-    assert steadfast("test", "--run=done", TINY, ATTACK, "--seed_everything=5").status == 0
+    assert steadfast("test", "--run=done", TINY, ATTACK, "--seed=5").status == 0
     found = results("done")
     assert (found["seed"], found["about"]["test"]["seed"]) == (0, 5)
 
@@ -291,7 +291,7 @@ def test_a_run_that_an_evaluation_has_begun_goes_on(trained: Path, steadfast: St
     assert len(lines("runs/mine/certificates.jsonl")) == 4
     Path("letters.yaml").write_text(yaml.safe_dump(LETTERS))
     for recipe, count in (("letters.yaml", 2), ("letters.yaml", 4), ("deepwordbug", 2)):
-        samples = f"--attack.num_samples={count}"
+        samples = f"--num_samples={count}"
         outcome = steadfast("attack", source, f"--attack={recipe}", samples)
         assert outcome.status == 0, outcome.err
         assert len(lines(f"runs/mine/attacks/{Path(recipe).stem}.jsonl")) == count

@@ -68,7 +68,7 @@ def encoders(here: Path, _encoders: Path) -> Path:
 
 
 def test_a_certified_model(trained: Path, steadfast: Steadfast) -> None:
-    outcome = steadfast("export", "--run=done", "--to=out/olsa")
+    outcome = steadfast("export", "--run=done", "--output=out/olsa")
     assert outcome.status == 0, outcome.err
     assert "out/olsa/README.md" in outcome.out
     before = lit_modules.load(BEST.format("done"))
@@ -94,7 +94,7 @@ def test_transformers_gives_the_same_logits(
 ) -> None:
     from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-    assert steadfast("export", f"--run={kind}", "--to=out").status == 0
+    assert steadfast("export", f"--run={kind}", "--output=out").status == 0
     ours = lit_modules.load("out")
     assert torch.equal(
         ours.predict_texts(TEXTS), lit_modules.load(LAST.format(kind)).predict_texts(TEXTS)
@@ -119,30 +119,30 @@ def test_transformers_gives_the_same_logits(
 
 def test_a_head_on_the_mean_is_no_head_of_transformers(here: Path, steadfast: Steadfast) -> None:
     assert steadfast(fit("bert", "--model.pooling=mean")).status == 0
-    assert steadfast("export", "--run=bert", "--to=out").status == 0
+    assert steadfast("export", "--run=bert", "--output=out").status == 0
     assert "loads the encoder alone" in Path("out/README.md").read_text()
 
 
 def test_an_earlier_export_is_replaced_and_nothing_else(
     trained: Path, steadfast: Steadfast
 ) -> None:
-    export = ["export", "--run=done", "--to=out"]
+    export = ["export", "--run=done", "--output=out"]
     assert steadfast(export).status == 0
     Path("out/left.txt").touch()
     assert steadfast(export).status == 0
     assert not Path("out/left.txt").exists()
     Path("mine").mkdir()
     Path("mine/thesis.tex").touch()
-    outcome = steadfast("export", "--run=done", "--to=mine")
+    outcome = steadfast("export", "--run=done", "--output=mine")
     assert outcome.status == 1
     assert "was not written by `export`" in outcome.err
     assert [path.name for path in Path("mine").iterdir()] == ["thesis.tex"]
-    assert steadfast("export", "--run=no_such", "--to=new").status == 1
+    assert steadfast("export", "--run=no_such", "--output=new").status == 1
     assert not Path("new").exists()
 
 
 def test_damaged_folders(trained: Path, steadfast: Steadfast) -> None:
-    assert steadfast("export", "--run=done", "--to=out").status == 0
+    assert steadfast("export", "--run=done", "--output=out").status == 0
     whole = Path("out", WEIGHTS).read_bytes()
     Path("out", WEIGHTS).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(CheckpointError, match="is not the file that"):
@@ -161,7 +161,8 @@ def test_damaged_folders(trained: Path, steadfast: Steadfast) -> None:
 
 def test_figures_of_other_weights_are_not_in_the_card(trained: Path, steadfast: Steadfast) -> None:
     assert (
-        steadfast("export", f"--ckpt_path={trained}/checkpoints/last.ckpt", "--to=out").status == 0
+        steadfast("export", f"--ckpt_path={trained}/checkpoints/last.ckpt", "--output=out").status
+        == 0
     )
     card = Path("out/README.md").read_text()
     assert "these weights have not been measured" in card

@@ -29,7 +29,7 @@ def test_train_writes_it_and_an_attack_is_checked_against_certificates(
     assert (again.status, again.out) == (0, f"{PAGE}\n")
     assert PAGE.read_text() == first
 
-    attack = ["--attack=deepwordbug", "--attack.num_samples=16"]
+    attack = ["--attack=deepwordbug", "--num_samples=16"]
     assert steadfast("attack", attack, QUIET, "--run=a").status == 0
     assert steadfast("report", "--run=a").status == 0
     found = lines("runs/a/attacks/deepwordbug.jsonl")

@@ -27,7 +27,7 @@ def test_a_finished_run_is_refused(trained: Path, steadfast: Steadfast) -> None:
 
 
 def test_other_settings_are_refused(trained: Path, steadfast: Steadfast) -> None:
-    arguments = [*REVIEWS, *TINY, "--trainer.max_epochs=9", "--run=done", "--seed_everything=5"]
+    arguments = [*REVIEWS, *TINY, "--trainer.max_epochs=9", "--run=done", "--seed=5"]
     outcome = steadfast(
         "fit", OLSA, arguments, "--model.objective.gamma=9", "--data.limit_train=32"
     )
@@ -134,4 +134,4 @@ def test_a_new_run_from_a_checkpoint(trained: Path, steadfast: Steadfast) -> Non
     assert Path("runs/new/checkpoints/best.ckpt").is_file()
     outcome = steadfast("fit", arguments, "--run=done")
     assert outcome.status == 1
-    assert "which goes on from its own last.ckpt" in outcome.err
+    assert "which resumes from its own last.ckpt" in outcome.err

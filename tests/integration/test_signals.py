@@ -60,7 +60,7 @@ def test_a_signal_saves_and_stops(
     _, err = fitting.communicate()
     assert fitting.returncode == status, err
     assert f"stopped by {name}: saved" in err
-    assert "--run a goes on from there" in err
+    assert "--run a resumes from there" in err
     assert "Traceback" not in err
     assert not Path("runs/a/results.json").exists()
     last = Path("runs/a/checkpoints/last.ckpt")

@@ -150,7 +150,7 @@ def test_a_name_is_made_up(here: Path, steadfast: Steadfast) -> None:
 
 def test_the_seed_decides(here: Path, steadfast: Steadfast) -> None:
     for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
-        arguments = ["--seed_everything", seed, "--run", name, "--trainer.max_epochs=1"]
+        arguments = ["--seed", seed, "--run", name, "--trainer.max_epochs=1"]
         assert steadfast("train", OLSA, REVIEWS, TINY, ATTACK, arguments).status == 0
     assert results("a")["metrics"] == results("b")["metrics"]
     assert results("a")["metrics"] != results("c")["metrics"]

@@ -38,7 +38,7 @@ def test_python_in_yaml_is_not_executed(
         Path("c.yaml").write_text(content)
         outcome = steadfast("fit", "--config=c.yaml", TINY, EPOCH)
     else:
-        outcome = steadfast("fit", OLSA, REVIEWS, TINY, EPOCH, f"--seed_everything={payload}")
+        outcome = steadfast("fit", OLSA, REVIEWS, TINY, EPOCH, f"--seed={payload}")
     assert outcome.status == 2
     assert marker.untouched()
 

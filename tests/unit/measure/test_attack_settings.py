@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli.arguments import with_recipe
 from app.commands.resources import SOURCES
 from attacks import recipes
 from attacks.composition import Attack
@@ -41,20 +40,6 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NLTK_DATA", "")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("sys.prefix", str(tmp_path / "python"))
-
-
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        (["attack", "--attack", "pwws"], ["attack", "--attack.recipe", "pwws"]),
-        (["attack", "--attack=a,b"], ["attack", "--attack.recipe=a,b"]),
-        (["attack", "--attack=a=b.yaml"], ["attack", "--attack.recipe=a=b.yaml"]),
-        (["attack", "--attack.seed", "1"], ["attack", "--attack.seed", "1"]),
-        (["test", "--attack", "pwws"], ["test", "--attack", "pwws"]),
-    ],
-)
-def test_both_spellings(argv: list[str], expected: list[str]) -> None:
-    assert with_recipe(argv) == expected
 
 
 @pytest.mark.parametrize(

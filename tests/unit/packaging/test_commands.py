@@ -13,57 +13,14 @@ import pytest
 from jsonargparse import ArgumentParser
 from pytorch_lightning.cli import LightningCLI
 
-from app.cli.arguments import classes_first, with_configs, with_recipe
+from app.cli.arguments import classes_first, device_words, with_configs
+from app.cli.commands import LIGHTNING, check_options, find_command
 from app.cli.robust_cli import RobustCLI
-from app.commands.attack import parser as victim_parser
-from app.commands.attack_merge import main as attack_merge
-from app.commands.attack_pairs import parser as pairs_parser
-from app.commands.attack_sheet import main as attack_sheet
-from app.commands.attack_validity import main as attack_validity
-from app.commands.attention import main as attention
-from app.commands.augment import main as augment
-from app.commands.certify import main as certify_threat
-from app.commands.certify_export import main as certify_export
-from app.commands.compare import main as compare
-from app.commands.counter_fit import main as counter_fit
-from app.commands.diagnose import main as diagnose
-from app.commands.doctor import run as doctor
-from app.commands.encode_words import main as encode_words
-from app.commands.export import main as export
-from app.commands.predict import main as predict
-from app.commands.report import main as report
-from app.commands.resources import main as resources
-from app.commands.runs_list import main as runs
-from app.commands.serve import main as serve
-from app.commands.study import main as study
-from app.commands.study_table import table_main as study_table
+from app.cli.run_options import full_names
 from lit_modules import unused_settings
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-PLAIN = {
-    "attack merge": attack_merge,
-    "attack sheet": attack_sheet,
-    "attack validity": attack_validity,
-    "attention": attention,
-    "augment": augment,
-    "certify export": certify_export,
-    "compare": compare,
-    "diagnose": diagnose,
-    "doctor": doctor,
-    "export": export,
-    "report": report,
-    "runs": runs,
-    "resources": resources,
-    "resources counter-fit": counter_fit,
-    "resources encode-words": encode_words,
-    "serve": serve,
-    "study": study,
-    "study table": study_table,
-}
-"""Commands with parsers of their own."""
-ASKED = {"--text", "--file", "-"}
-"""Words of `predict` with which it has one, too."""
 TRAINED = (["app", "fit"], ["app", "train"])
 UNBUILT = {"--model.init_from"}
 """Settings that name a checkpoint, without which there is no method to ask."""
@@ -170,30 +127,32 @@ def test_every_command_of_the_pages_can_be_given(
         with pytest.raises(Parsed):
             module.main()
         return
-    name, *options = rest or ["--version"]
-    if " ".join(rest[:2]) in PLAIN:
-        name, options = " ".join(rest[:2]), rest[2:]
-    asked = name == "predict" and ASKED & {word.split("=")[0] for word in options}
-    threatened = name == "certify" and "--threat" in options
-    if name in PLAIN or asked or threatened:
-        read_and_stop(monkeypatch)
-        with pytest.raises(Parsed):
-            (predict if asked else certify_threat if threatened else PLAIN[name])(options)
-    elif name == "attack" and options[:1] == ["pairs"]:
-        pairs_parser().parse_args(options[1:])
-    elif name == "attack" and "--victim" in {word.split("=")[0] for word in options}:
-        victim_parser().parse_args(with_recipe(["attack", *options])[1:])
-    elif name not in ("COMMAND", "--version") and not {"--help"} & set(options):
-        options = with_recipe(["attack", *options])[1:] if name == "attack" else options
-        keys = {word.split("=")[0] for word in options}
-        # An evaluation has both from its run.
-        if not keys & {"--config", "--model"}:
-            options = ["--model", "OLSA", *options]
-        if not keys & {"--config", "--data"}:
-            options = ["--data", "SST2", *options]
-        helps = any(key.endswith(".help") for key in keys)
-        with pytest.raises(SystemExit, match=r"^0$") if helps else nullcontext():
-            parsers[name].parse_args(classes_first(with_configs(options)))
+    call = find_command(rest)
+    if call is None:  # `COMMAND`, --version
+        assert rest in (["COMMAND", "..."], ["COMMAND"], ["COMMAND", "--help"], ["--version"], [])
+        return
+    if call.wants_help:
+        return
+    try:
+        check_options(call)
+    except ValueError as error:
+        raise SystemExit(str(error)) from error
+    if call.module != LIGHTNING:
+        if call.name not in ("attack", "attack pairs"):  # these have parsers of jsonargparse
+            read_and_stop(monkeypatch)
+        with nullcontext() if call.name in ("attack", "attack pairs") else pytest.raises(Parsed):
+            call.parse()
+        return
+    options = device_words(full_names(call.name, call.words))
+    keys = {word.split("=")[0] for word in options}
+    # An evaluation has both from its run.
+    if not keys & {"--config", "--model"}:
+        options = ["--model", "OLSA", *options]
+    if not keys & {"--config", "--data"}:
+        options = ["--data", "SST2", *options]
+    helps = any(key.endswith(".help") for key in keys)
+    with pytest.raises(SystemExit, match=r"^0$") if helps else nullcontext():
+        parsers[call.name].parse_args(classes_first(with_configs(options)))
 
 
 def trained(words: list[str]) -> bool:
@@ -220,6 +179,7 @@ def test_every_setting_of_the_pages_has_an_effect(
     keys = {word.split("=")[0] for word in options}
     if not keys & {"--config", "--data"}:
         options = ["--data", "SST2", *options]
+    options = device_words(full_names(name, options))
     parsed = parsers[name].parse_args(classes_first(with_configs(options)))
     module = parsers[name].instantiate_classes(type(parsed)(model=parsed.model)).model
     found = [f"--model.{sentence}" for sentence in unused_settings(module)]
@@ -233,6 +193,9 @@ def test_every_setting_of_the_pages_has_an_effect(
     [
         "    python -m app train --config configs/default.yaml --model.no_such_setting 1",
         "    python -m app attack --run first --attacks pwws",
+        "    python -m app attack --run first --attack.num_samples 3",
+        "    python -m app certify --run first --threat words --trainer.accelerator cpu",
+        "    python -m app export --run first --to FOLDER",
         "    docker compose run --rm train --modle.gamma 1",
         "    python -m benchmarks.parity recorded --data_dir DIR --nowhere 1",
         "    python -m app diagnose --run first --same_text",

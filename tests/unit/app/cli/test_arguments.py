@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.cli.arguments import check_classes, classes_first, with_stored_settings
+from app.cli.arguments import check_classes, classes_first, device_words, with_stored_settings
 from lit_modules import CheckpointError
 from run_files.run_directory import RunDirectory
 
@@ -151,3 +151,20 @@ def test_base_classes_and_unknown_names_are_refused(words: str) -> None:
 )
 def test_other_names_are_left_to_the_parser(words: str) -> None:
     check_classes(["fit", *words.split()])
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("test --device cpu", "test --trainer.accelerator=cpu"),
+        ("test --device=auto --run a", "test --trainer.accelerator=auto --run a"),
+        ("test --device cuda", "test --trainer.accelerator=gpu --trainer.devices=1"),
+        (
+            "test --device=cuda:1 --run a",
+            "test --trainer.accelerator=gpu --trainer.devices=[1] --run a",
+        ),
+        ("test --trainer.devices 2", "test --trainer.devices 2"),
+    ],
+)
+def test_a_device_is_short_for_settings_of_the_trainer(given: str, expected: str) -> None:
+    assert device_words(given.split()) == expected.split()

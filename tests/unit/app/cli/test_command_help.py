@@ -1,5 +1,6 @@
 """The help of commands is quick the second time, and never that of another program."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from app.cli import command_help, main
 from app.cli.command_help import help_path, keep
-from app.cli.commands import COMMANDS, find_command, help_of_all
+from app.cli.commands import LIGHTNING, find_command, help_of_all
 
 ROOT = Path(__file__).parents[4]
 
@@ -77,26 +78,51 @@ def test_a_narrow_terminal_has_its_own(cache: Path, monkeypatch: pytest.MonkeyPa
     assert help_path("test").read_text() == "narrow"
 
 
+def kept(argv: list[str]) -> bool:
+    """True if a help comes from the cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(main, "_lightning", lambda argv: 77)
+        return main.entry(argv) == 0
+
+
 def test_a_cache_that_cannot_be_written_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     keep("train", "text")
-    assert main._kept_help(["train", "--help"]) is None
+    assert not kept(["train", "--help"])
 
 
 def test_only_help_alone_is_kept() -> None:
-    keep("train", "kept\n")
-    assert main._kept_help(["train", "--help"]) == 0
-    assert main._kept_help(["train", "--run=a", "--help"]) is None
-    assert main._kept_help(["nonsense", "--help"]) is None
+    keep("certify", "kept\n")
+    assert kept(["certify", "--help"])
+    assert not kept(["certify", "--run=a", "--help"])
+    # Both ways have one help.
+    assert kept(["certify", "--threat", "words", "--help"])
 
 
-def test_commands_outside_lightning() -> None:
-    assert find_command(["study", "table", "x"]) == (2, COMMANDS["study table"])
-    assert find_command(["study", "run"]) == (1, COMMANDS["study"])
-    assert find_command(["attack", "merge"]) == (2, COMMANDS["attack merge"])
-    assert find_command(["attack", "--run=a"]) is None
-    assert find_command(["train"]) is None
-    assert find_command([]) is None
+def test_the_way_of_a_command() -> None:
+    def found(line: str) -> tuple[str, str, int] | None:
+        call = find_command(line.split())
+        return None if call is None else (call.name, call.module, len(call.words))
+
+    assert found("study table x") == ("study table", "app.commands.study_table", 1)
+    assert found("study run") == ("study", "app.commands.study", 1)
+    assert found("attack merge") == ("attack merge", "app.commands.attack_merge", 0)
+    assert found("attack --run=a") == ("attack", LIGHTNING, 1)
+    assert found("attack --victim=a") == ("attack", "app.commands.attack", 1)
+    assert found("certify --k 1 --threat words") == ("certify", "app.commands.certify", 4)
+    assert found("predict -") == ("predict", "app.commands.predict", 1)
+    assert found("predict --run a") == ("predict", LIGHTNING, 2)
+    assert found("nonsense") is None
+    assert found("") is None
+
+
+def test_the_help_has_both_ways_of_a_command() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--radii", help="the radii")
+    text = command_help.command_help(parser, "certify", {})
+    assert "--radii" in text
+    assert "with --threat:" in text
+    assert {"--lists", "--draws", "--num_samples"} <= {*text.split()}

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,12 @@ from matplotlib.patches import Rectangle
 from app.attention.attention_figure import TOKENS, draw
 from app.attention.attention_report import report
 from app.attention.attention_view import Diversion, View, added_attention, diversions, views
-from app.commands.attention import main
+from app.cli.commands import run_command
 from lit_modules import TextClassifier
 from measure.charts import pixels
 from tests.unit.app.attention.attention_models import asa, made, saved
+
+main = partial(run_command, "attention")
 
 WORDS = ["[CLS]", "a", "film", "[SEP]"]
 BOTH = [View(1, None), View(2, 2)]
@@ -171,9 +174,9 @@ def test_what_is_printed() -> None:
     assert still.endswith("  nothing by 0.005 or more")
     quiet = made(WORDS)
     quiet = replace(quiet, masked=[masked & False for masked in quiet.masked])
-    assert "nothing is likelier masked than not: --draw 0" in report([quiet], [View(1, None)])
-    assert "--draw" not in report([replace(quiet, drawn=True)], [View(1, None)])
-    assert "--draw" not in text
+    assert "nothing is likelier masked than not: --seed 0" in report([quiet], [View(1, None)])
+    assert "--seed" not in report([replace(quiet, drawn=True)], [View(1, None)])
+    assert "--seed" not in text
     assert "masked for 50% of the heads" in report([made(WORDS)], [View(1, None)])
     assert report([made(["\x1b[2J"])], [View(2, None)]).count("\x1b") == 0
 
@@ -195,28 +198,36 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ([], ValueError, "got neither --run nor --ckpt_path"),
         (["--run=none"], FileNotFoundError, "got run 'none', which is not in runs"),
-        (["--ckpt_path=none.ckpt", "--out=a.png"], ValueError, "none.ckpt, which is no file"),
-        (["--ckpt_path=a.ckpt"], ValueError, "got a.ckpt, which is in no run, expected --out"),
-        (["--ckpt_path=a.ckpt", "--out=a.jpg"], ValueError, "got --out a.jpg, expected the name"),
-        (["--ckpt_path=a.ckpt", "--out=b.png", "--device=gpu"], ValueError, "got --device gpu"),
+        (["--ckpt_path=none.ckpt", "--output=a.png"], ValueError, "none.ckpt, which is no file"),
+        (["--ckpt_path=a.ckpt"], ValueError, "got a.ckpt, which is in no run, expected --output"),
         (
-            ["--ckpt_path=a.ckpt", "--out=b.png", "--text_pair=x"],
+            ["--ckpt_path=a.ckpt", "--output=a.jpg"],
+            ValueError,
+            "got --output a.jpg, expected the name",
+        ),
+        (["--ckpt_path=a.ckpt", "--output=b.png", "--device=gpu"], ValueError, "got --device gpu"),
+        (
+            ["--ckpt_path=a.ckpt", "--output=b.png", "--text_pair=x"],
             ValueError,
             "got 1 texts as --text_pair",
         ),
         (
-            ["--ckpt_path=a.ckpt", "--out=b.png", "--layers", "1", "9"],
+            ["--ckpt_path=a.ckpt", "--output=b.png", "--layers", "1", "9"],
             ValueError,
             "got --layers 9 for a.ckpt, expected 1 to 3",
         ),
-        (["--ckpt_path=a.ckpt", "--draw=-1"], ValueError, "got --draw -1, expected a seed"),
-        (["--ckpt_path=a.ckpt", "--out=b.png", "--heads=3"], ValueError, "expected 1 to 2"),
-        (["--ckpt_path=o.ckpt", "--out=b.png"], ValueError, "got o.ckpt of TextClassifier"),
-        (["--ckpt_path=a.ckpt", "--out=b.png", "--against=t.ckpt"], ValueError, "another token"),
-        (["--ckpt_path=a.ckpt", "--out=b.png", "--against=x.ckpt"], ValueError, "which is no file"),
-        (["--ckpt_path=a.ckpt", "--out=b.png", "--text= "], ValueError, "without a single word"),
+        (["--ckpt_path=a.ckpt", "--seed=-1"], ValueError, "got --seed -1, expected a seed"),
+        (["--ckpt_path=a.ckpt", "--output=b.png", "--heads=3"], ValueError, "expected 1 to 2"),
+        (["--ckpt_path=o.ckpt", "--output=b.png"], ValueError, "got o.ckpt of TextClassifier"),
+        (["--ckpt_path=a.ckpt", "--output=b.png", "--against=t.ckpt"], ValueError, "another token"),
+        (
+            ["--ckpt_path=a.ckpt", "--output=b.png", "--against=x.ckpt"],
+            ValueError,
+            "which is no file",
+        ),
+        (["--ckpt_path=a.ckpt", "--output=b.png", "--text= "], ValueError, "without a single word"),
         pytest.param(
-            ["--ckpt_path=a.ckpt", "--out=folder.png"],
+            ["--ckpt_path=a.ckpt", "--output=folder.png"],
             OSError,
             "could not write folder.png",
             marks=pytest.mark.long,
@@ -239,7 +250,7 @@ def test_what_cannot_be(
 @pytest.mark.long
 def test_texts_of_another_length(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(models)
-    arguments = ["--ckpt_path=a.ckpt", "--against=s.ckpt", "--out=a.png"]
+    arguments = ["--ckpt_path=a.ckpt", "--against=s.ckpt", "--output=a.png"]
     assert main(["--text=it is", *arguments]) == 0
     with pytest.raises(ValueError, match=r"s.ckpt, which reads 8 tokens .*, expected a text that"):
         main([f"--text={'it is ' * 6}", *arguments])

@@ -1,15 +1,18 @@
 """`augment`: a record per text, whole or not at all, and the same after a kill."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.cli.commands import run_command
 from app.commands import augment as augment_command
-from app.commands.augment import main
 from attacks.augmenting import Augmenter
 from attacks.resources.catalogue import ResourceError
+
+main = partial(run_command, "augment")
 
 TEXTS = [f"number {i} was a wonderful evening in the city" for i in range(150)]
 
@@ -24,7 +27,7 @@ def table(tmp_path: Path) -> Path:
 def command(table: Path, output: Path, *more: str) -> int:
     return main(
         [
-            *("--file", str(table), "--recipe", "deepwordbug", "--n", "2"),
+            *("--file", str(table), "--recipe", "deepwordbug", "--copies", "2"),
             *("--output", str(output), *more),
         ]
     )

@@ -1,10 +1,11 @@
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.commands.compare import main
+from app.cli.commands import run_command
 from app.study.study import StudyError
 from run_files.results import write
 from run_files.run_directory import RunDirectory
@@ -16,6 +17,8 @@ from tests.unit.app.study.run_samples import (
     write_lines,
     write_pgd,
 )
+
+main = partial(run_command, "compare")
 
 GOLD = "1" * 40
 
@@ -60,7 +63,7 @@ def test_seeds_are_one_row(capsys: pytest.CaptureFixture[str]) -> None:
         run(f"plain-s{seed}", seed, 10 + seed)
         run(f"strong-s{seed}", seed, 30 + seed % 3, gamma=2.0)
     names = [f"{name}-s{seed}" for name in ("plain", "strong") for seed in (0, 1, 10)]
-    assert main(names) == 0
+    assert main(["--run", *names]) == 0
     printed = capsys.readouterr().out
     lines = cells(printed)
     assert ["", "test/accuracy, %"] in lines
@@ -77,7 +80,7 @@ def test_seeds_are_one_row(capsys: pytest.CaptureFixture[str]) -> None:
 def test_runs_of_one_seed(capsys: pytest.CaptureFixture[str]) -> None:
     run("a", 0, 20)
     run("b", 0, 21, gamma=1.0)
-    assert main(["a", "b", "a"]) == 0
+    assert main(["--run", "a", "b", "a"]) == 0
     printed = capsys.readouterr().out
     assert ["a", "50.0"] in cells(printed)
     assert "McNemar" in printed
@@ -87,22 +90,22 @@ def test_runs_of_one_seed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_metrics_and_formats(capsys: pytest.CaptureFixture[str]) -> None:
     run("a", 0, 20)
     run("b", 0, 21, gamma=1.0)
-    assert main(["a", "b", "--metrics", "test/loss", "test/accuracy"]) == 0
+    assert main(["--run", "a", "b", "--metrics", "test/loss", "test/accuracy"]) == 0
     printed = capsys.readouterr().out
     assert ["", "test/loss", "test/accuracy, %"] in cells(printed)
     assert "not tested as a whole, and get no mark" in " ".join(printed.split())
-    assert main(["a", "b", "--format", "csv"]) == 0
+    assert main(["--run", "a", "b", "--format", "csv"]) == 0
     assert capsys.readouterr().out.startswith("kind,")
-    assert main(["a", "b", "--format", "latex"]) == 0
+    assert main(["--run", "a", "b", "--format", "latex"]) == 0
     assert "model.objective.gamma & 0.5 & 1.0" in capsys.readouterr().out
     with pytest.raises(StudyError, match=r"test/f1, which no run has, expected some of test/acc"):
-        main(["a", "b", "--metrics", "test/f1"])
+        main(["--run", "a", "b", "--metrics", "test/f1"])
 
 
 def test_other_test_sets_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
     run("a", 0, 20)
     run("b", 0, 40, gamma=1.0, rows="others")
-    assert main(["a", "b"]) == 0
+    assert main(["--run", "a", "b"]) == 0
     printed = capsys.readouterr().out
     assert "p texts" not in printed
     said = "test/accuracy, %: b and a are not compared: measured with other rows of test."
@@ -125,7 +128,7 @@ def test_attacks_of_other_settings_stand_side_by_side(capsys: pytest.CaptureFixt
     attacked("a", 20, gamma=0.5, score="margin", goal="untargeted")
     attacked("b", 30, gamma=1.0, score="probability", goal="untargeted", flag="unreliable_")
     attacked("c", 30, gamma=2.0, score="margin", goal="untargeted", program="2.0")
-    assert main(["a", "b", "c"]) == 0
+    assert main(["--run", "a", "b", "c"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "| b | 75.0 | 37.5† |" in printed.replace("▲", "")
     said = "b and a are not compared: measured with score margin and probability."
@@ -149,7 +152,7 @@ def test_the_place_of_lists_does_not_count_but_their_content_does(
         known = {"label": 1, "prediction": 1, "checkpoint": digest(made.path)[:12]}
         records = [{"sample_id": 10 * i, "holds": {"1": i < held}, **known} for i in range(40)]
         write_lines(made.path / "certificates_synonyms.jsonl", records)
-    assert main(["a", "b", "c", "--metrics", metric]) == 0
+    assert main(["--run", "a", "b", "c", "--metrics", metric]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "c and a are not compared: measured with lists 1 and 2" in printed
     assert "| b | certify_synonyms/accuracy@1, % | +25.0 [" in printed
@@ -162,7 +165,7 @@ def test_means_over_other_attacks_are_not_compared(capsys: pytest.CaptureFixture
         assert content is not None
         content["metrics"]["attack/mean_accuracy"] = content["metrics"]["attack/pwws/accuracy"]
         write(RunDirectory(Path("runs") / name).results_path, content)
-    assert main(["a", "b", "--metrics", "attack/mean_accuracy"]) == 0
+    assert main(["--run", "a", "b", "--metrics", "attack/mean_accuracy"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "b and a are not compared: measured with score of pwws margin and probab" in printed
 
@@ -172,7 +175,7 @@ def test_seeds_that_were_measured_otherwise_are_not_averaged() -> None:
         run(f"a-s{seed}", seed, 20, rows=f"rows of {seed}")
     run("b", 0, 20, gamma=2.0)
     with pytest.raises(StudyError) as error:
-        main(["a-s0", "a-s1", "b"])
+        main(["--run", "a-s0", "a-s1", "b"])
     for said in ("a-s0 and a-s1", "differ only by the seed", "other rows of test", "--metrics"):
         assert said in str(error.value)
 
@@ -180,16 +183,16 @@ def test_seeds_that_were_measured_otherwise_are_not_averaged() -> None:
 def test_wrong_runs() -> None:
     run("a", 0, 20)
     with pytest.raises(StudyError, match="got 1 run, expected at least two"):
-        main(["a", "a"])
+        main(["--run", "a", "a"])
     with pytest.raises(FileNotFoundError, match="there are: a"):
-        main(["a", "absent"])
+        main(["--run", "a", "absent"])
     run("b", 0, 20).results_path.unlink()
     with pytest.raises(StudyError, match="`python -m steadfast test --run b`"):
-        main(["a", "b"])
+        main(["--run", "a", "b"])
 
 
 def test_the_same_run_twice() -> None:
     run("a", 0, 20)
     run("copy", 0, 20)
     with pytest.raises(StudyError, match="got runs a and copy, both"):
-        main(["a", "copy"])
+        main(["--run", "a", "copy"])

@@ -1,13 +1,16 @@
 """`python -m app resources counter-fit`, from files to a file."""
 
 import gzip
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from app.commands.counter_fit import main
+from app.cli.commands import run_command
 from attacks.resources.vector_files import read_vectors
+
+main = partial(run_command, "resources counter-fit")
 
 WORDS = ("good", "fine", "bad", "film", "movie")
 
@@ -30,7 +33,7 @@ def test_it_writes_vectors_and_says_what_has_changed(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ["--synonyms", "s.txt", "--antonyms", "a.txt", "more.txt", "--simlex", "SimLex-999.txt"]
-    assert main(["v.txt", *given, "--to", "deep/counter-fitted-vectors.txt.gz"]) == 0
+    assert main(["v.txt", *given, "--output", "deep/counter-fitted-vectors.txt.gz"]) == 0
     said = capsys.readouterr()
     assert "synonyms: 2 pairs, 1 lines with a word that has no vector" in said.err
     assert "step 20 of 20: cost" in said.err
@@ -46,13 +49,13 @@ def test_it_writes_vectors_and_says_what_has_changed(
     assert tuple(found.words) == WORDS
     np.testing.assert_allclose(np.linalg.norm(found.matrix, axis=1), 1, atol=1e-5)
     assert found.matrix[0] @ found.matrix[1] > 0.9
-    main(["v.txt", *given, "--to", "again.txt"])
+    main(["v.txt", *given, "--output", "again.txt"])
     packed = Path("deep/counter-fitted-vectors.txt.gz").read_bytes()
     assert gzip.decompress(packed) == Path("again.txt").read_bytes()
 
 
 def test_the_first_words_alone(files: Path) -> None:
-    main(["v.txt", "--synonyms=s.txt", "--antonyms=a.txt", "--to=out.txt", "--words=3"])
+    main(["v.txt", "--synonyms=s.txt", "--antonyms=a.txt", "--output=out.txt", "--words=3"])
     assert read_vectors("out.txt").words == list(WORDS[:3])
 
 
@@ -69,5 +72,5 @@ def test_the_first_words_alone(files: Path) -> None:
 )
 def test_wrong_input_leaves_no_file(files: Path, given: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        main(["v.txt", *given, "--to", "out.txt"])
+        main(["v.txt", *given, "--output", "out.txt"])
     assert not Path("out.txt").exists()

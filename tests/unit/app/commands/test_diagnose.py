@@ -1,16 +1,19 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.commands.diagnose import main
+from app.cli.commands import run_command
 from attacks.outcome import AttackRecord
 from measure.diagnosis import read
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
+
+main = partial(run_command, "diagnose")
 
 RECORD = AttackRecord(
     sample_id=0,
@@ -139,8 +142,8 @@ def test_settings_that_cannot_be_read_are_left_out(run: RunDirectory, content: s
         ([], ValueError, "got neither --run nor --ckpt_path"),
         (["--run=second"], FileNotFoundError, "got run 'second', which is not in .*there are: fir"),
         (["--run=first"], ValueError, "never attacked"),
-        (["--run=first", "--samples=0"], ValueError, "got --samples 0 and --batch_size 32"),
-        (["--run=first", "--batch_size=0"], ValueError, "--batch_size 0, expected at least 1"),
+        (["--run=first", "--num_samples=0"], ValueError, "got --num_samples=0, expected"),
+        (["--run=first", "--batch_size=0"], ValueError, "got --batch_size=0, expected"),
         (["--run=first", "--device=gpu"], ValueError, "got --device gpu, which cannot be used"),
         (["--run=first", "--against", "third"], FileNotFoundError, "got run 'third'"),
         (["--ckpt_path=a.ckpt"], ValueError, "got a.ckpt, which lies in no run, expected --run"),
@@ -153,7 +156,7 @@ def test_what_cannot_be(
         main([f"--runs_dir={run.path.parent}", *arguments])
 
 
-@pytest.mark.parametrize("arguments", [["--pooling=max"], ["--sample=3"], ["--samples=x"]])
+@pytest.mark.parametrize("arguments", [["--pooling=max"], ["--sample=3"], ["--num_samples=x"]])
 def test_a_wrong_command_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["--run=first", *arguments])

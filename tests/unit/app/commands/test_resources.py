@@ -4,15 +4,18 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.cli.commands import run_command
 from app.commands import resources
-from app.commands.resources import main
 from app.resources.download import DownloadError, fetch
+
+main = partial(run_command, "resources")
 
 CONTENT = bytes(range(256)) * 40
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -188,10 +191,10 @@ def sources(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("sources")
 def test_the_command(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server.files["sub/one"] = CONTENT
-    assert main(["--to", str(tmp_path), "--from", server.url]) == 0
+    assert main(["--output", str(tmp_path), "--from", server.url]) == 0
     assert (tmp_path / "sub" / "one").read_bytes() == CONTENT
     assert f"one: {tmp_path / 'sub' / 'one'}" in capsys.readouterr().out
-    assert main(["--list", "--to", str(tmp_path)]) == 0
+    assert main(["--list", "--output", str(tmp_path)]) == 0
     listed = capsys.readouterr().out.splitlines()
     assert listed[0].split()[:2] == ["one", "there"]
     assert listed[1].split()[:2] == ["two", "-"]
@@ -202,7 +205,7 @@ def test_a_file_without_known_checksum(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.files["two"] = CONTENT
-    given = ["two", "--to", str(tmp_path), "--from", server.url]
+    given = ["two", "--output", str(tmp_path), "--from", server.url]
     assert main(given) == 1
     assert "error: two: got no checksum, and none is known" in capsys.readouterr().err
     assert main([*given, "--sha256", "0" * 64]) == 1
@@ -217,7 +220,7 @@ def test_a_failure_leaves_the_others_alone(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.files["sub/one"] = CONTENT
-    assert main(["two", "one", "--to", str(tmp_path), "--from", server.url]) == 1
+    assert main(["two", "one", "--output", str(tmp_path), "--from", server.url]) == 1
     assert (tmp_path / "sub" / "one").is_file()
     assert len(capsys.readouterr().err.splitlines()) == 2
 
@@ -233,7 +236,7 @@ def test_without_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("text.hub_access.hub_reachable", lambda: False)
-    assert main(["masked-lm", "--to", str(tmp_path)]) == 1
+    assert main(["masked-lm", "--output", str(tmp_path)]) == 1
     assert "error: masked-lm: the hub cannot be reached" in capsys.readouterr().err
 
 

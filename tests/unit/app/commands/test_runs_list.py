@@ -4,15 +4,19 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from app.cli.commands import run_command
 from app.cli.main import entry
-from app.commands.runs_list import list_runs, main, table
+from app.commands.runs_list import list_runs, table
 from run_files.run_directory import RunDirectory
+
+main = partial(run_command, "runs")
 
 ROOT = Path(__file__).parents[4]
 
@@ -94,7 +98,7 @@ def test_order_names_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main([folder, "--json"]) == 0
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [record["run"] for record in records] == ["other", "olsa-2", "olsa-1"]
-    assert main([folder, "olsa-*"]) == 0
+    assert main([folder, "--run", "olsa-*"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
     assert [row.split()[0] for row in rows] == ["olsa-2", "olsa-1"]
     assert "spearman not finite" in rows[0]

@@ -1,13 +1,17 @@
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from app.commands.study_table import table_main, write_all
+from app.cli.commands import run_command
+from app.commands.study_table import write_all
 from app.study import study_json
 from app.study.study import StudyError
 from tests.unit.app.study.study_samples import cell, study
+
+table_main = partial(run_command, "study table")
 
 ROOT = Path(__file__).parents[4]
 FIGURES = [cell("a", 0, "1100"), cell("b", 0, "1111")]
@@ -67,7 +71,7 @@ def test_nothing_to_do() -> None:
 def test_no_heavy_library_is_loaded() -> None:
     heavy = ("torch", "transformers", "datasets", "scipy", "statsmodels", "matplotlib", "pandas")
     program = (
-        "import sys; from app.commands.study_table import table_main; from app.study import pages; "
+        "import sys; from app.commands import study_table; from app.study import pages; "
         f"sys.exit(any(name in sys.modules for name in {heavy}))"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0

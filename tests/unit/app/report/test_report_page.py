@@ -2,14 +2,15 @@
 
 import json
 import re
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.cli.commands import run_command
 from app.cli.main import entry
-from app.commands.report import main
 from app.report.report_page import write_report
 from certify.threats import Synonyms
 from measure.evidence import read_evidence
@@ -20,6 +21,8 @@ from tests.unit.app.report.report_samples import (
     write_text_attack,
 )
 from tests.unit.app.study.run_samples import digest, make_run, write_lines
+
+main = partial(run_command, "report")
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">&amp;\u202e\x1b[2J{{ 7 * 7 }}'

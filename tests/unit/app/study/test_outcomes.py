@@ -1,16 +1,20 @@
 import gzip
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.commands.study_table import table_main, write_all
+from app.cli.commands import run_command
+from app.commands.study_table import write_all
 from app.study import outcomes, pages, study_json
 from app.study.derivation import derive, differences
 from app.study.study import CellFigures, StudyError
 from tests.unit.app.study.study_samples import TIME, cell, row, study
+
+table_main = partial(run_command, "study table")
 
 HARD, EASY = "1000000000" * 6, "1111111100" * 6
 FIGURES = [

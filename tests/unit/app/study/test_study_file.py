@@ -1,15 +1,18 @@
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from app.commands.study import main as study_main
+from app.cli.commands import run_command
 from app.study.cells import StudyContext, cells, chains, command_line, lay_out, only
 from app.study.study import Stage, StudyError
 from app.study.study_file import ATTACK_METRICS, attacks_of, examine, read_study
 from attacks.summary import _METRICS
+
+study_main = partial(run_command, "study")
 
 SMALL: dict[str, Any] = {
     "title": "A study",
@@ -349,12 +352,12 @@ def test_command_lines(tmp_path: Path) -> None:
     assert [command_line(cell, stage, where) for stage in cell.stages] == [
         [
             *("fit", "--config=c.yaml", "--model=OLSA", "--trainer.accelerator=cpu", "--a=null"),
-            *("--b=true", '--c=[1, "x"]', data, "--seed_everything=0", quiet, *run),
+            *("--b=true", '--c=[1, "x"]', data, "--seed=0", quiet, *run),
         ],
         ["test", *run, "--trainer.accelerator=cpu", data, quiet, "--pgd.epsilon=0"],
         [
             *("attack", *run, "--trainer.accelerator=cpu", data, quiet, "--attack.resources=d"),
-            *("--attack.recipe=pwws", '--attack.columns=["text"]', "--trainer.precision=64"),
+            *("--attack=pwws", '--attack.columns=["text"]', "--trainer.precision=64"),
         ],
         ["diagnose", *run, "--recipe=pwws", "--against", "a", "b", "--same_texts"],
     ]
