@@ -152,6 +152,7 @@ COMMANDS = {
     "resources counter-fit": Command(
         "Move the vectors of synonyms together.", "app.commands.counter_fit"
     ),
+    "lists": Command("List what words may become, by recipes and typos.", "app.commands.lists"),
     "resources encode-words": Command("Let synonyms share a form.", "app.commands.encode_words"),
 }
 """The commands by their names."""

@@ -12,7 +12,7 @@ MODEL = [*FRONT, "--model.robustness.against=deepwordbug", "--model.robustness.k
 def test_a_recipe_never_beats_the_certificate_of_its_set(here: Path, steadfast: Steadfast) -> None:
     fit = steadfast("fit", MODEL, REVIEWS, QUIET, "--trainer.max_epochs=2", "--run=a")
     assert fit.status == 0, fit.err
-    attack = ["--run=a", "--attack=deepwordbug", "--attack.num_samples=40", *QUIET]
+    attack = ["--run=a", "--attack=deepwordbug", "--num_samples=40", *QUIET]
     assert steadfast("attack", attack).status == 0
 
     certify = steadfast("certify", "--run=a", "--threat=deepwordbug", "--k", "1", "2", "all")
@@ -64,6 +64,40 @@ def test_wrong_sets_are_one_line(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("certify", "--run=d", "--threat=typos")
     assert outcome.status == 1
     assert "expected words alone (window=1)" in outcome.err
-    outcome = steadfast("certify", "export", "--run=d", "--threat=synonyms", "--to=claims")
+    outcome = steadfast("certify", "export", "--run=d", "--threat=synonyms", "--output=claims")
     assert outcome.status in (1, 2)
     assert not Path("claims").exists()
+
+
+def test_lists_of_a_run_and_of_a_file(here: Path, steadfast: Steadfast) -> None:
+    fit = steadfast("fit", FRONT, REVIEWS, QUIET, "--trainer.max_epochs=1", "--run=a")
+    assert fit.status == 0, fit.err
+    outcome = steadfast("lists", "--from=typos", "--vocabulary=a", "--output=typos.json")
+    assert outcome.status == 0, outcome.err
+    lists = json.loads(Path("typos.json").read_text())
+    assert lists
+    assert all(word not in listed for word, listed in lists.items())
+    Path("words.txt").write_text("good\ngod\nfilm\nfill\n")
+    Path("lists.json").write_text('{"film": ["movie"]}')
+    both = ["--from", "typos,lists.json", "--vocabulary=words.txt", "--output=both.json"]
+    assert steadfast("lists", both).status == 0
+    # "film" and "fill" are a typo of each other; "fil" is corrected to the first of them.
+    assert json.loads(Path("both.json").read_text()) == {
+        "good": ["god"],
+        "god": ["good"],
+        "film": ["movie", "fill"],
+        "fill": ["film"],
+    }
+    # The file is one for certificates and for training.
+    again = steadfast("certify", "--run=a", "--threat=synonyms", "--lists=both.json")
+    assert again.status == 0, again.err
+    for wrong, message in (
+        (["--from=typos", "--vocabulary=nosuch"], "nosuch"),
+        (["--from=typo", "--vocabulary=words.txt"], "got perturbation set 'typo'"),
+        (["--from=lists.json", "--vocabulary=empty.txt"], "without words, expected one"),
+    ):
+        Path("empty.txt").write_text("\n")
+        outcome = steadfast("lists", wrong, "--output=wrong.json")
+        assert outcome.status == 1
+        assert message in outcome.err, outcome.err
+        assert not Path("wrong.json").exists()
