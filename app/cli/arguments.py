@@ -1,9 +1,9 @@
 """Prepares the words of a command line for the parser."""
 
-import argparse
 import re
 from collections.abc import Container, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -20,32 +20,44 @@ _NAME = re.compile(r"(?:(?:datamodules|lit_modules)\.(?:\w+\.)*)?([A-Za-z_]\w*)"
 """A class of this project, with or without its module; other dotted names are foreign classes."""
 TRAINING = ("train", "fit")
 COMMON = (
-    "seed_everything",
-    "model",
-    "data",
-    "trainer",
-    "checkpoint",
-    "early_stopping",
-    "checkpoint_every_n_minutes",
-    "on_nonfinite_loss",
-    "track",
+    *("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping"),
+    *("checkpoint_every_n_minutes", "on_nonfinite_loss", "track"),
 )
 """Settings that every command takes; `config.yaml` holds these."""
+
+
+class _Option(NamedTuple):
+    """An option in a command line: its position and number of words, its name and value."""
+
+    at: int
+    size: int
+    name: str
+    value: str
+
+
+def _options(words: Sequence[str]) -> list[_Option]:
+    """Return all words that may be options: `--name=value`, or `--name` before its value."""
+    options = []
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        options.append(
+            _Option(at, 1, name, value)
+            if equals
+            else _Option(at, 2, name, "".join(words[at + 1 : at + 2]))
+        )
+    return options
 
 
 def device_words(words: Sequence[str]) -> list[str]:
     """Replace `--device` by the settings of the trainer that it stands for."""
     words = list(words)
-    for i in reversed(range(len(words))):
-        option, equals, device = words[i].partition("=")
-        if option != "--device":
-            continue
-        device = device if equals else "".join(words[i + 1 : i + 2])
-        kind, _, index = device.partition(":")
-        settings = [f"--trainer.accelerator={'gpu' if kind == 'cuda' else kind}"]
-        if kind == "cuda":
-            settings.append(f"--trainer.devices={f'[{index}]' if index else 1}")
-        words[i : i + (1 if equals else 2)] = settings
+    for option in reversed(_options(words)):
+        if option.name == "--device":
+            kind, _, index = option.value.partition(":")
+            settings = [f"--trainer.accelerator={'gpu' if kind == 'cuda' else kind}"]
+            if kind != "auto":
+                settings.append(f"--trainer.devices={f'[{index}]' if index else 1}")
+            words[option.at : option.at + option.size] = settings
     return words
 
 
@@ -56,17 +68,16 @@ def classes_first(argv: Sequence[str]) -> list[str]:
     """
     words = list(argv)
     for key in ("--model", "--data"):
-        first = next((i for i, word in enumerate(words) if word.startswith(f"{key}.")), None)
-        at = next((i for i, w in enumerate(words) if w == key or w.startswith(f"{key}=")), None)
-        if first is None or at is None or at < first:
+        options = _options(words)
+        first = next((o.at for o in options if o.name.startswith(f"{key}.")), len(words))
+        chosen = next((option for option in options if option.name == key), None)
+        if chosen is None or chosen.at < first:
             continue
-        if any(word.split("=")[0] in ("--config", "-c") for word in words[first:at]):
-            continue  # settings after a file override it, so their order matters
-        # `--model NAME` is two words, `--model=NAME` is one.
-        size = 2 if words[at] == key else 1
-        moved = words[at : at + size]
-        del words[at : at + size]
-        words[first:first] = moved
+        # Settings after a file override it, so their order matters.
+        if not any(o.name in ("--config", "-c") for o in options[first : chosen.at]):
+            moved = words[chosen.at : chosen.at + chosen.size]
+            del words[chosen.at : chosen.at + chosen.size]
+            words[first:first] = moved
     return words
 
 
@@ -80,16 +91,11 @@ def check_classes(argv: Sequence[str]) -> None:
     wrapped = [name for name in classifiers if name != AdversarialTraining.__name__]
     names = {"--model": list(METHODS), "--data": list(datamodules.CORPORA)}
     names |= {"--model.classifier": wrapped, "--model.adversary": list(ADVERSARIES)}
-    words = list(argv)
-    for i, word in enumerate(words):
-        key, _, value = word.partition("=")
-        if key not in names:
-            continue
-        if "=" not in word:
-            value = words[i + 1] if i + 1 < len(words) else ""
-        name = _NAME.fullmatch(value)
-        if name is not None and name[1] not in (*names[key], "null"):
-            msg = f"got {key} {value}, expected one of {', '.join(names[key])}"
+    for option in _options(argv):
+        name = _NAME.fullmatch(option.value)
+        choices = names.get(option.name)
+        if choices is not None and name is not None and name[1] not in (*choices, "null"):
+            msg = f"got {option.name} {option.value}, expected one of {', '.join(choices)}"
             raise ValueError(msg)
 
 
@@ -100,14 +106,11 @@ def with_configs(argv: Sequence[str]) -> list[str]:
         ValueError: `--config` names no file, or one that holds no settings.
     """
     words = list(argv)
-    for i, word in enumerate(argv):
-        key, equals, value = word.partition("=")
-        if key not in ("--config", "-c"):
-            continue
-        value = value if equals else " ".join(argv[i + 1 : i + 2])
-        if "\n" not in value and ": " not in value:  # not settings themselves
+    for at, size, name, value in _options(argv):
+        # A value may be the settings themselves.
+        if name in ("--config", "-c") and "\n" not in value and ": " not in value:
             path = str(_config_file(value))
-            words[i : i + (1 if equals else 2)] = [f"{key}={path}"] if equals else [key, path]
+            words[at : at + size] = [f"{name}={path}"] if size == 1 else [name, path]
     return words
 
 
@@ -150,29 +153,23 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     if position is None:
         return list(argv)
     command, options = argv[position], list(argv[position + 1 :])
-    scanner = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    scanner.add_argument("--config", "-c")
-    scanner.add_argument("--run")
-    scanner.add_argument("--runs_dir", default="runs")
-    scanner.add_argument("--ckpt_path")
-    scanner.add_argument("--model")
-    scanner.add_argument("--data")
-    try:
-        named, _ = scanner.parse_known_args(options)
-    except (argparse.ArgumentError, SystemExit):  # the real parser reports the error
+    named = {o.name.lstrip("-"): o.value for o in _options(options) if o.name.startswith("-")}
+    name, checkpoint = named.get("run"), named.get("ckpt_path")
+    if "" in (name, checkpoint):  # the real parser reports the error
         return list(argv)
-    run = RunDirectory(Path(named.runs_dir) / named.run) if named.run else None
-    if command not in TRAINING and named.ckpt_path and (run is None or not run.begun):
-        run = run_directory.of_checkpoint(Path(named.ckpt_path))
-    complete = named.config or (command in TRAINING and (named.model or named.data))
+    runs = Path(named.get("runs_dir", "runs"))
+    run = RunDirectory(runs / name) if name else None
+    if command not in TRAINING and checkpoint and (run is None or not run.begun):
+        run = run_directory.of_checkpoint(Path(checkpoint))
+    complete = {"config", "c", *(("model", "data") if command in TRAINING else ())} & {*named}
     if run is None or complete or not run.begun:
         if command not in TRAINING and not _says_all(options):
             # The parser would ask for a model and a corpus, which hides the real error.
-            _check_named(command, Path(named.runs_dir), named.run, named.ckpt_path)
+            _check_named(command, runs, name, checkpoint)
         return list(argv)
     keys = set(COMMON if command in TRAINING else ("seed_everything", "model", "data"))
     # Another class must not inherit settings that happen to have the same names.
-    keys -= {key for key in ("model", "data") if getattr(named, key)}
+    keys -= {"model", "data"} & {*named}
     stored = {key: value for key, value in run.config().items() if key in keys}
     return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]
 

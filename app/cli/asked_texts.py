@@ -41,9 +41,8 @@ def add_texts(parser: argparse.ArgumentParser) -> None:
     add("--text_pair", action="append", default=[], help="the second text, where pairs are read")
     text = "a table (.tsv, .csv, .jsonl, .parquet) or a file with a text on each line; a tab "
     add("--file", type=Path, help=f"{text}between the two of a pair")
-    add("--text_column", default="text", help="column of a table with the text (default: text)")
-    text = "column of a table with the second text (default: text_pair)"
-    add("--text_pair_column", default="text_pair", help=text)
+    add("--text_column", default="text", help="column of a table with the text")
+    add("--text_pair_column", default="text_pair", help="column of a table with the second text")
 
 
 def read_texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedText]:

@@ -11,10 +11,10 @@ import re
 import shutil
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 
-from app.cli.commands import COMMANDS, Way
+from app.cli.commands import COMMANDS, Command, module_of
 from app.cli.run_options import add_option, short_name
 from run_files.atomic import replacing
 
@@ -113,11 +113,12 @@ def command_help(
 
 
 def _add_way(
-    out: argparse.ArgumentParser, name: str, way: Way, texts: Container[str | None]
+    out: argparse.ArgumentParser, name: str, way: Command, texts: Container[str | None]
 ) -> None:
     """Add the options of the second way of a command, but for those that both ways have."""
-    module = import_module(way.module)
-    own, shared = [], {}
+    module = module_of(way)
+    own: list[argparse.Action] = []
+    shared: dict[str, None] = {}
     for action in module.parser()._actions:
         if action.dest not in _SHARED and action.help not in texts:
             own.append(action)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from app.cli.run_options import refuse_former
 
-LIGHTNING = "app.cli.robust_cli"
+LIGHTNING = "cli.robust_cli"
 """File of the commands that take a method and a corpus."""
 _OF_LIGHTNING = (
     *("--config", "-c", "--print_config", "--model", "--checkpoint", "--early_stopping", "--track"),
@@ -16,181 +16,148 @@ _OF_LIGHTNING = (
 )
 
 
-class Way(NamedTuple):
-    """A second way of a command of LightningCLI, on other texts or about another statement.
-
-    Attributes:
-        module: file that runs it, as `Command.module`.
-        chosen_by: options of which one chooses this way.
-        instead: options of the first way that are refused, with their replacement if any.
-        container: as `Command.container`.
-    """
-
-    module: str
-    chosen_by: tuple[str, ...]
-    instead: Mapping[str, str]
-    container: tuple[str, ...]
-
-
 class Command(NamedTuple):
     """A command.
 
     Attributes:
+        file: module in `app` that runs it: its docstring is the description in the help, `parser`
+            returns the parser, and `run` takes the parsed options and returns the exit status.
         summary: one sentence about it.
-        module: file that runs it: its docstring is the description in the help, `parser` returns
-            the parser, and `run` takes the parsed options and returns the exit status.
         imports: libraries that take seconds to load (torch, Lightning): `at once`, only in `run`
             (`late`: a wrong command line is an error before), or `none`.
         container: options that the entry point of the image fills in (docker/entrypoint.sh).
-        way: a second way of the command.
+        way: a second way of the command, in another file.
+        chosen_by: of a second way: options of which one chooses it.
+        instead: of a second way: options of the first one that it refuses, and which to use.
     """
 
+    file: str
     summary: str
-    module: str = LIGHTNING
     imports: Literal["at once", "late", "none"] = "at once"
     container: tuple[str, ...] = ()
-    way: Way | None = None
+    way: "Command | None" = None
+    chosen_by: tuple[str, ...] = ()
+    instead: Mapping[str, str] = {}
 
 
-_RUN, _CORPUS = ("--run",), ("--run", "--data_dir")
+def _on_corpus(summary: str, *container: str, way: Command | None = None) -> Command:
+    return Command(LIGHTNING, summary, container=("--run", "--data_dir", *container), way=way)
+
+
+def _way(
+    file: str, *chosen_by: str, container: tuple[str, ...], instead: Mapping[str, str]
+) -> Command:
+    refused = {**dict.fromkeys(_OF_LIGHTNING, ""), "--trainer": "--device", **instead}
+    return Command(file, "", container=container, chosen_by=chosen_by, instead=refused)
+
+
+_WORDS = _way(
+    "commands.certify",
+    "--threat",
+    container=("--run", "--data_dir"),
+    instead={"--data": "--data_dir"},
+)
+_VICTIM = _way(
+    "commands.attack",
+    "--victim",
+    container=("--attack.resources",),
+    instead={
+        "--run": "--victim run:NAME",
+        "--ckpt_path": "--victim run:NAME",
+        "--data": "--dataset",
+        "--data_dir": "--dataset",
+        "--attack.split": "--dataset hf:ID:SPLIT",
+        "--attack.threat": "",  # certificates in words are about a run on its corpus
+    },
+)
+_TEXTS = _way(
+    "commands.predict",
+    *("--text", "--file", "-"),
+    container=("--run",),
+    instead={"--data": "", "--data_dir": ""},
+)
+_RUN = ("--run",)
+_SERVED = (*_RUN, "--host", "--data_dir", "--resources")
 COMMANDS = {
-    "doctor": Command(
-        "Check the installation and the machine.", "app.commands.doctor", imports="none"
-    ),
-    "train": Command("Fit a model, then test and certify its best checkpoint.", container=_CORPUS),
-    "fit": Command("Train a model, or resume the training of a run.", container=_CORPUS),
-    "validate": Command("Measure a checkpoint on the validation split.", container=_CORPUS),
-    "test": Command(
-        "Measure a checkpoint on the test split, without attack and under l2-PGD.",
-        container=_CORPUS,
-    ),
-    "certify": Command(
+    "doctor": Command("commands.doctor", "Check the installation and the machine.", "none"),
+    "train": _on_corpus("Fit a model, then test and certify its best checkpoint."),
+    "fit": _on_corpus("Train a model, or resume the training of a run."),
+    "validate": _on_corpus("Measure a checkpoint on the validation split."),
+    "test": _on_corpus("Measure a checkpoint on the test split, without attack and under l2-PGD."),
+    "certify": _on_corpus(
         "Certify a checkpoint: a radius around each text, or changes of words (--threat).",
-        container=_CORPUS,
-        way=Way(
-            "app.commands.certify",
-            ("--threat",),
-            {**dict.fromkeys(_OF_LIGHTNING, ""), "--trainer": "--device", "--data": "--data_dir"},
-            _CORPUS,
-        ),
+        way=_WORDS,
     ),
     "certify export": Command(
-        "Write certificates in words for others to check.", "app.commands.certify_export"
+        "commands.certify_export", "Write certificates in words for others to check."
     ),
-    "attack": Command(
+    "attack": _on_corpus(
         "Attack a model by changing words of texts: a run on its corpus, or any model (--victim).",
-        # The image has word vectors, WordNet and models next to the corpora.
-        container=(*_CORPUS, "--attack.resources"),
-        way=Way(
-            "app.commands.attack",
-            ("--victim",),
-            {
-                **dict.fromkeys(_OF_LIGHTNING, ""),
-                "--run": "--victim run:NAME",
-                "--ckpt_path": "--victim run:NAME",
-                "--trainer": "--device",
-                "--data": "--dataset",
-                "--data_dir": "--dataset",
-                "--attack.split": "--dataset hf:ID:SPLIT",
-                # Certificates in words are about a run on its corpus.
-                "--attack.threat": "",
-            },
-            ("--attack.resources",),
-        ),
+        "--attack.resources",  # the image has word vectors and models next to the corpora
+        way=_VICTIM,
     ),
-    "attack merge": Command("Unite the shards of one attack.", "app.commands.attack_merge"),
+    "attack merge": Command("commands.attack_merge", "Unite the shards of one attack."),
     "attack pairs": Command(
-        "Measure a model on published adversarial texts.", "app.commands.attack_pairs"
+        "commands.attack_pairs", "Measure a model on published adversarial texts."
     ),
-    "attack sheet": Command("Let people rate adversarial texts.", "app.commands.attack_sheet"),
+    "attack sheet": Command("commands.attack_sheet", "Let people rate adversarial texts."),
     "attack validity": Command(
-        "Count the adversarial texts that keep their meaning.", "app.commands.attack_validity"
+        "commands.attack_validity", "Count the adversarial texts that keep their meaning."
     ),
-    "augment": Command("Make changed copies of texts, without a model.", "app.commands.augment"),
-    "predict": Command(
-        "Predict the class of a text (--text), of a file, or of the test split.",
-        container=_CORPUS,
-        way=Way(
-            "app.commands.predict",
-            ("--text", "--file", "-"),
-            {
-                **dict.fromkeys((*_OF_LIGHTNING, "--data", "--data_dir"), ""),
-                "--trainer": "--device",
-            },
-            _RUN,
-        ),
+    "augment": Command("commands.augment", "Make changed copies of texts, without a model."),
+    "predict": _on_corpus(
+        "Predict the class of a text (--text), of a file, or of the test split.", way=_TEXTS
     ),
-    "serve": Command(
-        "Show trained models in a browser.",
-        "app.commands.serve",
-        container=("--run", "--host", "--data_dir", "--resources"),
-    ),
+    "serve": Command("commands.serve", "Show trained models in a browser.", container=_SERVED),
     "export": Command(
-        "Write a trained model as a folder for others.", "app.commands.export", container=_RUN
+        "commands.export", "Write a trained model as a folder for others.", container=_RUN
     ),
     "diagnose": Command(
-        "Measure a trained model, layer by layer.", "app.commands.diagnose", container=_RUN
+        "commands.diagnose", "Measure a trained model, layer by layer.", container=_RUN
     ),
     "attention": Command(
-        "Draw the attention of a trained model.", "app.commands.attention", container=_RUN
+        "commands.attention", "Draw the attention of a trained model.", container=_RUN
     ),
-    "runs": Command(
-        "List the runs, their state and main figures.", "app.commands.runs_list", imports="none"
-    ),
+    "runs": Command("commands.runs_list", "List the runs, their state and main figures.", "none"),
     "report": Command(
+        "commands.report",
         "Write a page about a run: figures, certificates, attacks, what was not measured.",
-        "app.commands.report",
-        imports="late",
-        container=_RUN,
+        "late",
+        _RUN,
     ),
-    "compare": Command(
-        "Print runs side by side, with tests.", "app.commands.compare", imports="late"
-    ),
-    "study": Command("Run many trainings and collect them.", "app.commands.study", imports="late"),
-    "study table": Command("Make tables of a study.", "app.commands.study_table", imports="none"),
-    "resources": Command("Download what attacks need.", "app.commands.resources", imports="none"),
+    "compare": Command("commands.compare", "Print runs side by side, with tests.", "late"),
+    "study": Command("commands.study", "Run many trainings and collect them.", "late"),
+    "study table": Command("commands.study_table", "Make tables of a study.", "none"),
+    "resources": Command("commands.resources", "Download what attacks need.", "none"),
     "resources counter-fit": Command(
-        "Move the vectors of synonyms together.", "app.commands.counter_fit"
+        "commands.counter_fit", "Move the vectors of synonyms together."
     ),
-    "lists": Command("List what words may become, by recipes and typos.", "app.commands.lists"),
-    "resources encode-words": Command("Let synonyms share a form.", "app.commands.encode_words"),
+    "lists": Command("commands.lists", "List what words may become, by recipes and typos."),
+    "resources encode-words": Command("commands.encode_words", "Let synonyms share a form."),
 }
 """The commands by their names."""
 
 
 class Call(NamedTuple):
-    """A command line of a command.
-
-    Attributes:
-        name: of the command.
-        command: its entry in the table.
-        words: those that follow the name.
-        way: the second way of the command, if an option chooses it.
-    """
+    """A command line: the name of a command, the command or its second way, and the other words."""
 
     name: str
     command: Command
     words: list[str]
-    way: Way | None
-
-    @property
-    def module(self) -> str:
-        """File that runs it."""
-        return self.command.module if self.way is None else self.way.module
-
-    @property
-    def wants_help(self) -> bool:
-        """True if it asks for the help."""
-        return bool({"--help", "-h"} & set(self.words))
 
     def parse(self) -> Any:
         """Return the options of a command outside LightningCLI; a wrong one ends the program."""
-        return import_module(self.module).parser().parse_args(self.words)
+        return module_of(self.command).parser().parse_args(self.words)
 
     def run(self) -> int:
         """Run a command outside LightningCLI; return its exit status."""
-        status: int = import_module(self.module).run(self.parse())
+        status: int = module_of(self.command).run(self.parse())
         return status
+
+
+def module_of(command: Command) -> Any:
+    """Import the file of a command."""
+    return import_module(f"app.{command.file}")
 
 
 def find_command(argv: Sequence[str]) -> Call | None:
@@ -199,22 +166,24 @@ def find_command(argv: Sequence[str]) -> Call | None:
         name, words = " ".join(argv[:count]), list(argv[count:])
         if len(argv) >= count and (command := COMMANDS.get(name)) is not None:
             way = command.way
-            options = {word.partition("=")[0] for word in words}
-            return Call(name, command, words, way if way and options & {*way.chosen_by} else None)
+            chosen = way is not None and {*way.chosen_by}.intersection(_options(words))
+            return Call(name, way if way is not None and chosen else command, words)
     return None
 
 
+def _options(words: Sequence[str]) -> list[str]:
+    return [word.partition("=")[0] for word in words]
+
+
 def run_command(name: str, words: Sequence[str]) -> int:
-    """Run a command outside LightningCLI; see `Call.run`.
+    """Run a command outside LightningCLI; return its exit status.
 
     Args:
         name: of the command.
         words: its options.
     """
     call = find_command([*name.split(), *words])
-    if call is None or call.module == LIGHTNING:
-        msg = f"got {name}, expected a command outside LightningCLI"
-        raise ValueError(msg)
+    assert call is not None, name
     return call.run()
 
 
@@ -225,30 +194,27 @@ def check_options(call: Call) -> None:
         ValueError: the message names the option to use.
     """
     refuse_former(call.name, call.words)
-    if call.way is None:
-        return
-    options = [word.partition("=")[0] for word in call.words]
-    chosen = next(option for option in options if option in call.way.chosen_by)
+    options, command = _options(call.words), call.command
     for option in options:
-        for other, instead in call.way.instead.items():
+        for other, instead in command.instead.items():
             if option == other or option.startswith(f"{other}."):
+                chosen = next(one for one in options if one in command.chosen_by)
                 msg = f"got {option} with {chosen}, expected {instead or 'one of the two'}"
                 raise ValueError(msg)
 
 
 def chooser(name: str, option: str) -> str | None:
     """Return the options that choose the way of a command that takes this option; None if none."""
-    command = COMMANDS.get(name)
-    if command is None or command.way is None:
+    way = COMMANDS[name].way if name in COMMANDS else None
+    if way is None or option not in module_of(way).parser()._option_string_actions:
         return None
-    actions = import_module(command.way.module).parser()._option_string_actions
-    return " or ".join(command.way.chosen_by) if option in actions else None
+    return " or ".join(way.chosen_by)
 
 
 def container_options(argv: Sequence[str]) -> tuple[str, ...]:
     """Return the options of a command that the entry point of the image fills in."""
     call = find_command(argv)
-    return () if call is None else (call.way or call.command).container
+    return () if call is None else call.command.container
 
 
 def help_of_all() -> str:

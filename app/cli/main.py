@@ -80,21 +80,28 @@ def entry(args: Sequence[str] | None = None) -> int:
         return 0 if argv else 2
     call = find_command(argv)
     if call is None:
-        _say(f"error: got {argv[0]}, expected a command first: {', '.join(COMMANDS)}")
-        return 2
-    if call.command.module == LIGHTNING and call.wants_help:
+        return _without_command(argv)
+    if COMMANDS[call.name].file == LIGHTNING and {"--help", "-h"} & {*call.words}:
         return _help(call, argv)
     try:
         check_options(call)
     except ValueError as error:
         _say(f"error: {error} (`steadfast {call.name} --help` lists the options)")
         return 2
-    return _lightning(argv) if call.module == LIGHTNING else _plain(call, debug=_debug(argv))
+    return _lightning(argv) if call.command.file == LIGHTNING else _plain(call, debug=_debug(argv))
+
+
+def _without_command(argv: list[str]) -> int:
+    """Pass options before a command to LightningCLI; refuse other words."""
+    if argv[0].startswith("-"):
+        return _lightning(argv)
+    _say(f"error: got {argv[0]}, expected a command first: {', '.join(COMMANDS)}")
+    return 2
 
 
 def _help(call: Call, argv: list[str]) -> int:
     """Print the help of a command of LightningCLI, from the cache if it is there."""
-    if call.way is None and len(call.words) > 1:
+    if call.command.file == LIGHTNING and len(call.words) > 1:
         return _lightning(argv)
     try:
         print(help_path(call.name).read_text(encoding="utf-8"), end="")

@@ -67,21 +67,6 @@ class Parser(LightningArgumentParser):
         keep(name, text)
         return text
 
-    def format_trainer_help(self) -> str:
-        """Return the help of all settings of Lightning's trainer."""
-        # argparse prints all groups: they are replaced for one call.
-        groups, usage = self._action_groups, self.usage
-        try:
-            self.usage = argparse.SUPPRESS
-            self._action_groups = [
-                group
-                for group in groups
-                if any(action.dest == "trainer.max_epochs" for action in group._group_actions)
-            ]
-            return str(super().format_help())
-        finally:
-            self._action_groups, self.usage = groups, usage
-
     def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
         """Parse arguments; see jsonargparse."""
         # jsonargparse passes a nested setting to another parser as Python's repr, which that one
@@ -132,7 +117,13 @@ class TrainerHelp(argparse.Action):
 
     def __call__(self, parser: Any, *_: Any) -> None:
         """Print the help and end."""
-        print(parser.format_trainer_help())
+        formatter = parser._get_formatter()
+        for group in parser._action_groups:
+            if any(action.dest == "trainer.max_epochs" for action in group._group_actions):
+                formatter.start_section(group.title)
+                formatter.add_arguments(group._group_actions)
+                formatter.end_section()
+        print(formatter.format_help())
         parser.exit()
 
 
@@ -172,13 +163,9 @@ def check_numbers(config: Namespace) -> None:
     for key, value in config.items():
         for number in value if isinstance(value, list) else [value]:
             if isinstance(number, float) and not math.isfinite(number):
-                msg = f"got --{shown(key)} {number}, expected a finite number"
+                name = key.replace(".init_args.", ".").replace(".dict_kwargs.", ".")
+                msg = f"got --{name} {number}, expected a finite number"
                 raise ValueError(msg)
-
-
-def shown(key: str) -> str:
-    """Return the command-line name of a setting, from its key in the parsed settings."""
-    return key.replace(".init_args.", ".").replace(".dict_kwargs.", ".")
 
 
 def plain(message: str) -> str:

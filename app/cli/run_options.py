@@ -8,31 +8,30 @@ from run_files.terminal import harmless
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--run": {"metavar": "NAME", "help": "the run (default: that of --ckpt_path)"},
-    "--runs_dir": {
-        "default": "runs",
-        "metavar": "DIR",
-        "help": "directory of all runs (default: runs)",
-    },
+    "--runs_dir": {"default": "runs", "metavar": "DIR", "help": "directory of all runs"},
     "--ckpt_path": {"metavar": "FILE", "help": "the checkpoint (default: best.ckpt of the run)"},
     "--data_dir": {"metavar": "DIR", "help": "data directory (default: that of the run)"},
-    "--device": {
-        "default": "auto",
-        "help": "one device: auto (default: a GPU if there is one), cpu, cuda, cuda:1",
-    },
+    "--device": {"default": "auto", "help": "one device: auto, a GPU if any; cpu, cuda, cuda:1"},
     "--num_samples": {"type": int, "metavar": "N", "help": "number of samples (default: all)"},
-    "--seed": {
-        "type": int,
-        "default": 0,
-        "metavar": "N",
-        "help": "seed of the random numbers (default: 0)",
-    },
+    "--batch_size": {"type": int, "metavar": "N", "help": "texts in one forward pass"},
+    "--seed": {"type": int, "default": 0, "metavar": "N", "help": "seed of the random numbers"},
     "--output": {"metavar": "PATH"},
+    "--json": {"action": "store_true", "help": "print JSON on a terminal, too"},
+    "--lists": {"metavar": "FILE", "help": "JSON with synonyms (docs/certificates/words.md)"},
+    "--resources": {"metavar": "DIR", "help": "folder of resources (docs/attacks/resources.md)"},
+    "--sentence_encoder": {"metavar": "NAME", "help": "folder or hub name (default: MiniLM)"},
+    "--tag": {
+        "metavar": "TAG",
+        "help": "file it as THREAT-TAG, next to other outcomes",
+    },
     "--debug": {
         "action": "store_true",
-        "help": "show where an error came from (also: STEADFAST_DEBUG=1)",
+        "help": "show where an error is from (STEADFAST_DEBUG=1)",
     },
 }
 """The arguments of `add_argument`, by the option."""
+RUN = ("--run", "--runs_dir", "--ckpt_path")
+"""Options that name a checkpoint."""
 SEVERAL: dict[str, Any] = {
     "action": "extend",
     "nargs": "+",
@@ -70,8 +69,21 @@ SETTINGS: dict[str, dict[str, str]] = {
 """Names of settings in YAML, Python and stored runs by their options, as `FORMER` by command."""
 
 
+class _Defaults(argparse.HelpFormatter):
+    """Adds the default of an option to its help, unless the help explains it."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        text = action.help or ""
+        none = action.default in (None, [], argparse.SUPPRESS) or action.default is False
+        shown = none or "(default" in text or not action.option_strings
+        return text if shown else f"{text} (default: %(default)s)"
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser of argparse whose errors are one line."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **{"formatter_class": _Defaults, "allow_abbrev": False, **named})
 
     def error(self, message: str) -> NoReturn:
         """Print the message and end the program with status 2."""
@@ -93,38 +105,18 @@ def add_option(parser: argparse.ArgumentParser, option: str, **changes: Any) -> 
 
 
 def command_parser(
-    command: str, description: str | None, *, epilog: str | None = None, runs: bool = True
+    command: str, description: str | None, *options: str, epilog: str | None = None
 ) -> argparse.ArgumentParser:
-    """Make a parser with `--debug`, and with `--runs_dir` for a command that reads runs.
+    """Make a parser with shared options and `--debug`.
 
     Args:
         command: name of the command.
         description: the docstring of its module.
+        options: keys of `OPTIONS`.
         epilog: the end of `--help`.
-        runs: False for a command that reads no runs.
     """
-    parser = CommandParser(
-        prog=f"steadfast {command}", description=description, epilog=epilog, allow_abbrev=False
-    )
-    for option in ("--runs_dir", "--debug") if runs else ("--debug",):
-        add_option(parser, option)
-    return parser
-
-
-def run_parser(
-    command: str, description: str | None, *, device: bool = True, several: bool = False
-) -> argparse.ArgumentParser:
-    """Make a parser with the options that name a run, a checkpoint and a device.
-
-    Args:
-        command: name of the command.
-        description: the docstring of its module.
-        device: False for a command that computes nothing.
-        several: True for a command about several runs; `run` is a list then.
-    """
-    parser = command_parser(command, description)
-    add_option(parser, "--run", **(SEVERAL if several else {}))
-    for option in ("--ckpt_path", "--device") if device else ("--ckpt_path",):
+    parser = CommandParser(prog=f"steadfast {command}", description=description, epilog=epilog)
+    for option in (*options, "--debug"):
         add_option(parser, option)
     return parser
 

@@ -32,26 +32,13 @@ class OneLineParser(ArgumentParser):
 def add_victim(parser: ArgumentParser) -> None:
     """Add the options that name a victim and its classes."""
     add = parser.add_argument
-    add(
-        "--victim",
-        required=True,
-        help="the model: hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION, or run:NAME in "
-        "--runs_dir",
-    )
-    add(
-        "--label_names",
-        type=str,
-        default=None,
-        help="LABEL=CLASS,...: the class of the victim that each label of the data stands for; "
-        "A,B is short for 0=A,1=B",
-    )
-    add("--classes", type=str, default=None, help="A,B: classes of a service or a function")
-    add(
-        "--outputs",
-        type=Outputs,
-        default="logits",
-        help="what a function returns: logits, probabilities, or labels",
-    )
+    text = "hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION, or run:NAME in --runs_dir"
+    add("--victim", required=True, help=f"the model: {text}")
+    text = "LABEL=CLASS,...: class of the victim for each label of the data; A,B for 0=A,1=B"
+    add("--label_names", type=str, help=text)
+    add("--classes", type=str, help="A,B: classes of a service or a function")
+    text = "what a function returns: logits, probabilities, or labels"
+    add("--outputs", type=Outputs, default="logits", help=text)
     add_option(parser, "--output", help="folder of all files (default: attacked/VICTIM)")
     for option in ("--runs_dir", "--device", "--debug"):
         add_option(parser, option)

@@ -102,8 +102,8 @@ def parser() -> ArgumentParser:
         help="texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .jsonl, "
         ".parquet)",
     )
-    add("--columns", type=str, default=None, help="TEXT or TEXT,TEXT (default: usual names)")
-    add("--label", type=str, default=None, help="column of the label (default: usual names)")
+    add("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
+    add("--label", type=str, help="column of the label (default: usual names)")
     add_victim(parser)
     parser.add_class_arguments(AttackSettings, "attack", skip={"split", "threat"})
     return parser

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.cli.run_options import add_option, run_parser
+from app.cli.run_options import RUN, add_option, command_parser
 from attacks.interface import Outcome
 from attacks.outcome import from_line
 from attacks.summary import summarise
@@ -201,7 +201,7 @@ def _merge_all(folder: RunDirectory, args: argparse.Namespace) -> list[MergedAtt
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = run_parser("attack merge", __doc__, device=False)
+    parser = command_parser("attack merge", __doc__, *RUN)
     text = "folder of an attack with --victim, in place of a run (attacked/VICTIM)"
     add_option(parser, "--output", help=text)
     add = parser.add_argument
@@ -220,7 +220,7 @@ def parser() -> argparse.ArgumentParser:
         choices=("true", "false"),
         default="true",
         dest="html",
-        help="write all pairs to RUN/attacks/RECIPE.html (default: true)",
+        help="write all pairs to RUN/attacks/RECIPE.html",
     )
     return parser
 

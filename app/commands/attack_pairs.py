@@ -14,6 +14,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
+from app.cli.run_options import add_option
 from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
 from attacks.paired_shares import PairedShares, paired_shares
 from attacks.summary import IntervalEstimate, wilson
@@ -57,7 +58,7 @@ def parser() -> ArgumentParser:
     )
     parser.add_argument("file", help="the file")
     parser.add_argument("--task", type=str, default=None, help="task of AdvGLUE, such as sst2")
-    parser.add_argument("--batch_size", type=int, default=256, help="texts per forward pass")
+    add_option(parser, "--batch_size", default=256)
     add_victim(parser)
     return parser
 

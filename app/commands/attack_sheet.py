@@ -96,15 +96,13 @@ def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser("attack sheet", __doc__)
+    parser = command_parser("attack sheet", __doc__, "--runs_dir", "--seed")
     add_records(parser)
-    text = "adversarial texts of each attack (default: 50)"
-    add_option(parser, "--num_samples", default=50, help=text)
-    add_option(parser, "--seed")
-    add_option(parser, "--output", default="sheet", help="folder of the sheet (default: sheet)")
+    add_option(parser, "--num_samples", default=50, help="adversarial texts of each attack")
+    add_option(parser, "--output", default="sheet", help="folder of the sheet")
     add = parser.add_argument
     add("--classes", metavar="A,B", help="names of the classes (default: those of the records)")
-    add("--originals", type=int, default=25, help="originals mixed in (default: 25)")
+    add("--originals", type=int, default=25, help="originals mixed in")
     add("--read", nargs="+", metavar="CSV", help="sheets that raters have filled in, one each")
     add("--key", metavar="FILE", help="key of the sheet (default: key.json in --output)")
     return parser

@@ -66,26 +66,18 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser("attack validity", __doc__)
+    parser = command_parser(
+        "attack validity", __doc__, "--runs_dir", "--device", "--resources", "--sentence_encoder"
+    )
     add_records(parser)
-    add_option(parser, "--device")
-    text = "pairs of each kind that --calibrate takes (default: 300)"
-    add_option(parser, "--num_samples", default=300, help=text)
+    add_option(parser, "--num_samples", default=300, help="pairs of a kind, for --calibrate")
     add = parser.add_argument
     add("--calibrate", metavar="DIR", help="choose limits by judged pairs of corpora in a folder")
-    add(
-        "--running_text",
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="running text of the same kind, for "
-        "grammar and perplexity (.txt, .txt.gz: a line, a text)",
-    )
-    add("--lines", type=int, default=LINES, metavar="N", help=f"lines of it (default: {LINES:,})")
+    text = "text of the same kind, for grammar and perplexity (.txt, .txt.gz: a line, a text)"
+    add("--running_text", nargs="+", default=[], metavar="FILE", help=text)
+    add("--lines", type=int, default=LINES, metavar="N", help="lines of it")
     add("--language_model", metavar="NAME", help="folder or hub name, for perplexity")
     add("--entailment_model", metavar="NAME", help="folder or hub name of a classifier of pairs")
-    add("--resources", metavar="DIR", help="folder with WordNet, tagger and sentence encoder")
-    add("--sentence_encoder", metavar="NAME", help="folder or name (default: MiniLM)")
     defaults = ValidityLimits()
     for field in fields(ValidityLimits):
         least = "least" if field.name in LEAST else "largest"

@@ -15,7 +15,7 @@ from app.attention.attention_maps import AttentionModel
 from app.attention.attention_report import report
 from app.attention.attention_text import same_tokenizer, sample_of
 from app.attention.attention_view import MEAN, views
-from app.cli.run_options import add_option, run_parser
+from app.cli.run_options import RUN, add_option, command_parser
 from attacks.digests import digest
 from measure.charts import pixels
 from run_files.devices import torch_device
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = run_parser("attention", __doc__)
+    parser = command_parser("attention", __doc__, *RUN, "--device")
     add = parser.add_argument
     add("--text", required=True, help="the text")
     add(

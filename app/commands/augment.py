@@ -61,21 +61,17 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser("augment", __doc__, runs=False)
+    parser = command_parser("augment", __doc__, "--seed", "--resources", "--sentence_encoder")
     add_texts(parser)
-    text = "file of JSON lines (default: standard output)"
-    add_option(parser, "--output", type=Path, help=text)
-    add_option(parser, "--seed")
+    add_option(parser, "--output", type=Path, help="JSON lines (default: standard output)")
     add = parser.add_argument
     add("--pairs", action="store_true", help="read pairs of a file")
-    add("--recipe", default="pwws", help="name of an attack, see docs/attacks.md (default: pwws)")
-    add("--copies", type=int, default=1, help="copies of each text (default: 1)")
-    add("--share", type=float, default=0.1, help="share of the words changed (default: 0.1)")
+    add("--recipe", default="pwws", help="name of an attack, see docs/attacks.md")
+    add("--copies", type=int, default=1, help="copies of each text")
+    add("--share", type=float, default=0.1, help="share of the words changed")
     add("--columns", nargs=2, metavar="NAME", help="names of the texts of a pair")
     add("--language", choices=get_args(Language), help="of the texts; English if none")
-    add("--resources", help="folder with word vectors, WordNet and the like")
     add("--vectors", help="file of word vectors, or of lists of neighbours")
-    add("--sentence_encoder", help="model that compares sentences")
     add("--masked_lm", help="model that proposes words")
     add("--similarity", type=float, help="least sentence similarity; 0: no encoder")
     add("--candidates", type=int, help="replacements that are tried for a word")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import add_option, run_parser
+from app.cli.run_options import RUN, add_option, command_parser
 from attacks.digests import file_digest
 from attacks.resources.catalogue import Resources, resources_named
 from attacks.word_sets import OWN_SETS, find_threat, is_endless
@@ -84,50 +84,39 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = run_parser("certify", __doc__)
-    add_option(parser, "--data_dir")
+    parser = command_parser(
+        "certify", __doc__, *RUN, "--device", "--data_dir", "--lists", "--tag", "--json"
+    )
     text = "number of samples, drawn as `attack` draws them (default: all)"
     add_option(parser, "--num_samples", help=text)
-    add = parser.add_argument
+    add, defaults = parser.add_argument, Smoothing()
     # Without --threat the command certifies l2 radii.
     names = ", ".join(name for name in THREATS if name != "l2")
     text = f"{names}, or perturbation sets with commas between (docs/robust_words.md): recipes, "
     add("--threat", required=True, help=f"{text}{', '.join(OWN_SETS)}, files of lists")
     text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
     add("--resources", metavar="DIR", help=text)
-    add("--lists", metavar="FILE", help="JSON with synonyms (docs/certificates/words.md)")
     text = "numbers of changes; all: any number (default: 1 2 all for synonyms, else 1 2)"
     add("--k", nargs="+", metavar="K", help=text)
     add("--text", action="append", default=[], help="a text; may be given several times")
-    add(
-        "--split",
-        choices=("test", "validation"),
-        default="test",
-        help="split of the corpus (default: test)",
-    )
-    add("--tag", metavar="TAG", help="file it as THREAT-TAG, next to the outcome of other lists")
+    add("--split", choices=("test", "validation"), default="test", help="split of the corpus")
     text = "certify the smoothed classifier around the model, with a confidence: RanMASK, CERT-ED, "
     add("--smooth", choices=NOISES, help=text + "SAFER (docs/certificates/baselines.md)")
-    defaults = Smoothing()
-    text = f"share of the words that are masked or deleted (default: {defaults.rate})"
+    text = "share of the words that are masked or deleted"
     add("--rate", type=float, default=defaults.rate, metavar="R", help=text)
-    text = f"random texts drawn for each text (default: {defaults.samples})"
     # The subject of stored certificates names it `samples`.
+    text = "random texts drawn for each text"
     add("--draws", dest="samples", type=int, default=defaults.samples, metavar="N", help=text)
-    text = f"probability that a certificate is wrong (default: {defaults.alpha})"
+    text = "probability that a certificate is wrong"
     add("--alpha", type=float, default=defaults.alpha, metavar="A", help=text)
     text = "word in the place of a masked one (default: one that no model knows; for BERT [MASK])"
     add("--mask", default=defaults.mask, metavar="WORD", help=text)
-    text = f"steps of a neighbourhood of substitutes in the lists (default: {defaults.hops})"
+    text = "steps of a neighbourhood of substitutes in the lists"
     add("--hops", type=int, default=defaults.hops, metavar="N", help=text)
-    text = (
-        "constant of an edit, for LipsLev: our theorem, or its paper's formula, which insertions "
-    )
-    text += "exceed (default: sound)"
-    add("--bound", choices=EDIT_BOUNDS, default="sound", help=text)
+    text = "constant of an edit, for LipsLev: our theorem, or its paper's formula (too small for "
+    add("--bound", choices=EDIT_BOUNDS, default="sound", help=f"{text}insertions)")
     text = "certify the model together with an encoding of words, JSON of `resources encode-words`"
     add("--encoding", metavar="FILE", help=text)
-    add("--json", action="store_true", help="print JSON lines for --text on a terminal, too")
     return parser
 
 

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from app.cli.run_options import add_option, run_parser
+from app.cli.run_options import RUN, add_option, command_parser
 from certify.threats import Synonyms, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from certify.words.score_certifiers import ScoreModel
@@ -86,12 +86,10 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = run_parser("certify export", __doc__, device=False)
+    parser = command_parser("certify export", __doc__, *RUN, "--lists", "--tag")
     add = parser.add_argument
     add("--threat", required=True, choices=("synonyms", "characters"))
-    add("--lists", metavar="FILE", help="JSON with synonyms, as for `certify --threat`")
     add("--k", required=True, metavar="K", help="number of changes, as `certify` was asked; or all")
-    add("--tag", metavar="TAG", help="of the outcome, as for `certify --threat`")
     add_option(parser, "--output", required=True, help="folder to write")
     return parser
 

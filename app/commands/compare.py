@@ -31,11 +31,11 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    arguments = command_parser("compare", __doc__)
+    arguments = command_parser("compare", __doc__, "--runs_dir")
     add_option(arguments, "--run", **SEVERAL | {"required": True, "help": "runs, at least two"})
     add = arguments.add_argument
     text = "of results.json (default: those of the task, certificates, and accuracy under attacks)"
     add("--metrics", nargs="+", default=[], metavar="METRIC", help=text)
-    text = "of what is printed (default: markdown)"
+    text = "of what is printed"
     add("--format", choices=get_args(Format), default="markdown", help=text)
     return arguments

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = command_parser("resources counter-fit", __doc__, runs=False)
+    parser = command_parser("resources counter-fit", __doc__)
     add = parser.add_argument
     add("vectors", type=Path, help="a word and its numbers in a line; .gz, .zip")
     for name in ("synonyms", "antonyms"):

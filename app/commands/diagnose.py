@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import add_option, run_parser
+from app.cli.run_options import RUN, add_option, command_parser
 from measure.diagnosis import measure, read
 from measure.diagnosis_report import table, write
 from run_files import run_directory
@@ -68,11 +68,10 @@ def options(args: Mapping[str, Any]) -> dict[str, Any]:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = run_parser("diagnose", __doc__)
+    parser = command_parser("diagnose", __doc__, *RUN, "--device")
     add = parser.add_argument
-    text = "the recipe of the attack (default: textfooler)"
-    add("--recipe", default="textfooler", metavar="NAME", help=text)
-    text = "number of records to measure, a fixed random choice (default: 1000)"
+    add("--recipe", default="textfooler", metavar="NAME", help="the recipe of the attack")
+    text = "number of records to measure, a fixed random choice"
     # diagnostics.json names it `samples`.
     add_option(parser, "--num_samples", dest="samples", default=1000, help=text)
     add(
@@ -85,6 +84,5 @@ def parser() -> argparse.ArgumentParser:
     add("--against", nargs="+", default=[], metavar="RUN", help=text)
     text = "measure all runs on the texts of the attack on the first run"
     add("--same_texts", action="store_true", help=text)
-    text = "texts in one forward pass (default: 32)"
-    add("--batch_size", type=int, default=32, metavar="N", help=text)
+    add_option(parser, "--batch_size", default=32)
     return parser

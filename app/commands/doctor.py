@@ -20,14 +20,13 @@ EPILOG = "Exit status: 1 if a check has FAILED, else 0 (also with warnings)."
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser("doctor", __doc__, epilog=EPILOG)
+    parser = command_parser("doctor", __doc__, "--runs_dir", epilog=EPILOG)
     text = "data directory: list its corpora and splits, and read the first row of each file"
     add_option(parser, "--data_dir", type=Path, help=text)
-    add = parser.add_argument
     text = "folder of a pretrained encoder: load it and encode a text"
-    add("--backbone", type=Path, metavar="FOLDER", help=text)
+    parser.add_argument("--backbone", type=Path, metavar="FOLDER", help=text)
     text = 'print JSON: {"ok": ..., "checks": [{"name", "status", "found", "advice"}, ...]}'
-    add("--json", action="store_true", help=text)
+    add_option(parser, "--json", help=text)
     return parser
 
 

@@ -54,12 +54,12 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = command_parser("resources encode-words", __doc__, runs=False)
+    parser = command_parser("resources encode-words", __doc__)
     add = parser.add_argument
-    add("--lists", type=Path, required=True, help="JSON with synonyms")
+    add_option(parser, "--lists", type=Path, required=True)
     text = "files with a text in each line; .gz"
     add("--texts", type=Path, nargs="+", required=True, help=text)
-    text = "0: all words that are connected share a form; 1: none do (default: 0.7)"
+    text = "0: all words that are connected share a form; 1: none do"
     add("--fidelity", type=float, default=0.7, help=text)
     add_option(parser, "--output", type=Path, required=True, help="JSON file for the encoding")
     return parser

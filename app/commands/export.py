@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from app.cli.run_options import add_option, run_parser
+from app.cli.run_options import RUN, add_option, command_parser
 from app.export.model_card import model_card
 from app.export.onnx_file import FILE, sample_batch, write_onnx
 from layers.backbones import BackboneClassifier
@@ -75,9 +75,9 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = run_parser("export", __doc__, device=False)
+    parser = command_parser("export", __doc__, *RUN)
     add_option(parser, "--output", required=True, help="folder to write")
-    text = f"also write {FILE}, whose logits are compared with the model's (default: false)"
+    text = f"also write {FILE}, whose logits are compared with the model's"
     parser.add_argument("--onnx", choices=("true", "false"), default="false", help=text)
     return parser
 

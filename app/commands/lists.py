@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if not content:
         msg = f"got {args.sets}, which replace no word of {args.vocabulary}, expected other sets"
         raise ValueError(msg)
-    atomic.write_text(Path(args.output), json.dumps(content, indent=0, ensure_ascii=False) + "\n")
+    atomic.write_text(args.output, json.dumps(content, indent=0, ensure_ascii=False) + "\n")
     count = sum(map(len, content.values()))
     words = len(tokenizer.vocabulary) - len(tokenizer.specials)
     seconds = time.monotonic() - start
@@ -91,7 +91,7 @@ def _vocabulary(name: str, runs_dir: Path) -> WordTokenizer:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = command_parser("lists", __doc__)
+    parser = command_parser("lists", __doc__, "--runs_dir")
     add = parser.add_argument
     text = f"recipes of attacks, {', '.join(OWN_SETS)}, JSON files; commas between them"
     add("--from", dest="sets", required=True, metavar="SETS", help=text)
@@ -99,5 +99,5 @@ def parser() -> argparse.ArgumentParser:
     add("--vocabulary", required=True, metavar="RUN|FILE", help=text)
     text = "folder with WordNet and word vectors (docs/attacks.md)"
     add("--resources", metavar="DIR", help=text)
-    add_option(parser, "--output", required=True, help="JSON file for the lists")
+    add_option(parser, "--output", type=Path, required=True, help="JSON file for the lists")
     return parser

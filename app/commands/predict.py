@@ -19,7 +19,7 @@ from app.cli.asked_texts import (
     read_texts,
     typed,
 )
-from app.cli.run_options import add_option, run_parser
+from app.cli.run_options import RUN, add_option, command_parser
 from lit_modules.checkpoints.reading import load
 from measure.predictions import BATCH, TextPrediction, TextPredictor
 from run_files.atomic import replacing
@@ -68,18 +68,12 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = run_parser("predict", __doc__)
+    parser = command_parser("predict", __doc__, *RUN, "--device", "--json")
     add_option(parser, "--output", help="file of JSON lines, written whole or not at all")
     add = parser.add_argument
     add_texts(parser)
     add("stdin", nargs="?", choices=[STDIN], help=f"{STDIN}: the same from standard input")
-    add("--json", action="store_true", help="print JSON lines on a terminal, too")
-    add(
-        "--batch_size",
-        type=int,
-        default=BATCH,
-        help=f"texts that are read before they are answered (default: {BATCH})",
-    )
+    add_option(parser, "--batch_size", default=BATCH, help="texts that are read at a time")
     return parser
 
 

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    arguments = command_parser("report", __doc__)
+    arguments = command_parser("report", __doc__, "--runs_dir")
     add_option(arguments, "--run", **SEVERAL | {"required": True})
     text = "folder of the page and its pictures (default: report/ in the first run)"
     add_option(arguments, "--output", help=text)

@@ -127,7 +127,6 @@ def parser() -> argparse.ArgumentParser:
         __doc__,
         epilog=f"Without names: {', '.join(USUAL)}. Attacks read the default folder, or "
         "that of --attack.resources FOLDER.",
-        runs=False,
     )
     add = parser.add_argument
     add("names", nargs="*", type=_name, metavar="NAME", help=", ".join(SOURCES))

@@ -87,11 +87,9 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = command_parser("runs", __doc__)
+    parser = command_parser("runs", __doc__, "--runs_dir", "--json")
     text = "names, or patterns as 'olsa-*' (default: all)"
     add_option(parser, "--run", **SEVERAL | {"help": text})
-    text = "print one JSON object per run"
-    parser.add_argument("--json", action="store_true", help=text)
     return parser
 
 

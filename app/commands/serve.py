@@ -12,7 +12,7 @@ from types import FrameType
 
 import uvicorn
 
-from app.cli.run_options import add_option, run_parser
+from app.cli.run_options import SEVERAL, add_option, command_parser
 from app.serve.connections import server_config
 from app.serve.corpus_texts import corpus_texts
 from app.serve.live_attacks import AttackPool
@@ -91,23 +91,24 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = run_parser("serve", __doc__, several=True)
+    parser = command_parser(
+        "serve", __doc__, "--runs_dir", "--ckpt_path", "--device", "--resources"
+    )
+    add_option(parser, "--run", **SEVERAL)
     add_option(parser, "--data_dir", type=Path)
     add = parser.add_argument
     text = "address to listen at (default: 127.0.0.1, this machine only; there is no password)"
     add("--host", default="127.0.0.1", help=text)
-    add("--port", type=int, default=8000, help="port to listen at; 0: any (default: 8000)")
+    add("--port", type=int, default=8000, help="port to listen at; 0: any")
     text = "another name under which browsers may reach it"
     add("--allow_host", action="append", default=[], metavar="NAME", help=text)
     text = "attacks to offer, with commas between them; empty for none (default: deepwordbug, "
     add("--recipes", default="deepwordbug", help=f"{text}which needs no resources)")
-    add("--resources", metavar="DIR", help="folder with the resources of attacks (docs/attacks.md)")
     text = "JSON with synonyms: models with certificates for them certify each text"
-    add("--lists", metavar="FILE", help=text)
+    add_option(parser, "--lists", help=text)
     for option, (field, text) in LIMITS.items():
         default = getattr(DEFAULTS, field)
-        help_text = f"{text} (default: {default:g})"
-        add(f"--{option}", type=type(default), default=default, help=help_text)
+        add(f"--{option}", type=type(default), default=default, help=text)
     return parser
 
 

@@ -58,16 +58,14 @@ def parser() -> argparse.ArgumentParser:
     arguments = CommandParser(
         prog="steadfast study",
         description=__doc__,
-        allow_abbrev=False,
     )
     commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
     text = "run the remaining runs of a study; the same command resumes"
     run = _add_command(commands, "run", text)
     add = run.add_argument
-    text = "runs at a time, each with its share of the cores, or one GPU each (default: 1)"
+    text = "runs at a time, each with its share of the cores, or one GPU each"
     add("--jobs", type=int, default=1, metavar="N", help=text)
-    text = "where runs are computed: processes of this machine, or tasks of a Ray cluster "
-    text += "(default: local)"
+    text = "where runs are computed: processes of this machine, or tasks of a Ray cluster"
     add("--executor", choices=("local", "ray"), default="local", help=text)
     text = "the Ray cluster: auto, HOST:PORT, ray://HOST:PORT (default: one on this machine)"
     add("--ray_address", metavar="ADDRESS", help=text)
@@ -100,7 +98,7 @@ def _add_command(
     commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
 ) -> argparse.ArgumentParser:
     description = f"{text[0].upper()}{text[1:]}."
-    command = commands.add_parser(name, help=text, description=description, allow_abbrev=False)
+    command = commands.add_parser(name, help=text, description=description)
     add = command.add_argument
     add("file", type=_path, metavar="STUDY.yaml", help="the study: configs/studies/example.yaml")
     add_option(command, "--runs_dir", type=Path)

@@ -102,11 +102,11 @@ def _file(name: str, runs: Path) -> Path:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser("study table", __doc__)
+    parser = command_parser("study table", __doc__, "--runs_dir")
     add = parser.add_argument
     text = "STUDY.yaml or the name of a study (the study.json of its runs), or a study.json"
     add("studies", nargs="*", metavar="STUDY", help=text)
-    text = "of what is printed (default: markdown)"
+    text = "of what is printed"
     add("--format", choices=get_args(tables.Format), default="markdown", help=text)
     text = "write the study.json to DIR/NAME.json instead of printing tables, with the outcomes of "
     text += "samples next to it; intervals and tests are computed again"

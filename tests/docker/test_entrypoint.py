@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from app.cli.commands import COMMANDS, LIGHTNING
+from app.cli.commands import COMMANDS, LIGHTNING, module_of
 from tests.docker.compose import ROOT
 
 STAND_IN = f"""#!/bin/sh
@@ -101,8 +100,8 @@ def test_a_command_gets_what_it_takes_and_nothing_else(
 def test_what_is_filled_in_are_options_of_the_command() -> None:
     for command in COMMANDS.values():
         for way in (command, command.way):
-            if way is not None and way.container and way.module != LIGHTNING:
-                parser = import_module(way.module).parser()
+            if way is not None and way.container and way.file != LIGHTNING:
+                parser = module_of(way).parser()
                 known = {word for one in parser._actions for word in one.option_strings}
                 assert set(way.container) <= known
 

@@ -199,7 +199,7 @@ def test_functions(texts: Path, steadfast: Steadfast) -> None:
         (["--victim=model"], "expected hf:FOLDER_OR_ID, http:URL"),
         (["--victim=hf:no/such/folder"], "from which no classifier could be loaded"),
         (["--victim=python:json:dumps", "--classes=a,b"], "--label_names LABEL=CLASS"),
-        (["--victim=x", "--attack.split=test"], "got --attack.split beside --victim"),
+        (["--victim=x", "--attack.split=test"], "got --attack.split with --victim"),
         (["--victim=x", "--attack.shard=3/2"], "got shard '3/2', expected I/N"),
         (["--victim=x", "--columns=body"], "--columns TEXT"),
         (["--victim=x", "--atack=pwws"], "--atack"),

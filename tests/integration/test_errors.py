@@ -43,7 +43,7 @@ def test_a_wrong_command_line_has_status_2(
     assert outcome.status == 2
     assert message in outcome.err
     assert outcome.err.startswith("error: ")
-    assert outcome.err.endswith(" (`steadfast fit --help` lists what there is)\n")
+    assert outcome.err.endswith(" (`steadfast fit --help` lists the options)\n")
     assert outcome.err.count("\n") == 1
     assert not list(here.iterdir())
 

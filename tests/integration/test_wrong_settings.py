@@ -52,7 +52,7 @@ WRONG: list[tuple[list[str], str]] = [
         "got steps=0, expected a whole number of at least 1",
     ),
     (["--model=OLSA", "--data.batch_size=0"], "got batch_size=0, expected a whole number of at le"),
-    (["--model=OLSA", "--seed=-7"], "got --seed_everything=-7, expected a whole number"),
+    (["--model=OLSA", "--seed=-7"], "got --seed=-7, expected a whole number"),
     (["--model=OLSA", "--trainer.max_epochs=-7"], "`max_epochs` must be a non-negative integer or"),
     (["--model=OLSA", "--trainer.gradient_clip_val=.nan"], "got --trainer.gradient_clip_val nan"),
     (

@@ -156,7 +156,7 @@ def test_other_names_are_left_to_the_parser(words: str) -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ("test --device cpu", "test --trainer.accelerator=cpu"),
+        ("test --device cpu", "test --trainer.accelerator=cpu --trainer.devices=1"),
         ("test --device=auto --run a", "test --trainer.accelerator=auto --run a"),
         ("test --device cuda", "test --trainer.accelerator=gpu --trainer.devices=1"),
         (

@@ -105,15 +105,15 @@ def test_only_help_alone_is_kept() -> None:
 def test_the_way_of_a_command() -> None:
     def found(line: str) -> tuple[str, str, int] | None:
         call = find_command(line.split())
-        return None if call is None else (call.name, call.module, len(call.words))
+        return None if call is None else (call.name, call.command.file, len(call.words))
 
-    assert found("study table x") == ("study table", "app.commands.study_table", 1)
-    assert found("study run") == ("study", "app.commands.study", 1)
-    assert found("attack merge") == ("attack merge", "app.commands.attack_merge", 0)
+    assert found("study table x") == ("study table", "commands.study_table", 1)
+    assert found("study run") == ("study", "commands.study", 1)
+    assert found("attack merge") == ("attack merge", "commands.attack_merge", 0)
     assert found("attack --run=a") == ("attack", LIGHTNING, 1)
-    assert found("attack --victim=a") == ("attack", "app.commands.attack", 1)
-    assert found("certify --k 1 --threat words") == ("certify", "app.commands.certify", 4)
-    assert found("predict -") == ("predict", "app.commands.predict", 1)
+    assert found("attack --victim=a") == ("attack", "commands.attack", 1)
+    assert found("certify --k 1 --threat words") == ("certify", "commands.certify", 4)
+    assert found("predict -") == ("predict", "commands.predict", 1)
     assert found("predict --run a") == ("predict", LIGHTNING, 2)
     assert found("nonsense") is None
     assert found("") is None

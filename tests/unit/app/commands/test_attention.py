@@ -263,4 +263,4 @@ def test_a_wrong_command_line(arguments: list[str], capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2
-    assert "usage: steadfast attention" in capsys.readouterr().err
+    assert "`steadfast attention --help` lists" in capsys.readouterr().err

@@ -161,4 +161,4 @@ def test_a_wrong_command_line(arguments: list[str], capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit) as stopped:
         main(["--run=first", *arguments])
     assert stopped.value.code == 2
-    assert "usage: steadfast diagnose" in capsys.readouterr().err
+    assert "`steadfast diagnose --help` lists" in capsys.readouterr().err
