@@ -13,12 +13,14 @@ class Command(NamedTuple):
             function takes the arguments that follow the words of the command, and returns the exit
             status: 0 if its description says nothing else.
         light: True if it needs neither torch nor Lightning.
+        predicts: True if it trains nothing, and needs torch without Lightning.
         container: options that the entry point of the image fills in (docker/entrypoint.sh).
     """
 
     summary: str
     entry_point: str = ""
     light: bool = False
+    predicts: bool = False
     container: tuple[str, ...] = ()
 
 
@@ -53,6 +55,7 @@ COMMANDS = {
     "serve": Command(
         "Show trained models in a browser.",
         "app.commands.serve:main",
+        predicts=True,
         container=("--run", "--host", "--data_dir", "--resources"),
     ),
     "export": Command(
@@ -94,7 +97,12 @@ COMMANDS = {
 """The commands by their words."""
 
 
-_ASKED = Command(COMMANDS["predict"].summary, "app.commands.predict:main", container=("--run",))
+_ASKED = Command(
+    COMMANDS["predict"].summary,
+    "app.commands.predict:main",
+    predicts=True,
+    container=("--run",),
+)
 """`predict` of given texts; that of a corpus is LightningCLI's."""
 _FOREIGN = Command(
     COMMANDS["attack"].summary,
@@ -105,6 +113,7 @@ _FOREIGN = Command(
 _THREATENED = Command(
     COMMANDS["certify"].summary,
     "app.commands.certify:main",
+    predicts=True,
     container=("--run", "--data_dir"),
 )
 """`certify` against changes of words and characters; that of l2 radii is LightningCLI's."""

@@ -72,7 +72,7 @@ def entry(args: Sequence[str] | None = None) -> int:
         args: the command line without the program's name; that of the process if None.
     """
     argv = list(sys.argv[1:] if args is None else args)
-    if (status := _at_once(argv)) is not None:
+    if (status := _at_once(argv, whole_process=args is None)) is not None:
         return status
     debug = _debug(argv)
     if (status := _load(debug=debug)) != 0:
@@ -99,7 +99,7 @@ def entry(args: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _at_once(argv: list[str]) -> int | None:
+def _at_once(argv: list[str], *, whole_process: bool) -> int | None:
     """Run a command that does not need LightningCLI; None for all others."""
     if argv == ["--version"]:
         print(line())
@@ -108,17 +108,21 @@ def _at_once(argv: list[str]) -> int | None:
         print(help_of_all())
         return 0 if argv else 2
     match = find_command(argv)
-    return _kept_help(argv) if match is None else _outside(argv, *match)
+    if match is None:
+        return _kept_help(argv)
+    return _outside(argv, *match, whole_process=whole_process)
 
 
-def _outside(argv: list[str], words: int, command: Command) -> int:
+def _outside(argv: list[str], words: int, command: Command, *, whole_process: bool) -> int:
     """Run a command outside LightningCLI."""
     if command.light:
         return _plain(argv, words, command)
     quick = argv[0] in ("study", "compare", "report")
     if quick and (status := _refused(argv, command)) is not None:
         return status
-    return _load(debug=_debug(argv)) or _plain(argv, words, command)
+    # Another program that calls `entry` may train later.
+    predicts = command.predicts and whole_process
+    return _load(debug=_debug(argv), predicts=predicts) or _plain(argv, words, command)
 
 
 def _kept_help(argv: list[str]) -> int | None:
@@ -146,13 +150,17 @@ def _debug(argv: list[str]) -> bool:
     return "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0")
 
 
-def _load(*, debug: bool) -> int:
+def _load(*, debug: bool, predicts: bool = False) -> int:
     """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
     # torchmetrics loads matplotlib for every command, which warns if its cache is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
-        from training import interrupt  # noqa: F401 (with torch behind it)
+        from text import process_role  # loads torch
 
+        if predicts:
+            process_role.predicts_only = True
+        else:
+            import pytorch_lightning  # noqa: F401
         for name in os.environ.get("STEADFAST_IMPORT", "").split(","):
             if name.strip():
                 import_module(name.strip())
