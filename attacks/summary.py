@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
-
 from attacks.goals import NEAR, Score
 from attacks.outcome import AttackRecord
 

@@ -36,7 +36,9 @@ COMMANDS = {
         "Certify a checkpoint: a radius around each text, or changes of words (--threat)."
     ),
     "certify export": Command(
-        "Write certificates in words for others to check.", "app.commands.certify_export:main"
+        "Write certificates in words for others to check.",
+        "app.commands.certify_export:main",
+        predicts=True,
     ),
     "attack": Command("Attack a checkpoint by changing words of texts: TextFooler and others."),
     "attack merge": Command("Unite the shards of one attack.", "app.commands.attack_merge:main"),
@@ -61,16 +63,19 @@ COMMANDS = {
     "export": Command(
         "Write a trained model as a folder for others.",
         "app.commands.export:main",
+        predicts=True,
         container=("--run",),
     ),
     "diagnose": Command(
         "Measure a trained model, layer by layer.",
         "app.commands.diagnose:main",
+        predicts=True,
         container=("--run",),
     ),
     "attention": Command(
         "Draw the attention of a trained model.",
         "app.commands.attention:main",
+        predicts=True,
         container=("--run",),
     ),
     "runs": Command(
