@@ -5,7 +5,6 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from attacks.compat import Compat
 
@@ -59,6 +58,8 @@ def tie(score: Score, scale: float) -> float:
 
 def probabilities(logits: Floats) -> Floats:
     """Return the softmax over classes, `[n, C]`."""
+    from scipy.special import softmax  # no prediction needs scipy, which is slow to load
+
     normalised: Floats = softmax(logits, axis=1)
     return normalised
 

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
-from scipy.special import stdtrit
-
 from attacks.goals import NEAR, Score
 from attacks.outcome import AttackRecord
 
@@ -58,6 +56,8 @@ def wilson(hits: int, count: int) -> IntervalEstimate:
 
 def student(freedom: int) -> float:
     """Return the 0.975 quantile of Student's t distribution."""
+    from scipy.special import stdtrit
+
     return float(stdtrit(freedom, 0.975))
 
 

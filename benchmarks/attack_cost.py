@@ -41,9 +41,9 @@ from attacks.victims.kinds import ModuleVictim, fastest_batch
 from benchmarks.command import command, line, save, settings, table
 from benchmarks.program_runs import quiet_trainer
 from benchmarks.timing import resident, time_work
+from datamodules.labelled_texts import labelled_texts
 from lit_modules.shared.optimisation import Optimisation
 from text import Text
-from training.join import labelled_texts
 
 SIZES = {"tiny": (1, 16, 2), "mini": (2, 128, 4), "small": (4, 300, 6), "base": (12, 768, 12)}
 """Layers, width and heads."""

@@ -28,7 +28,7 @@ from datamodules import RunningText
 from layers import project_, unitary_weights
 from lit_modules.shared.encoder_source import EncoderSettings
 from lit_modules.shared.optimisation import Optimisation
-from lit_modules.shared.unitary_projection import Unitary
+from lit_modules.shared.unitary import Unitary
 from lit_modules.unitary_distillation import UnitaryDistillation
 from text import Batch
 

@@ -4,15 +4,14 @@ from abc import ABC
 from collections.abc import Iterator
 from typing import Any, Literal
 
-import pytorch_lightning as pl
-
 from datamodules.batching.loaders import resume_point
 from datamodules.batching.sampler import Order
+from datamodules.lightning_base import LightningDataModule
 from text import Text, Tokenizer, check_range
 from text.run_seed import run_seed
 
 
-class Corpus(pl.LightningDataModule, ABC):
+class Corpus(LightningDataModule, ABC):
     """Texts to train on, in batches whose order a resumed run repeats.
 
     Use a corpus in three steps: `setup` finds and reads the files, a tokenizer is set, and then the

@@ -5,10 +5,8 @@ Sources and measurements are in docs/methods/adversarial.md.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import pytorch_lightning as pl
-from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -32,6 +30,10 @@ from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, checkpoint_c
 from lit_modules.shared.word_level import WordLevel
 from text import Batch, TaskName, Text, Tokenizer
 from text.run_seed import run_seed
+
+if TYPE_CHECKING:
+    from pytorch_lightning import Callback
+    from pytorch_lightning.utilities.types import OptimizerLRScheduler
 
 
 class AdversarialTraining(TaskModule, method=True):
@@ -150,7 +152,9 @@ class AdversarialTraining(TaskModule, method=True):
             msg = f"{method.__name__} in AdversarialTraining, which classifies nothing"
             raise ValueError(msg)
         adversary = adversary_class(**rebuilt(adversary_class, outer["settings"]))
-        return cls(classifier=classifier, adversary=adversary, **rebuilt(cls, parts))
+        module = cls(classifier=classifier, adversary=adversary, **rebuilt(cls, parts))
+        module._set_settings(settings)
+        return module
 
     # Texts and classes
 
@@ -245,6 +249,7 @@ class AdversarialTraining(TaskModule, method=True):
     # Layers
 
     def setup(self, stage: str) -> None:
+        super().setup(stage)
         self.classifier.setup(stage)
 
     def configure_model(self) -> None:
@@ -264,7 +269,7 @@ class AdversarialTraining(TaskModule, method=True):
         if self.adversary.averages and not hasattr(self, "average"):
             self.average = AveragedWeights(self.classifier)
 
-    def configure_callbacks(self) -> list[pl.Callback]:
+    def configure_callbacks(self) -> list["Callback"]:
         """Return the callbacks of the classifier, such as a projection of its weights."""
         if self._unreadable is not None:
             raise self._unreadable
@@ -283,7 +288,7 @@ class AdversarialTraining(TaskModule, method=True):
             settings["adversary.average_decay"] = str([*later, *later])
         return settings
 
-    def configure_optimizers(self) -> OptimizerLRScheduler:
+    def configure_optimizers(self) -> "OptimizerLRScheduler":
         self.refuse_endless()
         return self.classifier.configure_optimizers()
 

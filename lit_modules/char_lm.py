@@ -6,7 +6,7 @@ N. docs/methods/char_lm.md lists the differences.
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +14,13 @@ from torch.nn import functional
 
 from layers.decoder import KINDS, Decoder, Kind, LSTMNetwork, NextToken, initialise_
 from lit_modules.shared.generation import Generation, to_records, write
-from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import batch_weight, process_sums
 from lit_modules.shared.text_module import TextModule
 from text import Batch, CharacterTokenizer, Text, Tokenizer, check_choice, check_range
+
+if TYPE_CHECKING:
+    from lit_modules.shared.means import SampleMeans
 
 SIZES = ("width", "heads", "depth", "hidden")
 
@@ -28,6 +30,7 @@ class CharacterLM(TextModule, method=True):
 
     headline = "loss"
     lower_is_better = True
+    metric_names = ("loss",)
     generation = Generation()
     """Settings of the texts of a predict run; not a setting of the model."""
 
@@ -67,7 +70,6 @@ class CharacterLM(TextModule, method=True):
         self.initial_scale, self.base_rate = initial_scale, base_rate
         self.hidden, self.dropout = hidden, dropout
         self._check_settings()
-        self.val_means, self.test_means = SampleMeans(["loss"]), SampleMeans(["loss"])
 
     def _check_settings(self) -> None:
         check_choice("attention", self.attention, KINDS)
@@ -175,8 +177,8 @@ class CharacterLM(TextModule, method=True):
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
         return {"loss": self.losses(batch)}
 
-    def log_evaluation(self, stage: str, means: SampleMeans) -> None:
-        [loss] = means.take(["loss"]).values()
+    def log_evaluation(self, stage: str, means: "SampleMeans") -> None:
+        [loss] = means.take(self.metric_names).values()
         self.log(f"{stage}/loss", loss, prog_bar=True)
         self.log(f"{stage}/bits_per_character", loss / math.log(2))
 

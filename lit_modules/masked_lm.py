@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from lit_modules.shared.encoder_training import EncoderTraining
-from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import batch_weight, process_sums
 from lit_modules.shared.token_masking import TokenMasking, mask_tokens
@@ -24,9 +23,9 @@ from text import Batch
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-log = logging.getLogger(__name__)
+    from lit_modules.shared.means import SampleMeans
 
-METRICS = ("loss", "accuracy")
+log = logging.getLogger(__name__)
 
 
 class Hidden(NamedTuple):
@@ -46,6 +45,7 @@ class Hidden(NamedTuple):
 class MaskedLM(EncoderTraining, method=True):
     """Guesses hidden tokens of running text."""
 
+    metric_names = ("loss", "accuracy")
     default_epochs = 5
 
     def __init__(
@@ -64,8 +64,6 @@ class MaskedLM(EncoderTraining, method=True):
         """
         super().__init__(optimisation=optimisation, **base)
         self.token_masking = token_masking
-        self.val_means = SampleMeans(METRICS)
-        self.test_means = SampleMeans(METRICS)
         self._clock: tuple[float, int] | None = None
         self._tokens = 0
         # Tokens guessed since this epoch began; None if it began in a run that was interrupted.
@@ -174,8 +172,8 @@ class MaskedLM(EncoderTraining, method=True):
         losses, right = self.guess(batch, epoch=0)
         return {"loss": losses, "accuracy": right}
 
-    def log_evaluation(self, stage: str, means: SampleMeans) -> None:
-        metrics = means.take(METRICS)
+    def log_evaluation(self, stage: str, means: "SampleMeans") -> None:
+        metrics = means.take(self.metric_names)
         # The accuracy of any guess is defined, unlike a loss of diverged weights.
         if metrics["accuracy"].isnan():
             msg = self._nothing_to_guess(f"the {stage} split")

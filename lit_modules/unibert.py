@@ -4,9 +4,9 @@ Source: Chang and Wang, "Unitary Multi-Margin BERT for Robust Natural Language P
 docs/methods/unibert.md lists our deviations, and measures the method.
 """
 
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
 from torch import Tensor, nn
 
 from layers.weight_names import unitary_weights as find_weights
@@ -14,8 +14,13 @@ from lit_modules.fine_tuning import FineTuning
 from lit_modules.shared.multi_margin import MarginObjective, logit_gaps, multi_margin_losses
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
-from lit_modules.shared.unitary_projection import Unitary
+from lit_modules.shared.unitary import Unitary
 from text import check_range
+
+if TYPE_CHECKING:
+    from pytorch_lightning import Callback
+
+    from lit_modules.shared.unitary_projection import UnitaryProjection
 
 
 class UniBERT(FineTuning, method=True):
@@ -49,7 +54,6 @@ class UniBERT(FineTuning, method=True):
         check_range({"head_lr_factor": head_lr_factor}, above=0)
         self.head_lr_factor = head_lr_factor
         self.objective, self.unitary = objective, unitary
-        self.projection = unitary.projection()
 
     def unused(self) -> dict[str, str]:
         own = within("objective", self.objective.unused) | within("unitary", self.unitary.unused)
@@ -58,7 +62,7 @@ class UniBERT(FineTuning, method=True):
     def configure_model(self) -> None:
         built = hasattr(self, "network")
         super().configure_model()
-        if self.projection is not None and not built:
+        if self.unitary.method != "none" and not built:
             # A wrong pattern is an error now, before the run stores its settings.
             find_weights(self, self.unitary.weights)
 
@@ -71,7 +75,12 @@ class UniBERT(FineTuning, method=True):
         groups[1]["lr_factor"] = self.head_lr_factor
         return groups if self.head_lr_factor != 1 else super().parameter_groups()
 
-    def configure_callbacks(self) -> list[pl.Callback]:
+    @cached_property
+    def projection(self) -> "UnitaryProjection | None":
+        """The callback that projects the weights; None for the method none."""
+        return self.unitary.projection()
+
+    def configure_callbacks(self) -> list["Callback"]:
         """Return the projection, which is part of the method."""
         return [] if self.projection is None else [self.projection]
 

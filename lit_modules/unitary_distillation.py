@@ -13,10 +13,9 @@ from torch.nn import functional
 
 from layers.pretrained_encoders import load_encoder
 from lit_modules.shared.encoder_training import EncoderTraining
-from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import batch_weight
-from lit_modules.shared.unitary_projection import Unitary
+from lit_modules.shared.unitary import Unitary
 from text import Batch, check_choice, check_range
 
 if TYPE_CHECKING:
@@ -68,8 +67,6 @@ class UnitaryDistillation(EncoderTraining, method=True):
         check_range({"dropout": dropout}, least=0, below=1)
         self.match, self.match_layers, self.dropout = match, match_layers, dropout
         self.original_name = self.source.backbone
-        self.val_means = SampleMeans(self.metric_names)
-        self.test_means = SampleMeans(self.metric_names)
         # In a list, so that it is not a submodule: not saved, not trained, not projected.
         self._original: list[PreTrainedModel] = []
 

@@ -1,14 +1,16 @@
 """File outcomes: in a run directory, or in a folder for a model from elsewhere."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
-
-import pytorch_lightning as pl
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from run_files import results
 from run_files.run_directory import RunDirectory
 from text.subjects import Subject
-from training.recorder import Recorder
+
+if TYPE_CHECKING:
+    from pytorch_lightning import LightningModule, Trainer
+
+    from training.recorder import Recorder
 
 
 class FolderArchive(NamedTuple):
@@ -54,9 +56,9 @@ class RunArchive(NamedTuple):
         corpus: name of its corpus.
     """
 
-    recorder: Recorder
-    trainer: pl.Trainer
-    module: pl.LightningModule
+    recorder: "Recorder"
+    trainer: "Trainer"
+    module: "LightningModule"
     corpus: str
 
     @property

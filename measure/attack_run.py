@@ -13,6 +13,7 @@ from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import ModuleVictim, fastest_batch
 from datamodules import TextDataModule
 from datamodules.batching.examples import fingerprint
+from datamodules.labelled_texts import labelled_texts
 from lit_modules import TaskModule
 from measure.archive import RunArchive
 from measure.attack_mean import MeanArchive
@@ -31,8 +32,8 @@ from measure.validity_files import usual_checks
 from run_files.distributed import dry
 from run_files.shard import Shard
 from run_files.version import version
-from training.join import labelled_texts, require_classification
 from training.launch import launch
+from training.model_checks import require_classification
 from training.recorder import Recorder
 
 _DRY = 8

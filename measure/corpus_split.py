@@ -5,10 +5,10 @@ from typing import Any
 from datamodules import CORPORA, TextDataModule
 from datamodules.batching.sampler import permutation
 from datamodules.labelled import Split
+from datamodules.labelled_texts import labelled_texts
 from lit_modules import TaskModule
 from run_files.run_directory import RunDirectory
 from text import Text, WordSettings, WordTokenizer
-from training.join import labelled_texts
 
 CHOICE = 4
 """Key of the permutation that draws samples; the corpora have other keys."""

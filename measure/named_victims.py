@@ -18,9 +18,9 @@ from attacks.victims.kinds import (
 )
 from attacks.victims.labels_only import LabelVictim
 from lit_modules.checkpoints.reading import load
+from run_files.checkpoint_lookup import find_checkpoint
 from text import hub_reachable
 from text.web_address import redact
-from training.resume import find_checkpoint
 
 KINDS = ("hf", "http", "python", "run")
 Outputs = Literal["logits", "probabilities", "labels"]

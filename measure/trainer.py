@@ -26,8 +26,8 @@ from run_files.sample_records import Records
 from run_files.version import version
 from run_files.weights import weights_of
 from training.generated_texts import Numbers, TextWriter
-from training.join import require_classification, require_classifier
 from training.launch import launch
+from training.model_checks import require_classification, require_classifier
 from training.record_writers import PredictionWriter
 from training.trainer import RobustTrainer, task_of
 

@@ -4,10 +4,12 @@ import itertools
 import os
 import time
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-import pytorch_lightning as pl
 import torch
+
+if TYPE_CHECKING:
+    from pytorch_lightning import Trainer
 
 T = TypeVar("T")
 
@@ -26,11 +28,11 @@ class Alone:
     strategy: None = None
 
 
-Team = pl.Trainer | Alone
+Team: TypeAlias = "Trainer | Alone"
 """The processes that share the samples."""
 
 
-def dry(trainer: pl.Trainer) -> bool:
+def dry(trainer: "Trainer") -> bool:
     """Return True in Lightning's `fast_dev_run`, which writes no files."""
     return bool(getattr(trainer, "fast_dev_run", False))
 

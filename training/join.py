@@ -1,21 +1,15 @@
 """Joins a corpus and a module."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import pytorch_lightning as pl
 
-from datamodules import Corpus, Example, PTBCharacters, RunningText, TextDataModule
-from lit_modules import (
-    AdversarialTraining,
-    CharacterLM,
-    TaskModule,
-    TextModule,
-    unused_settings,
-)
+from datamodules import Corpus, PTBCharacters, RunningText, TextDataModule
+from datamodules.labelled_texts import labelled_texts
+from lit_modules import AdversarialTraining, CharacterLM, TaskModule, TextModule, unused_settings
 from lit_modules.adversaries import TextSample
-from text import Choices, TaskName, Text, Words
 
 log = logging.getLogger(__name__)
 
@@ -101,36 +95,3 @@ def training_samples(corpus: TextDataModule) -> Mapping[int, TextSample]:
         sample_id: TextSample(text, label)
         for sample_id, text, label in labelled_texts(corpus.examples("train"))
     }
-
-
-def labelled_texts(examples: Iterable[Example]) -> Iterator[tuple[int, Text, int]]:
-    """Yield sample id, text and class of all texts and pairs with a class."""
-    for example in examples:
-        if isinstance(example.label, int) and not isinstance(example.text, Words | Choices):
-            yield example.sample_id, example.text, example.label
-
-
-def require_classifier(model: pl.LightningModule, option: str) -> None:
-    """Raise ValueError for a model that classifies nothing."""
-    if not isinstance(model, TaskModule):
-        advice = (
-            "train one on its folder, for example --model UniBERT --model.backbone.pretrained "
-            "runs/NAME/backbone"
-        )
-        if isinstance(model, CharacterLM):
-            advice = "its commands are fit, validate, test and predict, which writes text"
-        msg = (
-            f"got {option} for {type(model).__name__}, which classifies nothing, expected a "
-            f"classifier: {advice}"
-        )
-        raise ValueError(msg)
-
-
-def require_classification(task: TaskName, command: str) -> None:
-    """Raise ValueError unless the task of a model is to give classes to texts or pairs."""
-    if task != "classification":
-        msg = (
-            f"got a model for {task}, expected one that gives a class to a text "
-            f"or a pair: that is all that `{command}` is about"
-        )
-        raise ValueError(msg)

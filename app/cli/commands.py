@@ -23,8 +23,9 @@ class Command(NamedTuple):
         file: module in `app` that runs it: its docstring is the description in the help, `parser`
             returns the parser, and `run` takes the parsed options and returns the exit status.
         summary: one sentence about it.
-        imports: libraries that take seconds to load (torch, Lightning): `at once`, only in `run`
-            (`late`: a wrong command line is an error before), or `none`.
+        imports: libraries that take seconds to load: `at once` (torch and Lightning), `torch` (for a
+            command that trains nothing), both only in `run` (`late`: a wrong command line is an
+            error before), or `none`.
         container: options that the entry point of the image fills in (docker/entrypoint.sh).
         way: a second way of the command, in another file.
         chosen_by: of a second way: options of which one chooses it.
@@ -33,7 +34,7 @@ class Command(NamedTuple):
 
     file: str
     summary: str
-    imports: Literal["at once", "late", "none"] = "at once"
+    imports: Literal["at once", "torch", "late", "none"] = "at once"
     container: tuple[str, ...] = ()
     way: "Command | None" = None
     chosen_by: tuple[str, ...] = ()
@@ -45,10 +46,14 @@ def _on_corpus(summary: str, *container: str, way: Command | None = None) -> Com
 
 
 def _way(
-    file: str, *chosen_by: str, container: tuple[str, ...], instead: Mapping[str, str]
+    file: str,
+    *chosen_by: str,
+    container: tuple[str, ...],
+    instead: Mapping[str, str],
+    imports: Literal["at once", "torch"] = "torch",
 ) -> Command:
     refused = {**dict.fromkeys(_OF_LIGHTNING, ""), "--trainer": "--device", **instead}
-    return Command(file, "", container=container, chosen_by=chosen_by, instead=refused)
+    return Command(file, "", imports, container, chosen_by=chosen_by, instead=refused)
 
 
 _WORDS = _way(
@@ -69,6 +74,7 @@ _VICTIM = _way(
         "--attack.split": "--dataset hf:ID:SPLIT",
         "--attack.threat": "",  # certificates in words are about a run on its corpus
     },
+    imports="at once",
 )
 _TEXTS = _way(
     "commands.predict",
@@ -89,7 +95,7 @@ COMMANDS = {
         way=_WORDS,
     ),
     "certify export": Command(
-        "commands.certify_export", "Write certificates in words for others to check."
+        "commands.certify_export", "Write certificates in words for others to check.", "torch"
     ),
     "attack": _on_corpus(
         "Attack a model by changing words of texts: a run on its corpus, or any model (--victim).",
@@ -108,15 +114,15 @@ COMMANDS = {
     "predict": _on_corpus(
         "Predict the class of a text (--text), of a file, or of the test split.", way=_TEXTS
     ),
-    "serve": Command("commands.serve", "Show trained models in a browser.", container=_SERVED),
+    "serve": Command("commands.serve", "Show trained models in a browser.", "torch", _SERVED),
     "export": Command(
-        "commands.export", "Write a trained model as a folder for others.", container=_RUN
+        "commands.export", "Write a trained model as a folder for others.", "torch", _RUN
     ),
     "diagnose": Command(
-        "commands.diagnose", "Measure a trained model, layer by layer.", container=_RUN
+        "commands.diagnose", "Measure a trained model, layer by layer.", "torch", _RUN
     ),
     "attention": Command(
-        "commands.attention", "Draw the attention of a trained model.", container=_RUN
+        "commands.attention", "Draw the attention of a trained model.", "torch", _RUN
     ),
     "runs": Command("commands.runs_list", "List the runs, their state and main figures.", "none"),
     "report": Command(

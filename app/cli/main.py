@@ -88,7 +88,11 @@ def entry(args: Sequence[str] | None = None) -> int:
     except ValueError as error:
         _say(f"error: {error} (`steadfast {call.name} --help` lists the options)")
         return 2
-    return _lightning(argv) if call.command.file == LIGHTNING else _plain(call, debug=_debug(argv))
+    if call.command.file == LIGHTNING:
+        return _lightning(argv)
+    # Another program that calls `entry` may train later.
+    predicts = call.command.imports == "torch" and args is None
+    return _plain(call, debug=_debug(argv), predicts=predicts)
 
 
 def _without_command(argv: list[str]) -> int:
@@ -141,13 +145,17 @@ def _debug(argv: list[str]) -> bool:
     return "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0")
 
 
-def _load(*, debug: bool) -> int:
+def _load(*, debug: bool, predicts: bool = False) -> int:
     """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
     # torchmetrics loads matplotlib for every command, which warns if its cache is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
-        from training import interrupt  # noqa: F401 (with torch behind it)
+        from text import process_role  # loads torch
 
+        if predicts:
+            process_role.predicts_only = True
+        else:
+            import pytorch_lightning  # noqa: F401
         for name in os.environ.get("STEADFAST_IMPORT", "").split(","):
             if name.strip():
                 import_module(name.strip())
@@ -164,14 +172,14 @@ def _load(*, debug: bool) -> int:
     return 0
 
 
-def _plain(call: Call, *, debug: bool) -> int:
+def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
     """Run a command outside LightningCLI."""
     imports = call.command.imports
     try:
         if imports == "late":
             # A wrong command line is an error before the libraries are loaded.
             call.parse()
-        if imports != "none" and (status := _load(debug=debug)) != 0:
+        if imports != "none" and (status := _load(debug=debug, predicts=predicts)) != 0:
             return status
         with warnings.catch_warnings():
             if imports != "none":

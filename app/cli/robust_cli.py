@@ -32,6 +32,7 @@ from lit_modules import FineTuning, MaskedLM, TextModule
 from measure.attack_settings import AttackSettings
 from measure.trainer import MeasuringTrainer
 from run_files import run_directory
+from run_files.checkpoint_lookup import find_checkpoint
 from run_files.distributed import dry, first_process
 from run_files.results import reopened
 from run_files.run_directory import RunDirectory
@@ -50,8 +51,9 @@ from training.checkpoint_callbacks import (
 )
 from training.console import OneLine, Parts, progress
 from training.early_stopping import EarlyStoppingSettings, StopEarly, limits
-from training.interrupt import KeepHandlers, Stopped, interruption
+from training.interrupt import Stopped, interruption
 from training.join import JoinCorpus
+from training.keep_handlers import KeepHandlers
 from training.learning_rates import LearningRates
 from training.metrics_file import MetricsFile
 from training.nonfinite import FiniteLoss, OnNonFinite
@@ -247,7 +249,7 @@ class RobustCLI(LightningCLI):
 
     def _run_to_evaluate(self) -> RunDirectory:
         self.plan = resume.Plan(())
-        run, self.checkpoint = resume.find_checkpoint(
+        run, self.checkpoint = find_checkpoint(
             str(self.subcommand), self.runs, self.run_name_given, self.checkpoint, begins=True
         )
         run = run or self._fresh_run()

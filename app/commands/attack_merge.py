@@ -24,6 +24,7 @@ from measure.measurement import Archive
 from measure.runner import shard_path
 from measure.text_attack import ELSEWHERE, attack_figures, show_examples
 from run_files import atomic, results, run_directory
+from run_files.checkpoint_lookup import find_checkpoint
 from run_files.ledger import Ledger, attack_ledger
 from run_files.run_directory import RunDirectory
 from run_files.sample_records import Record
@@ -32,7 +33,6 @@ from run_files.terminal import harmless
 from run_files.weights import shelf, weights_of
 from text.subjects import differences, joined
 from training.recorder import RunLogger
-from training.resume import find_checkpoint
 
 # For example pwws.shard-1-of-4.jsonl, and .json for its ledger.
 _FILE = re.compile(r"(?P<name>.+)\.shard-(?P<index>\d+)-of-(?P<count>\d+)\.jsonl?")

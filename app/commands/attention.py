@@ -18,13 +18,13 @@ from app.attention.attention_view import MEAN, views
 from app.cli.run_options import RUN, add_option, command_parser
 from attacks.digests import digest
 from measure.charts import pixels
+from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.event_files import evaluation_writer
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.weights import shelf, unfinished, weights_of
 from text import check_range
-from training.resume import find_checkpoint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

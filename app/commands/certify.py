@@ -31,13 +31,13 @@ from measure.certificate_records import record
 from measure.corpus_split import split_texts, words_read
 from measure.runner import run as measure
 from measure.word_certificates import WordCertificates
+from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.weights import shelf, unfinished, weights_of
 from text import check_range
-from training.join import require_classification, require_classifier
-from training.resume import find_checkpoint
+from training.model_checks import require_classification, require_classifier
 
 log = logging.getLogger(__name__)
 

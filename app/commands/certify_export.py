@@ -27,13 +27,13 @@ from lit_modules.word_scores import score_model
 from measure.certificate_records import stamp_of
 from measure.corpus_split import words_read
 from run_files.atomic import replace_folder
+from run_files.checkpoint_lookup import find_checkpoint
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.weights import shelf, weights_of
 from text.bounded_files import json_lines
 from text.subjects import differences, joined
 from text.word_splitter import pattern_of
-from training.resume import find_checkpoint
 
 STATEMENT = "statement.json"
 

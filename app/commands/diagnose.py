@@ -16,10 +16,10 @@ from app.cli.run_options import RUN, add_option, command_parser
 from measure.diagnosis import measure, read
 from measure.diagnosis_report import table, write
 from run_files import run_directory
+from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.weights import shelf, unfinished, weights_of
 from text import check_range
-from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 

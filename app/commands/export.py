@@ -21,10 +21,10 @@ from lit_modules import TaskModule, TextModule, load_module, read_checkpoint
 from lit_modules.checkpoints.exported import is_exported, write_exported
 from lit_modules.shared.encoder_training import EncoderTraining
 from run_files.atomic import replace_folder
+from run_files.checkpoint_lookup import find_checkpoint
 from run_files.terminal import harmless
 from run_files.weights import unfinished, weights_of
 from text import PretrainedTokenizer, save_tokenizer
-from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 

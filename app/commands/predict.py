@@ -23,10 +23,10 @@ from app.cli.run_options import RUN, add_option, command_parser
 from lit_modules.checkpoints.reading import load
 from measure.predictions import BATCH, TextPrediction, TextPredictor
 from run_files.atomic import replacing
+from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from text import check_range
-from training.resume import find_checkpoint
 
 
 def run(args: argparse.Namespace) -> int:

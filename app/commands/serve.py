@@ -26,12 +26,12 @@ from attacks.resources.catalogue import Resources, resources_named
 from lit_modules.checkpoints.reading import load
 from measure.certified_answers import ThreatCertifiers
 from measure.predictions import TextPredictor
+from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from run_files.version import line
 from run_files.weights import unfinished
 from training import interrupt
-from training.resume import find_checkpoint
 
 log = logging.getLogger(__name__)
 

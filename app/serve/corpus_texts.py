@@ -6,8 +6,8 @@ from typing import Any
 
 from datamodules import CORPORA, TextDataModule, TextFiles
 from datamodules.batching.sampler import permutation
+from datamodules.labelled_texts import labelled_texts
 from run_files.run_directory import RunDirectory
-from training.join import labelled_texts
 
 log = logging.getLogger(__name__)
 

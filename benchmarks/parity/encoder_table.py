@@ -39,11 +39,11 @@ from benchmarks.command import check_paths, line, table
 from benchmarks.parity.recipes import checked_recipes, vectors_of_words
 from benchmarks.parity.sides import TimedVictim, attack_by_engine, attack_by_textattack
 from datamodules.batching.sampler import permutation
+from datamodules.labelled_texts import labelled_texts
 from measure.corpus_split import CHOICE
 from run_files import atomic
 from text import Text
 from text.subjects import differences, joined
-from training.join import labelled_texts
 
 CORPORA = {"sst2": datamodules.SST2, "ag_news": datamodules.AGNews, "reviews": datamodules.Reviews}
 ORDER = (

@@ -16,6 +16,7 @@ from torch.nn.modules.module import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from torch.overrides import TorchFunctionMode
 
 from lit_modules.shared.text_module import CHECKPOINT_KEY, TextModule
 
@@ -88,9 +89,26 @@ def without_weights(checkpoint: Mapping[str, Any], model: TextModule) -> TextMod
     """
     check_sizes(checkpoint["hyper_parameters"], checkpoint["state_dict"])
     probe = copy.deepcopy(model)
-    with torch.device("meta"), _counted(len(checkpoint["state_dict"])):
+    with torch.device("meta"), _Unfilled(), _counted(len(checkpoint["state_dict"])):
         probe.configure_model()
     return probe
+
+
+class _Unfilled(TorchFunctionMode):
+    """Skips the filling of weights, which have no numbers on the meta device."""
+
+    # Not for speed alone: random numbers of a meta tensor would load torch's compiler.
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        own = getattr(func, "__module__", None) == nn.init.__name__
+        if own or func in (Tensor.normal_, Tensor.uniform_):
+            return args[0] if args else kwargs["tensor"]
+        if func in (torch.randn, torch.rand):
+            kwargs.pop("generator", None)
+            func = torch.empty
+        return func(*args, **kwargs)
 
 
 def check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:

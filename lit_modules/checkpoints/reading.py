@@ -215,9 +215,6 @@ def load_module(path: str | Path) -> TextModule:
         raise CheckpointError(msg)
     try:
         model = METHODS[method].from_settings(settings)
-        # While the command line builds another module, Lightning records the arguments of that one.
-        model.hparams.clear()
-        model.hparams.update(settings)
         model.restore_text(checkpoint)
         check_would_fit(checkpoint, model, path)
         model.configure_model()

@@ -59,6 +59,7 @@ class CertifiedClassifier(WordLevel):
         return super().lasting() | within("objective", settings)
 
     def setup(self, stage: str) -> None:
+        super().setup(stage)
         precision = str(self.trainer.precision)
         if self.certified and precision.endswith("true") and precision not in FULL_PRECISION:
             msg = (

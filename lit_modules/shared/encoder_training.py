@@ -1,10 +1,10 @@
 """Training of an encoder on running text, from which classifiers begin."""
 
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
@@ -14,11 +14,14 @@ from layers.weight_names import unitary_weights
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.settings import within
 from lit_modules.shared.text_module import TextModule
-from lit_modules.shared.unitary_projection import Unitary
+from lit_modules.shared.unitary import Unitary
 from text import PretrainedTokenizer, Text, Tokenizer, save_tokenizer
 
 if TYPE_CHECKING:
+    from pytorch_lightning import Callback
     from transformers import PreTrainedModel
+
+    from lit_modules.shared.unitary_projection import UnitaryProjection
 
 
 class EncoderTraining(TextModule):
@@ -47,7 +50,6 @@ class EncoderTraining(TextModule):
         """
         super().__init__(**base)
         self.source, self.unitary = EncoderSource(backbone), unitary
-        self.projection = unitary.projection()
 
     def unused(self) -> dict[str, str]:
         return super().unused() | self.source.unused | within("unitary", self.unitary.unused)
@@ -73,11 +75,16 @@ class EncoderTraining(TextModule):
         if hasattr(self, "model"):
             return
         self.model = self.source.masked_lm(self.require_tokenizer())
-        if self.projection is not None:
+        if self.unitary.method != "none":
             # A wrong pattern is an error now, before the run stores its settings.
             unitary_weights(self, self.unitary.weights)
 
-    def configure_callbacks(self) -> list[pl.Callback]:
+    @cached_property
+    def projection(self) -> "UnitaryProjection | None":
+        """The callback that projects the weights; None for the method none."""
+        return self.unitary.projection()
+
+    def configure_callbacks(self) -> list["Callback"]:
         """Return the projection, which is part of the method."""
         return [] if self.projection is None else [self.projection]
 

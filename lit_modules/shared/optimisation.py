@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import nn
 
+from lit_modules.shared.lightning_base import LRSchedulerCallable, OptimizerCallable
 from lit_modules.shared.schedule import Decay, learning_rate_factor
 
 
@@ -34,6 +34,8 @@ class Optimisation:
             ValueError: a setting that is out of its range, or that torch refuses.
         """
         learning_rate_factor(0, warmup=self.warmup, decay=self.decay)
+        if isinstance(self.optimizer, type) and self.lr_scheduler is None:
+            return  # its defaults; the first optimiser of a process loads torch's compiler
         built, name = None, "optimizer"
         try:
             built = self.optimizer([nn.Parameter(torch.zeros(1, 1))])

@@ -1,13 +1,16 @@
 """Means over the samples of all processes, from the mean of each process."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from pytorch_lightning import Trainer
 
-def batch_weight(trainer: pl.Trainer, batch_idx: int) -> float:
+
+def batch_weight(trainer: "Trainer", batch_idx: int) -> float:
     """Return the weight of this process's batch mean in the mean over all processes.
 
     Args:
@@ -27,14 +30,14 @@ def batch_weight(trainer: pl.Trainer, batch_idx: int) -> float:
     return float(weight(batch_idx)) if callable(weight) else 1.0
 
 
-def _loader(trainer: pl.Trainer) -> object:
+def _loader(trainer: "Trainer") -> object:
     if trainer.training:
         return trainer.train_dataloader
     return trainer.test_dataloaders if trainer.testing else trainer.val_dataloaders
 
 
 def global_means(
-    trainer: pl.Trainer, means: Mapping[str, Tensor], weight: float
+    trainer: "Trainer", means: Mapping[str, Tensor], weight: float
 ) -> dict[str, Tensor]:
     """Return means over the samples of all processes, which all have to call it (it waits).
 
@@ -51,7 +54,7 @@ def global_means(
     return dict(zip(means, torch.as_tensor(reduced).unbind(), strict=True))
 
 
-def process_sums(trainer: pl.Trainer, sums: Tensor) -> Tensor:
+def process_sums(trainer: "Trainer", sums: Tensor) -> Tensor:
     """Return the sums over all processes, which all have to call it (it waits).
 
     Args:

@@ -10,6 +10,7 @@ from torchmetrics import Metric
 from torchmetrics.classification import BinaryF1Score, MulticlassF1Score
 from torchmetrics.regression import PearsonCorrCoef, SpearmanCorrCoef
 
+from lit_modules.shared.tasks import positive_class
 from text import IGNORED, TaskName
 
 log = logging.getLogger(__name__)
@@ -100,11 +101,7 @@ class SplitScores(nn.Module):
     Args:
         task: selects the scores.
         class_names: class names of the task.
-        positive: index of the class of `f1`, in a classification; if None, the second of two
-            classes; with more classes, no `f1`.
-
-    Attributes:
-        positive: the class of `f1`, or None.
+        positive: index of the class of `f1`, in a classification, see `positive_class`.
     """
 
     def __init__(
@@ -112,9 +109,7 @@ class SplitScores(nn.Module):
     ) -> None:
         super().__init__()
         scores: dict[str, Metric] = {}
-        if positive is None and task == "classification" and len(class_names) == 2:
-            positive = 1
-        self.positive = positive
+        positive = positive_class(task, class_names, positive)
         if task == "classification":
             if positive is not None:
                 scores["f1"] = ClassF1(positive)

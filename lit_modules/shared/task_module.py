@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +11,9 @@ from attacks import PGD
 from certify.certificate import evaluating
 from certify.raw_text import check_code, check_copy
 from certify.threats import TextCertifier, Threat, ThreatName
-from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.process_means import batch_weight
 from lit_modules.shared.rebuilt import rebuild
-from lit_modules.shared.scores import SplitScores
-from lit_modules.shared.tasks import TASKS, Task
+from lit_modules.shared.tasks import TASKS, Task, positive_class
 from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, TextModule, checkpoint_content
 from text import (
     Batch,
@@ -30,6 +28,9 @@ from text import (
     same_classes,
     say_cut,
 )
+
+if TYPE_CHECKING:
+    from lit_modules.shared.scores import SplitScores
 
 READ = ("tokenizer", "class_names", "pairs")
 """Attributes, other than layers, that determine the logits of a text."""
@@ -55,8 +56,8 @@ class TaskModule(TextModule):
     """Names of the perturbation sets that it is trained against, with commas between."""
     resources: str | None = None
     """Folder with the resources of these sets."""
-    val_scores: SplitScores
-    test_scores: SplitScores
+    val_scores: "SplitScores"
+    test_scores: "SplitScores"
 
     def __init__(self, **base: Any) -> None:
         """Keep the settings.
@@ -68,6 +69,7 @@ class TaskModule(TextModule):
         self.class_names: list[str] | None = None
         self.pairs = False
         self.task: Task = TASKS["classification"]
+        self._positive: int | None = None
         self.test_attack: PGD | None = None
         """An attack that every test step runs; not a setting of the model."""
 
@@ -128,16 +130,13 @@ class TaskModule(TextModule):
             self.class_names, self.pairs, self.task = names, pairs, TASKS[task]
             objective = ("objective",) if self.own_objective else ()
             self.metric_names = (*self.task.means, *objective, *self.extra_metrics)
-            means = (*self.metric_names, "pgd_accuracy")
-            self.val_means, self.test_means = SampleMeans(means), SampleMeans(means)
             self.set_positive(None)
 
     @property
     def positive(self) -> str | None:
         """Name of the class of the metric `f1`; None without this metric."""
         _, names = self.require_text()
-        index = self.test_scores.positive
-        return None if index is None else names[index]
+        return None if self._positive is None else names[self._positive]
 
     def set_positive(self, index: int | None) -> None:
         """Set the class of the metric `f1`.
@@ -146,8 +145,7 @@ class TaskModule(TextModule):
             index: of the class; None for the second of two classes.
         """
         _, names = self.require_text()
-        self.val_scores = SplitScores(self.task.name, names, index)
-        self.test_scores = SplitScores(self.task.name, names, index)
+        self._positive = positive_class(self.task.name, names, index)
 
     @property
     def headline(self) -> str:  # type: ignore[override] # is never set here
@@ -488,6 +486,19 @@ class TaskModule(TextModule):
         }
 
     # Evaluation
+
+    @property
+    def mean_names(self) -> Sequence[str]:
+        return (*self.metric_names, "pgd_accuracy")
+
+    def setup(self, stage: str) -> None:
+        from lit_modules.shared.scores import SplitScores
+
+        super().setup(stage)
+        _, names = self.require_text()
+        self.val_scores, self.test_scores = (
+            SplitScores(self.task.name, names, self._positive) for _ in range(2)
+        )
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
         """Return values of each sample (or word), whose means over a split become its metrics."""

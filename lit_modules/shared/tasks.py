@@ -195,3 +195,11 @@ TASKS: dict[TaskName, Task] = {
     task.name: task for task in (Task(), Choice(), Regression(), Tagging())
 }
 """Every task, by its name."""
+
+
+def positive_class(
+    task: TaskName, class_names: Sequence[str], index: int | None = None
+) -> int | None:
+    """Return the class of the metric `f1`: the given one, else the second of two classes."""
+    two = task == "classification" and len(class_names) == 2
+    return 1 if index is None and two else index

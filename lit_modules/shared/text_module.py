@@ -2,23 +2,25 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import pytorch_lightning as pl
-from pytorch_lightning.trainer.states import TrainerFn
-from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from attacks.resources.lemmas import find_lemmas_again
-from lit_modules.shared.means import SampleMeans
+from lit_modules.shared.lightning_base import LightningModule
 from lit_modules.shared.optimisation import Optimisation, undo_division
 from lit_modules.shared.process_means import batch_weight, global_means
 from lit_modules.shared.schedule import learning_rate_factor
-from lit_modules.shared.scores import SplitScores
 from lit_modules.shared.settings import CODE, parameters, plain, rebuilt, within
 from lit_modules.shared.weight_decay import exempt_vectors
 from text import Batch, Text, Tokenizer, check_range, tokenizer_from_state
+
+if TYPE_CHECKING:
+    from pytorch_lightning.utilities.types import OptimizerLRScheduler
+
+    from lit_modules.shared.means import SampleMeans
+    from lit_modules.shared.scores import SplitScores
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ METHODS: dict[str, type["TextModule"]] = {}
 """Every method, by the name that its checkpoints carry."""
 
 
-class TextModule(pl.LightningModule):
+class TextModule(LightningModule):
     """A network over tokens: a `TaskModule`, or one that is trained on text without labels.
 
     It gets its tokenizer from a corpus or from a checkpoint; `configure_model` then builds the
@@ -48,8 +50,8 @@ class TextModule(pl.LightningModule):
     """Epochs of a fit from the command line without a limit."""
     metric_names: Sequence[str] = ()
     """Keys of `evaluate` whose means are logged."""
-    val_means: SampleMeans
-    test_means: SampleMeans
+    val_means: "SampleMeans"
+    test_means: "SampleMeans"
 
     def __init_subclass__(cls, *, method: bool = False, **settings: Any) -> None:
         """Register a method under its name.
@@ -102,7 +104,9 @@ class TextModule(pl.LightningModule):
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
         """Build a module from the settings that a checkpoint holds."""
-        return cls(**rebuilt(cls, settings))
+        module = cls(**rebuilt(cls, settings))
+        module._set_settings(settings)
+        return module
 
     def unused(self) -> dict[str, str]:
         """Return the settings without effect, each with the setting that disables it."""
@@ -177,7 +181,7 @@ class TextModule(pl.LightningModule):
         """
         return [p for p in self.parameters() if p.requires_grad]
 
-    def configure_optimizers(self) -> OptimizerLRScheduler:
+    def configure_optimizers(self) -> "OptimizerLRScheduler":
         settings = self.optimisation
         self.refuse_endless()
         optimizer = settings.optimizer(self.parameter_groups())
@@ -217,7 +221,7 @@ class TextModule(pl.LightningModule):
 
     def progress(self) -> float:
         """Return the share of completed optimiser steps; 1 outside a fit."""
-        if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:
+        if self._trainer is None or self.trainer.state.fn != "fit":
             return 1.0
         total = self.total_steps()
         # Also 1 in a run without end: `refuse_endless` makes sure that no setting depends on it.
@@ -260,6 +264,17 @@ class TextModule(pl.LightningModule):
 
     # Evaluation
 
+    @property
+    def mean_names(self) -> Sequence[str]:
+        """Names of the means of a split."""
+        return self.metric_names
+
+    def setup(self, stage: str) -> None:
+        # Not in the constructor: predictions need no metrics, and torchmetrics is slow to load.
+        from lit_modules.shared.means import SampleMeans
+
+        self.val_means, self.test_means = (SampleMeans(self.mean_names) for _ in range(2))
+
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
         """Return values of each sample (or word), whose means over a split become its metrics."""
         # Every method implements it; Lightning's modules cannot be abstract classes.
@@ -278,16 +293,16 @@ class TextModule(pl.LightningModule):
     def on_test_epoch_end(self) -> None:
         self.log_evaluation("test", self.test_means)
 
-    def log_evaluation(self, stage: str, means: SampleMeans) -> None:
+    def log_evaluation(self, stage: str, means: "SampleMeans") -> None:
         """Log the metrics of a split from its means."""
         self.log_means(stage, means.take(self.metric_names))
 
     def accumulate(
         self,
-        means: SampleMeans,
+        means: "SampleMeans",
         values: dict[str, Tensor],
         batch_idx: int,
-        scores: SplitScores | None = None,
+        scores: "SplitScores | None" = None,
         answered: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         """Add the results of an evaluation batch, unless it repeats one of another process.

@@ -1,8 +1,7 @@
 """Keeps chosen weights unitary: projects them after every step of the optimiser."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -14,53 +13,10 @@ from typing_extensions import override
 
 from layers.unitary import METHODS, UnitaryMethod, project_, unitary_residual
 from layers.weight_names import check_projectable, unitary_weights
-from text import check_choice, check_range
+from lit_modules.shared.unitary import Unitary
 
 # Largest entry of |WᵀW - I| for which initial weights count as unitary.
 _UNITARY = 1e-3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unitary:
-    """The settings of weights that are kept unitary.
-
-    Attributes:
-        method: qr: the paper's factor; polar: the nearest unitary matrix (ours); none: no weight is
-            projected.
-        weights: regular expressions of names of weights; null: query, key, value and attention
-            output of every layer.
-        every_n_steps: project after every n-th step; also before each validation and at the end of
-            each epoch, so that all evaluated and stored weights are unitary.
-        gradual_steps: number of steps over which the distance to unitary weights is closed in equal
-            parts; 0: project at once before the first step (ours).
-    """
-
-    method: Literal["none", "qr", "polar"] = "qr"
-    weights: list[str] | None = None
-    every_n_steps: int = 1
-    gradual_steps: int = 0
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        check_choice("unitary.method", self.method, ("none", *METHODS))
-        check_range({"unitary.every_n_steps": self.every_n_steps}, least=1)
-        check_range({"unitary.gradual_steps": self.gradual_steps}, least=0)
-        if self.gradual_steps and self.every_n_steps > 1:
-            msg = (
-                f"got unitary.every_n_steps={self.every_n_steps} beside unitary.gradual_steps="
-                f"{self.gradual_steps}, expected 1: every step closes a part of the distance"
-            )
-            raise ValueError(msg)
-
-    @property
-    def unused(self) -> dict[str, str]:
-        """Return the settings without effect, each with the setting that disables it."""
-        names = ("weights", "every_n_steps", "gradual_steps") if self.method == "none" else ()
-        return dict.fromkeys(names, "unitary.method=none")
-
-    def projection(self) -> "UnitaryProjection | None":
-        """Return the callback that projects; None for the method none."""
-        return None if self.method == "none" else UnitaryProjection(self)
 
 
 class UnitaryProjection(pl.Callback):

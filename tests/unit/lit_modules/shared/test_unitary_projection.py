@@ -12,7 +12,8 @@ from pytorch_lightning.strategies import FSDPStrategy
 
 from layers import unitary_residual, unitary_weights
 from lit_modules import TaskModule
-from lit_modules.shared.unitary_projection import Unitary, UnitaryProjection
+from lit_modules.shared.unitary import Unitary
+from lit_modules.shared.unitary_projection import UnitaryProjection
 from run_files.run_directory import RunDirectory
 from tests.unit.lit_modules.builders import SINGLE, attached, loader, trainer
 from tests.unit.lit_modules.shared.unitary_models import residual, unibert

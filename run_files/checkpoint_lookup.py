@@ -1,0 +1,65 @@
+"""Finds the run and the checkpoint that a command evaluates."""
+
+from pathlib import Path
+
+from attacks.digests import file_digest
+from run_files.run_directory import RunDirectory, existing, named, of_checkpoint
+
+
+def find_checkpoint(
+    command: str,
+    runs: Path,
+    name: str | None,
+    ckpt_path: str | Path | None,
+    *,
+    begins: bool = False,
+) -> tuple[RunDirectory | None, Path]:
+    """Find the run and the checkpoint of an evaluation.
+
+    Args:
+        command: name of the command, for messages.
+        runs: the directory of all runs.
+        name: the value of `--run`.
+        ckpt_path: the value of `--ckpt_path`.
+        begins: True if a new name with a checkpoint begins a run.
+
+    Returns:
+        The run, and the checkpoint. The run is None for a checkpoint outside of runs.
+
+    Raises:
+        FileNotFoundError: the run does not exist.
+        ValueError: both options are missing, or the checkpoint belongs to another run.
+    """
+    if ckpt_path is None:
+        run = existing(runs, named(command, name))
+        return run, run.chosen
+    checkpoint = Path(ckpt_path)
+    if name is None:
+        return of_checkpoint(checkpoint), checkpoint
+    run = RunDirectory(runs / name) if begins else existing(runs, name)
+    if run.begun:
+        check_belongs(run, checkpoint)
+    return run, checkpoint
+
+
+def check_belongs(run: RunDirectory, checkpoint: Path) -> None:
+    """Refuse to write figures of another run's checkpoint into a run.
+
+    A run that began with an evaluation has no checkpoint of its own: it keeps the digest of that
+    one.
+
+    Raises:
+        ValueError: the checkpoint belongs to another run.
+    """
+    home = of_checkpoint(checkpoint)
+    if home is not None and home.path.resolve() == run.path.resolve():
+        return
+    source = run.source()
+    # A missing file is an error where it is read, with a better message.
+    if source is not None and (not checkpoint.is_file() or file_digest(checkpoint) == source):
+        return
+    msg = (
+        f"got run {run.name!r} and a checkpoint that is not of it ({checkpoint}); leave --run out, "
+        "or give a new name"
+    )
+    raise ValueError(msg)

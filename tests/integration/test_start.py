@@ -1,0 +1,46 @@
+"""A command that trains nothing starts without the libraries of training."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from app.cli.commands import COMMANDS, find_command
+from tests.integration.conftest import ROOT
+
+SLOW_TO_LOAD = (
+    *("pytorch_lightning", "torchmetrics", "torch._dynamo", "sympy", "jsonargparse"),
+    *("transformers", "tensorboard", "matplotlib", "scipy", "sklearn", "pandas", "datasets"),
+)
+PROGRAM = f"""
+import sys
+from importlib import import_module
+
+from app.cli.main import entry
+
+status = entry()
+for module in sys.stdin.read().split():
+    import_module(module)
+print(*({{*{SLOW_TO_LOAD}}} & sys.modules.keys()))
+sys.exit(status)
+"""
+
+
+def test_a_prediction_loads_no_library_of_training(trained: Path) -> None:
+    asked = find_command(["predict", "--text", "x"])
+    threatened = find_command(["certify", "--threat", "words"])
+    assert asked is not None
+    assert threatened is not None
+    commands = [asked[1], threatened[1], *COMMANDS.values()]
+    modules = [c.entry_point.partition(":")[0] for c in commands if c.predicts]
+    assert {"app.commands.predict", "app.commands.certify", "app.commands.serve"} <= {*modules}
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "predict", "--run", "done", "--text", "a good film"],
+        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        input="\n".join(modules),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer, loaded = process.stdout.splitlines()
+    assert '"prediction"' in answer
+    assert loaded == ""

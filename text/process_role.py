@@ -1,0 +1,8 @@
+"""Whether this process trains nothing.
+
+Lightning takes most of the start of a process; one that only predicts does without it.
+"""
+
+predicts_only = False
+"""True: modules and corpora derive from torch's classes instead of Lightning's, and no Trainer
+accepts them. Only the program of a process may set it, before it imports them; no library may."""
