@@ -46,11 +46,7 @@ CORPORA = ("sst2", "reviews")
 
 
 def draw_ratios(content: Mapping[str, Any], path: Path) -> None:
-    """Draw the ratios by length, as figure 4a does.
-
-    Args:
-        content: of the file that `--out` names.
-        path: the PNG to write.
+    """Draw the ratios by length, from the content of the file of `--out`, as figure 4a does.
 
     Raises:
         ValueError: there is nothing about lengths in it.

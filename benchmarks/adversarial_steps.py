@@ -109,12 +109,7 @@ class Steps:
         self.average: AveragedWeights | None = None
 
     def step(self, adversary: adversaries.Adversary | None, batch: Batch) -> None:
-        """Make a step as a run does where nothing is logged.
-
-        Args:
-            adversary: None for the plain step.
-            batch: on the model's device.
-        """
+        """Make a step as a run does where nothing is logged; without an adversary the plain one."""
         if adversary is None:
             loss = self.module.loss(self.module(batch), labels_of(batch))
         else:
@@ -156,10 +151,7 @@ class Steps:
     ) -> dict[str, list[Times]]:
         """Time a naive step and one of each method on each batch, one after the other.
 
-        Args:
-            methods: by name.
-            batches: of the rounds.
-            first: of a round before these, which pays for start-up and is not counted.
+        The `first` batch pays for start-up and is not counted.
         """
 
         def once(name: str, batch: Batch) -> Times:
@@ -191,11 +183,6 @@ def random_model(size: str, device: str, *, length: int) -> tuple[TaskModule, Wo
     """Return an encoder of `transformers` with random weights under a classifier of two classes.
 
     It is a module of ASA; in all other steps its encoder computes as that of any classifier does.
-
-    Args:
-        size: one of `SIZES`.
-        device: where it computes.
-        length: positions that it has, at least.
     """
     depth, width, heads, words = SIZES[size]
     torch.manual_seed(0)
@@ -232,11 +219,7 @@ def random_batch(size: int, length: int, tokenizer: WordTokenizer, device: str) 
 
 
 def by_length(options: Namespace) -> Iterator[tuple[int, dict[str, Cost]]]:
-    """Yield the cost of a step at each length.
-
-    Args:
-        options: the command line, with `model`, `lengths`, `batch`, `repeats`, `device`, `methods`.
-    """
+    """Yield the cost of a step at each length."""
     module, tokenizer = random_model(options.model, options.device, length=max(options.lengths))
     steps = Steps(module)
     methods = {name: METHODS[name]() for name in options.methods}

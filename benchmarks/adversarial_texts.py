@@ -92,12 +92,8 @@ class WayCosts(NamedTuple):
 def both_ways(make: Callable[[], Attack], module: TaskModule, *, budget: int | None) -> list[Way]:
     """Return our engine in two ways: all texts of a batch together, and one after the other.
 
-    The second makes forward passes as small as TextAttack's.
-
-    Args:
-        make: an attack with resources of its own: encoders remember the sentences they have seen.
-        module: the model that is attacked.
-        budget: queries for each text.
+    The second makes forward passes as small as TextAttack's. Each way makes an attack with
+    resources of its own: encoders remember the sentences they have seen.
     """
 
     def way(name: str, attack: Attack, victim: TimedVictim, in_flight: int | None) -> Way:

@@ -60,13 +60,7 @@ class MaskMeasurement(NamedTuple):
 def measure_masks(
     module: lit_modules.ASA, corpus: TextDataModule, *, limit: int
 ) -> MaskMeasurement:
-    """Measure a module that is joined to a corpus.
-
-    Args:
-        module: in evaluation mode.
-        corpus: with a test split.
-        limit: samples, about, which are taken from among all lengths.
-    """
+    """Measure a module in evaluation mode, on about `limit` samples from among all lengths."""
     corpus.eval_batch_size = BATCH
     loader = corpus.test_dataloader()
     # Batches come by length; so each one of a few.
@@ -104,13 +98,7 @@ def measure_masks(
 
 
 def train_adversary(module: lit_modules.ASA, corpus: TextDataModule, *, steps: int) -> None:
-    """Train the adversary alone, on the training split, by its part of the loss (equation 9).
-
-    Args:
-        module: in evaluation mode; its encoder is as before.
-        corpus: with a training split.
-        steps: batches.
-    """
+    """Train the adversary alone, on the training split, by its part of the loss (equation 9)."""
     corpus.setup("fit")
     # Only the adversary learns: its encoder must not adapt.
     module.network.requires_grad_(False)

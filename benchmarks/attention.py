@@ -125,14 +125,9 @@ def peak_resident() -> float:
 
 
 def exponent(lengths: Sequence[int], values: Sequence[float | None]) -> float | None:
-    """Return the slope of log values over log lengths at their upper half.
+    """Return the least-squares slope of log values over log lengths at their upper half.
 
-    Args:
-        lengths: rising.
-        values: as many; None where there is none.
-
-    Returns:
-        The least-squares slope; None for fewer than two values above 0.
+    Lengths rise; the result is None for fewer than two values above 0.
     """
     measured = [(n, v) for n, v in zip(lengths, values, strict=True) if v is not None]
     upper = [(math.log(n), math.log(v)) for n, v in measured[-(len(measured) // 2 + 1) :] if v > 0]
@@ -187,13 +182,7 @@ def _next(values: Sequence[float | None]) -> float:
 
 
 def draw(path: Path, options: Namespace, columns: dict[Way, dict[str, list[float | None]]]) -> None:
-    """Draw a step's time and memory over the length, both logarithmic.
-
-    Args:
-        path: the PNG or SVG.
-        options: the command line.
-        columns: see `measured`.
-    """
+    """Draw a step's time and memory, see `measure_all`, over the length; both logarithmic."""
     with drawing(path, "time and memory of self-attentions", size=(11.0, 4.8)) as figure:
         of_time, of_memory = figure.subplots(1, 2)
         for number, kind in enumerate(options.kinds):

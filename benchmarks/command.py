@@ -34,10 +34,8 @@ COMMON: dict[str, dict[str, Any]] = {
 def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
     """Return a parser with common options; from here on, wrong input prints one line.
 
-    Args:
-        doc: docstring of the benchmark, whose first line describes it.
-        names: of `COMMON`.
-        defaults: further names of `COMMON`, with defaults of this benchmark.
+    The first line of the docstring describes it. Options are those of `COMMON`; `defaults` names
+    further ones, with defaults of this benchmark.
     """
     parser = ArgumentParser(description=(doc or "").partition("\n")[0])
     for name in (*names, *defaults):

@@ -162,11 +162,9 @@ def times(size: Namespace) -> dict[str, list[Times]]:
 
 
 def parts(size: Namespace) -> tuple[dict[str, float], dict[str, float], list[float]]:
-    """Measure where the time goes.
+    """Measure where the time goes, in milliseconds.
 
-    Returns:
-        Milliseconds per step of each callback; milliseconds of an epoch that each spends in all
-        its hooks; milliseconds of each checkpoint that was written.
+    Of each callback per step; of each in all its hooks of an epoch; of each written checkpoint.
     """
     from training.checkpoint_callbacks import AtomicCheckpointIO
 

@@ -60,14 +60,8 @@ def rounds(
 ) -> dict[K, list[R]]:
     """Measure each way on each input in turn, so that all ways see the same machine.
 
-    Args:
-        ways: names of the alternatives.
-        once: measures a way on an input.
-        inputs: one for each round; the first round pays for start-up and is left out.
-        alternate: every second round begins with the last way.
-
-    Returns:
-        The measurements of each way.
+    The first round pays for start-up and is left out; `alternate` begins every second round with
+    the last way.
     """
     results: dict[K, list[R]] = {way: [] for way in ways}
     for number, value in enumerate(inputs):

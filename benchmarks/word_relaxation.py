@@ -36,14 +36,7 @@ SAFE = 1 + 1e-9
 def by_radius(
     radii: Certifier, certifier: RelaxedCertifier, text: str, ks: Sequence[int | None]
 ) -> list[bool]:
-    """Return for each number of words whether all texts lie inside the l2 radius of a text.
-
-    Args:
-        radii: measures the radius; 0 for a model without one.
-        certifier: embeds words and candidates.
-        text: the text.
-        ks: numbers of replaced words.
-    """
+    """Return for each number of words whether all texts lie inside the l2 radius of a text."""
     radius = float(radii(text).radius)
     embedded = certifier.table(text)
     squares = (embedded - embedded[:, :1]).square().sum(dim=-1).amax(dim=1)

@@ -137,12 +137,7 @@ def attack_inside(
 ) -> tuple[set[int], int]:
     """Return the positions of the texts that an attack changes in a set, and its wins outside it.
 
-    Args:
-        model: the victim.
-        samples: texts and classes.
-        rival: the attack.
-        threat: the set, with its number of changes.
-        budget: texts that it may ask about for each sample; None for no limit.
+    The budget is the number of texts that it may ask about for each sample; None for no limit.
     """
     composed = rival.composed
     # The constraint keeps the search inside the set of the certificate.
@@ -165,13 +160,8 @@ def find_refuted(
 ) -> set[int]:
     """Return the positions whose witness is in the set and wrong for the plain model.
 
-    A tie counts as wrong; the plain model may break it either way.
-
-    Args:
-        model: the model.
-        certificates: certificates.
-        threat: the set, with its number of changes.
-        at: position of this number among those of the certificates.
+    A tie counts as wrong; the plain model may break it either way. `at` is the position of the
+    threat's number of changes among those of the certificates.
     """
     witnesses = [
         (index, certificate.witness)

@@ -89,13 +89,8 @@ class LastFeedForward:
     ) -> Tensor:
         """Return `[B]`: the distance for one direction `[B, d]` of the head.
 
-        Args:
-            gaps: `[M, d / 2]` differences of the pairs of all real tokens, over the root of 2.
-            rows: `[M]`, the text of each.
-            lengths: `[B]`.
-            direction: `[B, d]`.
-            lead: `[B]`.
-            moved: `[B]`, the rounding error of all pairs of a text together.
+        Gaps are `[M, d / 2]` differences of the pairs of all real tokens, over the root of 2; rows
+        `[M]` the text of each; `moved` `[B]` the rounding error of all pairs of a text together.
         """
         size = direction.norm(dim=1)
         lead = lead - self.gain * size * moved

@@ -63,11 +63,7 @@ class EncoderBound(NamedTuple):
 
 
 def measure(network: LipschitzClassifier) -> list[BlockNorms]:
-    """Return upper bounds, in float64, on the norms of each block's weights.
-
-    Args:
-        network: that `certify.parts.check_network` has passed.
-    """
+    """Return upper bounds, in float64, on the norms of each block's weights."""
     return [_measure(block) for block in _blocks(network.encoder)]
 
 

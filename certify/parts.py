@@ -146,9 +146,7 @@ def check_network(network: nn.Module) -> None:
 def check_holder(holder: object, network: nn.Module) -> None:
     """Refuse an object with the network, if it may change inputs or outputs.
 
-    Args:
-        holder: the certified object. A module in it that holds the network is checked, too.
-        network: its network.
+    A module in it that holds the network is checked, too.
 
     Raises:
         ValueError: a method of the instance's own, or a hook on its forward pass.
@@ -163,9 +161,6 @@ def check_holder(holder: object, network: nn.Module) -> None:
 
 def check_unwrapped(*parts: object) -> None:
     """Refuse a module inside another one that runs it otherwise, also without a certificate.
-
-    Args:
-        parts: a model, and its network.
 
     Raises:
         ValueError: a compiled module, or one for several devices.
@@ -225,9 +220,7 @@ def complaints_about_holder(
 ) -> Iterator[Complaint]:
     """Yield hooks on a forward pass, and attributes of an instance that replace a method.
 
-    Args:
-        holder: the object.
-        allowed: whether a hook is allowed; without a function none is.
+    Without `allowed` no hook is allowed.
     """
     name = type(holder).__name__
     if isinstance(holder, nn.Module):

@@ -89,9 +89,7 @@ CACHED: dict[type, Cached] = {
 def check_code(holder: object, names: Sequence[str]) -> None:
     """Refuse a model of which any code between a text and its logits is not this program's own.
 
-    Args:
-        holder: the model.
-        names: its attributes that are read on the way.
+    Names are its attributes that are read on the way.
 
     Raises:
         ValueError: a class of another program, a method that was replaced, in the class or on an
@@ -114,10 +112,8 @@ def check_code(holder: object, names: Sequence[str]) -> None:
 def check_copy(holder: object, copy: object, names: Sequence[str]) -> None:
     """Refuse a model that holds other values than a copy that was built anew.
 
-    Args:
-        holder: the model, in evaluation mode.
-        copy: built from its settings, the state of its tokenizer and its weights.
-        names: attributes that are read between a text and its logits.
+    The copy is built from its settings, the state of its tokenizer and its weights; names are
+    attributes that are read between a text and its logits.
 
     Raises:
         ValueError: it names the first difference.

@@ -66,14 +66,7 @@ Causal = CausalAttention | L2Attention
 
 
 def causal_attention(kind: Kind, width: int, heads: int, *, length: int) -> Causal:
-    """Return an attention to a token and those before it.
-
-    Args:
-        kind: of the attention.
-        width: of a token.
-        heads: a divisor of the width.
-        length: the longest text in tokens, for the bound of `l2_contractive`.
-    """
+    """Return an attention to a token and those before it; the length is for `l2_contractive`."""
     if kind == "l2":
         return L2Attention(width, heads, causal=True)
     if kind == "l2_tied":
@@ -211,12 +204,7 @@ class LSTMNetwork(NextToken):
 
 
 def initialise_(network: NextToken, *, scale: float) -> None:
-    """Draw the weights as Kim et al. do, with biases of 0.
-
-    Args:
-        network: changed in place.
-        scale: s, for L2 attentions.
-    """
+    """Draw the weights in place as Kim et al. do, biases 0; the scale is for L2 attentions."""
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.xavier_uniform_(module.weight)

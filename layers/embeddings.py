@@ -120,14 +120,7 @@ class NormalizedEmbedding(TokenEmbedding):
     """
 
     def __init__(self, vocab_size: int, width: int, *, norm: float = 2.0, **base: Any) -> None:
-        """Draw normal embeddings.
-
-        Args:
-            vocab_size: see `TokenEmbedding`.
-            width: see `TokenEmbedding`.
-            norm: norm of the word part, and of the sum of position and segment.
-            base: see `TokenEmbedding`.
-        """
+        """Draw normal embeddings; the word part has the norm, and so has position plus segment."""
         super().__init__(vocab_size, width, **base)
         self.norm = norm
 

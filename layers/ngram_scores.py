@@ -163,11 +163,7 @@ class NgramScores(nn.Module):
         return self.net.tables(self.vectors) if self._net_tables is None else self._net_tables
 
     def set_spelling(self, words: Sequence[str]) -> None:
-        """Look up the n-grams of characters of all words.
-
-        Args:
-            words: in the order of their ids.
-        """
+        """Look up the n-grams of characters of all words, in the order of their ids."""
         assert self.of_spelling is not None  # of a model that has some
         self.spelling = hashed_ngrams(words, len(self.of_spelling)).to(self.words.device)
 
@@ -178,11 +174,7 @@ class NgramScores(nn.Module):
 
     @torch.no_grad()
     def set_ngrams(self, ngrams: Sequence[Tensor]) -> None:
-        """Set the n-grams of the tables.
-
-        Args:
-            ngrams: for each order from 2 on `[M, order]` ids of words, each n-gram once.
-        """
+        """Set the tables: for each order from 2 on `[M, order]` ids of words, each n-gram once."""
         for order, rows in enumerate(ngrams, start=2):
             self.keys(order).copy_(self._numbers(rows).sort().values)
 

@@ -12,11 +12,7 @@ METHODS: tuple[Method, ...] = ("cayley", "newton_schulz", "householder", "qr")
 
 
 def cayley(raw: Tensor) -> Tensor:
-    """(I + A)^-1 (I - A) with A = raw - raw^T: a rotation without eigenvalue -1.
-
-    Args:
-        raw: `[..., n, n]`, any values.
-    """
+    """(I + A)^-1 (I - A) with A = raw - raw^T `[..., n, n]`: a rotation without eigenvalue -1."""
     skew = raw - raw.mT
     eye = torch.eye(raw.shape[-1], dtype=raw.dtype, device=raw.device)
     rotation: Tensor = torch.linalg.solve(eye + skew, eye - skew)
@@ -26,9 +22,7 @@ def cayley(raw: Tensor) -> Tensor:
 def newton_schulz(raw: Tensor, iterations: int = 15) -> Tensor:
     """(V V^T)^(-1/2) V by the coupled iteration of Lin and Maji (2017), as the OLSA paper does it.
 
-    Args:
-        raw: `[..., n, n]`, invertible.
-        iterations: number of steps.
+    raw is V `[..., n, n]`, invertible.
     """
     # Scaled by its Frobenius norm, the iteration converges for any invertible V, fast for an
     # orthogonal one (see `OrthogonalLinear`). Scaling V "to be small", as in the paper, does not

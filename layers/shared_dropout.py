@@ -54,10 +54,6 @@ class DropoutTape:
     def result(self, shape: tuple[int, ...], compute: Callable[[], Tensor]) -> Tensor:
         """Return the value that both passes share; outside of them it is always computed.
 
-        Args:
-            shape: its shape.
-            compute: computes it.
-
         Raises:
             RuntimeError: replaying, another pass than the recorded one.
         """
@@ -75,11 +71,7 @@ class DropoutTape:
         return recorded
 
     def factors(self, like: Tensor, rate: float) -> Tensor:
-        """Return the factors of dropout: 0, or 1 / (1 - rate).
-
-        Args:
-            like: has the shape, type and device of the result.
-            rate: more than 0.
+        """Return the factors of dropout, 0 or 1 / (1 - rate), with the shape and type of `like`.
 
         Raises:
             RuntimeError: replaying, another pass than the recorded one.

@@ -79,13 +79,7 @@ class AttentionMaps:
         return len(self.plain.maps[0])
 
     def map(self, layer: int, head: int | None, *, attacked: bool = False) -> Tensor | None:
-        """Return `[N, N]` attention weights; None without such a pass.
-
-        Args:
-            layer: counted from 1.
-            head: counted from 1; None for the mean of all.
-            attacked: with the adversary.
-        """
+        """Return `[N, N]` attention weights, None without such a pass; head None is the mean."""
         attention = self.attacked if attacked else self.plain
         if attention is None:
             return None

@@ -235,10 +235,7 @@ def _word(value: Any) -> str:
 def only(runs: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] = ()) -> list[Cell]:
     """Return the cells of some rows, corpora and seeds, and those that must end before them.
 
-    Args:
-        runs: all cells.
-        names: of rows and corpora; all rows if none is named, all corpora if none is.
-        seeds: of the runs; all if empty.
+    No name of a row means all rows; corpora and seeds likewise.
 
     Raises:
         StudyError: row, corpus or seed not found, or no run with all of them.

@@ -44,14 +44,11 @@ class LineComparison:
 
 
 def compare_with_line(row: Spot, line: Sequence[Spot]) -> LineComparison | None:
-    """Compare a row with a line, of at least two rows, at the row's accuracy.
+    """Compare a row with a line, of at least two rows, at the row's accuracy; None beyond its ends.
 
     The interval is that of the percentile bootstrap over texts; all rows and seeds share the drawn
     texts. The texts of the two figures are drawn independently, as an attack may have other texts
     than the test. The interval leaves out chance among seeds.
-
-    Returns:
-        None where the row is less accurate, or more accurate, than the whole line.
 
     Raises:
         ValueError: fewer than two rows in the line, or different numbers of samples.

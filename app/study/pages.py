@@ -47,10 +47,7 @@ class PageProblem(NamedTuple):
 
 
 def write(page: Path) -> bool:
-    """Fill all markers of a page; a page with a wrong marker is not changed.
-
-    Returns:
-        True if the page has changed.
+    """Fill all markers of a page, unless one is wrong, and return whether it has changed.
 
     Raises:
         StudyError: a marker is wrong; the message lists all wrong ones.
@@ -68,8 +65,7 @@ def write(page: Path) -> bool:
 def check(paths: Iterable[Path]) -> list[PageProblem]:
     """Return all errors and outdated figures in pages, and in the files that they show.
 
-    Args:
-        paths: pages, directories with pages (`*.md`) at any depth, and files of studies (`*.json`).
+    Paths are pages, directories with pages (`*.md`) at any depth, and files of studies (`*.json`).
     """
     problems: list[PageProblem] = []
     files: dict[Path, None] = {}

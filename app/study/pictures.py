@@ -31,10 +31,7 @@ Items = Sequence[Mapping[str, Any]]
 
 
 def draw_all(content: Content, out: Path) -> list[Path]:
-    """Draw all pictures as PNG and SVG, `STUDY-PICTURE.png`; one without figures is left out.
-
-    Returns:
-        The files.
+    """Draw all pictures with figures as PNG and SVG, `STUDY-PICTURE.png`, and return the files.
 
     Raises:
         OSError: one cannot be written.
@@ -50,10 +47,7 @@ def draw_all(content: Content, out: Path) -> list[Path]:
 
 
 def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
-    """Draw a picture.
-
-    Returns:
-        False if there is nothing to draw.
+    """Draw a picture; return False if there is nothing to draw.
 
     Raises:
         OSError: the file cannot be written.

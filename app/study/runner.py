@@ -146,15 +146,7 @@ def state_of(cell: Cell, work: Work) -> tuple[str, int]:
 
 
 def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> CellOutcome:
-    """Run the remaining stages of a cell.
-
-    Args:
-        cell: the cell.
-        work: has its settings.
-        share: of this machine.
-        stop: ends it early.
-        tell: is called with each stage that begins.
-    """
+    """Run the remaining stages of a cell; `tell` is called with each stage that begins."""
     where = Path(work.where)
     run = RunDirectory(where / work.context.runs_dir / cell.run)
     with _alone(where / work.context.out / "locks" / cell.run, stop) as mine:
@@ -214,11 +206,7 @@ def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
 
 @contextlib.contextmanager
 def _alone(path: Path, stop: Stop) -> Iterator[bool]:
-    """Lock a cell against other programs; wait for one that works on it.
-
-    Yields:
-        False if a request to stop came before the lock.
-    """
+    """Wait for the lock of a cell; yield False if a request to stop comes first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as stream:
         while not stop.wished.is_set():

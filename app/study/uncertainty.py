@@ -137,7 +137,7 @@ def compare(
     labels: Sequence[float] | None = None,
     bounds: Bounds = UNBOUNDED,
 ) -> Comparison:
-    """Compare two rows, seed by seed and text by text.
+    """Compare a row with a baseline, seed by seed and text by text.
 
     Args:
         first: the row.
@@ -180,16 +180,11 @@ def compare(
 def joint_p(
     p_texts: float | None, p_seeds: float | None, *, seeds: int, texts: int | None
 ) -> float | None:
-    """Return the p of a difference under chance among seeds and texts at once.
+    """Return the p of a difference under chance among seeds and texts at once, see `join`.
 
-    Args:
-        p_texts: None if outcomes are unknown: then `p_seeds` counts.
-        p_seeds: None if all seeds have the same difference: then `p_texts` counts.
-        seeds: their number.
-        texts: their number; None if outcomes are unknown.
-
-    Returns:
-        See `join`; None for fewer than `FEWEST_SEEDS` seeds, and without a test.
+    `p_texts` and `texts` are None if outcomes are unknown: then `p_seeds` counts. `p_seeds` is None
+    if all seeds have the same difference: then `p_texts` counts. The result is None for fewer than
+    `FEWEST_SEEDS` seeds, and without a test.
     """
     if seeds < FEWEST_SEEDS:
         return None
@@ -441,12 +436,7 @@ def _bootstrap(texts: _Texts) -> tuple[float | None, float | None]:
 def score(
     outcomes: Sequence[float], *, kind: Kind = "mean", labels: Sequence[float] | None = None
 ) -> float:
-    """Return the figure of one split.
-
-    Args:
-        outcomes: `[N]`, at least one.
-        kind: how the figure follows from them.
-        labels: `[N]` gold values; needed for all kinds but `mean`.
+    """Return the figure of `[N]` outcomes of a split; all kinds but `mean` need `[N]` gold labels.
 
     Raises:
         ValueError: no outcomes, or no labels.

@@ -63,13 +63,9 @@ class YamlReader:
     def read(self, kind: type[T], value: Any, key: str = "", name: str | None = None) -> T:
         """Return an instance of a dataclass; a wrong value becomes the default of its field.
 
-        A field without a default is required. A null counts as absent.
-
-        Args:
-            kind: the dataclass.
-            value: the mapping.
-            key: its position in the file: `rows.bert`.
-            name: key of a named mapping: value of the field `name`, and default of `title`.
+        A field without a default is required. A null counts as absent. `key` is the position in the
+        file: `rows.bert`; `name`, the key of a named mapping, is the value of the field `name` and
+        the default of `title`.
         """
         # `include_extras` keeps the texts of `Annotated`.
         hints = get_type_hints(kind, include_extras=True)
@@ -93,11 +89,8 @@ class YamlReader:
     def check(self, hint: Any, value: Any, key: str, default: Any = MISSING) -> Any:
         """Return a value of a type, with tuples for lists; the default for absent or wrong ones.
 
-        Args:
-            hint: the type, such as `tuple[str, ...]`; `Annotated` with the text for its errors.
-            value: MISSING or None where there is none.
-            key: its position in the file.
-            default: MISSING for a value that is required.
+        `Annotated` types bring the text for their errors. An absent value is MISSING or None;
+        MISSING as the default makes it required.
         """
         optional = NoneType in get_args(hint)
         if optional:

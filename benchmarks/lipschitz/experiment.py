@@ -96,10 +96,7 @@ class Experiment(ABC):
         return settings | ({"weights": weights} if weights else {})
 
     def write(self, folder: Path) -> list[str]:
-        """Measure the points that are missing, write all files, and return the table.
-
-        Args:
-            folder: of the run.
+        """Measure the points that are missing, write all files of a run, and return the table.
 
         Raises:
             ValueError: settings that do not go together, or other ones than those of the run.
@@ -223,12 +220,7 @@ class OnUniformInputs(AttentionExperiment):
 
 
 def add_options(parser: ArgumentParser, settings: Any) -> None:
-    """Add an option for each `option` of some settings, and of settings inside them.
-
-    Args:
-        parser: of the command.
-        settings: an instance of a dataclass, with the defaults.
-    """
+    """Add an option for each `option` of some settings, and of settings inside them."""
     for setting in fields(settings):
         default = getattr(settings, setting.name)
         if is_dataclass(default):

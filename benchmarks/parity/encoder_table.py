@@ -221,13 +221,7 @@ def encoder_settings(attack: Attack) -> dict[str, Any] | None:
 def row_of(
     results: Sequence[dict[str, Any]], samples: Sequence[Sample], checks: Checks
 ) -> dict[str, Any]:
-    """Return the figures of a row.
-
-    Args:
-        results: of one side, in the order of the samples.
-        samples: the texts.
-        checks: of validity.
-    """
+    """Return the figures of a row, from the results of one side in the order of the samples."""
     attacked = [result for result in results if result["outcome"] != "skipped"]
     pairs = [
         (sample.text, result["text"])

@@ -147,15 +147,10 @@ def compare(
     in_flight: int = 64,
     expected: Path | None = None,
 ) -> RecordedComparison:
-    """Run one attack and compare it with the recorded answers.
+    """Run one attack and compare it with the recorded answers of `peer`.
 
-    Args:
-        name: `pwws` or `textfooler`.
-        data_dir: folder of the corpora and of the resources.
-        peer: folder of the recorded answers.
-        repeats: how often it is run, each time with nothing in memory but files.
-        in_flight: samples that are attacked at the same time.
-        expected: other answers than the recorded ones, of the same form.
+    Each repetition begins with nothing in memory but files. `expected` are other answers than the
+    recorded ones, of the same form.
     """
     recorded, reference_seconds = RECORDED[name]
     path = expected or peer / recorded

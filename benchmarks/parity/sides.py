@@ -55,17 +55,9 @@ def attack_by_textattack(
     masked_lm: Path | None,
     **settings: Any,
 ) -> SideResults:
-    """Return the answers of TextAttack.
+    """Return the answers of TextAttack, of an interpreter that has it.
 
-    Args:
-        python: interpreter that has it.
-        recipe: name of the attack.
-        samples: the texts.
-        victim: the probabilities of texts.
-        data_dir: corpora and resources.
-        vectors: file of word vectors.
-        masked_lm: folder of a masked language model, for a recipe with one.
-        settings: further ones of `textattack_child`.
+    The victim returns the probabilities of texts; `settings` are further ones of the other process.
 
     Raises:
         RuntimeError: the other interpreter ended without a reply.

@@ -61,12 +61,7 @@ class TextAttackProcess:
             self._ready = True
 
     def attack(self, samples: Sequence[Sample], victim: Probabilities) -> dict[str, Any]:
-        """Return `results`, one for each sample, and the seconds of the processor.
-
-        Args:
-            samples: to attack.
-            victim: predicts the texts that the process sends.
-        """
+        """Return `results`, one for each sample, and the seconds of the processor."""
         self.wait()
         self._write(
             {

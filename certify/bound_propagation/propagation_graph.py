@@ -68,18 +68,14 @@ class Node(ABC):
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         """Bound `weights . value` from below by combinations of the inputs.
 
-        Args:
-            weights: `[B, R, *S]`.
-
-        Returns:
-            Weights `[B, R, *S']` for each input, and a constant `[B, R]`.
+        Weights are `[B, R, *S]`; the results weights `[B, R, *S']` for each input, and a constant
+        `[B, R]`.
         """
 
     def interval(self, worth: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return least and largest values `[B, *S]`, refined where the graph refines this node.
 
-        Args:
-            worth: `[B, *S]` bool, True where a refinement is of use; None for everywhere.
+        `worth` `[B, *S]` is True where a refinement is of use; None for everywhere.
         """
         if not self.refined and self.graph.refines(self):
             # Without an error the forward pass is exact.
@@ -141,12 +137,7 @@ class Graph:
     def line(self, node: Node, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return a function of the perturbation that is below `weights . value` of a node.
 
-        Args:
-            node: the node.
-            weights: `[B, R, *S]`.
-
-        Returns:
-            Constant `[B, R]` and slopes `[B, R, W, d]`.
+        Weights are `[B, R, *S]`; the function a constant `[B, R]` and slopes `[B, R, W, d]`.
         """
         pending: dict[int, Tensor] = {node.index: weights}
         constant = weights.new_zeros(weights.shape[:2])
@@ -170,14 +161,9 @@ class Graph:
         return constant + self.region.ends(slope)[0]
 
     def bound_values(self, node: Node, rows: Tensor) -> Affine:
-        """Return some values of a node, each between the lines of two backward passes.
+        """Return `[B, R]` values of a node, each between the lines of two backward passes.
 
-        Args:
-            node: the node.
-            rows: `[R]` int64, positions of the values in a flattened `[*S]`.
-
-        Returns:
-            `[B, R]`, slopes `[B, R, W, d]`.
+        Rows are `[R]` int64, positions of the values in a flattened `[*S]`.
         """
         shape = node.affine.centre.shape
         size = shape[1:].numel()

@@ -93,11 +93,7 @@ class WordBallsCertifier:
 
     @torch.no_grad()
     def __call__(self, batch: Any) -> WordRadii:
-        """Certify one batch.
-
-        Args:
-            batch: has `mask` `[B, N]` and the inputs of `module.embed`.
-        """
+        """Certify a batch with `mask` `[B, N]` and the inputs of `module.embed`."""
         check_transformer(self.module.network)
         started = perf_counter()
         with evaluating(self.module):

@@ -121,10 +121,6 @@ def shares_of(network: LevenshteinCNN) -> Tensor:
 
 
 def constant_of(network: LevenshteinCNN) -> float:
-    """Return the constant of an edit of any text, from measured norms.
-
-    Args:
-        network: in float64.
-    """
+    """Return the constant of an edit of any text, from measured norms of a network in float64."""
     size = float(reach_of(network)[0])
     return EXACT * edit_constant(shares_of(network), spread=1.0, size=size)

@@ -135,12 +135,7 @@ class SubstitutedWords:
 def random_texts(noise: Noise, threat: Threat, *, rate: float, mask: str, hops: int) -> RandomTexts:
     """Return the random texts of a smoothed classifier.
 
-    Args:
-        noise: their kind.
-        threat: the sets of texts.
-        rate: share of words that are masked or deleted.
-        mask: the word that replaces a masked one.
-        hops: see `SubstitutedWords`.
+    The rate is the share of words that are masked or deleted; hops: see `SubstitutedWords`.
 
     Raises:
         ValueError: the noise has no certificate for this threat.

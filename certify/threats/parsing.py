@@ -32,13 +32,7 @@ def parse_k(value: str) -> int | None:
 def parse_threat(
     name: str, *, lists: str | None, k: int | None, words: WordSettings = WordSettings()
 ) -> Threat:
-    """Return a threat of the command line.
-
-    Args:
-        name: one of `THREATS`.
-        lists: file of synonyms.
-        k: number of changes; None for any number.
-        words: the words of the model.
+    """Return a threat of the command line, with a file of lists, k (None: any number) and words.
 
     Raises:
         ValueError: an unknown name, a file too many or too few, or one that is broken.

@@ -69,13 +69,7 @@ class Synonyms(Threat):
         k: int | None = None,
         words: WordSettings = WordSettings(),
     ) -> Self:
-        """Make a threat from the content of a JSON file.
-
-        Args:
-            content: see `read`.
-            name: of the file, for messages.
-            k: see `Threat`.
-            words: see `Threat`.
+        """Make a threat from the content of a JSON file, as `read` does; its name is for messages.
 
         Raises:
             ValueError: see `read`.
@@ -147,10 +141,7 @@ class Synonyms(Threat):
         return self._places.get(_squeezed(text)) if self.texts else text
 
     def candidates(self, text: str) -> list[tuple[str, ...]]:
-        """Return the candidates of each word of a text, the word itself first.
-
-        Args:
-            text: as `subject` returns it.
+        """Return the candidates of each word of a subject, the word itself first.
 
         Raises:
             ValueError: the lists are for texts, and this is none of them.

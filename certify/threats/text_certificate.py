@@ -51,12 +51,9 @@ class TextCertifier(Protocol):
     kind: Kind
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
-        """Certify texts.
+        """Certify texts, as `Threat.subject` returns them, for each of some numbers of changes.
 
-        Args:
-            texts: as `Threat.subject` returns them.
-            ks: numbers of changes, from few to many; None, the last, for any number. They replace
-                the threat's own k.
+        They rise, replace the threat's own k, and end with None for any number, if at all.
         """
         ...
 

@@ -60,12 +60,7 @@ class Threat:
         return text
 
     def contains(self, original: str, changed: str) -> bool:
-        """Return True if the set around the first text has the second one.
-
-        Args:
-            original: as `subject` returns it.
-            changed: any text.
-        """
+        """Return True if the set around the first text, a subject, has the second one."""
         raise NotImplementedError
 
     @property

@@ -50,10 +50,6 @@ class _Certifier:
     def __init__(self, model: ScoreModel, threat: Threat) -> None:
         """Measure the model.
 
-        Args:
-            model: the classifier.
-            threat: the sets of texts.
-
         Raises:
             ValueError: other words than those of the threat, or scores too large to be added
                 exactly.

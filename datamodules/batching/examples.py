@@ -41,8 +41,7 @@ class Example(NamedTuple):
 def target(value: Any, target_range: tuple[float, float]) -> float | None:
     """Return the target of a regression from its value in a file, a number or a text.
 
-    Returns:
-        The number; None for an empty field or null, which mark a row without target.
+    None for an empty field or null, which mark a row without target.
 
     Raises:
         ValueError: not a finite number within `target_range`.

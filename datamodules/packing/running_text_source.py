@@ -184,9 +184,7 @@ class HubTexts:
 def find_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
     """Return the files that match patterns, each once, in the order of patterns, then of names.
 
-    Args:
-        folder: start of relative patterns.
-        patterns: such as `gutenberg/*.txt.gz`; `**` matches any depth.
+    Relative patterns, such as `gutenberg/*.txt.gz`, start in the folder; `**` matches any depth.
 
     Raises:
         DataError: a pattern that matches no file.

@@ -31,12 +31,8 @@ def _offline() -> Iterator[None]:
 def load(hub_id: str, config: str | None, split: str, *, cached: bool = False) -> "Dataset":
     """Return one split of a corpus; all splits are fetched if they are not in the cache.
 
-    Args:
-        hub_id: `owner/name` on the hub.
-        config: the configuration, for hub datasets that have several.
-        split: its name there.
-        cached: use the cache without a request to the hub, if the corpus is there: for all
-            processes after the one that has fetched it.
+    `cached`, for all processes after the one that has fetched it, makes no request to the hub if
+    the corpus is in the cache.
 
     Raises:
         DataError: neither the hub nor the cache has it.

@@ -52,12 +52,7 @@ class Row(NamedTuple):
 
 
 def find_file(folder: Path, stem: str, endings: Sequence[str] = ENDINGS) -> Path | None:
-    """Return the file `folder/stem` with one of the endings; None if it does not exist.
-
-    Args:
-        folder: its folder.
-        stem: its name before the ending.
-        endings: possible endings; `.gz` may follow each.
+    """Return the file `folder/stem` with one of the endings, or one and `.gz`; None without one.
 
     Raises:
         DataError: several files match, or it is not a regular file.

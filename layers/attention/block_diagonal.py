@@ -18,13 +18,7 @@ class BlockDiagonalAttention(SelfAttention):
     """
 
     def __init__(self, width: int, heads: int, *, window: int = 15, **base: Any) -> None:
-        """Make the projections.
-
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            window: w, tokens of a block.
-            base: see `HeadedAttention`.
+        """Make the projections for blocks of `window` tokens; the rest: see `HeadedAttention`.
 
         Raises:
             ValueError: a window without tokens.

@@ -44,11 +44,7 @@ class L2Weights(NamedTuple):
 
 
 def phi_inverse(x: Tensor) -> Tensor:
-    """Return c with c exp(c + 1) = x, which is W_0(x / e), in float64.
-
-    Args:
-        x: N - 1 for N tokens, at least 0.
-    """
+    """Return c with c exp(c + 1) = x, which is W_0(x / e), in float64; x is N - 1 for N tokens."""
     # Theorem 3.2 prints W_0(N / e); its proof gives W_0((N - 1) / e), which is less.
     x = x.to(torch.float64)
     log = x.clamp_min(torch.finfo(torch.float64).tiny).log() - 1

@@ -50,12 +50,7 @@ class Masks:
 
 
 def straight(odds: Tensor, real: Tensor) -> Tensor:
-    """`[B, H, N, N]` bool: positive odds, and the greatest of each row, among the real keys.
-
-    Args:
-        odds: `[B, H, N, N]`.
-        real: `[B, N]` bool.
-    """
+    """`[B, H, N, N]` bool: positive odds, and the greatest of each row, among the real keys."""
     # Infinity, not the lowest number: if all odds of a row overflow to -inf, the row is kept.
     odds = odds.masked_fill(~real[:, None, None, :], -math.inf)
     return (odds > 0).logical_or_(odds == odds.amax(dim=-1, keepdim=True))
