@@ -73,17 +73,11 @@ _LR = 1e-8
 
 
 class Cost(NamedTuple):
-    """Cost of a step.
+    """Cost of a step: median seconds, and ratios to the naive step next to it.
 
-    Attributes:
-        seconds: of the wall clock, the median.
-        processor: seconds of the processor, likewise.
-        ratio: to the naive step next to it, the median: of the processor on a CPU, which others
-            may be using as well, of the wall clock on a GPU.
-        least: the smallest ratio.
-        most: the largest ratio.
-        peak: MiB of the GPU in use at most; None on a CPU.
-        graph: MiB that the graph of a text holds at most, see `GraphMemory`; on any device.
+    Ratios are of the processor on a CPU, which others may be using as well, of the wall clock on a
+    GPU. `peak` is MiB of the GPU in use at most, None on a CPU; `graph` MiB that the graph of a
+    text holds at most, see `GraphMemory`, on any device.
     """
 
     seconds: float
@@ -96,11 +90,7 @@ class Cost(NamedTuple):
 
 
 class Steps:
-    """Training steps of one model; the optimiser is shared by all methods.
-
-    Args:
-        module: with its weights.
-    """
+    """Training steps of one model; the optimiser is shared by all methods."""
 
     def __init__(self, module: TaskModule) -> None:
         self.module = module.train()

@@ -32,17 +32,10 @@ REFERENCE_BATCH = 32
 
 @dataclass
 class Way:
-    """A way to attack, and its cost so far.
+    """A way to attack the texts of a batch, and its cost so far in seconds.
 
-    Attributes:
-        name: in the table.
-        attack: attacks the texts of a batch; returns outcome, queries and text of each.
-        victim: the model that answers.
-        elsewhere: seconds of the processor that other processes have spent on it so far.
-        wall: seconds of the wall clock.
-        processor: seconds of the processor, of all processes.
-        in_victim: seconds of the processor among them in the victim.
-        answers: of all samples so far.
+    `attack` returns outcome, queries and text of each sample. `elsewhere` returns seconds of the
+    processor that other processes have spent on it; `in_victim` are those in the victim.
     """
 
     name: str
@@ -68,16 +61,10 @@ class Way:
 
 
 class WayCosts(NamedTuple):
-    """The cost of one way to attack, and its ratio to the first way.
+    """The cost of one way to attack in seconds, those in our model among them, and billed queries.
 
-    Attributes:
-        seconds: of the wall clock.
-        processor: seconds of the processor.
-        victim: seconds of the processor among them that our model took to answer.
-        queries: that were billed.
-        success: share of the attacked texts.
-        ratio: of seconds of the processor to those of the first way.
-        agree: share of the samples whose outcome, queries and text are those of the first way.
+    `ratio` is to the seconds of the processor of the first way; `agree` the share of the samples
+    whose outcome, queries and text are those of the first way.
     """
 
     seconds: float
@@ -116,15 +103,7 @@ def both_ways(make: Callable[[], Attack], module: TaskModule, *, budget: int | N
 
 
 class TextAttackWay:
-    """TextAttack in a process of its own; our model answers it.
-
-    Args:
-        python: an interpreter that has it.
-        module: the victim.
-        vectors: file of word vectors.
-        data_dir: with nltk's data.
-        budget: queries for each text.
-    """
+    """TextAttack in a process of its own, of an interpreter that has it; our model answers it."""
 
     def __init__(
         self, python: Path, module: TaskModule, *, vectors: Path, data_dir: Path, budget: int | None

@@ -40,13 +40,9 @@ STEP_SIZE = 1e-3
 class MaskMeasurement(NamedTuple):
     """Shares of the units that are masked, 0 to 1, by layer; and how far predictions move.
 
-    Attributes:
-        drawn: with the adversary's noise, as in training.
-        likely: without: the units whose score is negative.
-        divergence: D of the loss between the predictions without masks and with those drawn.
-        chance: the same with as many units of each layer masked by chance (Bernoulli); an
-            adversary that has learnt to choose moves predictions further.
-        samples: over which these are means.
+    `drawn` with the adversary's noise, as in training; `likely` without: the units whose score is
+    negative. `divergence` is D of the loss between the predictions without masks and with those
+    drawn; `chance` the same with as many units of each layer masked by chance (Bernoulli).
     """
 
     drawn: list[float]

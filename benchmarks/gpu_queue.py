@@ -43,16 +43,9 @@ BRIEF = re.compile(r"ratio$|efficiency$|margin_met$|test/accuracy$|val/loss$|war
 
 
 class Entry(NamedTuple):
-    """A command of the queue.
+    """A command of the queue: module and options; words in braces are names of `Queue.words`.
 
-    Attributes:
-        name: name of the command, and of its file.
-        purpose: the subject of the measurement.
-        words: module and options; words in braces are names of `Queue.words`.
-        tiny: options that are added by `--check`.
-        seconds: longest time that it is expected to take.
-        gpus: number of GPUs that it needs.
-        needs: option of the queue without which it is left out.
+    `tiny` are options that `--check` adds; `needs` names the option without which it is left out.
     """
 
     name: str
@@ -225,11 +218,7 @@ QUEUE = (
 
 
 class Queue:
-    """Runs commands and keeps their figures.
-
-    Args:
-        given: the command line.
-    """
+    """Runs commands and keeps their figures."""
 
     def __init__(self, options: Namespace) -> None:
         self.options = options

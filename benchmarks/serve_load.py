@@ -36,14 +36,7 @@ PAUSE = 0.2
 
 
 class Response(NamedTuple):
-    """A request.
-
-    Attributes:
-        kind: predict, words, attack or leave.
-        status: of HTTP, the last one.
-        seconds: until it was answered, refusals included.
-        refused: times that it was refused.
-    """
+    """The last status of a request, its seconds, and the times that it was refused before."""
 
     kind: str
     status: int

@@ -22,12 +22,9 @@ MIB = 2**20
 
 
 class Times(NamedTuple):
-    """Time of one piece of work.
+    """Seconds of the wall clock and of the processor of this process alone.
 
-    Attributes:
-        wall: seconds of the wall clock.
-        processor: seconds of the processor, of this process alone.
-        peak: MiB of the GPU in use at most; None on a CPU.
+    `peak` is MiB of the GPU in use at most; None on a CPU.
     """
 
     wall: float

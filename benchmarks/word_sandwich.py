@@ -49,13 +49,7 @@ KEEPING = ("input-reduction",)
 
 @dataclass(frozen=True)
 class Rival:
-    """An attack of the comparison.
-
-    Attributes:
-        name: of the row.
-        composed: the attack, without a set.
-        inside: True if it is held in the set.
-    """
+    """An attack of the comparison, composed without a set; `inside` if it is held in the set."""
 
     name: str
     composed: Attack
@@ -64,14 +58,10 @@ class Rival:
 
 @dataclass(frozen=True)
 class TextSets:
-    """The known facts about the texts for one number of changes; sets hold positions of texts.
+    """The positions of texts with a right prediction, by what is known of them at some changes.
 
-    Attributes:
-        right: texts with a right prediction.
-        certified: right ones whose prediction is proven to stay.
-        witnessed: right ones for which the certifier has a witness.
-        fallen: by attack, right ones with a text of the set that changes the prediction.
-        outside: by attack, number of successful texts that left the set.
+    `witnessed`: the certifier has a witness; `fallen`: by attack, a text of the set changes the
+    prediction. `outside` counts by attack the successful texts that left the set.
     """
 
     right: set[int]

@@ -23,12 +23,9 @@ Arguments = dict[nn.Module, tuple[Any, ...]]
 
 
 class Leads(NamedTuple):
-    """The leads of a text that a perturbation would have to take.
+    """For predicted classes `[B]`, lower bounds `[B, C]` on the leads over other ones.
 
-    Attributes:
-        labels: `[B]` the predicted classes.
-        leads: `[B, C]`, below z_y - z_j.
-        margin: `[B]` the least lead over the norm of its direction.
+    `margin` `[B]` is the least lead over the norm of its direction.
     """
 
     labels: Tensor
@@ -39,9 +36,7 @@ class Leads(NamedTuple):
 class AroundText:
     """The parts of a network around the texts of a batch.
 
-    Args:
-        network: in float64 and evaluation mode, that `certify.parts.check_network` has passed.
-        norms: of its blocks.
+    `certify.parts.check_network` has passed the network, in float64 and evaluation mode.
     """
 
     def __init__(self, network: LipschitzClassifier, norms: Sequence[BlockNorms]) -> None:

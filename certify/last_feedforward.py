@@ -23,11 +23,7 @@ _ROUNDED = 1e-9
 
 
 class LastFeedForward:
-    """The last feed-forward map of a network, and the layers after it.
-
-    Args:
-        network: in float64 and evaluation mode, that `certify.parts.check_network` has passed.
-    """
+    """The last feed-forward map of a checked network, and the layers after it."""
 
     def __init__(self, network: LipschitzClassifier) -> None:
         self.head = network.head.weight

@@ -62,9 +62,8 @@ NEAR = 1e-5
 class Cached(NamedTuple):
     """What an object keeps of what can be computed.
 
-    Attributes:
-        names: attributes that hold it; two equal objects may differ in them.
-        values: what is read in their place, as tensors or text.
+    Two equal objects may differ in attributes of these names; `values` are read in their place, as
+    tensors or text.
     """
 
     names: tuple[str, ...]

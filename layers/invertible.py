@@ -72,12 +72,9 @@ class Inverted(NamedTuple):
 
 
 class LogDeterminant(NamedTuple):
-    """Estimates of log |det J| of g at each sample.
+    """Means `[B]` over the draws of log |det J| of g at each sample, and their estimated variances.
 
-    Attributes:
-        value: `[B]` the mean over the draws.
-        variance: `[B]` estimated variance of `value`: that of the draws over their number.
-        bias: bound on |E[value] - log |det J||; 0 for the unbiased estimator.
+    `bias` bounds |E[value] - log |det J||; 0 for the unbiased estimator.
     """
 
     value: Tensor

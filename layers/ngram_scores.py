@@ -278,11 +278,7 @@ class NgramScores(nn.Module):
 
 
 class ScoreSum(nn.Module):
-    """Adds up the scores of a text.
-
-    Args:
-        normalised: divide by the square root of the number of words. It changes no prediction.
-    """
+    """Adds up the scores of a text, over the root of its words if `normalised`."""
 
     def __init__(self, *, normalised: bool = True) -> None:
         super().__init__()

@@ -102,12 +102,7 @@ def _draw(like: Tensor, rate: float) -> Tensor:
 
 
 class SharedDropout(nn.Dropout):
-    """A dropout layer that uses a tape; without recording or replay, an ordinary one.
-
-    Args:
-        rate: share of the numbers that are dropped while training.
-        tape: shared by all layers of a network.
-    """
+    """A dropout layer that uses a network's tape; else an ordinary one."""
 
     def __init__(self, rate: float, tape: DropoutTape) -> None:
         super().__init__(rate)
@@ -121,12 +116,7 @@ class SharedDropout(nn.Dropout):
 
 
 class SharedLinear(nn.Linear):
-    """A linear map whose input is the same in both passes.
-
-    Args:
-        linear: the map whose weights it uses.
-        tape: see `DropoutTape`.
-    """
+    """A linear map whose input is the same in both passes."""
 
     def __init__(self, linear: nn.Linear, tape: DropoutTape) -> None:
         bias = linear.bias is not None

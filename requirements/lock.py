@@ -36,14 +36,9 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Pin:
-    """One package of a lock.
+    """One package of a lock: its normalised name, exact version, and environment marker or "".
 
-    Attributes:
-        name: normalised name.
-        version: exact version.
-        marker: environment marker, or the empty string.
-        hashes: sha256 of every file that may be installed for it.
-        via: who asked for it.
+    `hashes` are the sha256 of every file that may be installed for it; `via` says who asked for it.
     """
 
     name: str

@@ -24,12 +24,10 @@ from text import Sample
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """One pass of a text through a model.
+    """One pass of a text through a model: weights `[H, N, N]` of each layer, whose rows sum to 1.
 
-    Attributes:
-        maps: attention weights `[H, N, N]` of each layer; each row sums to 1.
-        answers: for each class its name and probability; for tagging each word and its tag.
-        prediction: the predicted class, tags or number.
+    `answers` has the name and probability of each class; for tagging each word and its tag. The
+    prediction is a class, tags or a number.
     """
 
     maps: list[Tensor]

@@ -40,11 +40,8 @@ class AttackPoint(NamedTuple):
 class TextSandwich(NamedTuple):
     """A text between its certificate and the attacks.
 
-    Attributes:
-        ball: the certificate.
-        above: the nearest point with another prediction; None if no attack has found one.
-        broken: the points with another prediction inside the ball, the nearest one first.
-        rounded: number of points inside at which the margin may be rounding alone.
+    `above` is the nearest point with another prediction, if any; `broken` are those inside the
+    ball, the nearest first; `rounded` counts points inside whose margin may be rounding alone.
     """
 
     ball: Ball

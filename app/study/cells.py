@@ -16,15 +16,9 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 @dataclass(frozen=True, kw_only=True)
 class StudyContext:
-    """The parts of a study that its file leaves to the command line.
+    """The parts of a study that its file leaves to the command line; `values` are those of `--set`.
 
-    Attributes:
-        study: name of the study.
-        runs_dir: directory of all runs.
-        data_dir: directory of the corpora.
-        values: those of `--set`.
-        runs_only: True if runs are only read: missing values stay as `${NAME}`, and no corpus is
-            loaded.
+    With `runs_only`, runs are only read: missing values stay as `${NAME}`, and no corpus is loaded.
     """
 
     study: str

@@ -27,14 +27,10 @@ class Spot:
 
 @dataclass(frozen=True, kw_only=True)
 class LineComparison:
-    """The difference of a row from the line.
+    """The height of the line at the accuracy of a row, and that of the row above it (`effect`).
 
-    Attributes:
-        line: height of the line at the accuracy of the row.
-        effect: height of the row above it.
-        low: lower end of the 95 % interval of the effect, by the bootstrap over texts; None if the
-            outcomes of texts are unknown.
-        high: upper end.
+    `low` and `high` end its 95 % interval, by the bootstrap over texts; None if their outcomes are
+    unknown.
     """
 
     line: float

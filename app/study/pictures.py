@@ -12,13 +12,7 @@ SUFFIXES = (".png", ".svg")
 
 
 class _Figure(NamedTuple):
-    """A figure to draw.
-
-    Attributes:
-        mean: NaN if there is none.
-        ends: of its interval over seeds; None for a single seed.
-        doubt: signs of a figure that does not measure robustness.
-    """
+    """A mean (NaN for none), the ends of its interval over seeds, and signs of doubt."""
 
     mean: float = math.nan
     ends: tuple[float, float] | None = None

@@ -38,14 +38,8 @@ class RayExecutor:
     """Runs several cells at a time as Ray tasks, each with its share of the cluster.
 
     A cell whose node has died starts again on another one and resumes from its saved state: all
-    nodes must see one runs directory at one path.
-
-    Args:
-        work: settings of all cells.
-        jobs: cells at a time, on all nodes together.
-        stop: asks them to stop.
-        address: of the cluster: `auto`, `HOST:PORT` or `ray://HOST:PORT`; None starts one on this
-            machine, which ends with the study.
+    nodes must see one runs directory at one path. An address is `auto`, `HOST:PORT` or
+    `ray://HOST:PORT`; None starts a cluster on this machine, which ends with the study.
 
     Raises:
         StudyError: Ray is not installed, or no cluster answers.

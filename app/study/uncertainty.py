@@ -45,14 +45,10 @@ _BATCH = 2**22
 
 @dataclass(frozen=True, kw_only=True)
 class SeedEstimate:
-    """The figure of a row over its seeds.
+    """The mean of a figure over seeds (None if one is not finite), with its spread over several.
 
-    Attributes:
-        mean: of the seeds; None if one of them is not finite.
-        sd: standard deviation (divided by n - 1); None for a single seed.
-        low: lower end of Student's 95 % interval of the mean, within the bounds of the figure; None
-            for a single seed.
-        high: upper end.
+    `sd` is the standard deviation, divided by n - 1; `low` and `high` are the ends of Student's 95
+    % interval of the mean, within the bounds of the figure.
     """
 
     mean: float | None
@@ -63,11 +59,9 @@ class SeedEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of two compared rows, at the seeds that both have.
+    """One of two compared rows, at the seeds that both have: `[S]` figures, one for each seed.
 
-    Attributes:
-        values: `[S]` the figure of each seed.
-        outcomes: `[S, N]` the outcome, or the prediction, of each sample; None if unknown.
+    Outcomes `[S, N]` are the outcome, or the prediction, of each sample; None if unknown.
     """
 
     values: Sequence[float]

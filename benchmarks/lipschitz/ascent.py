@@ -42,13 +42,7 @@ class Ascent:
 
 
 class LargestNorms(NamedTuple):
-    """The outcome of some ascents.
-
-    Attributes:
-        best: `[B]` the largest norm on the path of each.
-        inputs: `[B, N, D]` where it was.
-        path: the largest norm of all at each step.
-    """
+    """The largest norm `[B]` of each ascent, its input `[B, N, D]`, and that of each step."""
 
     best: Tensor
     inputs: Tensor

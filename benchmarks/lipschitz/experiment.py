@@ -38,12 +38,8 @@ S = TypeVar("S")
 class Experiment(ABC):
     """The settings of a figure; its methods are the steps from points to files and a table.
 
-    Attributes:
-        name: word of the command, and name of the files.
-        text: line of the help.
-        points_name: key of the points in the JSON file.
-        runs_dir: directory of all runs.
-        device: where points are computed.
+    The name is that of the command and of the files; `points_name` the key of the points in the
+    JSON file.
     """
 
     name: ClassVar[str]

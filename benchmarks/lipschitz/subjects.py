@@ -68,12 +68,10 @@ def check_kind(kind: str) -> None:
 
 @dataclass(frozen=True)
 class BoundedLayer:
-    """A layer for texts of one length, in float64.
+    """A layer for texts of one length, `[B, N, D]` to `[B, N, D]`, in float64.
 
-    Attributes:
-        all_tokens: `[B, N, D]` to `[B, N, D]`.
-        first_token: the first token's output `[B, D]`, computed alone where possible.
-        bounds: proven upper bounds on the Lipschitz constant by name; empty without a proof.
+    `first_token` computes `[B, D]` alone where possible; `bounds` are proven upper bounds on the
+    Lipschitz constant by name, none without a proof.
     """
 
     all_tokens: Callable[[Tensor], Tensor]

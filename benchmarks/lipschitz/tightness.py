@@ -25,12 +25,7 @@ _ENTRIES = 4_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Tightness(Experiment):
-    """Proven bounds and the best norms of an ascent, for texts of several lengths.
-
-    Attributes:
-        layer: the attention; its seed is that of the starts, too.
-        ascent: settings of the lower bound.
-    """
+    """Proven bounds and the best norms of an ascent, for texts of several lengths."""
 
     name = "tightness"
     text = "proven bounds, and the largest norm found"

@@ -66,11 +66,7 @@ _BATCH = 32
 
 
 class TableFile:
-    """The rows of a table in a file.
-
-    Args:
-        path: of the file.
-        about: what all its rows depend on.
+    """The rows of a table in a file, with the settings that all of them depend on.
 
     Raises:
         ValueError: it has rows of other settings.
@@ -152,13 +148,7 @@ def needs_model(name: str) -> bool:
 
 
 class Bench:
-    """Attacks the same texts with any recipe, from both sides.
-
-    Args:
-        options: of the command.
-        module: the victim.
-        samples: the texts.
-    """
+    """Attacks the same texts with any recipe, from both sides."""
 
     def __init__(
         self, options: Namespace, module: lit_modules.TaskModule, samples: Sequence[Sample]

@@ -18,12 +18,9 @@ from text import Text
 
 
 class SideResults(NamedTuple):
-    """The results of one side.
+    """Outcome, queries and text of each sample, and seconds of one side without imports.
 
-    Attributes:
-        results: outcome, queries and text, in the order of the samples.
-        seconds: of the wall clock, without imports.
-        processor: seconds of the processor, those of our victim among them on our side only.
+    Those of the processor include our victim on our side only.
     """
 
     results: list[dict[str, Any]]

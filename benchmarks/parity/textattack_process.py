@@ -18,12 +18,9 @@ PROGRAM = Path(__file__).with_name("textattack_child.py")
 
 
 class TextAttackProcess:
-    """A process with TextAttack; it ends with the context.
+    """A process with TextAttack (docs/attacks/parity.md); it ends with the context.
 
-    Args:
-        python: interpreter that has TextAttack (docs/attacks/parity.md).
-        settings: its first line, see `textattack_child`.
-        data_dir: has nltk's data.
+    Settings are its first line, see `textattack_child`; `data_dir` has nltk's data.
 
     Raises:
         RuntimeError: the process ended without a reply, here or later.

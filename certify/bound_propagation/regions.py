@@ -36,12 +36,7 @@ class Moves(ABC):
 
 @dataclass(frozen=True)
 class Region(Moves):
-    """All texts whose chosen words move within a p-norm ball each.
-
-    Attributes:
-        epsilon: `[B]`, radius of the balls.
-        p: norm of the balls, 1, 2 or infinity.
-    """
+    """All texts whose chosen words move within p-norm balls of radius `[B]`, p 1, 2 or inf."""
 
     epsilon: Tensor
     p: float

@@ -13,11 +13,7 @@ from text.bounded_files import read_json
 
 @dataclass(frozen=True)
 class SynonymEncoding:
-    """A map from words to the representatives of their clusters.
-
-    Attributes:
-        representatives: by word; other words represent themselves.
-    """
+    """A map from words to representatives of their clusters; others represent themselves."""
 
     representatives: Mapping[str, str]
 

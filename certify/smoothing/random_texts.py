@@ -16,11 +16,7 @@ NOISES: tuple[Noise, ...] = ("mask", "delete", "substitute")
 
 
 class RandomTexts(Protocol):
-    """A distribution of texts around each text.
-
-    Attributes:
-        threats: names of the threats that `overlap` is for.
-    """
+    """A distribution of texts around each text; `overlap` is for the named threats."""
 
     threats: Sequence[ThreatName]
 

@@ -11,10 +11,8 @@ from certify.threats.threat import Threat, ThreatName
 class L2(Threat):
     """Embedded tokens within an l2 distance: the threat of `certify.Certifier`.
 
-    It is not a set of texts, so an attack on texts cannot be held inside it.
-
-    Attributes:
-        radius: Frobenius norm of the change of all embedded tokens together.
+    It is not a set of texts, so an attack on texts cannot be held inside it. The radius is the
+    Frobenius norm of the change of all embedded tokens together.
     """
 
     name: ClassVar[ThreatName] = "l2"

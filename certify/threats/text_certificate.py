@@ -42,11 +42,7 @@ class TextCertificate:
 
 
 class TextCertifier(Protocol):
-    """Certifies texts against one threat, with one model.
-
-    Attributes:
-        kind: of all its certificates, or of the weakest of them.
-    """
+    """Certifies texts against a threat, with one model; kind: of the weakest certificate."""
 
     kind: Kind
 

@@ -19,11 +19,7 @@ _SPELT = (*LETTERS, " ")
 
 
 class EditedTexts:
-    """Finds the worst texts within some edits.
-
-    Args:
-        edits: finds those of spans.
-    """
+    """Finds the worst texts within some edits, from those of spans."""
 
     def __init__(self, edits: Edits) -> None:
         self.edits = edits

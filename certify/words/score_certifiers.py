@@ -21,12 +21,7 @@ AT_ONCE = 1 << 20
 
 
 class ScoreModel(NamedTuple):
-    """A classifier that adds up scores.
-
-    Attributes:
-        scores: in evaluation mode, on the CPU.
-        tokenizer: of its words.
-    """
+    """A classifier that adds up scores, in evaluation mode and on the CPU."""
 
     scores: NgramScores
     tokenizer: WordTokenizer
@@ -278,12 +273,7 @@ class SynonymCertifier(_Certifier):
 
 
 class _WorstOfWords:
-    """Scores of the candidates of each word so far, and the largest losses by a replacement.
-
-    Args:
-        model: the classifier, of words alone.
-        threat: with lists of words.
-    """
+    """Scores of the candidates of each word so far, and the largest losses by a replacement."""
 
     def __init__(self, model: ScoreModel, threat: Synonyms) -> None:
         self._model, self._threat = model, threat

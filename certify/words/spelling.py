@@ -32,9 +32,8 @@ _CODE |= {letter.upper(): code for letter, code in _CODE.items()}
 class Trie(NamedTuple):
     """All known words, letter by letter.
 
-    Attributes:
-        child: `[M, 37]` int64, the node after each node and character.
-        word: `[M]` int64, id of the word that ends at a node; 0 where none does.
+    `child` `[M, 37]` is the node after each node and character; `word` `[M]` the id of the word
+    that ends at a node, or 0.
     """
 
     child: Tensor
@@ -93,9 +92,7 @@ class _Front(NamedTuple):
 class Edits:
     """Finds the worst texts within some edits of spans, without any of their separators.
 
-    Args:
-        trie: of all known words.
-        scores: `[V, C]` scores of words, float64; 0 for word 0.
+    Scores of words are `[V, C]` float64; 0 for word 0.
     """
 
     def __init__(self, trie: Trie, scores: Tensor) -> None:

@@ -25,12 +25,9 @@ bad; or dropped, with a message, because the definition of the corpus excludes i
 
 
 class Example(NamedTuple):
-    """One sample of a corpus.
+    """One sample of a corpus, at a position of its split; the label is None where there is none.
 
-    Attributes:
-        text: a string, a pair, the words of a sentence, or a context with choices.
-        label: label of the task (see `Label`); None where the corpus gives none.
-        sample_id: position in the split.
+    The text is a string, a pair, the words of a sentence, or a context with choices.
     """
 
     text: Sample

@@ -25,13 +25,7 @@ T = TypeVar("T")
 
 
 class BlockRows(NamedTuple):
-    """The blocks of one batch.
-
-    Attributes:
-        ids: `[B, N]` token ids.
-        tokens: `[B]` number of real tokens.
-        positions: `[B]` position of each block in the corpus.
-    """
+    """The blocks of one batch: `[B, N]` token ids, `[B]` numbers of real ones, `[B]` positions."""
 
     ids: NDArray[np.int32]
     tokens: NDArray[np.int32]

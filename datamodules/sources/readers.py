@@ -30,13 +30,10 @@ NESTED_LIMIT = 2**17
 
 
 class Row(NamedTuple):
-    """One row as it was read.
+    """One row as it was read, from a line (Parquet: a row) counted from 1.
 
-    Attributes:
-        line: the line of the file where it begins (Parquet: the row), counted from 1.
-        values: the requested columns.
-        problem: reason why the row cannot be used; then `values` is empty.
-        entry: number of the row in a JSON document, counted from 1; None in other files.
+    `entry` is its number in a JSON document. A row with a `problem` cannot be used, and has no
+    values.
     """
 
     line: int

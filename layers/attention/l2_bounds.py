@@ -23,10 +23,7 @@ _EXACT = 1 + 1e-9
 class L2Weights(NamedTuple):
     """The weights of tied L2 attention: of head h, the transposes of the paper's matrices.
 
-    Attributes:
-        query: `[H, e, d]`, W^{Q,h}^T, which is W^{K,h}^T, too.
-        value: `[H, e, d]`, W^{V,h}^T.
-        output: `[d, H e]`, W^O^T.
+    W^{Q,h}, which is W^{K,h}, too, and W^{V,h} are `[H, e, d]`; W^O is `[d, H e]`.
     """
 
     query: Tensor

@@ -24,12 +24,9 @@ from layers.orthogonal import Method, OrthogonalLinear
 
 
 class Weighed(NamedTuple):
-    """The values and weights of one attention layer for a batch.
+    """Values `[B, H, N, e]`, clipped, and weights of one attention layer for a batch.
 
-    Attributes:
-        value: `[B, H, N, e]` vectors that are mixed, clipped.
-        logits: `[B, h, N, N]` of the choosing heads, up to a constant of each row.
-        weights: `[B, h, N, N]` softmaxes of the logits over real tokens.
+    Logits `[B, h, N, N]` of the choosing heads are up to a constant of each row.
     """
 
     value: Tensor

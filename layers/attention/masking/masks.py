@@ -11,11 +11,7 @@ Probabilities = Callable[[], Tensor]
 
 
 class Masks:
-    """The masks of one pass over a batch, and how much they mask.
-
-    Args:
-        real: `[B, N]` bool, True at real tokens.
-    """
+    """The masks of one pass over a batch with real tokens `[B, N]`, and how much they mask."""
 
     def __init__(self, real: Tensor) -> None:
         self.real = real
