@@ -33,11 +33,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Two processes would mix their points.
     run.lock()
     try:
-        lines = experiment.write(run.path)
+        table = experiment.write(run.path)
     finally:
         run.unlock()
-    print("\n".join(lines))
-    print(f"\n{run.path / experiment.name}.json, .csv, .png, .svg")
+    print(f"{table}\n\n{run.path / experiment.name}.json, .csv, .png, .svg")
 
 
 def parser() -> ArgumentParser:
