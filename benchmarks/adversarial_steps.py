@@ -21,11 +21,7 @@ from lit_modules.shared.task_module import TaskModule, labels_of
 from text import Batch, WordTokenizer
 
 NAIVE = "naive"
-SIZES = {
-    "minilm": (6, 384, 12, 30522),
-    "bert-base": (12, 768, 12, 30522),
-    "tiny": (2, 16, 2, 64),
-}
+SIZES = {"minilm": (6, 384, 12, 30522), "bert-base": (12, 768, 12, 30522), "tiny": (2, 16, 2, 64)}
 """Layers, width, heads and words."""
 ASA = "ASA"
 

@@ -134,9 +134,8 @@ def _by_chance(masks: Masks, batch: Batch) -> Iterator[RuleMasks]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, write and draw."""
-    parser = command(__doc__, "out", "figure", "threads")
+    parser = command(__doc__, "data_dir", "out", "figure", "threads")
     parser.add_argument("--run", nargs="+", type=Path, required=True, help="run directories")
-    parser.add_argument("--data_dir", help="where the corpora lie, if not where the runs had them")
     parser.add_argument("--samples", type=int, default=1000, help="of the test split, about")
     text = "steps of the adversary alone, before it is measured once more (default: none)"
     parser.add_argument("--still", type=int, default=0, metavar="N", help=text)

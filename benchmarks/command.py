@@ -14,6 +14,7 @@ import torch
 from run_files import atomic
 
 COMMON: dict[str, dict[str, Any]] = {
+    "run": {"type": Path, "required": True, "metavar": "RUN", "help": "run directory"},
     "data_dir": {"type": Path, "metavar": "DIR", "help": "data directory (docs/data.md)"},
     "encoder": {"metavar": "FOLDER", "help": "pretrained encoder, or its name on the hub"},
     "batch": {"type": int, "default": 16, "help": "texts of a step"},

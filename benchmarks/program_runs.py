@@ -12,11 +12,13 @@ import lit_modules
 from lit_modules.shared.settings import plain, rebuilt
 
 
-def load_run(run: Path, data_dir: str | None = None) -> tuple[lit_modules.TaskModule, Any]:
+def load_run(run: Path, data_dir: Path | None = None) -> tuple[lit_modules.TaskModule, Any]:
     """Return the model of a run, in evaluation mode, and its corpus, set up to be tested on."""
     model = lit_modules.load(run / "checkpoints" / "best.ckpt")
     part = yaml.safe_load((run / "config.yaml").read_text())["data"]
-    corpus = build_part(datamodules, part, **({} if data_dir is None else {"data_dir": data_dir}))
+    corpus = build_part(
+        datamodules, part, **({} if data_dir is None else {"data_dir": str(data_dir)})
+    )
     corpus.prepare_data()
     corpus.setup("test")
     corpus.tokenizer = model.tokenizer

@@ -145,11 +145,7 @@ def peak(kind: str, size: Namespace) -> float:
 
 
 def times(size: Namespace) -> dict[str, list[Times]]:
-    """Measure both kinds by turns.
-
-    Raises:
-        RuntimeError: they end with other weights.
-    """
+    """Measure both kinds by turns; they must end with the same weights."""
     # Who comes first changes, so that no kind always finds the memory as the other left it.
     turns = range(size.repeats + 1)
     measurements = rounds(KINDS, lambda kind, _: once(kind, size), turns, alternate=True)

@@ -16,7 +16,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from attacks import Attack, attack
 from attacks.composition import Search
@@ -74,6 +73,18 @@ class TextSets:
     def broken(self) -> set[int]:
         """Certified texts that a text of the set refutes."""
         return self.certified & self.witnessed.union(*self.fallen.values())
+
+
+def draw_subjects(threat: Threat, options: Namespace) -> list[tuple[str, int]]:
+    """Return what a threat is about in the drawn test texts of a run, with their classes."""
+    folder = None if options.data_dir is None else str(options.data_dir)
+    run = RunDirectory(options.run)
+    _, drawn = split_texts(run, "test", data_dir=folder, count=options.num_samples)
+    return [
+        (subject, label)
+        for _, text, label in drawn
+        if isinstance(text, str) and (subject := threat.subject(text)) is not None
+    ]
 
 
 def searches(threat: Threat) -> Iterator[Rival]:
@@ -229,30 +240,22 @@ def report(by_k: dict[str, TextSets], count: int) -> str:
 
 def main() -> int:
     """Run the attacks; returns 1 if a certificate was broken."""
-    parser = command(__doc__, out=None)
+    parser = command(__doc__, "run", "data_dir", "out")
     add = parser.add_argument
-    add("--run", type=Path, required=True, help="run directory")
     add("--threat", required=True, choices=("synonyms", "characters", "words"))
     add("--lists", help="JSON with synonyms")
     add("--k", nargs="+", help="numbers of changes (1 2, and all for synonyms)")
     add("--num_samples", type=int, default=1000, help="texts, drawn as `attack` draws them")
-    add("--data_dir", help="where the corpora lie, if not where the run had them")
     add("--resources", help="folder with resources of attacks (docs/attacks.md)")
     add("--attacks", nargs="+", metavar="NAME", help="only these (all whose resources are there)")
     add("--budget", type=int, default=2000, help="texts that an attack may ask about for each text")
     options = parser.parse_args()
-    run = RunDirectory(options.run)
-    model = load(run.chosen)
+    model = load(RunDirectory(options.run).chosen)
     words = words_read(model)
     numbers = options.k or (("1", "2", "all") if options.threat == "synonyms" else ("1", "2"))
     ks = [parse_k(number) for number in numbers]
     threat = parse_threat(options.threat, lists=options.lists, k=ks[-1], words=words)
-    _, drawn = split_texts(run, "test", data_dir=options.data_dir, count=options.num_samples)
-    samples = [
-        (subject, label)
-        for _, text, label in drawn
-        if isinstance(text, str) and (subject := threat.subject(text)) is not None
-    ]
+    samples = draw_subjects(threat, options)
     by_k = layers(model, samples, threat, ks, options)
     print(f"{len(samples)} texts, {threat.statement}\n\n{report(by_k, len(samples))}")
     broken = {k: sorted(sets.broken) for k, sets in by_k.items()}

@@ -109,13 +109,10 @@ def check_code(holder: object, names: Sequence[str]) -> None:
 
 @torch.no_grad()
 def check_copy(holder: object, copy: object, names: Sequence[str]) -> None:
-    """Refuse a model that holds other values than a copy that was built anew.
+    """Raise a ValueError with the first difference of a model from a copy that was built anew.
 
     The copy is built from its settings, the state of its tokenizer and its weights; names are
     attributes that are read between a text and its logits.
-
-    Raises:
-        ValueError: it names the first difference.
     """
     for name in names:
         refuse(_differences(_named(holder, name), _named(copy, name), name))

@@ -33,11 +33,7 @@ class WordEmbedding:
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ValueError: an unknown choice, a scale of 0 or less, or nothing to freeze.
-        """
+        """Raise a ValueError for an unknown choice, a scale of 0 or less, or nothing to freeze."""
         check_choice("embedding.kind", self.kind, ("normalized", "plain"))
         check_choice("embedding.positions", self.positions, get_args(Positions))
         check_range({"embedding.scale": self.scale}, above=0)

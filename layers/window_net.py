@@ -32,11 +32,7 @@ class WindowNetSettings:
     width: int = 24
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ValueError: a number out of its range.
-        """
+        """Raise a ValueError for a number out of its range."""
         check_range({"net.hidden": self.hidden}, least=0, most=WIDEST)
         check_range({"net.width": self.width}, least=1)
 

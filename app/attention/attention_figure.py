@@ -66,9 +66,6 @@ def draw(
     map with it, the difference of the two, and the masked units. All maps of a row have the same
     scale of colours; each difference has its own, with its end in the title. `path` is the PNG to
     write, if any; the returned figure is for TensorBoard.
-
-    Raises:
-        OSError: the file cannot be written.
     """
     columns = [column for model in models for column in _columns(model, alone=len(models) == 1)]
     length = len(models[0].tokens)

@@ -107,12 +107,7 @@ def _attacks(evidence: Evidence, measured: StageRecords) -> tuple[list[ConfinedA
 
 
 def _threat(settings: Mapping[str, Any]) -> Threat:
-    """Return the threat of some certificates.
-
-    Raises:
-        ValueError: its words and lists are not recorded, or the lists have changed.
-        OSError: the lists cannot be read.
-    """
+    """Return the threat of some certificates; an error where its lists are lost or have changed."""
     if (source := settings.get("threat_from")) is None:
         msg = "an earlier version has certified these texts, and has not said which words they have"
         raise ValueError(msg)

@@ -104,11 +104,7 @@ def _pick(source: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def _cell_figures(
     cell: Mapping[str, Any], seconds: Mapping[str, Any], samples: outcomes.Outcomes | None
 ) -> CellFigures:
-    """Return the figures of a cell of a file.
-
-    Raises:
-        StudyError: its outcomes are about other samples.
-    """
+    """Return the figures of a cell of a file, whose outcomes must be about its samples."""
     fields = {} if samples is None else outcomes.of_run(samples, cell["run"])
     own = {key: value for key, value in cell.items() if key not in fields}
     for column, digest in fields.get("samples", {}).items():

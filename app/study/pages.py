@@ -149,11 +149,7 @@ def fill(text: str, page: Path) -> tuple[str, list[PageProblem]]:
 
 
 def _render(page: Path, file: str, part: list[str]) -> str:
-    """Return the text between two markers.
-
-    Raises:
-        StudyError: file or part not found.
-    """
+    """Return the text between two markers; a StudyError if file or part is not found."""
     path = _find(page, file)
     if path is None:
         msg = (

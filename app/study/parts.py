@@ -33,11 +33,7 @@ def write(
     figures: Sequence[CellFigures],
     versions: Mapping[str, str],
 ) -> None:
-    """Write the figures of one part.
-
-    Raises:
-        OSError: it cannot be written; an existing file is unchanged.
-    """
+    """Write the figures of one part, in one step."""
     content = {
         "format": FORMAT,
         "study": study.name,

@@ -25,11 +25,7 @@ Items = Sequence[Mapping[str, Any]]
 
 
 def draw_all(content: Content, out: Path) -> list[Path]:
-    """Draw all pictures with figures as PNG and SVG, `STUDY-PICTURE.png`, and return the files.
-
-    Raises:
-        OSError: one cannot be written.
-    """
+    """Draw all pictures with figures as PNG and SVG, `STUDY-PICTURE.png`, and return the files."""
     return [
         path
         for picture in content["pictures"]
@@ -41,11 +37,7 @@ def draw_all(content: Content, out: Path) -> list[Path]:
 
 
 def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
-    """Draw a picture; return False if there is nothing to draw.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Draw a picture; return False if there is nothing to draw."""
     by_name = {column["name"]: column for column in content["columns"]}
     columns = [by_name[name] for name in picture["columns"]]
     grid = {

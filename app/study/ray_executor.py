@@ -144,11 +144,7 @@ def share_of(nodes: Sequence[Mapping[str, Any]], jobs: int) -> tuple[int, int]:
 
 
 def _connect(address: str | None) -> Any:
-    """Return the module `ray`, connected to a cluster.
-
-    Raises:
-        StudyError: Ray is not installed, or no cluster answers.
-    """
+    """Return `ray`, connected to a cluster; a StudyError if it is not installed or none answers."""
     os.environ.update(_ENVIRONMENT)
     try:
         import ray
@@ -185,12 +181,7 @@ def _connect(address: str | None) -> Any:
 
 
 def _check_answers(address: str | None) -> None:
-    """Check that a cluster listens; Ray itself would try for minutes.
-
-    Raises:
-        OSError: nothing listens.
-        ValueError: not an address.
-    """
+    """Check that a cluster listens; Ray itself would try for minutes."""
     if address in (None, "auto", "local"):
         return
     url = urlsplit(address if "://" in str(address) else f"//{address}")

@@ -41,7 +41,7 @@ class Watch(Protocol):
 def run_all(
     cells: Sequence[Cell], executor: Executor, watch: Watch, stop: Stop
 ) -> dict[str, CellOutcome]:
-    """Run cells, each after the run that it needs; return the outcomes by the names of runs.
+    """Run cells, each after the run that it needs, and return the outcomes by the names of runs.
 
     A failed cell does not stop the others. After a wish to stop, nothing new starts.
     """

@@ -107,11 +107,7 @@ def outcomes_of(study: Study, figures: Sequence[CellFigures]) -> outcomes.Outcom
 
 
 def write(path: Path, data: Content) -> None:
-    """Write the file in one step.
-
-    Raises:
-        OSError: it cannot be written; an existing file is unchanged.
-    """
+    """Write the file in one step."""
     atomic.write_text(path, text(data))
 
 

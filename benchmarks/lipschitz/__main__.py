@@ -20,12 +20,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run an experiment: write its run, runs/NAME/, or resume it where it was stopped.
-
-    Raises:
-        ValueError: settings that make no sense, or other ones than those of the run.
-        OSError: a file that cannot be written.
-    """
+    """Run an experiment: write its run, runs/NAME/, or resume it where it was stopped."""
     options = parser().parse_args(argv)
     options.device = torch_device(options.device)
     experiment = with_options(EXPERIMENTS[options.experiment](), options)

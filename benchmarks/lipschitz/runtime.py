@@ -10,13 +10,7 @@ import torch
 from torch import nn
 
 from benchmarks.command import table
-from benchmarks.lipschitz.experiment import (
-    AttentionExperiment,
-    Pictures,
-    Point,
-    Points,
-    Rows,
-)
+from benchmarks.lipschitz.experiment import AttentionExperiment, Pictures, Point, Points, Rows
 from benchmarks.lipschitz.subjects import kinds_option, option
 from benchmarks.timing import time_work
 from layers.attention.mechanisms import KINDS, Attention, Layer, build_attention

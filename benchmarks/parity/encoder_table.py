@@ -268,12 +268,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Make the rows that are missing, and print the table.
-
-    Raises:
-        ValueError: an unknown recipe, or a file of other settings.
-        OSError: a file is not found.
-    """
+    """Make the rows that are missing, and print the table."""
     recipes = checked_recipes(options.recipes, ORDER)
     check_paths(options.ckpt_path, options.vectors, options.masked_lm, options.python)
     settings = {

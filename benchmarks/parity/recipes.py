@@ -163,12 +163,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Run both sides and print a row for each recipe.
-
-    Raises:
-        ValueError: an unknown recipe.
-        RuntimeError: the other interpreter ended without a reply.
-    """
+    """Run both sides and print a row for each recipe."""
     names = checked_recipes(options.recipes, CHANGED)
     data_dir = options.data_dir
     victim = FixedVictim((options.peer or data_dir.parent / "peer") / "victim.json")
@@ -211,11 +206,7 @@ def run(options: Namespace) -> int:
 
 
 def checked_recipes(names: str, expected: Collection[str]) -> list[str]:
-    """Return the names of recipes, separated by commas.
-
-    Raises:
-        ValueError: a name that is not expected.
-    """
+    """Return the names of recipes, separated by commas; a ValueError for an unknown one."""
     recipes = names.split(",")
     if unknown := [name for name in recipes if name not in expected]:
         msg = f"got --recipes {','.join(unknown)}, expected some of {', '.join(expected)}"

@@ -55,9 +55,6 @@ def attack_by_textattack(
     """Return the answers of TextAttack, of an interpreter that has it.
 
     The victim returns the probabilities of texts; `settings` are further ones of the other process.
-
-    Raises:
-        RuntimeError: the other interpreter ended without a reply.
     """
     settings |= {
         "recipe": recipe,

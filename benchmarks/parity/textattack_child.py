@@ -71,11 +71,7 @@ def remote_victim(replies: TextIO) -> Any:
 
 
 def compose(settings: dict[str, Any], victim: Any) -> Any:
-    """Return an attack of TextAttack; the settings are the first line of the input.
-
-    Raises:
-        KeyError: an unknown recipe.
-    """
+    """Return an attack of TextAttack; the settings are the first line of the input."""
     ta = importlib.import_module("textattack")
     before = importlib.import_module("textattack.constraints.pre_transformation")
     parts = SimpleNamespace(

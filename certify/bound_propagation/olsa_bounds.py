@@ -31,10 +31,9 @@ from layers.encoders import LipschitzBlock, LipschitzClassifier, OrthogonalFeedF
 
 
 def check_olsa(network: nn.Module) -> None:
-    """Refuse a network from tokens and mask to logits that the graph does not compute.
+    """Raise a ValueError for a network, from tokens and mask to logits, that has no graph here.
 
-    Raises:
-        ValueError: another kind of network or of attention; hooks or methods of an instance's own.
+    That is another kind of network or of attention; hooks or methods of an instance's own.
     """
     check_network(network)
     for path, part in network.named_modules():

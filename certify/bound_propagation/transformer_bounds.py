@@ -31,11 +31,9 @@ from layers.transformer import CentringNorm, TransformerBlock, TransformerClassi
 
 
 def check_transformer(network: nn.Module) -> None:
-    """Refuse a network from tokens and mask to logits that the graph does not compute.
+    """Raise a ValueError for a network, from tokens and mask to logits, that has no graph here.
 
-    Raises:
-        ValueError: another kind of network, of attention or of norm; hooks or methods of an
-            instance's own.
+    That is another kind of network, of attention or of norm; hooks or methods of an instance's own.
     """
     if type(network) is not TransformerClassifier:
         msg = (

@@ -22,11 +22,7 @@ class L2(Threat):
     radius: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ValueError: a radius that is negative or not finite, or a number of changes.
-        """
+        """Raise a ValueError for a negative or infinite radius, or a number of changes."""
         super().__post_init__()
         if not 0 <= self.radius < math.inf or self.k is not None:
             msg = f"got radius={self.radius} and k={self.k}, expected a finite radius >= 0 and no k"

@@ -16,11 +16,7 @@ THREATS: dict[str, type[Threat]] = {
 
 
 def parse_k(value: str) -> int | None:
-    """Return a number of changes, None for `all`.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Return a number of changes, None for `all`; a ValueError for anything else."""
     if value == "all":
         return None
     if not value.isdecimal():

@@ -69,11 +69,7 @@ class Synonyms(Threat):
         k: int | None = None,
         words: WordSettings = WordSettings(),
     ) -> Self:
-        """Make a threat from the content of a JSON file, as `read` does; its name is for messages.
-
-        Raises:
-            ValueError: see `read`.
-        """
+        """Make a threat from the content of a JSON file, as `read` does; name: for messages."""
         values = list(content.values()) if isinstance(content, dict) else []
         by_text = bool(values) and all(isinstance(value, dict) for value in values)
         for lists in values if by_text else [content]:
@@ -120,11 +116,7 @@ class Synonyms(Threat):
 
     @classmethod
     def of_model(cls, threat: Threat, words: WordSettings) -> "Synonyms":
-        """Return a threat that a model of these words can be certified against.
-
-        Raises:
-            ValueError: another threat, or synonyms of other words.
-        """
+        """Return a threat; a ValueError unless it is of synonyms of the words of a model."""
         if not isinstance(threat, cls) or threat.words != words:
             msg = (
                 f"got the threat {threat.name} about {threat.words} for a model of {words}, "

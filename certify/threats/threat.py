@@ -29,12 +29,7 @@ class Threat:
     words: WordSettings = field(default=WordSettings())
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ValueError: k is negative, or None where the threat needs a number; or words as base
-                forms, which several words share.
-        """
+        """Raise a ValueError for a wrong k, or base forms as words, which several words share."""
         endless = " or all" if self.endless else ""
         if (self.k is None and not self.endless) or (self.k is not None and self.k < 0):
             number = "all" if self.k is None else self.k

@@ -43,12 +43,7 @@ class _Certifier:
     kind: Kind = "exact"
 
     def __init__(self, model: ScoreModel, threat: Threat) -> None:
-        """Measure the model.
-
-        Raises:
-            ValueError: other words than those of the threat, or scores too large to be added
-                exactly.
-        """
+        """Raise a ValueError for other words than the threat's, or scores of inexact sums."""
         settings = model.tokenizer.splitter.settings
         if threat.words != settings:
             msg = (
@@ -331,11 +326,7 @@ class CharacterCertifier(_Certifier):
     threat: Characters
 
     def __init__(self, model: ScoreModel, threat: Threat) -> None:
-        """Measure the model; see `_Certifier`.
-
-        Raises:
-            ValueError: n-grams, or words that a character may change from afar.
-        """
+        """Raise a ValueError for n-grams, or words that a character may change from afar."""
         super().__init__(model, threat)
         tokens = model.tokenizer.vocabulary.get_itos()
         words = [

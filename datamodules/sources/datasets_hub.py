@@ -61,11 +61,7 @@ def load(hub_id: str, config: str | None, split: str, *, cached: bool = False) -
 
 
 def rows(dataset: "Dataset", columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of a split, numbered from 1.
-
-    Raises:
-        DataError: a column is missing.
-    """
+    """Yield the rows of a split, numbered from 1; a DataError if a column is missing."""
     missing = [column for column in columns if column not in dataset.column_names]
     if missing:
         msg = f"got columns {dataset.column_names}, expected {missing} among them"

@@ -258,11 +258,10 @@ def _sound(line: int, values: dict[str, Any]) -> Row:
 
 
 def sound(value: Any) -> None:
-    """Check the strings of a JSON value at any depth.
+    """Raise a ValueError unless the strings of a JSON value are sound, at any depth.
 
-    Raises:
-        ValueError: one has a NUL character, or half a surrogate pair, which cannot be written and
-            which no pretrained tokenizer accepts.
+    A NUL character, or half a surrogate pair, cannot be written, and no pretrained tokenizer
+    accepts it.
     """
     waiting = [value]
     while waiting:

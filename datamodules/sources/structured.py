@@ -18,11 +18,7 @@ _DECODER = json.JSONDecoder()
 
 
 def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the numbered lines of a file, which is packed if its name ends in `.gz`.
-
-    Raises:
-        DataError: the file is missing or broken.
-    """
+    """Yield the numbered lines of a file, which is packed if its name ends in `.gz`."""
     with opened(path) as file:
         yield from lines(path, file, packed=path.suffix == ".gz")
 

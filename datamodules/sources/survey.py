@@ -56,10 +56,9 @@ def describe_rows(rows: Mapping[str, int]) -> str:
 
 
 def check_rows(corpus: str, rows: Mapping[str, int], least: int) -> None:
-    """Refuse a class with so few training rows, below `least`, that its name may be a typo.
+    """Raise a DataError if a class has fewer training rows than `least`: its name may be a typo.
 
-    Raises:
-        DataError: a class has fewer; the message has the counts, and similar names.
+    The message has the counts, and similar names.
     """
     few = {name: n for name, n in rows.items() if n < least}
     if not few:
