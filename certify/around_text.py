@@ -74,13 +74,9 @@ class AroundText:
     def radius(
         self, arguments: Arguments, mask: Tensor, lost: Leads, everywhere: EncoderBound
     ) -> Tensor:
-        """Return `[B]` radii, never below those of the constants that hold everywhere.
+        """Return `[B]` radii, never below those of the sound bound (`everywhere`) for these texts.
 
-        Args:
-            arguments: by `listening`.
-            mask: `[B, N]`.
-            lost: of the same pass.
-            everywhere: the sound bound for these lengths.
+        The arguments are by `listening`, and `lost` is of the same pass.
         """
         reach = None
         if self.last.map is not None:

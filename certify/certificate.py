@@ -186,12 +186,7 @@ class Certifier:
         return Certificates(prediction, margin, lipschitz, radius, self.bound)
 
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return `[B, C]` logits of the float64 pass, which is what certificates are about.
-
-        Args:
-            x: `[B, N, d]` tokens, of a text or perturbed; float32 or float64.
-            mask: `[B, N]`.
-        """
+        """Return `[B, C]` logits of the float64 pass, which is what certificates are about."""
         if self.network is None:
             msg = "got classify() of a model without certificate, expected its own classify()"
             raise ValueError(msg)

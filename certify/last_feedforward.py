@@ -47,11 +47,7 @@ class LastFeedForward:
     def distance(self, inputs: Tensor, mask: Tensor, labels: Tensor, leads: Tensor) -> Tensor:
         """Return `[B]` distances that the inputs of the map may move before a lead may reach 0.
 
-        Args:
-            inputs: `[B, N, d]` of the map, float64.
-            mask: `[B, N]`.
-            labels: `[B]` the classes y.
-            leads: `[B, C]` below z_y - z_j; those that are not positive give a distance of 0.
+        Leads `[B, C]` are below z_y - z_j; those that are not positive give a distance of 0.
         """
         lengths = mask.sum(dim=1).to(inputs.dtype)
         pairs = (inputs @ self.inner.mT)[mask]

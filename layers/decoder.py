@@ -30,14 +30,9 @@ class NextToken(nn.Module, ABC):
 
     @abstractmethod
     def extend(self, ids: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """Read further tokens.
+        """Read further tokens `[B, N]`: return `[B, N, V]` logits, and the memory of all tokens.
 
-        Args:
-            ids: `[B, N]` int64, the tokens that follow those in the memory.
-            memory: of the previous tokens; None at the beginning.
-
-        Returns:
-            `[B, N, V]` logits, and the memory of all tokens.
+        The memory of the previous tokens is None at the beginning.
         """
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -97,14 +92,9 @@ class DecoderBlock(nn.Module):
     def forward(
         self, x: Tensor, past: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Map tokens, and append their keys and values to those of the previous tokens.
+        """Map tokens `[B, N, d]`, and append their keys and values to those of the previous tokens.
 
-        Args:
-            x: `[B, N, d]`.
-            past: keys and values `[B, H, M, e]` of the previous tokens, or None.
-
-        Returns:
-            `[B, N, d]`, and keys and values `[B, H, M + N, e]`.
+        Keys and values `[B, H, M, e]` become `[B, H, M + N, e]`; None at the beginning.
         """
         query, key, value = self.attention.project(x)
         if past is not None:

@@ -126,14 +126,7 @@ class NormalizedEmbedding(TokenEmbedding):
         return self.norm if self.kind == "none" and self.segments is None else 2 * self.norm
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
-        """Embed tokens.
-
-        Args:
-            input_ids: `[B, N]` int64.
-            segment_ids: `[B, N]` int64 of 0 and 1; needed if the layer was made for pairs.
-
-        Returns:
-            `[B, N, d]`.
+        """Embed tokens `[B, N]` as `[B, N, d]`; one that was made for pairs needs segments `[B, N]`.
 
         Raises:
             ValueError: more tokens than positions, or segments missing.

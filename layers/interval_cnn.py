@@ -43,11 +43,7 @@ class IntervalCNN(nn.Module):
         return logits
 
     def hull(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the least and largest projections `[B, N, w]` of the candidates of each word.
-
-        Args:
-            vectors: `[B, N, S, v]`.
-        """
+        """Return the least and largest projections `[B, N, w]` of candidates `[B, N, S, v]`."""
         projected = self.projection(vectors)
         return projected.amin(dim=2), projected.amax(dim=2)
 

@@ -45,12 +45,8 @@ class NgramFinder(NamedTuple):
     def among(self, candidates: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Find the n-grams that candidates form, one candidate for each word of the n-gram.
 
-        Args:
-            candidates: for each word of an n-gram `[P, S]` ids of its candidates at P positions of
-                texts.
-
-        Returns:
-            Flat indices into the `[P, S, ..., S]` n-grams of those in the table, and their rows.
+        There are `[P, S]` ids of candidates for each of its words, at P positions of texts. Return
+        flat indices into the `[P, S, ..., S]` n-grams of those in the table, and their rows.
         """
         size, order = candidates[0].shape[1], len(candidates)
         here = [

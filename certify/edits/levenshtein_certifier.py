@@ -86,12 +86,7 @@ class LevenshteinCertifier:
         )
 
     def moved(self, ids: Tensor, k: int) -> float:
-        """Return the most by which k edits of a text move the sum over all windows.
-
-        Args:
-            ids: of the text.
-            k: number of edits.
-        """
+        """Return the most by which k edits of a text move the sum over all windows."""
         # Beyond the text there are zeros, as at padding.
         reach = float(torch.cat([self.reach[:1], self.reach[ids.flatten()]]).amax())
         if self.bound == "paper":

@@ -279,11 +279,10 @@ class _WorstOfWords:
         self._listed: list[tuple[str, ...]] = []
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor, Tensor]:
-        """Look the words of texts up.
+        """Return `[B, N]` rows of the words of texts, -1 after a text, and figures of rows.
 
-        Returns:
-            `[B, N]` rows of the words, -1 after a text; `[M, C]` scores of the words of the rows;
-            `[M, C, C]`, for the classes y and j the largest loss of y's lead over j.
+        These are `[M, C]` scores of the words, and `[M, C, C]`, for the classes y and j the largest
+        loss of y's lead over j.
         """
         new = dict.fromkeys(word for words in texts for word in words if word not in self._rows)
         if new:

@@ -162,15 +162,11 @@ class ContractiveL2Attention(TiedL2Attention):
     def __init__(
         self, width: int, heads: int, *, length: int, norm: Norm = "inf", **base: Any
     ) -> None:
-        """Make the projections.
+        """Make the projections; the rest: see `L2Attention`.
 
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            length: the longest text in tokens. It is the same for all texts: with each text's own
-                length, the output of a causal layer would depend on later tokens.
-            norm: `inf`, the paper's choice, as its bound grows less with the length; or `2`.
-            base: see `L2Attention`.
+        The length is that of the longest text for all texts: with each text's own length, the
+        output of a causal layer would depend on later tokens. The norm `inf` is the paper's choice,
+        as its bound grows less with the length.
 
         Raises:
             ValueError: no tokens, or another norm.

@@ -53,14 +53,10 @@ def phi_inverse(x: Tensor) -> Tensor:
 
 
 def mixing_gain(lengths: Tensor, *, size: int, norm: Norm, formula: Formula = "sound") -> Tensor:
-    """`[B]` float64: Lipschitz constant of one head, from its queries Q to P Q.
+    """`[B]` float64: Lipschitz constant of one head of width e, from its queries Q to P Q.
 
-    Args:
-        lengths: `[B]` largest number of tokens that a token attends to, itself among them; at
-            least 1.
-        size: width e of a head.
-        norm: `2` or `inf`.
-        formula: see `l2_bound`.
+    Lengths `[B]` are the largest numbers of tokens that a token attends to, itself among them; norm
+    and formula: see `l2_bound`.
     """
     tokens = lengths.to(torch.float64)
     variance, root = phi_inverse(tokens - 1), tokens.sqrt()

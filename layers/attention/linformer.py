@@ -20,17 +20,10 @@ class LinformerAttention(HeadedAttention):
     def __init__(
         self, width: int, heads: int, *, length: int, mixtures: int = 64, **base: Any
     ) -> None:
-        """Make the projections.
-
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            length: n, the longest text in tokens.
-            mixtures: k, at most n.
-            base: see `HeadedAttention`.
+        """Make the projections for texts of at most n tokens (`length`); else `HeadedAttention`.
 
         Raises:
-            ValueError: more mixtures than tokens, or none.
+            ValueError: more mixtures k than tokens, or none.
         """
         super().__init__(width, heads, **base)
         if not 1 <= mixtures <= length:

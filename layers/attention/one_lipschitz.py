@@ -136,12 +136,7 @@ class OneLipschitzSelfAttention(nn.Module):
         return torch.minimum(reach, limit)
 
     def alpha_2(self, lengths: Tensor, radius: Tensor) -> Tensor:
-        """`[B]` the output scale: the chosen bound for ideal weights.
-
-        Args:
-            lengths: `[B]` number of real tokens, floating point.
-            radius: `[B]` bound on the norm of every input token.
-        """
+        """`[B]` the output scale, from lengths and norms `[B]`, for ideal weights."""
         return attention_bound(
             self.alpha_1,
             lengths,

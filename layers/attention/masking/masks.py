@@ -24,10 +24,7 @@ class Masks:
     def __call__(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
         """`[B, 1 or H, N, N]` float: 1 for units that are kept, at least one real key in each row.
 
-        Args:
-            layer: counted from 0.
-            hidden: `[B, N, d]`, the input of the layer.
-            probabilities: see `Probabilities`.
+        Layers count from 0; hidden is its input `[B, N, d]`.
         """
         keep = self.choose(layer, hidden, probabilities)
         # Integers up to the division, so that padding changes not even the last bit.
