@@ -126,7 +126,7 @@ class NormalizedEmbedding(TokenEmbedding):
         return self.norm if self.kind == "none" and self.segments is None else 2 * self.norm
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
-        """Embed tokens `[B, N]` as `[B, N, d]`; one that was made for pairs needs segments `[B, N]`.
+        """Embed tokens `[B, N]` as `[B, N, d]`; a layer made for pairs needs segments `[B, N]`.
 
         Raises:
             ValueError: more tokens than positions, or segments missing.
