@@ -124,11 +124,9 @@ class Certifier:
 
     @torch.no_grad()
     def __call__(self, batch: Any) -> Certificates:
-        """Certify one batch on the module's device.
+        """Certify one batch on the module's device, or texts, as `module.encode_texts` takes them.
 
-        Args:
-            batch: has `mask` `[B, N]` and the inputs of `module.embed`; or a text or a list of
-                texts, as `module.encode_texts` takes them.
+        A batch has `mask` `[B, N]` and the inputs of `module.embed`.
 
         Raises:
             ValueError: called under autocast, or the module embeds in reduced precision, or has

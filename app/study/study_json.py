@@ -44,14 +44,10 @@ def content(
     refused: Mapping[Pair, str] | None = None,
     former: Content | None = None,
 ) -> Content:
-    """Return the content of `study.json`.
+    """Return the content of `study.json`, from the figures of finished runs in any order.
 
-    Args:
-        study: the study.
-        figures: of its finished runs, in any order.
-        versions: of the program that makes the file, and its libraries.
-        refused: comparisons to leave out, with the reason.
-        former: a content of the same runs: source of all that needs outcomes which are unknown.
+    `refused` are comparisons to leave out, with the reason; a `former` content of the same runs is
+    the source of all that needs outcomes which are unknown.
 
     Raises:
         StudyError: runs of one row, or of two compared rows, were measured on different samples; or

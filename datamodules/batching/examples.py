@@ -87,15 +87,10 @@ def to_examples(
     on_bad_row: Literal["stop", "skip"],
     unlabelled: Unlabelled,
 ) -> list[Example]:
-    """Check every row and make it an example.
+    """Check every row and make it an example; the source and the column are named in messages.
 
-    Args:
-        rows: as read.
-        source: the file (or hub split) named in messages.
-        parse: makes a sample and its label of the values of a row, or raises ValueError.
-        label_column: the column of the label, named in messages.
-        on_bad_row: raise, or skip bad rows and log their number.
-        unlabelled: treatment of a row without label.
+    `parse` makes a sample and its label of the values of a row, or raises ValueError; `on_bad_row`
+    raises, or skips bad rows and logs their number.
 
     Raises:
         DataError: bad rows with `on_bad_row="stop"`; names and indices of classes in one file, or
