@@ -184,7 +184,8 @@ class Certifier:
         return Certificates(prediction, margin, lipschitz, radius, self.bound)
 
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return `[B, C]` logits of the float64 pass, which is what certificates are about."""
+        """Return `[B, C]` logits of the float64 pass, for certificates, of tokens of any precision.
+        """
         if self.network is None:
             msg = "got classify() of a model without certificate, expected its own classify()"
             raise ValueError(msg)
@@ -203,10 +204,10 @@ def certify(module: Certifiable, batch: Any, bound: CertifiedBound = "sound") ->
 def margins(logits: Tensor, head: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return `[B]` predictions and their distances from the decision boundary of a linear head.
 
-    The distance is min over j of (z_y - z_j) / ||w_y - w_j||, for logits `[B, C]` and a weight `[C,
-    d]`; None for plain logit margins. |z_i - z_j| changes by at most ||w_i - w_j|| per unit that
-    the pooled vector moves, which is exact for a linear head and never more than sqrt(2) ||W||;
-    biases cancel.
+    With logits `[B, C]` and a head `[C, d]` that is min over j of (z_y - z_j) / ||w_y - w_j||,
+    without a head the plain margin. |z_i - z_j| changes by at most ||w_i - w_j|| per unit that the
+    pooled vector moves, which is exact for a linear head and never more than sqrt(2) ||W||; biases
+    cancel.
     """
     prediction = logits.argmax(dim=1)
     return prediction, signed_margins(logits, prediction, head)

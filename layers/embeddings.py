@@ -116,7 +116,7 @@ class NormalizedEmbedding(TokenEmbedding):
     """
 
     def __init__(self, vocab_size: int, width: int, *, norm: float = 2.0, **base: Any) -> None:
-        """Draw normal embeddings; the word part has the norm, and so has position plus segment."""
+        """Draw normal embeddings; the word has norm `norm`, and so has position plus segment."""
         super().__init__(vocab_size, width, **base)
         self.norm = norm
 

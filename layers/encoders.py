@@ -131,9 +131,9 @@ class LipschitzClassifier(nn.Module):
     def __init__(
         self, encoder: LipschitzEncoder, width: int, num_classes: int, *, head_bias: bool = False
     ) -> None:
-        """Add a head on the pooled vector.
+        """Add a head on the pooled vector, without a bias by default.
 
-        It has no bias by default: rewarding margins could grow it without limit.
+        Rewarding margins could grow a bias without limit.
         """
         super().__init__()
         self.encoder = encoder

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 def maxmin(x: Tensor) -> Tensor:
-    """GroupSort of size two on `[..., d]`: each pair `(a, b)` becomes `(max, min)`."""
+    """GroupSort of size two on `[..., d]`, d even: each pair `(a, b)` becomes `(max, min)`."""
     first, second = x[..., 0::2], x[..., 1::2]
     pairs = (torch.maximum(first, second), torch.minimum(first, second))
     return torch.stack(pairs, dim=-1).flatten(-2)

@@ -222,3 +222,10 @@ class CellFigures:
     revisions: tuple[str, ...] = ()
     data: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+def with_tuples(value: Any) -> Any:
+    """Return JSON values with tuples for lists, at any depth, as these classes have them."""
+    if isinstance(value, Mapping):
+        return {key: with_tuples(item) for key, item in value.items()}
+    return tuple(map(with_tuples, value)) if isinstance(value, list) else value

@@ -15,7 +15,15 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from app.study import outcomes
-from app.study.study import CellFigures, Column, ReferenceLine, Study, StudyError, StudyRow
+from app.study.study import (
+    CellFigures,
+    Column,
+    ReferenceLine,
+    Study,
+    StudyError,
+    StudyRow,
+    with_tuples,
+)
 from run_files import atomic
 from text.bounded_files import DataError, read_json
 
@@ -455,11 +463,7 @@ def _pick(source: object, *names: str) -> dict[str, Any]:
 def _round_figures(cell: CellFigures) -> CellFigures:
     """Return the figures of a run with the digits of the file."""
     names = ("values", "outcomes", "labels", "predictions")
-    rounded = {name: _round(getattr(cell, name)) for name in names}
-    # Tuples, as in the figures of a run.
-    for name in names[1:]:
-        rounded[name] = {key: tuple(values) for key, values in rounded[name].items()}
-    return replace(cell, **rounded)
+    return replace(cell, **{name: with_tuples(_round(getattr(cell, name))) for name in names})
 
 
 def _round(value: Any) -> Any:

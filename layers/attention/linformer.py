@@ -20,10 +20,10 @@ class LinformerAttention(HeadedAttention):
     def __init__(
         self, width: int, heads: int, *, length: int, mixtures: int = 64, **base: Any
     ) -> None:
-        """Make the projections for texts of at most n tokens (`length`); else `HeadedAttention`.
+        """Make the projections; `length` is n, the longest text in tokens, `mixtures` is k.
 
         Raises:
-            ValueError: more mixtures k than tokens, or none.
+            ValueError: more mixtures than tokens, or none.
         """
         super().__init__(width, heads, **base)
         if not 1 <= mixtures <= length:

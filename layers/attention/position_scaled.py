@@ -21,7 +21,7 @@ class PositionScaledAttention(HeadedAttention):
     """
 
     def __init__(self, width: int, heads: int, *, length: int, **base: Any) -> None:
-        """Make the projections for texts of at most n tokens (`length`)."""
+        """Make the projections; `length` is n, the longest text in tokens."""
         super().__init__(width, heads, **base)
         self.scale = nn.Parameter(torch.ones(length, length))
 
