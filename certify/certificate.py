@@ -184,8 +184,7 @@ class Certifier:
         return Certificates(prediction, margin, lipschitz, radius, self.bound)
 
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return `[B, C]` logits of the float64 pass, for certificates, of tokens of any precision.
-        """
+        """Return `[B, C]` logits of the float64 pass, which certificates are about."""
         if self.network is None:
             msg = "got classify() of a model without certificate, expected its own classify()"
             raise ValueError(msg)

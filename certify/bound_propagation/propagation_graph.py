@@ -155,7 +155,7 @@ class Graph:
         return constant + self.region.ends(slope)[0]
 
     def bound_values(self, node: Node, rows: Tensor) -> Affine:
-        """Return `[B, R]` values of a node and their slopes, between the lines of two backward passes.
+        """Return `[B, R]` values of a node, and slopes, between the lines of two backward passes.
 
         Rows are `[R]` int64, positions of the values in a flattened `[*S]`.
         """
