@@ -93,7 +93,7 @@ def peaks(way: Way, lengths: Sequence[int], options: Namespace) -> list[float]:
     run(layer(kind, 16, options), *tokens(16, options), kind_of_pass)
     with suppress(OSError):  # where the system can forget the peak so far
         Path("/proc/self/clear_refs").write_text("5")
-    before = peak_resident()
+    before = resident()
     for length in lengths:
         module = layer(kind, length, options)
         if options.device == "cuda":
@@ -106,22 +106,9 @@ def peaks(way: Way, lengths: Sequence[int], options: Namespace) -> list[float]:
             peak = torch.cuda.max_memory_allocated() / MIB - before
         else:
             # The peak of a process never sinks, but a longer text needs more.
-            peak = peak_resident() - before - weights
+            peak = resident() - before - weights
         mebibytes.append(max(peak, 0.0))
     return mebibytes
-
-
-def peak_resident() -> float:
-    """Return the MiB that this program had in memory at most.
-
-    Linux counts it by program; `getrusage` also has the peak of the process before it.
-    """
-    status = Path("/proc/self/status")
-    if status.is_file():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024 / MIB
-    return resident()
 
 
 def exponent(lengths: Sequence[int], values: Sequence[float | None]) -> float | None:

@@ -1,7 +1,9 @@
 """Time and memory of pieces of work that are compared within one run."""
 
+import math
 import multiprocessing
 import os
+import re
 import resource
 import sys
 import time
@@ -86,8 +88,19 @@ def medians(seconds: Sequence[tuple[float, ...]]) -> list[float]:
     return [1e3 * median(column) for column in zip(*seconds, strict=True)]
 
 
+def in_memory(field: str, process: int | str = "self") -> float:
+    """Return the MiB of VmRSS or VmHWM (the most so far) of a process; NaN but on Linux."""
+    status = Path(f"/proc/{process}/status")
+    match = re.search(rf"{field}:\s+(\d+)", status.read_text()) if status.is_file() else None
+    return int(match[1]) / 1024 if match else math.nan
+
+
 def resident() -> float:
-    """Return the MiB that this process had in memory at most; macOS counts bytes, Linux KiB."""
+    """Return the MiB that this program had in memory at most."""
+    peak = in_memory("VmHWM")
+    if not math.isnan(peak):
+        return peak
+    # Linux would add the peak of the process before the program; macOS counts bytes, others KiB.
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return (used if sys.platform == "darwin" else used * 1024) / MIB
 

@@ -37,7 +37,6 @@ def masking_proportions(
 
     Raises:
         ValueError: nothing to draw, or runs of a task with different numbers of layers.
-        OSError: the file cannot be written.
     """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 

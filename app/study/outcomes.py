@@ -75,7 +75,6 @@ def read(study: Path, digest: str | None) -> Outcomes | None:
 
     Raises:
         StudyError: the file is missing, unreadable, or has other outcomes.
-        OSError: it cannot be opened.
     """
     if digest is None:
         return None

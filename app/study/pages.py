@@ -51,7 +51,6 @@ def write(page: Path) -> bool:
 
     Raises:
         StudyError: a marker is wrong; the message lists all wrong ones.
-        OSError: the page cannot be read or written.
     """
     before = read_text(page)
     after, problems = fill(before, page)

@@ -45,7 +45,6 @@ def compare_runs(
 
     Raises:
         StudyError: fewer than two runs, runs without figures, or figures that must not be averaged.
-        OSError: run not found.
     """
     if len(different := list(dict.fromkeys(names))) < 2:
         msg = f"got {len(different)} run, expected at least two to compare"

@@ -125,7 +125,6 @@ def read(path: Path) -> Content:
 
     Raises:
         StudyError: not such a file, or one of another format.
-        OSError: it cannot be read.
     """
     try:
         data: Any = read_json(path, "a study.json: run the study again")

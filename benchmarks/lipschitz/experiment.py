@@ -95,7 +95,6 @@ class Experiment(ABC):
 
         Raises:
             ValueError: settings that do not go together, or other ones than those of the run.
-            OSError: a file that cannot be read or written.
         """
         self.prepare()
         subject = json.loads(json.dumps(self.subject()))  # lists, as the file returns them

@@ -32,7 +32,6 @@ def parse_threat(
 
     Raises:
         ValueError: an unknown name, a file too many or too few, or one that is broken.
-        OSError: the file cannot be read.
     """
     if name not in THREATS:
         msg = f"got threat {name!r}, expected one of {', '.join(THREATS)}"

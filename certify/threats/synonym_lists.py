@@ -54,7 +54,6 @@ class Synonyms(Threat):
 
         Raises:
             ValueError: no JSON, other JSON than that, or lists of another tokenisation.
-            OSError: the file cannot be read.
         """
         path = lists_file(path)
         content = read_json(path, "an object of lists of words")
