@@ -23,7 +23,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 
 import torch
 from torch import Tensor, nn
@@ -118,13 +118,8 @@ def exponent(lengths: Sequence[int], values: Sequence[float | None]) -> float | 
     """
     measured = [(n, v) for n, v in zip(lengths, values, strict=True) if v is not None]
     upper = [(math.log(n), math.log(v)) for n, v in measured[-(len(measured) // 2 + 1) :] if v > 0]
-    if len(upper) < 2:
-        return None
-    middle = [sum(column) / len(upper) for column in zip(*upper, strict=True)]
-    across = sum((x - middle[0]) * (y - middle[1]) for x, y in upper)
-    # Least squares of log value over log length: the p of N^p.
-    slope: float = across / sum((x - middle[0]) ** 2 for x, _ in upper)
-    return slope
+    # Of log value over log length: the p of N^p.
+    return linear_regression(*zip(*upper, strict=True)).slope if len(upper) > 1 else None
 
 
 def measure_all(options: Namespace) -> dict[Way, dict[str, list[float | None]]]:

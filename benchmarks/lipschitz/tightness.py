@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import linear_regression
 from typing import Any
 
 import torch
@@ -113,10 +114,8 @@ class Tightness(Experiment):
 
     def _slope(self, values: list[float]) -> float:
         """Return the slope of the least squares line over log N; 0 for one point."""
-        x = torch.tensor([math.log(n) for n in self.lengths], dtype=torch.float64)
-        y = torch.tensor(values, dtype=torch.float64)
-        x = x - x.mean()
-        return float((x * (y - y.mean())).sum() / x.square().sum().clamp_min(1e-300))
+        lengths = [math.log(n) for n in self.lengths]
+        return linear_regression(lengths, values).slope if len(set(lengths)) > 1 else 0.0
 
     def table(self, points: Points, rows: Rows) -> str:
         names = self._names(rows[0])
