@@ -361,12 +361,12 @@ def _compared(file: _StudyFile, columns: Sequence[Column]) -> tuple[str, ...]:
 def _paper_figures(reader: YamlReader, file: _StudyFile) -> PaperFigures | None:
     if file.paper is None:
         return None
-    numbers, key = Mapping[str, Mapping[str, float]], "paper.figures"
+    by_corpus, key = Mapping[str, Mapping[str, Mapping[str, float]]], "paper.figures"
     if file.corpora:
-        figures = reader.check(Mapping[str, numbers], file.paper.figures, key, {})
+        figures = reader.check(by_corpus, file.paper.figures, key, {})
     else:
         # A study without corpora has figures by row and column only.
-        by_row = reader.check(numbers, file.paper.figures, key, {})
+        by_row = reader.check(get_args(by_corpus)[1], file.paper.figures, key, {})
         figures = {row: {"": values} for row, values in by_row.items()}
     return PaperFigures(source=file.paper.source, figures=figures)
 

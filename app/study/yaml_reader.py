@@ -128,7 +128,7 @@ class YamlReader:
             }
         if entry is not Any:
             # A null is an empty mapping, but no number.
-            default = {} if _kind(entry)[1] is _MAPPING[1] else MISSING
+            default: Any = {} if _kind(entry)[1] is _MAPPING[1] else MISSING
             return {
                 name: self.check(entry, part, f"{key}.{name}", default)
                 for name, part in value.items()
