@@ -76,7 +76,7 @@ class TextSets:
 
 
 def draw_subjects(threat: Threat, options: Namespace) -> list[tuple[str, int]]:
-    """Return what a threat is about in the drawn test texts of a run, with their classes."""
+    """Return the subjects of a threat among the drawn test texts of a run, with their classes."""
     folder = None if options.data_dir is None else str(options.data_dir)
     run = RunDirectory(options.run)
     _, drawn = split_texts(run, "test", data_dir=folder, count=options.num_samples)
