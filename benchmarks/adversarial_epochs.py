@@ -40,9 +40,9 @@ class Epoch(NamedTuple):
 
 
 class CorpusTask(NamedTuple):
-    """A corpus and its model, and batches of one of `total` in an epoch, in the order of a run.
+    """A corpus and its model, with some of the `total` batches of an epoch, in the order of a run.
 
-    The first batch is not counted: encoders remember sentences.
+    The first one is not counted: encoders remember sentences.
     """
 
     module: TaskModule

@@ -58,7 +58,7 @@ class TextSandwich(NamedTuple):
 
 
 def sandwich(balls: Iterable[Ball], points: Iterable[AttackPoint]) -> list[TextSandwich]:
-    """Return each certified text with its points, in the order of the balls, one for each text."""
+    """Return each certified text with its points; there is at most one ball for each text."""
     by_text: dict[int, list[AttackPoint]] = defaultdict(list)
     for point in points:
         by_text[point.sample_id].append(point)

@@ -27,10 +27,10 @@ class Spot:
 
 @dataclass(frozen=True, kw_only=True)
 class LineComparison:
-    """The height of the line at the accuracy of a row, and that of the row above it (`effect`).
+    """The height of the line at the accuracy of a row, and of the row above the line (`effect`).
 
-    `low` and `high` end its 95 % interval, by the bootstrap over texts; None if their outcomes are
-    unknown.
+    `low` and `high` are the ends of its 95 % interval, by the bootstrap over texts; None if the
+    outcomes of texts are unknown.
     """
 
     line: float

@@ -45,7 +45,7 @@ _BATCH = 2**22
 
 @dataclass(frozen=True, kw_only=True)
 class SeedEstimate:
-    """The mean of a figure over seeds (None if one is not finite), with its spread over several.
+    """The mean of a figure over seeds (None if one is not finite), and its spread over several.
 
     `sd` is the standard deviation, divided by n - 1; `low` and `high` are the ends of Student's 95
     % interval of the mean, within the bounds of the figure.
