@@ -14,14 +14,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.command import command, heading, save, settings, table
-from benchmarks.timing import (
-    MIB,
-    forward_and_backward,
-    in_fresh_process,
-    medians,
-    resident,
-    rounds,
-)
+from benchmarks.timing import MIB, forward_and_backward, in_fresh_process, medians, resident, rounds
 from layers.attention.additive import Form, additive_scores
 
 FORMS: tuple[Form, ...] = ("textbook", "pairs", "cdist")

@@ -46,15 +46,7 @@ CORPORA = ("sst2", "reviews")
 
 
 def draw_ratios(content: Mapping[str, Any], path: Path) -> None:
-    """Draw the ratios by length, as figure 4a does.
-
-    Args:
-        content: of the file that `--out` names.
-        path: the PNG to write.
-
-    Raises:
-        ValueError: there is nothing about lengths in it.
-    """
+    """Draw the ratios by length, from the content of the file of `--out`, as figure 4a does."""
     costs: dict[str, dict[str, dict[str, float]]] = content.get("lengths", {}).get("costs", {})
     if not costs:
         msg = "got a file without lengths, expected one that --lengths 128 256 512 has filled"

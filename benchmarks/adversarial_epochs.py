@@ -28,13 +28,9 @@ CONFIGS = Path(__file__).parents[1] / "configs/text_classifier"
 
 
 class Epoch(NamedTuple):
-    """Cost of an epoch.
+    """Seconds of an epoch and its ratio to plain training.
 
-    Attributes:
-        seconds: of the wall clock, for all batches.
-        processor: seconds of the processor, likewise.
-        ratio: to plain training.
-        generation: share of it in which the texts of the whole epoch are made before it.
+    `generation` is the share of it in which the texts of the whole epoch are made before it.
     """
 
     seconds: float
@@ -44,14 +40,9 @@ class Epoch(NamedTuple):
 
 
 class CorpusTask(NamedTuple):
-    """A corpus and its model.
+    """A corpus and its model, with some of the `total` batches of an epoch, in the order of a run.
 
-    Attributes:
-        module: with its weights.
-        corpus: set up.
-        first: a training batch to begin with, which is not counted: encoders remember sentences.
-        batches: the next ones, in the order of a run.
-        total: how many there are in an epoch.
+    The first one is not counted: encoders remember sentences.
     """
 
     module: TaskModule

@@ -21,11 +21,7 @@ from lit_modules.shared.task_module import TaskModule, labels_of
 from text import Batch, WordTokenizer
 
 NAIVE = "naive"
-SIZES = {
-    "minilm": (6, 384, 12, 30522),
-    "bert-base": (12, 768, 12, 30522),
-    "tiny": (2, 16, 2, 64),
-}
+SIZES = {"minilm": (6, 384, 12, 30522), "bert-base": (12, 768, 12, 30522), "tiny": (2, 16, 2, 64)}
 """Layers, width, heads and words."""
 ASA = "ASA"
 
@@ -73,17 +69,11 @@ _LR = 1e-8
 
 
 class Cost(NamedTuple):
-    """Cost of a step.
+    """Cost of a step: median seconds, and ratios to the naive step next to it.
 
-    Attributes:
-        seconds: of the wall clock, the median.
-        processor: seconds of the processor, likewise.
-        ratio: to the naive step next to it, the median: of the processor on a CPU, which others
-            may be using as well, of the wall clock on a GPU.
-        least: the smallest ratio.
-        most: the largest ratio.
-        peak: MiB of the GPU in use at most; None on a CPU.
-        graph: MiB that the graph of a text holds at most, see `GraphMemory`; on any device.
+    Ratios are of the processor on a CPU, which others may be using as well, of the wall clock on a
+    GPU. `peak` is MiB of the GPU in use at most, None on a CPU; `graph` MiB that the graph of a
+    text holds at most, see `GraphMemory`, on any device.
     """
 
     seconds: float
@@ -96,11 +86,7 @@ class Cost(NamedTuple):
 
 
 class Steps:
-    """Training steps of one model; the optimiser is shared by all methods.
-
-    Args:
-        module: with its weights.
-    """
+    """Training steps of one model; the optimiser is shared by all methods."""
 
     def __init__(self, module: TaskModule) -> None:
         self.module = module.train()
@@ -109,12 +95,7 @@ class Steps:
         self.average: AveragedWeights | None = None
 
     def step(self, adversary: adversaries.Adversary | None, batch: Batch) -> None:
-        """Make a step as a run does where nothing is logged.
-
-        Args:
-            adversary: None for the plain step.
-            batch: on the model's device.
-        """
+        """Make a step as a run does where nothing is logged; without an adversary the plain one."""
         if adversary is None:
             loss = self.module.loss(self.module(batch), labels_of(batch))
         else:
@@ -156,10 +137,7 @@ class Steps:
     ) -> dict[str, list[Times]]:
         """Time a naive step and one of each method on each batch, one after the other.
 
-        Args:
-            methods: by name.
-            batches: of the rounds.
-            first: of a round before these, which pays for start-up and is not counted.
+        The `first` batch pays for start-up and is not counted.
         """
 
         def once(name: str, batch: Batch) -> Times:
@@ -191,11 +169,6 @@ def random_model(size: str, device: str, *, length: int) -> tuple[TaskModule, Wo
     """Return an encoder of `transformers` with random weights under a classifier of two classes.
 
     It is a module of ASA; in all other steps its encoder computes as that of any classifier does.
-
-    Args:
-        size: one of `SIZES`.
-        device: where it computes.
-        length: positions that it has, at least.
     """
     depth, width, heads, words = SIZES[size]
     torch.manual_seed(0)
@@ -232,11 +205,7 @@ def random_batch(size: int, length: int, tokenizer: WordTokenizer, device: str) 
 
 
 def by_length(options: Namespace) -> Iterator[tuple[int, dict[str, Cost]]]:
-    """Yield the cost of a step at each length.
-
-    Args:
-        options: the command line, with `model`, `lengths`, `batch`, `repeats`, `device`, `methods`.
-    """
+    """Yield the cost of a step at each length."""
     module, tokenizer = random_model(options.model, options.device, length=max(options.lengths))
     steps = Steps(module)
     methods = {name: METHODS[name]() for name in options.methods}

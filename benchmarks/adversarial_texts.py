@@ -3,16 +3,14 @@
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from scipy.special import softmax
 
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
-from attacks.outcome import AttackRecord, Sample
+from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
@@ -22,7 +20,7 @@ from benchmarks.command import table
 from benchmarks.parity import recorded
 from benchmarks.parity.sides import TimedVictim, result
 from benchmarks.parity.textattack_process import TextAttackProcess
-from benchmarks.timing import time_work
+from benchmarks.timing import rounds, time_work
 from lit_modules.shared.task_module import TaskModule
 from training.join import training_samples
 
@@ -30,54 +28,35 @@ REFERENCE_BATCH = 32
 """Texts of a forward pass in TextAttack."""
 
 
-@dataclass
-class Way:
-    """A way to attack, and its cost so far.
+class Attacked(NamedTuple):
+    """Outcome, queries and text of each sample, and seconds, those in the model among them."""
 
-    Attributes:
-        name: in the table.
-        attack: attacks the texts of a batch; returns outcome, queries and text of each.
-        victim: the model that answers.
-        elsewhere: seconds of the processor that other processes have spent on it so far.
-        wall: seconds of the wall clock.
-        processor: seconds of the processor, of all processes.
-        in_victim: seconds of the processor among them in the victim.
-        answers: of all samples so far.
-    """
+    results: list[dict[str, Any]]
+    wall: float
+    processor: float
+    victim: float
 
-    name: str
-    attack: Callable[[Sequence[Sample]], list[dict[str, Any]]]
+
+class Way(NamedTuple):
+    """A way to attack; returns the results and the seconds that other processes have spent."""
+
     victim: TimedVictim
-    elsewhere: Callable[[], float] = float
-    wall: float = 0.0
-    processor: float = 0.0
-    in_victim: float = 0.0
-    answers: list[dict[str, Any]] = field(default_factory=list)
+    attack: Callable[[Sequence[Sample]], tuple[list[dict[str, Any]], float]]
 
-    def run(self, samples: Sequence[Sample], *, counted: bool) -> None:
+    def run(self, samples: Sequence[Sample]) -> Attacked:
         """Attack the texts of a batch."""
-        elsewhere, spent = self.elsewhere(), self.victim.spent
-        results: list[dict[str, Any]] = []
-        # The first batch only warms up; later ones count.
-        times = time_work(lambda: results.extend(self.attack(samples)))
-        if counted:
-            self.wall += times.wall
-            self.processor += times.processor + self.elsewhere() - elsewhere
-            self.in_victim += self.victim.spent - spent
-            self.answers += results
+        spent, replies = self.victim.spent, list[tuple[list[dict[str, Any]], float]]()
+        times = time_work(lambda: replies.append(self.attack(samples)))
+        [(results, elsewhere)] = replies
+        processor = times.processor + elsewhere
+        return Attacked(results, times.wall, processor, self.victim.spent - spent)
 
 
 class WayCosts(NamedTuple):
-    """The cost of one way to attack, and its ratio to the first way.
+    """The cost of one way to attack in seconds, those in our model among them, and billed queries.
 
-    Attributes:
-        seconds: of the wall clock.
-        processor: seconds of the processor.
-        victim: seconds of the processor among them that our model took to answer.
-        queries: that were billed.
-        success: share of the attacked texts.
-        ratio: of seconds of the processor to those of the first way.
-        agree: share of the samples whose outcome, queries and text are those of the first way.
+    `ratio` is to the seconds of the processor of the first way; `agree` the share of the samples
+    whose outcome, queries and text are those of the first way.
     """
 
     seconds: float
@@ -89,99 +68,81 @@ class WayCosts(NamedTuple):
     agree: float
 
 
-def both_ways(make: Callable[[], Attack], module: TaskModule, *, budget: int | None) -> list[Way]:
+def both_ways(
+    make: Callable[[], Attack], module: TaskModule, *, budget: int | None
+) -> dict[str, Way]:
     """Return our engine in two ways: all texts of a batch together, and one after the other.
 
-    The second makes forward passes as small as TextAttack's.
-
-    Args:
-        make: an attack with resources of its own: encoders remember the sentences they have seen.
-        module: the model that is attacked.
-        budget: queries for each text.
+    The second makes forward passes as small as TextAttack's. Each way makes an attack with
+    resources of its own: encoders remember the sentences they have seen.
     """
 
-    def way(name: str, attack: Attack, victim: TimedVictim, in_flight: int | None) -> Way:
-        def run(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    def way(batch_size: int, in_flight: int | None) -> Way:
+        attack, victim = make(), TimedVictim(module, batch_size=batch_size)
+
+        def run(samples: Sequence[Sample]) -> tuple[list[dict[str, Any]], float]:
             limits = Limits(query_budget=budget, in_flight=in_flight or len(samples))
             # `in_flight` changes the speed and no result.
-            records: list[AttackRecord] = list(Engine(attack, victim, limits=limits).run(samples))
-            return [
-                result(record) for record in sorted(records, key=lambda record: record.sample_id)
-            ]
+            records = Engine(attack, victim, limits=limits).run(samples)
+            ordered = sorted(records, key=lambda record: record.sample_id)
+            return [result(record) for record in ordered], 0.0
 
-        return Way(name, run, victim)
+        return Way(victim, run)
 
-    full = TimedVictim(module, batch_size=256)
-    single = TimedVictim(module, batch_size=REFERENCE_BATCH)
-    return [
-        way("all texts of a batch in lock step", make(), full, None),
-        way("one text after the other", make(), single, 1),
-    ]
+    return {
+        "all texts of a batch in lock step": way(256, None),
+        "one text after the other": way(REFERENCE_BATCH, 1),
+    }
 
 
-class TextAttackWay:
-    """TextAttack in a process of its own; our model answers it.
+def textfooler_process(
+    python: Path, vectors: Path, data_dir: Path, budget: int | None
+) -> TextAttackProcess:
+    """Return a process with TextFooler of TextAttack, for an interpreter that has it."""
+    settings = {
+        "recipe": "textfooler",
+        "vectors": str(vectors.resolve()),
+        "stop_words": sorted(TEXTFOOLER),
+        "query_budget": budget,
+    }
+    return TextAttackProcess(python, settings, data_dir=data_dir)
 
-    Args:
-        python: an interpreter that has it.
-        module: the victim.
-        vectors: file of word vectors.
-        data_dir: with nltk's data.
-        budget: queries for each text.
-    """
 
-    def __init__(
-        self, python: Path, module: TaskModule, *, vectors: Path, data_dir: Path, budget: int | None
-    ) -> None:
-        self.victim = TimedVictim(module, batch_size=REFERENCE_BATCH)
-        self.processor = 0.0
-        settings = {
-            "recipe": "textfooler",
-            "vectors": str(vectors.resolve()),
-            "stop_words": sorted(TEXTFOOLER),
-            "query_budget": budget,
-        }
-        self._process = TextAttackProcess(python, settings, data_dir=data_dir)
+def textattack_way(process: TextAttackProcess, module: TaskModule) -> Way:
+    """Return TextAttack in a process of its own; our model answers it."""
+    victim = TimedVictim(module, batch_size=REFERENCE_BATCH)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._process.__exit__(*error)
-
-    def __call__(self, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-        """Attack texts; the answers come in the order of the samples' ids."""
+    def run(samples: Sequence[Sample]) -> tuple[list[dict[str, Any]], float]:
         # By id, as the results of the engine.
         ordered = sorted(samples, key=lambda sample: sample.sample_id)
-        reply = self._process.attack(
-            ordered, lambda texts: softmax(self.victim.logits(texts), axis=1).tolist()
+        reply = process.attack(
+            ordered, lambda texts: softmax(victim.logits(texts), axis=1).tolist()
         )
-        self.processor += reply["processor"]
-        results: list[dict[str, Any]] = reply["results"]
-        return results
+        return reply["results"], reply["processor"]
+
+    return Way(victim, run)
 
 
-def compare_ways(ways: Sequence[Way], batches: Sequence[Sequence[Sample]]) -> dict[str, WayCosts]:
+def compare_ways(
+    ways: Mapping[str, Way], batches: Sequence[Sequence[Sample]]
+) -> dict[str, WayCosts]:
     """Attack every batch in every way, one after the other; the first only warms up."""
-    for number, samples in enumerate(batches):
-        for way in ways:
-            way.run(samples, counted=number > 0)
-    first = ways[0]
-    rows = {}
-    for way in ways:
-        attacked = [answer for answer in way.answers if answer["outcome"] != "skipped"]
+    measured = rounds(list(ways), lambda name, samples: ways[name].run(samples), batches)
+    answers = {name: [a for run in runs for a in run.results] for name, runs in measured.items()}
+    seconds = {name: sum(run.processor for run in runs) for name, runs in measured.items()}
+    first, rows = next(iter(ways)), {}
+    for name, runs in measured.items():
+        attacked = [answer for answer in answers[name] if answer["outcome"] != "skipped"]
         successes = sum(answer["outcome"] == "succeeded" for answer in attacked)
-        same = sum(
-            answer == other for answer, other in zip(way.answers, first.answers, strict=True)
-        )
-        rows[way.name] = WayCosts(
-            seconds=way.wall,
-            processor=way.processor,
-            victim=way.in_victim,
-            queries=sum(answer["queries"] for answer in way.answers),
+        pairs = zip(answers[name], answers[first], strict=True)
+        rows[name] = WayCosts(
+            seconds=sum(run.wall for run in runs),
+            processor=seconds[name],
+            victim=sum(run.victim for run in runs),
+            queries=sum(answer["queries"] for answer in answers[name]),
             success=successes / max(len(attacked), 1),
-            ratio=way.processor / first.processor,
-            agree=same / len(way.answers),
+            ratio=seconds[name] / seconds[first],
+            agree=sum(own == other for own, other in pairs) / len(answers[name]),
         )
     return rows
 
@@ -210,13 +171,10 @@ def compare_attacks(options: Namespace, task: CorpusTask) -> dict[str, dict[str,
     ways = both_ways(words, module, budget=budget)
     with ExitStack() as stack:
         if options.textattack_python is not None:
-            settings = {"vectors": vectors, "data_dir": options.data_dir, "budget": budget}
-            theirs = stack.enter_context(
-                TextAttackWay(options.textattack_python, module, **settings)
+            process = textfooler_process(
+                options.textattack_python, vectors, options.data_dir, budget
             )
-            # Read late: the other process adds to its processor time batch by batch.
-            elsewhere = partial(getattr, theirs, "processor")
-            ways.append(Way("TextAttack 0.3.11", theirs, theirs.victim, elsewhere=elsewhere))
+            ways["TextAttack 0.3.11"] = textattack_way(stack.enter_context(process), module)
         title = "TextFooler as TextAttack does it, no sentence encoder"
         comparisons[title] = compare_ways(ways, batches)
     return comparisons
@@ -239,18 +197,13 @@ def texts_table(comparisons: Mapping[str, Mapping[str, WayCosts]]) -> str:
     """Return ways to attack the same texts."""
     rows = [
         [
-            *(
-                attack,
-                way,
-                f"{comparison.seconds:.2f}",
-                f"{comparison.processor:.2f}",
-                f"{comparison.victim:.2f}",
-            ),
-            *(f"{comparison.ratio:.1f}", comparison.queries, f"{100 * comparison.success:.0f} %"),
-            f"{100 * comparison.agree:.0f} %",
+            *(attack, way),
+            *(f"{seconds:.2f}" for seconds in (cost.seconds, cost.processor, cost.victim)),
+            *(f"{cost.ratio:.1f}", cost.queries),
+            *(f"{100 * share:.0f} %" for share in (cost.success, cost.agree)),
         ]
         for attack, ways in comparisons.items()
-        for way, comparison in ways.items()
+        for way, cost in ways.items()
     ]
     head = ["attack", "way", "seconds", "of the processor", "in the model", "ratio", "queries"]
     return table([*head, "success", "same answers"], rows)

@@ -40,13 +40,9 @@ STEP_SIZE = 1e-3
 class MaskMeasurement(NamedTuple):
     """Shares of the units that are masked, 0 to 1, by layer; and how far predictions move.
 
-    Attributes:
-        drawn: with the adversary's noise, as in training.
-        likely: without: the units whose score is negative.
-        divergence: D of the loss between the predictions without masks and with those drawn.
-        chance: the same with as many units of each layer masked by chance (Bernoulli); an
-            adversary that has learnt to choose moves predictions further.
-        samples: over which these are means.
+    `drawn` with the adversary's noise, as in training; `likely` without: the units whose score is
+    negative. `divergence` is D of the loss between the predictions without masks and with those
+    drawn; `chance` the same with as many units of each layer masked by chance (Bernoulli).
     """
 
     drawn: list[float]
@@ -60,13 +56,7 @@ class MaskMeasurement(NamedTuple):
 def measure_masks(
     module: lit_modules.ASA, corpus: TextDataModule, *, limit: int
 ) -> MaskMeasurement:
-    """Measure a module that is joined to a corpus.
-
-    Args:
-        module: in evaluation mode.
-        corpus: with a test split.
-        limit: samples, about, which are taken from among all lengths.
-    """
+    """Measure a module in evaluation mode, on about `limit` samples from among all lengths."""
     corpus.eval_batch_size = BATCH
     loader = corpus.test_dataloader()
     # Batches come by length; so each one of a few.
@@ -104,13 +94,7 @@ def measure_masks(
 
 
 def train_adversary(module: lit_modules.ASA, corpus: TextDataModule, *, steps: int) -> None:
-    """Train the adversary alone, on the training split, by its part of the loss (equation 9).
-
-    Args:
-        module: in evaluation mode; its encoder is as before.
-        corpus: with a training split.
-        steps: batches.
-    """
+    """Train the adversary alone, on the training split, by its part of the loss (equation 9)."""
     corpus.setup("fit")
     # Only the adversary learns: its encoder must not adapt.
     module.network.requires_grad_(False)
@@ -150,9 +134,8 @@ def _by_chance(masks: Masks, batch: Batch) -> Iterator[RuleMasks]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, write and draw."""
-    parser = command(__doc__, "out", "figure", "threads")
+    parser = command(__doc__, "data_dir", "out", "figure", "threads")
     parser.add_argument("--run", nargs="+", type=Path, required=True, help="run directories")
-    parser.add_argument("--data_dir", help="where the corpora lie, if not where the runs had them")
     parser.add_argument("--samples", type=int, default=1000, help="of the test split, about")
     text = "steps of the adversary alone, before it is measured once more (default: none)"
     parser.add_argument("--still", type=int, default=0, metavar="N", help=text)

@@ -51,11 +51,7 @@ COLUMNS = ("wall", "plain", "efficiency", "victim", "queries", "unique", "succes
 
 
 class RecordingVictim(ModuleVictim):
-    """A victim that remembers its queries.
-
-    Args:
-        victim: the victim that answers.
-    """
+    """A victim that remembers its queries."""
 
     def __init__(self, victim: ModuleVictim) -> None:
         super().__init__(victim.module, batch_size=victim.batch_size, name=victim.name)

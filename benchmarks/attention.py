@@ -23,7 +23,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 
 import torch
 from torch import Tensor, nn
@@ -93,7 +93,7 @@ def peaks(way: Way, lengths: Sequence[int], options: Namespace) -> list[float]:
     run(layer(kind, 16, options), *tokens(16, options), kind_of_pass)
     with suppress(OSError):  # where the system can forget the peak so far
         Path("/proc/self/clear_refs").write_text("5")
-    before = peak_resident()
+    before = resident()
     for length in lengths:
         module = layer(kind, length, options)
         if options.device == "cuda":
@@ -106,43 +106,20 @@ def peaks(way: Way, lengths: Sequence[int], options: Namespace) -> list[float]:
             peak = torch.cuda.max_memory_allocated() / MIB - before
         else:
             # The peak of a process never sinks, but a longer text needs more.
-            peak = peak_resident() - before - weights
+            peak = resident() - before - weights
         mebibytes.append(max(peak, 0.0))
     return mebibytes
 
 
-def peak_resident() -> float:
-    """Return the MiB that this program had in memory at most.
-
-    Linux counts it by program; `getrusage` also has the peak of the process before it.
-    """
-    status = Path("/proc/self/status")
-    if status.is_file():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024 / MIB
-    return resident()
-
-
 def exponent(lengths: Sequence[int], values: Sequence[float | None]) -> float | None:
-    """Return the slope of log values over log lengths at their upper half.
+    """Return the least-squares slope of log values over log lengths at their upper half.
 
-    Args:
-        lengths: rising.
-        values: as many; None where there is none.
-
-    Returns:
-        The least-squares slope; None for fewer than two values above 0.
+    Lengths rise; the result is None for fewer than two values above 0.
     """
     measured = [(n, v) for n, v in zip(lengths, values, strict=True) if v is not None]
     upper = [(math.log(n), math.log(v)) for n, v in measured[-(len(measured) // 2 + 1) :] if v > 0]
-    if len(upper) < 2:
-        return None
-    middle = [sum(column) / len(upper) for column in zip(*upper, strict=True)]
-    across = sum((x - middle[0]) * (y - middle[1]) for x, y in upper)
-    # Least squares of log value over log length: the p of N^p.
-    slope: float = across / sum((x - middle[0]) ** 2 for x, _ in upper)
-    return slope
+    # Of log value over log length: the p of N^p.
+    return linear_regression(*zip(*upper, strict=True)).slope if len(upper) > 1 else None
 
 
 def measure_all(options: Namespace) -> dict[Way, dict[str, list[float | None]]]:
@@ -187,13 +164,7 @@ def _next(values: Sequence[float | None]) -> float:
 
 
 def draw(path: Path, options: Namespace, columns: dict[Way, dict[str, list[float | None]]]) -> None:
-    """Draw a step's time and memory over the length, both logarithmic.
-
-    Args:
-        path: the PNG or SVG.
-        options: the command line.
-        columns: see `measured`.
-    """
+    """Draw a step's time and memory, see `measure_all`, over the length; both logarithmic."""
     with drawing(path, "time and memory of self-attentions", size=(11.0, 4.8)) as figure:
         of_time, of_memory = figure.subplots(1, 2)
         for number, kind in enumerate(options.kinds):

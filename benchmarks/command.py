@@ -14,6 +14,7 @@ import torch
 from run_files import atomic
 
 COMMON: dict[str, dict[str, Any]] = {
+    "run": {"type": Path, "required": True, "metavar": "RUN", "help": "run directory"},
     "data_dir": {"type": Path, "metavar": "DIR", "help": "data directory (docs/data.md)"},
     "encoder": {"metavar": "FOLDER", "help": "pretrained encoder, or its name on the hub"},
     "batch": {"type": int, "default": 16, "help": "texts of a step"},
@@ -34,10 +35,8 @@ COMMON: dict[str, dict[str, Any]] = {
 def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
     """Return a parser with common options; from here on, wrong input prints one line.
 
-    Args:
-        doc: docstring of the benchmark, whose first line describes it.
-        names: of `COMMON`.
-        defaults: further names of `COMMON`, with defaults of this benchmark.
+    The first line of the docstring describes it. Options are those of `COMMON`; `defaults` names
+    further ones, with defaults of this benchmark.
     """
     parser = ArgumentParser(description=(doc or "").partition("\n")[0])
     for name in (*names, *defaults):

@@ -57,8 +57,7 @@ def model_of(options: Namespace, way: str, corpus: RunningText) -> UnitaryDistil
     module = UnitaryDistillation(
         backbone=EncoderSettings(pretrained=options.backbone),
         unitary=Unitary(
-            method=method,
-            gradual_steps=2 * options.steps // 3 if way.startswith("gradual") else 0,
+            method=method, gradual_steps=2 * options.steps // 3 if way.startswith("gradual") else 0
         ),
         max_length=options.length,
         optimisation=Optimisation(

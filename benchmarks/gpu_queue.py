@@ -43,16 +43,9 @@ BRIEF = re.compile(r"ratio$|efficiency$|margin_met$|test/accuracy$|val/loss$|war
 
 
 class Entry(NamedTuple):
-    """A command of the queue.
+    """A command of the queue: module and options; words in braces are names of `Queue.words`.
 
-    Attributes:
-        name: name of the command, and of its file.
-        purpose: the subject of the measurement.
-        words: module and options; words in braces are names of `Queue.words`.
-        tiny: options that are added by `--check`.
-        seconds: longest time that it is expected to take.
-        gpus: number of GPUs that it needs.
-        needs: option of the queue without which it is left out.
+    `tiny` are options that `--check` adds; `needs` names the option without which it is left out.
     """
 
     name: str
@@ -72,7 +65,7 @@ class Entry(NamedTuple):
 _STEPS = "benchmarks.method_steps --device {device} --out {file} --encoder "
 _FEW = "--batch 2 --length 16 --steps 2"
 _ADDITIVE = "benchmarks.additive_attention --device {device} --out {file} --width 768 --heads 12"
-_PROJECTION = "benchmarks.unitary_cost --device {device} --out {file} --model"
+_PROJECTION = "benchmarks.unitary_cost --device {device} --out {file} --model "
 _ATTACK = "benchmarks.attack_cost --device {device} --out {file} --victim base --in_flight 1,64"
 _ATTACKED = "--victim tiny --samples 2 --steps 2 --repeats 1 --in_flight 2"
 _RESUME = "tests.faults.matrix --ranks 1 --workers 0 --accelerator {accelerator} --method"
@@ -85,26 +78,35 @@ _FITTED = (
 _TRAINED = f"{_FITTED} --trainer.limit_test_batches 1 --pgd.steps 1"
 _DDP = "--model FineTuning --model.backbone.pretrained {bert} {data} --trainer.strategy ddp"
 
+
+def _with_bf16(entry: Entry, precision: str) -> tuple[Entry, Entry]:
+    """Return a measurement, and the same one in bf16, by its value of `--precision`."""
+    words = f"{entry.words} --precision {precision}"
+    return entry, entry._replace(name=f"{entry.name}_bf16", purpose="the same in bf16", words=words)
+
+
+def _steps(encoder: str, title: str) -> tuple[Entry, Entry]:
+    words = f"{_STEPS}{{{encoder}}} --batch 32"
+    entry = Entry(f"steps_{encoder}", f"a step of each method, {title}", words, _FEW)
+    return _with_bf16(entry, "bf16-mixed")
+
+
+def _projection(name: str, title: str, size: str) -> Entry:
+    tiny = "--model tiny --batch 2 --length 8 --repeats 1 --every 1"
+    return Entry(name, f"share of the QR projection in a step, {title}", _PROJECTION + size, tiny)
+
+
+_ASA = Entry(
+    "asa",
+    "ASA at BERT-base size",
+    f"{_TRAIN} --config configs/asa/sst2.yaml {{data}} --model.backbone.pretrained {{bert}}"
+    " --trainer.max_steps 1500 --trainer.max_epochs -1",
+    _TRAINED,
+    seconds=480,
+)
 QUEUE = (
-    Entry("steps_bert", "a step of each method, BERT-base", f"{_STEPS}{{bert}} --batch 32", _FEW),
-    Entry(
-        "steps_bert_bf16",
-        "the same in bf16",
-        f"{_STEPS}{{bert}} --batch 32 --precision bf16-mixed",
-        _FEW,
-    ),
-    Entry(
-        "steps_modernbert",
-        "a step of each method, ModernBERT-base",
-        f"{_STEPS}{{modernbert}} --batch 32",
-        _FEW,
-    ),
-    Entry(
-        "steps_modernbert_bf16",
-        "the same in bf16",
-        f"{_STEPS}{{modernbert}} --batch 32 --precision bf16-mixed",
-        _FEW,
-    ),
+    *_steps("bert", "BERT-base"),
+    *_steps("modernbert", "ModernBERT-base"),
     Entry(
         "adversaries",
         "steps against adversaries by length, interleaved with plain ones",
@@ -112,24 +114,8 @@ QUEUE = (
         "--lengths 128 512 --batch 16 --repeats 5",
         "--model tiny --lengths 8 --batch 2 --repeats 1",
     ),
-    Entry(
-        "projection",
-        "share of the QR projection in a step, BERT-base",
-        f"{_PROJECTION} bert-base --batch 32",
-        "--model tiny --batch 2 --length 8 --repeats 1 --every 1",
-    ),
-    Entry(
-        "projection_bf16",
-        "the same, relative to a step in bf16",
-        f"{_PROJECTION} bert-base --batch 32 --precision bf16",
-        "--model tiny --batch 2 --length 8 --repeats 1 --every 1",
-    ),
-    Entry(
-        "projection_large",
-        "the same, BERT-large",
-        f"{_PROJECTION} bert-large --batch 16",
-        "--model tiny --batch 2 --length 8 --repeats 1 --every 1",
-    ),
+    *_with_bf16(_projection("projection", "BERT-base", "bert-base --batch 32"), "bf16"),
+    _projection("projection_large", "BERT-large", "bert-large --batch 16"),
     Entry(
         "additive",
         "additive attention scores, three forms, 128 tokens",
@@ -169,13 +155,7 @@ QUEUE = (
         "--kill mid-epoch --method OLSA",
         seconds=480,
     ),
-    Entry(
-        "resume_olsa",
-        "the same for OLSA",
-        f"{_RESUME} OLSA",
-        "--kill mid-epoch",
-        seconds=300,
-    ),
+    Entry("resume_olsa", "the same for OLSA", f"{_RESUME} OLSA", "--kill mid-epoch", seconds=300),
     Entry(
         "nccl_1",
         "one process of a group by NCCL",
@@ -204,32 +184,18 @@ QUEUE = (
         f"{_TRAINED} --model.optimisation.warmup 0",
         seconds=480,
     ),
-    Entry(
-        "asa",
-        "ASA at BERT-base size",
-        f"{_TRAIN} --config configs/asa/sst2.yaml {{data}} --model.backbone.pretrained {{bert}}"
-        " --trainer.max_steps 1500 --trainer.max_epochs -1",
-        _TRAINED,
-        seconds=480,
-    ),
-    Entry(
-        "asa_none",
-        "the same training without masks",
-        f"{_TRAIN} --config configs/asa/sst2.yaml {{data}} --model.backbone.pretrained {{bert}}"
-        " --model.masking.kind none --trainer.max_steps 1500 --trainer.max_epochs -1",
-        _TRAINED,
-        seconds=480,
+    _ASA,
+    _ASA._replace(
+        name="asa_none",
+        purpose="the same training without masks",
+        words=f"{_ASA.words} --model.masking.kind none",
     ),
 )
 """The commands, in the order in which they run: what others build upon comes first."""
 
 
 class Queue:
-    """Runs commands and keeps their figures.
-
-    Args:
-        given: the command line.
-    """
+    """Runs commands and keeps their figures."""
 
     def __init__(self, options: Namespace) -> None:
         self.options = options

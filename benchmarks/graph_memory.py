@@ -12,11 +12,8 @@ class GraphMemory:
     """Counts the bytes that graphs hold: each storage once, while it is referenced.
 
     It counts the tensors that functions save for their backward pass, and those of `holding`; not
-    parameters, nor tensors that are freed before the end of the forward pass. A graph
-    that is dropped after its backward pass is not counted any more, as in the steps of FreeLB.
-
-    Args:
-        parameters: whose storages are not counted.
+    parameters, nor tensors that are freed before the end of the forward pass. A graph that is
+    dropped after its backward pass is not counted any more, as in the steps of FreeLB.
     """
 
     def __init__(self, parameters: Iterable[Tensor]) -> None:

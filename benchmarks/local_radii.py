@@ -9,7 +9,6 @@ has changed the answer. The cost is time of the processor.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -51,9 +50,7 @@ def flipped_at(certifier: Certifier, x: Tensor, mask: Tensor, radius: Tensor) ->
 
 def main() -> None:
     """Print a row for the run."""
-    parser = command(__doc__, repeats=5, out=None)
-    parser.add_argument("--run", type=Path, required=True, help="run directory, of two classes")
-    parser.add_argument("--data_dir", help="where the corpora lie, if not where the run had them")
+    parser = command(__doc__, "run", "data_dir", "repeats", "out")
     parser.add_argument("--texts", type=int, default=64, help="number of test texts")
     options = parser.parse_args()
     torch.set_num_threads(1)

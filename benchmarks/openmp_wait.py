@@ -62,13 +62,7 @@ def main() -> None:
 
 
 def measure(way: str, *, steps: int, threads: int) -> float:
-    """Return the seconds of a step in a fresh process.
-
-    Args:
-        way: of `WAITS`.
-        steps: how many are timed.
-        threads: of torch.
-    """
+    """Return the seconds of a step in a fresh process, for a way of `WAITS`."""
     # The child must not inherit a setting of this process.
     clean = {name: value for name, value in os.environ.items() if name not in _NAMES}
     done = subprocess.run(

@@ -12,16 +12,13 @@ import lit_modules
 from lit_modules.shared.settings import plain, rebuilt
 
 
-def load_run(run: Path, data_dir: str | None = None) -> tuple[lit_modules.TaskModule, Any]:
-    """Return the model of a run, in evaluation mode, and its corpus, set up to be tested on.
-
-    Args:
-        run: directory of the run.
-        data_dir: where the corpora lie, if not where the run had them.
-    """
+def load_run(run: Path, data_dir: Path | None = None) -> tuple[lit_modules.TaskModule, Any]:
+    """Return the model of a run, in evaluation mode, and its corpus, set up to be tested on."""
     model = lit_modules.load(run / "checkpoints" / "best.ckpt")
     part = yaml.safe_load((run / "config.yaml").read_text())["data"]
-    corpus = build_part(datamodules, part, **({} if data_dir is None else {"data_dir": data_dir}))
+    corpus = build_part(
+        datamodules, part, **({} if data_dir is None else {"data_dir": str(data_dir)})
+    )
     corpus.prepare_data()
     corpus.setup("test")
     corpus.tokenizer = model.tokenizer
@@ -31,10 +28,7 @@ def load_run(run: Path, data_dir: str | None = None) -> tuple[lit_modules.TaskMo
 def build_part(package: Any, part: Mapping[str, Any], **more: object) -> Any:
     """Return the object that a part of a configuration describes, with the default optimiser.
 
-    Args:
-        package: `datamodules` or `lit_modules`.
-        part: `class_path` and `init_args`.
-        more: arguments that replace those of the part.
+    `package` is `datamodules` or `lit_modules`; `more` replaces arguments of the part.
     """
     cls = getattr(package, part["class_path"].rsplit(".", 1)[-1])
     return cls(**rebuilt(cls, plain(part.get("init_args") or {})) | more)

@@ -35,12 +35,7 @@ NAMES = ("pad", "unk", "cls", "sep", "mask")
 
 
 def save_encoder(folder: Path, model: str) -> Path:
-    """Write an encoder and its tokenizer unless the folder has them; returns the folder.
-
-    Args:
-        folder: the folder.
-        model: one of `MODELS`.
-    """
+    """Write an encoder and its tokenizer unless the folder has them; returns the folder."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
 

@@ -20,12 +20,12 @@ import time
 from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.command import command, heading, save, settings, table
+from benchmarks.timing import in_memory
 
 WORDS = (
     *("a", "film", "that", "is", "not", "good", "but", "never", "dull"),
@@ -36,14 +36,7 @@ PAUSE = 0.2
 
 
 class Response(NamedTuple):
-    """A request.
-
-    Attributes:
-        kind: predict, words, attack or leave.
-        status: of HTTP, the last one.
-        seconds: until it was answered, refusals included.
-        refused: times that it was refused.
-    """
+    """The last status of a request, its seconds, and the times that it was refused before."""
 
     kind: str
     status: int
@@ -68,13 +61,6 @@ def start_server(options: Namespace) -> tuple[subprocess.Popen[str], int]:
         msg = f"got {line!r} from serve, expected its address"
         raise RuntimeError(msg)
     return program, int(match[1])
-
-
-def memory(program: "subprocess.Popen[str]", field: str) -> float:
-    """Return the MiB that a process has (VmRSS) or has had at most (VmHWM)."""
-    status = Path(f"/proc/{program.pid}/status").read_text(encoding="utf-8")
-    match = re.search(rf"{field}:\s+(\d+)", status)
-    return int(match[1]) / 1024 if match else float("nan")
 
 
 def send_request(port: int, kind: str, body: dict[str, Any]) -> Response:
@@ -127,13 +113,13 @@ def main() -> None:
     options = parser.parse_args()
     program, port = start_server(options)
     try:
-        before = memory(program, "VmRSS")
+        before = in_memory("VmRSS", program.pid)
         begun = time.monotonic()
         with ThreadPoolExecutor(options.clients) as pool:
             lists = pool.map(lambda number: client(number, port, options), range(options.clients))
             responses = [response for answers in lists for response in answers]
         seconds = time.monotonic() - begun
-        peak, after = memory(program, "VmHWM"), memory(program, "VmRSS")
+        peak, after = in_memory("VmHWM", program.pid), in_memory("VmRSS", program.pid)
         program.send_signal(signal.SIGTERM)
         stopping = time.monotonic()
         status = program.wait()

@@ -11,7 +11,6 @@ far the rounding of that pass may move the pooled vector: the allowance of a cer
 """
 
 import sys
-from pathlib import Path
 
 import torch
 
@@ -26,9 +25,7 @@ INSIDE = 0.999
 
 def main() -> int:
     """Run the attacks; returns 1 if a certificate was broken."""
-    parser = command(__doc__)
-    parser.add_argument("--run", type=Path, required=True, help="run directory")
-    parser.add_argument("--data_dir", help="where the corpora lie, if not where the run had them")
+    parser = command(__doc__, "run", "data_dir")
     parser.add_argument("--restarts", type=int, default=2)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument(

@@ -145,11 +145,7 @@ def peak(kind: str, size: Namespace) -> float:
 
 
 def times(size: Namespace) -> dict[str, list[Times]]:
-    """Measure both kinds by turns.
-
-    Raises:
-        RuntimeError: they end with other weights.
-    """
+    """Measure both kinds by turns; they must end with the same weights."""
     # Who comes first changes, so that no kind always finds the memory as the other left it.
     turns = range(size.repeats + 1)
     measurements = rounds(KINDS, lambda kind, _: once(kind, size), turns, alternate=True)
@@ -162,11 +158,9 @@ def times(size: Namespace) -> dict[str, list[Times]]:
 
 
 def parts(size: Namespace) -> tuple[dict[str, float], dict[str, float], list[float]]:
-    """Measure where the time goes.
+    """Measure where the time goes, in milliseconds.
 
-    Returns:
-        Milliseconds per step of each callback; milliseconds of an epoch that each spends in all
-        its hooks; milliseconds of each checkpoint that was written.
+    Of each callback per step; of each in all its hooks of an epoch; of each written checkpoint.
     """
     from training.checkpoint_callbacks import AtomicCheckpointIO
 

@@ -1,7 +1,9 @@
 """Time and memory of pieces of work that are compared within one run."""
 
+import math
 import multiprocessing
 import os
+import re
 import resource
 import sys
 import time
@@ -22,12 +24,9 @@ MIB = 2**20
 
 
 class Times(NamedTuple):
-    """Time of one piece of work.
+    """Seconds of the wall clock and of the processor of this process alone.
 
-    Attributes:
-        wall: seconds of the wall clock.
-        processor: seconds of the processor, of this process alone.
-        peak: MiB of the GPU in use at most; None on a CPU.
+    `peak` is MiB of the GPU in use at most; None on a CPU.
     """
 
     wall: float
@@ -60,14 +59,8 @@ def rounds(
 ) -> dict[K, list[R]]:
     """Measure each way on each input in turn, so that all ways see the same machine.
 
-    Args:
-        ways: names of the alternatives.
-        once: measures a way on an input.
-        inputs: one for each round; the first round pays for start-up and is left out.
-        alternate: every second round begins with the last way.
-
-    Returns:
-        The measurements of each way.
+    The first round pays for start-up and is left out; `alternate` begins every second round with
+    the last way.
     """
     results: dict[K, list[R]] = {way: [] for way in ways}
     for number, value in enumerate(inputs):
@@ -95,8 +88,19 @@ def medians(seconds: Sequence[tuple[float, ...]]) -> list[float]:
     return [1e3 * median(column) for column in zip(*seconds, strict=True)]
 
 
+def in_memory(field: str, process: int | str = "self") -> float:
+    """Return the MiB of VmRSS or VmHWM (the most so far) of a process; NaN but on Linux."""
+    status = Path(f"/proc/{process}/status")
+    match = re.search(rf"{field}:\s+(\d+)", status.read_text()) if status.is_file() else None
+    return int(match[1]) / 1024 if match else math.nan
+
+
 def resident() -> float:
-    """Return the MiB that this process had in memory at most; macOS counts bytes, Linux KiB."""
+    """Return the MiB that this program had in memory at most."""
+    peak = in_memory("VmHWM")
+    if not math.isnan(peak):
+        return peak
+    # Linux would add the peak of the process before the program; macOS counts bytes, others KiB.
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return (used if sys.platform == "darwin" else used * 1024) / MIB
 

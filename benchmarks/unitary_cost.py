@@ -36,11 +36,7 @@ SIZES = {
 
 
 class Training:
-    """A BERT with a classifier on random tokens.
-
-    Args:
-        given: the command line.
-    """
+    """A BERT with a classifier on random tokens."""
 
     def __init__(self, options: Namespace) -> None:
         torch.manual_seed(0)

@@ -52,13 +52,7 @@ _FEW = 8
 
 
 class Content(NamedTuple):
-    """Texts and the words of a model.
-
-    Attributes:
-        texts: to certify.
-        words: of the vocabulary.
-        pairs: of words that have scores; None for random ones.
-    """
+    """Texts to certify, words of a model, and pairs with scores; None for random ones."""
 
     texts: list[str]
     words: list[str]

@@ -12,22 +12,23 @@ a text for all numbers of words. The command ends with 1 if a certified text was
 """
 
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import TypeVar
 
 import torch
 
 from benchmarks.command import command, heading, save, settings, table
-from benchmarks.word_sandwich import attack_inside, searches
+from benchmarks.word_sandwich import attack_inside, draw_subjects, searches
 from certify import Certifier
 from certify.bound_propagation import RelaxedCertifier
-from certify.threats import TextCertificate, parse_threat
+from certify.threats import parse_threat
 from certify.threats.parsing import parse_k
 from lit_modules import load
-from measure.corpus_split import split_texts, words_read
+from measure.corpus_split import words_read
 from run_files.run_directory import RunDirectory
 
+R = TypeVar("R")
 ATTACKS = ("greedy-delete", "beam", "random-words")
 SAFE = 1 + 1e-9
 """Covers the rounding of distances."""
@@ -36,14 +37,7 @@ SAFE = 1 + 1e-9
 def by_radius(
     radii: Certifier, certifier: RelaxedCertifier, text: str, ks: Sequence[int | None]
 ) -> list[bool]:
-    """Return for each number of words whether all texts lie inside the l2 radius of a text.
-
-    Args:
-        radii: measures the radius; 0 for a model without one.
-        certifier: embeds words and candidates.
-        text: the text.
-        ks: numbers of replaced words.
-    """
+    """Return for each number of words whether all texts lie inside the l2 radius of a text."""
     radius = float(radii(text).radius)
     embedded = certifier.table(text)
     squares = (embedded - embedded[:, :1]).square().sum(dim=-1).amax(dim=1)
@@ -54,45 +48,36 @@ def by_radius(
 
 def main() -> int:
     """Print the table; returns 1 if an attack has changed a certified text."""
-    parser = command(__doc__, out=None)
+    parser = command(__doc__, "run", "data_dir", "out")
     add = parser.add_argument
-    add("--run", type=Path, required=True, help="run directory")
     add("--lists", required=True, help="JSON with synonyms")
     add("--k", nargs="+", default=["1", "2", "all"], help="numbers of replaced words")
     add("--num_samples", type=int, default=60, help="texts, drawn as `attack` draws them")
-    add("--data_dir", help="where the corpora lie, if not where the run had them")
     add("--budget", type=int, default=1000, help="texts that an attack may ask about for each text")
     options = parser.parse_args()
     # Seconds of one thread are comparable between machines.
     torch.set_num_threads(1)
-    run = RunDirectory(options.run)
-    model = load(run.chosen)
+    model = load(RunDirectory(options.run).chosen)
     ks = [parse_k(k) for k in options.k]
     threat = parse_threat("synonyms", lists=options.lists, k=ks[-1], words=words_read(model))
-    relaxed_certifier = model.text_certifier(threat)
-    if not isinstance(relaxed_certifier, RelaxedCertifier):
+    certifier = model.text_certifier(threat)
+    if not isinstance(certifier, RelaxedCertifier):
         parser.error(f"got {options.run}, expected a run of OLSA or TextClassifier")
-    _, drawn = split_texts(run, "test", data_dir=options.data_dir, count=options.num_samples)
-    samples = [
-        (subject, label)
-        for _, text, label in drawn
-        if isinstance(text, str) and (subject := threat.subject(text)) is not None
-    ]
+    samples = draw_subjects(threat, options)
     texts = [text for text, _ in samples]
     seconds: dict[str, float] = {}
 
-    def timed(name: str, certifier: RelaxedCertifier) -> list[TextCertificate]:
+    def timed(name: str, work: Callable[[], R]) -> R:
         started = perf_counter()
-        certificates = certifier(texts, ks)
+        result = work()
         seconds[name] = (perf_counter() - started) / len(texts)
-        return certificates
+        return result
 
-    relaxed = timed("relaxation", RelaxedCertifier(relaxed_certifier.model, threat, limit=0))
-    listed = timed("with lists", relaxed_certifier)
-    started = perf_counter()
+    unlisted = RelaxedCertifier(certifier.model, threat, limit=0)
+    relaxed = timed("relaxation", lambda: unlisted(texts, ks))
+    listed = timed("with lists", lambda: certifier(texts, ks))
     radii = Certifier(model)
-    inside = [by_radius(radii, relaxed_certifier, text, ks) for text in texts]
-    seconds["l2"] = (perf_counter() - started) / len(texts)
+    inside = timed("l2", lambda: [by_radius(radii, certifier, text, ks) for text in texts])
     right = {i for i, (_, label) in enumerate(samples) if listed[i].prediction == label}
     rows, figures, broken = [], {}, 0
     for at, k in enumerate(options.k):

@@ -16,7 +16,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from attacks import Attack, attack
 from attacks.composition import Search
@@ -49,13 +48,7 @@ KEEPING = ("input-reduction",)
 
 @dataclass(frozen=True)
 class Rival:
-    """An attack of the comparison.
-
-    Attributes:
-        name: of the row.
-        composed: the attack, without a set.
-        inside: True if it is held in the set.
-    """
+    """An attack of the comparison, composed without a set; `inside` if it is held in the set."""
 
     name: str
     composed: Attack
@@ -64,14 +57,10 @@ class Rival:
 
 @dataclass(frozen=True)
 class TextSets:
-    """The known facts about the texts for one number of changes; sets hold positions of texts.
+    """The positions of texts with a right prediction, by what is known of them at some changes.
 
-    Attributes:
-        right: texts with a right prediction.
-        certified: right ones whose prediction is proven to stay.
-        witnessed: right ones for which the certifier has a witness.
-        fallen: by attack, right ones with a text of the set that changes the prediction.
-        outside: by attack, number of successful texts that left the set.
+    `witnessed`: the certifier has a witness; `fallen`: by attack, a text of the set changes the
+    prediction. `outside` counts by attack the successful texts that left the set.
     """
 
     right: set[int]
@@ -84,6 +73,18 @@ class TextSets:
     def broken(self) -> set[int]:
         """Certified texts that a text of the set refutes."""
         return self.certified & self.witnessed.union(*self.fallen.values())
+
+
+def draw_subjects(threat: Threat, options: Namespace) -> list[tuple[str, int]]:
+    """Return the subjects of a threat among the drawn test texts of a run, with their classes."""
+    folder = None if options.data_dir is None else str(options.data_dir)
+    run = RunDirectory(options.run)
+    _, drawn = split_texts(run, "test", data_dir=folder, count=options.num_samples)
+    return [
+        (subject, label)
+        for _, text, label in drawn
+        if isinstance(text, str) and (subject := threat.subject(text)) is not None
+    ]
 
 
 def searches(threat: Threat) -> Iterator[Rival]:
@@ -137,12 +138,7 @@ def attack_inside(
 ) -> tuple[set[int], int]:
     """Return the positions of the texts that an attack changes in a set, and its wins outside it.
 
-    Args:
-        model: the victim.
-        samples: texts and classes.
-        rival: the attack.
-        threat: the set, with its number of changes.
-        budget: texts that it may ask about for each sample; None for no limit.
+    The budget is the number of texts that it may ask about for each sample; None for no limit.
     """
     composed = rival.composed
     # The constraint keeps the search inside the set of the certificate.
@@ -165,13 +161,8 @@ def find_refuted(
 ) -> set[int]:
     """Return the positions whose witness is in the set and wrong for the plain model.
 
-    A tie counts as wrong; the plain model may break it either way.
-
-    Args:
-        model: the model.
-        certificates: certificates.
-        threat: the set, with its number of changes.
-        at: position of this number among those of the certificates.
+    A tie counts as wrong; the plain model may break it either way. `at` is the position of the
+    threat's number of changes among those of the certificates.
     """
     witnesses = [
         (index, certificate.witness)
@@ -249,30 +240,22 @@ def report(by_k: dict[str, TextSets], count: int) -> str:
 
 def main() -> int:
     """Run the attacks; returns 1 if a certificate was broken."""
-    parser = command(__doc__, out=None)
+    parser = command(__doc__, "run", "data_dir", "out")
     add = parser.add_argument
-    add("--run", type=Path, required=True, help="run directory")
     add("--threat", required=True, choices=("synonyms", "characters", "words"))
     add("--lists", help="JSON with synonyms")
     add("--k", nargs="+", help="numbers of changes (1 2, and all for synonyms)")
     add("--num_samples", type=int, default=1000, help="texts, drawn as `attack` draws them")
-    add("--data_dir", help="where the corpora lie, if not where the run had them")
     add("--resources", help="folder with resources of attacks (docs/attacks.md)")
     add("--attacks", nargs="+", metavar="NAME", help="only these (all whose resources are there)")
     add("--budget", type=int, default=2000, help="texts that an attack may ask about for each text")
     options = parser.parse_args()
-    run = RunDirectory(options.run)
-    model = load(run.chosen)
+    model = load(RunDirectory(options.run).chosen)
     words = words_read(model)
     numbers = options.k or (("1", "2", "all") if options.threat == "synonyms" else ("1", "2"))
     ks = [parse_k(number) for number in numbers]
     threat = parse_threat(options.threat, lists=options.lists, k=ks[-1], words=words)
-    _, drawn = split_texts(run, "test", data_dir=options.data_dir, count=options.num_samples)
-    samples = [
-        (subject, label)
-        for _, text, label in drawn
-        if isinstance(text, str) and (subject := threat.subject(text)) is not None
-    ]
+    samples = draw_subjects(threat, options)
     by_k = layers(model, samples, threat, ks, options)
     print(f"{len(samples)} texts, {threat.statement}\n\n{report(by_k, len(samples))}")
     broken = {k: sorted(sets.broken) for k, sets in by_k.items()}

@@ -23,12 +23,9 @@ Arguments = dict[nn.Module, tuple[Any, ...]]
 
 
 class Leads(NamedTuple):
-    """The leads of a text that a perturbation would have to take.
+    """For predicted classes `[B]`, lower bounds `[B, C]` on the leads over other ones.
 
-    Attributes:
-        labels: `[B]` the predicted classes.
-        leads: `[B, C]`, below z_y - z_j.
-        margin: `[B]` the least lead over the norm of its direction.
+    `margin` `[B]` is the least lead over the norm of its direction.
     """
 
     labels: Tensor
@@ -39,9 +36,7 @@ class Leads(NamedTuple):
 class AroundText:
     """The parts of a network around the texts of a batch.
 
-    Args:
-        network: in float64 and evaluation mode, that `certify.parts.check_network` has passed.
-        norms: of its blocks.
+    `certify.parts.check_network` has passed the network, in float64 and evaluation mode.
     """
 
     def __init__(self, network: LipschitzClassifier, norms: Sequence[BlockNorms]) -> None:
@@ -79,13 +74,9 @@ class AroundText:
     def radius(
         self, arguments: Arguments, mask: Tensor, lost: Leads, everywhere: EncoderBound
     ) -> Tensor:
-        """Return `[B]` radii, never below those of the constants that hold everywhere.
+        """Return `[B]` radii, never below those of the sound bound (`everywhere`) for these texts.
 
-        Args:
-            arguments: by `listening`.
-            mask: `[B, N]`.
-            lost: of the same pass.
-            everywhere: the sound bound for these lengths.
+        The arguments are by `listening`, and `lost` is of the same pass.
         """
         reach = None
         if self.last.map is not None:

@@ -124,11 +124,9 @@ class Certifier:
 
     @torch.no_grad()
     def __call__(self, batch: Any) -> Certificates:
-        """Certify one batch on the module's device.
+        """Certify one batch on the module's device, or texts, as `module.encode_texts` takes them.
 
-        Args:
-            batch: has `mask` `[B, N]` and the inputs of `module.embed`; or a text or a list of
-                texts, as `module.encode_texts` takes them.
+        A batch has `mask` `[B, N]` and the inputs of `module.embed`.
 
         Raises:
             ValueError: called under autocast, or the module embeds in reduced precision, or has
@@ -186,12 +184,7 @@ class Certifier:
         return Certificates(prediction, margin, lipschitz, radius, self.bound)
 
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return `[B, C]` logits of the float64 pass, which is what certificates are about.
-
-        Args:
-            x: `[B, N, d]` tokens, of a text or perturbed; float32 or float64.
-            mask: `[B, N]`.
-        """
+        """Return `[B, C]` logits of the float64 pass, which certificates are about."""
         if self.network is None:
             msg = "got classify() of a model without certificate, expected its own classify()"
             raise ValueError(msg)
@@ -202,42 +195,27 @@ class Certifier:
 def certify(module: Certifiable, batch: Any, bound: CertifiedBound = "sound") -> Certificates:
     """Return the certificates of one batch; for many batches make a `Certifier` once.
 
-    Args:
-        module: a classifier in evaluation mode.
-        batch: has `mask` `[B, N]` and the inputs of `module.embed`; or a text or a list of texts,
-            as `module.encode_texts` takes them.
-        bound: see `Certifier`.
+    The batch is as in `Certifier.__call__`.
     """
     return Certifier(module, bound)(batch)
 
 
 def margins(logits: Tensor, head: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return predictions and their distances from the decision boundary of a linear head.
+    """Return `[B]` predictions and their distances from the decision boundary of a linear head.
 
-    |z_i - z_j| changes by at most ||w_i - w_j|| per unit that the pooled vector moves, which is
-    exact for a linear head and never more than sqrt(2) ||W||; biases cancel.
-
-    Args:
-        logits: `[B, C]`.
-        head: `[C, d]` weight of the head; None for plain logit margins.
-
-    Returns:
-        `[B]` predicted classes and `[B]` min over j of (z_y - z_j) / ||w_y - w_j||.
+    With logits `[B, C]` and a head `[C, d]` that is min over j of (z_y - z_j) / ||w_y - w_j||,
+    without a head the plain margin. |z_i - z_j| changes by at most ||w_i - w_j|| per unit that the
+    pooled vector moves, which is exact for a linear head and never more than sqrt(2) ||W||; biases
+    cancel.
     """
     prediction = logits.argmax(dim=1)
     return prediction, signed_margins(logits, prediction, head)
 
 
 def signed_margins(logits: Tensor, labels: Tensor, head: Tensor | None) -> Tensor:
-    """Return the least (z_y - z_j) / ||w_y - w_j|| over j != y; negative unless y is predicted.
+    """Return `[B]` least (z_y - z_j) / ||w_y - w_j|| over j != y; negative unless y is predicted.
 
-    Args:
-        logits: `[B, C]`.
-        labels: `[B]` the classes y.
-        head: `[C, d]` weight of the head; None for plain differences.
-
-    Returns:
-        `[B]`, differentiable in all tensors.
+    It is differentiable in logits `[B, C]` and head `[C, d]`; None for plain differences.
     """
     gaps = logits.gather(1, labels.unsqueeze(1)) - logits
     if head is not None:
@@ -251,15 +229,11 @@ def signed_margins(logits: Tensor, labels: Tensor, head: Tensor | None) -> Tenso
 
 
 def _raise_others(logits: Tensor, prediction: Tensor, allowance: Tensor) -> Tensor:
-    """Return logits with the rounding error added for every class but the predicted one.
+    """Return logits `[B, C]` with the rounding error added for every class but the predicted one.
 
     Rounding moves a logit in proportion to its head row and not to itself: of two nearly equal,
-    long rows the difference of the logits may be nothing but rounding.
-
-    Args:
-        logits: `[B, C]`.
-        prediction: `[B]`.
-        allowance: `[B]` error of a difference of logits.
+    long rows the difference of the logits may be nothing but rounding. The allowance `[B]` is the
+    error of a difference of logits.
     """
     chosen = prediction.unsqueeze(1)
     raised: Tensor = (logits + allowance[:, None]).scatter(1, chosen, logits.gather(1, chosen))

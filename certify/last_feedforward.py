@@ -23,11 +23,7 @@ _ROUNDED = 1e-9
 
 
 class LastFeedForward:
-    """The last feed-forward map of a network, and the layers after it.
-
-    Args:
-        network: in float64 and evaluation mode, that `certify.parts.check_network` has passed.
-    """
+    """The last feed-forward map of a checked network, and the layers after it."""
 
     def __init__(self, network: LipschitzClassifier) -> None:
         self.head = network.head.weight
@@ -51,11 +47,7 @@ class LastFeedForward:
     def distance(self, inputs: Tensor, mask: Tensor, labels: Tensor, leads: Tensor) -> Tensor:
         """Return `[B]` distances that the inputs of the map may move before a lead may reach 0.
 
-        Args:
-            inputs: `[B, N, d]` of the map, float64.
-            mask: `[B, N]`.
-            labels: `[B]` the classes y.
-            leads: `[B, C]` below z_y - z_j; those that are not positive give a distance of 0.
+        Leads `[B, C]` are below z_y - z_j; those that are not positive give a distance of 0.
         """
         lengths = mask.sum(dim=1).to(inputs.dtype)
         pairs = (inputs @ self.inner.mT)[mask]
@@ -89,13 +81,8 @@ class LastFeedForward:
     ) -> Tensor:
         """Return `[B]`: the distance for one direction `[B, d]` of the head.
 
-        Args:
-            gaps: `[M, d / 2]` differences of the pairs of all real tokens, over the root of 2.
-            rows: `[M]`, the text of each.
-            lengths: `[B]`.
-            direction: `[B, d]`.
-            lead: `[B]`.
-            moved: `[B]`, the rounding error of all pairs of a text together.
+        Gaps are `[M, d / 2]` differences of the pairs of all real tokens, over the root of 2; rows
+        `[M]` the text of each; `moved` `[B]` the rounding error of all pairs of a text together.
         """
         size = direction.norm(dim=1)
         lead = lead - self.gain * size * moved

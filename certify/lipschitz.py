@@ -63,11 +63,7 @@ class EncoderBound(NamedTuple):
 
 
 def measure(network: LipschitzClassifier) -> list[BlockNorms]:
-    """Return upper bounds, in float64, on the norms of each block's weights.
-
-    Args:
-        network: that `certify.parts.check_network` has passed.
-    """
+    """Return upper bounds, in float64, on the norms of each block's weights."""
     return [_measure(block) for block in _blocks(network.encoder)]
 
 
@@ -116,14 +112,9 @@ def encoder_bound(
 
     The ball projection and the pooling are 1-Lipschitz; blocks multiply. Two radii are followed:
     the one the forward pass itself uses (ideal weights) to set alpha_2 and the value clip, and a
-    proven one that allows for the measured norms.
-
-    Args:
-        network: in float64 and evaluation mode.
-        norms: of each block, by `measure`.
-        lengths: `[B]` float64 number of real tokens.
-        bound: formula of the attention layers.
-        around: the texts; then the constants hold between each text and all points of its ball.
+    proven one that allows for the norms of each block, by `measure`. `lengths` `[B]` float64 are
+    numbers of real tokens. With `around`, the constants hold between each text and all points of
+    its ball.
     """
     encoder, width = network.encoder, network.head.in_features
     exact = 1 + 1e-11  # covers the rounding of what is computed here

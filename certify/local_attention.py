@@ -68,9 +68,8 @@ class AttentionAround:
     def gain(self, distance: Tensor, radius: Tensor) -> Tensor:
         """Return `[B]` constants K of |alpha_2 (F(X') - F(X))| <= K |X' - X|, for X' near X.
 
-        Args:
-            distance: `[B]`, the largest |X' - X| in Frobenius norm.
-            radius: `[B]` bound on the norm of every token, of X and of X'.
+        The distance `[B]` is the largest |X' - X| in Frobenius norm, the radius `[B]` a bound on
+        the norm of every token, of X and of X'.
         """
         norms = self.norms
         sizes = (torch.as_tensor(n) for n in (norms.query, norms.key, norms.value))

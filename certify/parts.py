@@ -134,24 +134,16 @@ Complaint = tuple[str, str]
 
 
 def check_network(network: nn.Module) -> None:
-    """Refuse a network that may compute anything else than the theorem says.
-
-    Raises:
-        ValueError: names the part and its fault.
-    """
+    """Raise a ValueError for a network that may compute anything else than the theorem says."""
     check_everywhere()
     refuse(_in_part(network, LipschitzClassifier, "network"))
 
 
 def check_holder(holder: object, network: nn.Module) -> None:
-    """Refuse an object with the network, if it may change inputs or outputs.
+    """Raise a ValueError for an object with the network that may change its inputs or outputs.
 
-    Args:
-        holder: the certified object. A module in it that holds the network is checked, too.
-        network: its network.
-
-    Raises:
-        ValueError: a method of the instance's own, or a hook on its forward pass.
+    That is a method of the instance's own, or a hook on its forward pass. A module in it that holds
+    the network is checked, too.
     """
     around = [holder]
     if isinstance(holder, nn.Module):
@@ -162,13 +154,9 @@ def check_holder(holder: object, network: nn.Module) -> None:
 
 
 def check_unwrapped(*parts: object) -> None:
-    """Refuse a module inside another one that runs it otherwise, also without a certificate.
+    """Raise a ValueError for a module inside another one that runs it otherwise.
 
-    Args:
-        parts: a model, and its network.
-
-    Raises:
-        ValueError: a compiled module, or one for several devices.
+    That is a compiled module, or one for several devices, also without a certificate.
     """
     for part in parts:
         # `torch.compile` keeps the module under this name; its own class is slow to import.
@@ -193,20 +181,12 @@ def foreign_code(network: nn.Module) -> str | None:
 
 
 def check_everywhere() -> None:
-    """Refuse hooks that torch calls for all modules.
-
-    Raises:
-        ValueError: there is one.
-    """
+    """Raise a ValueError for hooks that torch calls for all modules."""
     refuse(_everywhere())
 
 
 def refuse(complaints: Iterator[Complaint]) -> None:
-    """Raise the first of some complaints.
-
-    Raises:
-        ValueError: there is one.
-    """
+    """Raise a ValueError with the first of some complaints."""
     for actual, expected in complaints:
         msg = (
             f"got {actual}, expected {expected}: no theorem covers others; certify a model as "
@@ -225,9 +205,7 @@ def complaints_about_holder(
 ) -> Iterator[Complaint]:
     """Yield hooks on a forward pass, and attributes of an instance that replace a method.
 
-    Args:
-        holder: the object.
-        allowed: whether a hook is allowed; without a function none is.
+    Without `allowed` no hook is allowed.
     """
     name = type(holder).__name__
     if isinstance(holder, nn.Module):

@@ -62,9 +62,8 @@ NEAR = 1e-5
 class Cached(NamedTuple):
     """What an object keeps of what can be computed.
 
-    Attributes:
-        names: attributes that hold it; two equal objects may differ in them.
-        values: what is read in their place, as tensors or text.
+    Two equal objects may differ in attributes of these names; `values` are read in their place, as
+    tensors or text.
     """
 
     names: tuple[str, ...]
@@ -89,9 +88,7 @@ CACHED: dict[type, Cached] = {
 def check_code(holder: object, names: Sequence[str]) -> None:
     """Refuse a model of which any code between a text and its logits is not this program's own.
 
-    Args:
-        holder: the model.
-        names: its attributes that are read on the way.
+    Names are its attributes that are read on the way.
 
     Raises:
         ValueError: a class of another program, a method that was replaced, in the class or on an
@@ -112,15 +109,10 @@ def check_code(holder: object, names: Sequence[str]) -> None:
 
 @torch.no_grad()
 def check_copy(holder: object, copy: object, names: Sequence[str]) -> None:
-    """Refuse a model that holds other values than a copy that was built anew.
+    """Raise a ValueError with the first difference of a model from a copy that was built anew.
 
-    Args:
-        holder: the model, in evaluation mode.
-        copy: built from its settings, the state of its tokenizer and its weights.
-        names: attributes that are read between a text and its logits.
-
-    Raises:
-        ValueError: it names the first difference.
+    The copy is built from its settings, the state of its tokenizer and its weights; names are
+    attributes that are read between a text and its logits.
     """
     for name in names:
         refuse(_differences(_named(holder, name), _named(copy, name), name))

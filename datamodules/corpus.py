@@ -89,11 +89,7 @@ class Corpus(LightningDataModule, ABC):
         }
 
     def _start(self) -> tuple[int, int]:
-        """Return the first epoch of the next training loader, and its completed batches.
-
-        Raises:
-            ValueError: the checkpoint was trained with other batches.
-        """
+        """Return the first epoch of the next training loader, and its completed batches."""
         if self._resume is None:
             return 0 if self.trainer is None else self.trainer.current_epoch, 0
         point, self._resume = resume_point(self._resume, self._order()), None

@@ -108,11 +108,7 @@ class TextDataModule(Samples):
 
     @property
     def positive_class(self) -> int | None:
-        """The class that `positive` names, by its index; None without one.
-
-        Raises:
-            DataError: an unknown class, or a task without classes.
-        """
+        """The class that `positive` names, by its index; None without one."""
         if self.positive is None:
             return None
         index = ClassLabels(self.class_names, self.synonyms).find(label_text(self.positive) or "")

@@ -90,11 +90,7 @@ class PTBCharacters(Samples):
 
 
 def join_characters(lines: list[str]) -> list[str]:
-    """Join the characters of each line if all lines are characters separated by spaces.
-
-    Args:
-        lines: of a file, none of them blank.
-    """
+    """Join the characters of each line if all lines are characters separated by spaces."""
     parts = [line.split() for line in lines]
     # One part of several characters makes the file plain text.
     if any(len(part) > 1 for line in parts for part in line):

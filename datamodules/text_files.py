@@ -54,11 +54,7 @@ class TextFiles(UserFiles):
         self.label_column = label_column
 
     def _find_classes(self, path: Path) -> list[str]:
-        """Find the distinct labels of a file, in sorted order; numbers by their size.
-
-        Raises:
-            DataError: only one label, more than `LABELS`, or several labels in a row.
-        """
+        """Find the distinct labels of a file, in sorted order; numbers by their size."""
         column = self.label_column
         labels: set[str] = set()
         for row in read_rows(path, (column,)):

@@ -18,10 +18,7 @@ _LEADS_ELSEWHERE = re.compile(
 
 
 def build_encoder(architecture: dict[str, Any]) -> "PreTrainedModel":
-    """Return an encoder with random weights, in float32.
-
-    Args:
-        architecture: see `configuration`.
+    """Return an encoder with random weights, in float32, of an architecture of `configuration`.
 
     Raises:
         ValueError: see `configuration`; or it encodes no text.
@@ -32,14 +29,7 @@ def build_encoder(architecture: dict[str, Any]) -> "PreTrainedModel":
 
 
 def build_masked_lm(architecture: dict[str, Any]) -> "PreTrainedModel":
-    """Return an encoder under a head that proposes words, with random weights, in float32.
-
-    Args:
-        architecture: see `configuration`.
-
-    Raises:
-        ValueError: see `configuration`; or it encodes no text.
-    """
+    """Return an encoder under a head that proposes words, else as `build_encoder` does."""
     from transformers import AutoModelForMaskedLM
 
     return _build(AutoModelForMaskedLM, architecture)
@@ -61,9 +51,7 @@ def _build(kind: Any, architecture: dict[str, Any]) -> "PreTrainedModel":
 def configuration(architecture: dict[str, Any]) -> "PretrainedConfig":
     """Return the configuration of `transformers` for an architecture.
 
-    Args:
-        architecture: `model_type` (bert, roberta, ...) and the settings of its configuration that
-            differ from the defaults.
+    That is a `model_type` (bert, roberta, ...) and the settings that differ from the defaults.
 
     Raises:
         ValueError: no or an unknown `model_type`, a setting that would load more files, or an

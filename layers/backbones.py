@@ -45,14 +45,9 @@ class Backbone(nn.Module):
                 module.p = rate
 
     def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
-        """Return word embeddings.
+        """Return word embeddings `[B, N, e]`, e the encoder's width, but for ALBERT.
 
-        Args:
-            input_ids: `[B, N]` int64.
-            segment_ids: `[B, N]` int64, for pairs; left out where the encoder knows no segments.
-
-        Returns:
-            `[B, N, e]`; e is the encoder's width, but for ALBERT.
+        Segments of pairs are left out where the encoder knows none.
         """
         x: Tensor = self.encoder.get_input_embeddings()(input_ids)
         table = getattr(getattr(self.encoder, "embeddings", None), "token_type_embeddings", None)
@@ -64,14 +59,9 @@ class Backbone(nn.Module):
         return x + extra
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return the last hidden states.
+        """Return the last hidden states `[B, N, d]` of embeddings `[B, N, e]`.
 
-        Args:
-            x: `[B, N, e]`, see `embed`.
-            mask: `[B, N]` bool, True at real tokens, which come first.
-
-        Returns:
-            `[B, N, d]`.
+        Real tokens come first in the mask `[B, N]`.
         """
         out = self.encoder(inputs_embeds=x, attention_mask=mask.long())
         hidden: Tensor = out.last_hidden_state

@@ -30,14 +30,9 @@ class NextToken(nn.Module, ABC):
 
     @abstractmethod
     def extend(self, ids: Tensor, memory: Memory | None) -> tuple[Tensor, Memory]:
-        """Read further tokens.
+        """Read further tokens `[B, N]`: return `[B, N, V]` logits, and the memory of all tokens.
 
-        Args:
-            ids: `[B, N]` int64, the tokens that follow those in the memory.
-            memory: of the previous tokens; None at the beginning.
-
-        Returns:
-            `[B, N, V]` logits, and the memory of all tokens.
+        The memory of the previous tokens is None at the beginning.
         """
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -66,14 +61,7 @@ Causal = CausalAttention | L2Attention
 
 
 def causal_attention(kind: Kind, width: int, heads: int, *, length: int) -> Causal:
-    """Return an attention to a token and those before it.
-
-    Args:
-        kind: of the attention.
-        width: of a token.
-        heads: a divisor of the width.
-        length: the longest text in tokens, for the bound of `l2_contractive`.
-    """
+    """Return an attention to a token and those before it; the length is for `l2_contractive`."""
     if kind == "l2":
         return L2Attention(width, heads, causal=True)
     if kind == "l2_tied":
@@ -104,14 +92,9 @@ class DecoderBlock(nn.Module):
     def forward(
         self, x: Tensor, past: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Map tokens, and append their keys and values to those of the previous tokens.
+        """Map tokens `[B, N, d]`, and append their keys and values to those of the previous tokens.
 
-        Args:
-            x: `[B, N, d]`.
-            past: keys and values `[B, H, M, e]` of the previous tokens, or None.
-
-        Returns:
-            `[B, N, d]`, and keys and values `[B, H, M + N, e]`.
+        Keys and values `[B, H, M, e]` become `[B, H, M + N, e]`; None at the beginning.
         """
         query, key, value = self.attention.project(x)
         if past is not None:
@@ -211,12 +194,7 @@ class LSTMNetwork(NextToken):
 
 
 def initialise_(network: NextToken, *, scale: float) -> None:
-    """Draw the weights as Kim et al. do, with biases of 0.
-
-    Args:
-        network: changed in place.
-        scale: s, for L2 attentions.
-    """
+    """Draw the weights in place as Kim et al. do, biases 0; the scale is for L2 attentions."""
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.xavier_uniform_(module.weight)

@@ -7,14 +7,9 @@ from torch import Tensor
 
 
 def divergence(first: Tensor, second: Tensor) -> Tensor:
-    """Return the Kullback-Leibler divergence KL(p || q) of softmax outputs.
+    """Return `[...]` Kullback-Leibler divergences KL(p || q) of softmax outputs, at least float32.
 
-    Args:
-        first: logits `[..., C]` of p.
-        second: logits `[..., C]` of q.
-
-    Returns:
-        `[...]`, at least float32.
+    The logits `[..., C]` of p come first, those of q second.
     """
     # Autograd on the formula would leave rounding errors of 1e-8 in the gradient of equal
     # predictions.

@@ -33,11 +33,7 @@ class WordEmbedding:
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ValueError: an unknown choice, a scale of 0 or less, or nothing to freeze.
-        """
+        """Raise a ValueError for an unknown choice, a scale of 0 or less, or nothing to freeze."""
         check_choice("embedding.kind", self.kind, ("normalized", "plain"))
         check_choice("embedding.positions", self.positions, get_args(Positions))
         check_range({"embedding.scale": self.scale}, above=0)
@@ -120,14 +116,7 @@ class NormalizedEmbedding(TokenEmbedding):
     """
 
     def __init__(self, vocab_size: int, width: int, *, norm: float = 2.0, **base: Any) -> None:
-        """Draw normal embeddings.
-
-        Args:
-            vocab_size: see `TokenEmbedding`.
-            width: see `TokenEmbedding`.
-            norm: norm of the word part, and of the sum of position and segment.
-            base: see `TokenEmbedding`.
-        """
+        """Draw normal embeddings; the word has norm `norm`, and so has position plus segment."""
         super().__init__(vocab_size, width, **base)
         self.norm = norm
 
@@ -137,14 +126,7 @@ class NormalizedEmbedding(TokenEmbedding):
         return self.norm if self.kind == "none" and self.segments is None else 2 * self.norm
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
-        """Embed tokens.
-
-        Args:
-            input_ids: `[B, N]` int64.
-            segment_ids: `[B, N]` int64 of 0 and 1; needed if the layer was made for pairs.
-
-        Returns:
-            `[B, N, d]`.
+        """Embed tokens `[B, N]` as `[B, N, d]`; a layer made for pairs needs segments `[B, N]`.
 
         Raises:
             ValueError: more tokens than positions, or segments missing.

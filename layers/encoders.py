@@ -131,13 +131,9 @@ class LipschitzClassifier(nn.Module):
     def __init__(
         self, encoder: LipschitzEncoder, width: int, num_classes: int, *, head_bias: bool = False
     ) -> None:
-        """Add a head.
+        """Add a head on the pooled vector, without a bias by default.
 
-        Args:
-            encoder: from tokens to `[B, width]`.
-            width: of the pooled vector.
-            num_classes: number of logits.
-            head_bias: add a bias. Off by default: rewarding margins could grow it without limit.
+        Rewarding margins could grow a bias without limit.
         """
         super().__init__()
         self.encoder = encoder

@@ -90,16 +90,9 @@ class FrozenBackbone(nn.Module):
         *,
         sample_ids: Tensor | None = None,
     ) -> Tensor:
-        """Return token vectors of the chosen layer.
+        """Return token vectors `[B, N, d]` of the chosen layer, of norm `norm` at real tokens.
 
-        Args:
-            input_ids: `[B, N]` int64.
-            mask: `[B, N]` bool, True at real tokens.
-            segment_ids: `[B, N]` int64, for pairs.
-            sample_ids: `[B]`, the keys of the cache.
-
-        Returns:
-            `[B, N, d]`, vectors of norm `norm` at real tokens.
+        Sample ids `[B]` are the keys of the cache.
         """
         if self._cache is None or sample_ids is None:
             return self._encode(input_ids, mask, segment_ids)

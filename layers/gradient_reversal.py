@@ -11,13 +11,9 @@ from torch import Tensor
 
 
 def reverse_gradient(x: Tensor, coefficient: float = 1.0) -> Tensor:
-    """Return the input; gradients are multiplied by `-coefficient`.
+    """Return the input; gradients are multiplied by `-coefficient`, which is finite and at least 0.
 
     In one backward pass, layers before it maximise the loss that layers after it minimise.
-
-    Args:
-        x: any shape.
-        coefficient: finite, at least 0.
 
     Raises:
         ValueError: another coefficient.
@@ -30,11 +26,9 @@ def reverse_gradient(x: Tensor, coefficient: float = 1.0) -> Tensor:
 
 
 def reversal_coefficient(progress: float, *, steepness: float = 10.0) -> float:
-    """Return the coefficient, from 0 at the beginning of training to nearly 1 (section 3.1).
+    """Return the coefficient, from 0 to nearly 1 as progress goes from 0 to 1 (section 3.1).
 
-    Args:
-        progress: completed share of the training, from 0 to 1.
-        steepness: gamma; 10 in the paper.
+    The steepness is gamma; 10 in the paper.
     """
     return 2 / (1 + math.exp(-steepness * min(max(progress, 0.0), 1.0))) - 1
 

@@ -5,11 +5,7 @@ from torch import Tensor, nn
 
 
 def maxmin(x: Tensor) -> Tensor:
-    """GroupSort of group size two: each pair `(a, b)` of neighbours becomes `(max, min)`.
-
-    Args:
-        x: `[..., d]` with d even.
-    """
+    """GroupSort of size two on `[..., d]`, d even: each pair `(a, b)` becomes `(max, min)`."""
     first, second = x[..., 0::2], x[..., 1::2]
     pairs = (torch.maximum(first, second), torch.minimum(first, second))
     return torch.stack(pairs, dim=-1).flatten(-2)

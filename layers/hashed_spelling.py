@@ -11,12 +11,7 @@ ORDERS = (3, 4, 5)
 
 
 def hashed_ngrams(words: Sequence[str], buckets: int) -> Tensor:
-    """`[V, M]` numbers from 1 to `buckets`: the n-grams of each word, padded with 0.
-
-    Args:
-        words: V words.
-        buckets: number of different values, by CRC-32.
-    """
+    """`[V, M]` CRC-32 numbers from 1 to `buckets`: the n-grams of each word, padded with 0."""
     rows = []
     for word in words:
         spelt = f"<{word}>"

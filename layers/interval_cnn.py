@@ -43,25 +43,14 @@ class IntervalCNN(nn.Module):
         return logits
 
     def hull(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the least and largest projections `[B, N, w]` of the candidates of each word.
-
-        Args:
-            vectors: `[B, N, S, v]`.
-        """
+        """Return the least and largest projections `[B, N, w]` of candidates `[B, N, S, v]`."""
         projected = self.projection(vectors)
         return projected.amin(dim=2), projected.amax(dim=2)
 
     def least_leads(self, lower: Tensor, upper: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
-        """Return lower bounds on the margins of the label's logit over each other one.
+        """Return `[B, C]` lower bounds on the margins of the label's logit; 0 in its own column.
 
-        Args:
-            lower: `[B, N, w]` least projections of the words.
-            upper: `[B, N, w]` largest ones.
-            mask: `[B, N]`.
-            labels: `[B]`.
-
-        Returns:
-            `[B, C]`; 0 in the label's own column.
+        Least and largest projections of the words are `[B, N, w]`.
         """
         # Each layer maps an interval by its centre and radius: W c + b, |W| r.
         real = mask.unsqueeze(-1)

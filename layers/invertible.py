@@ -72,12 +72,9 @@ class Inverted(NamedTuple):
 
 
 class LogDeterminant(NamedTuple):
-    """Estimates of log |det J| of g at each sample.
+    """Means `[B]` over the draws of log |det J| of g at each sample, and their estimated variances.
 
-    Attributes:
-        value: `[B]` the mean over the draws.
-        variance: `[B]` estimated variance of `value`: that of the draws over their number.
-        bias: bound on |E[value] - log |det J||; 0 for the unbiased estimator.
+    `bias` bounds |E[value] - log |det J||; 0 for the unbiased estimator.
     """
 
     value: Tensor
@@ -121,25 +118,14 @@ class InvertibleResidual(nn.Module):
         return self.c * self.lipschitz if self.lipschitz < math.inf else None
 
     def forward(self, x: Tensor, *context: Tensor) -> Tensor:
-        """`[B, ...]` to `[B, ...]`.
-
-        Args:
-            x: samples.
-            context: further arguments of the branch, such as masks, with the same first dimension.
-        """
+        """`[B, ...]` to `[B, ...]`; the context are further arguments of the branch: masks."""
         branch: Tensor = self.branch(x, *context)
         return x + self.c * branch
 
     def inverse(
         self, y: Tensor, *context: Tensor, settings: Inversion = Inversion(), strict: bool = True
     ) -> Inverted:
-        """Find x with g(x) = y, for each sample.
-
-        Args:
-            y: `[B, ...]`.
-            context: further arguments of the branch.
-            settings: of the iteration.
-            strict: raise an error if a sample has not converged; otherwise see `converged`.
+        """Find x with g(x) = y, for each sample, with the context of the branch.
 
         Raises:
             NotInvertedError: `strict`, and a residual is above the tolerance.
@@ -223,16 +209,10 @@ class InvertibleResidual(nn.Module):
 
 
 def power_series(point: Tensor, image: Tensor, probe: Tensor, factors: list[float]) -> Tensor:
-    """Return one estimate of the series: the sum of (-1)^(k+1) factor_k v' A^k v / k.
+    """Return one estimate `[B]` of the series: the sum of (-1)^(k+1) factor_k v' A^k v / k.
 
-    Args:
-        point: `[B, ...]` at which A is the Jacobian; requires gradients.
-        image: `[B, ...]` the value there, with its graph.
-        probe: `[B, ...]` v.
-        factors: of the terms 1, 2, ...
-
-    Returns:
-        `[B]` float64.
+    A is the Jacobian at the point `[B, ...]`, which requires gradients; the image has its graph,
+    and the probe is v.
     """
     total = torch.zeros(len(point), dtype=torch.float64, device=point.device)
     vector = probe
@@ -257,13 +237,7 @@ def invert(
     """Find the fixed point of x = y - h(x) for each sample, where h is `branch`.
 
     With Anderson acceleration the next iterate combines the last ones by least squares of their
-    residuals.
-
-    Args:
-        branch: h, from `[B, ...]` and the context to `[B, ...]`.
-        y: `[B, ...]`.
-        context: further arguments of the branch, with the same first dimension.
-        settings: of the iteration.
+    residuals. The context are further arguments of the branch, with the same first dimension.
     """
     batch = len(y)
     best, least = y.clone(), torch.full((batch,), math.inf, dtype=y.dtype, device=y.device)

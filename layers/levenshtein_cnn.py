@@ -114,12 +114,8 @@ def joined(shares: list[Tensor]) -> Tensor:
 def edit_constant(shares: Tensor, *, spread: float, size: float) -> float:
     """Return the most by which an edited character moves the sum over all windows.
 
-    Proof: docs/certificates/baselines.md, section 5.
-
-    Args:
-        shares: `[W]`, see `joined`.
-        spread: largest distance of two embeddings, or of one from 0.
-        size: largest norm of an embedding.
+    Proof: docs/certificates/baselines.md, section 5. Shares `[W]`: see `joined`; the spread is the
+    largest distance of two embeddings, or of one from 0; the size the largest norm of one.
     """
     total = float(shares.sum())
     before = torch.cumsum(shares, 0)  # positions up to each one

@@ -45,12 +45,8 @@ class NgramFinder(NamedTuple):
     def among(self, candidates: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Find the n-grams that candidates form, one candidate for each word of the n-gram.
 
-        Args:
-            candidates: for each word of an n-gram `[P, S]` ids of its candidates at P positions of
-                texts.
-
-        Returns:
-            Flat indices into the `[P, S, ..., S]` n-grams of those in the table, and their rows.
+        There are `[P, S]` ids of candidates for each of its words, at P positions of texts. Return
+        flat indices into the `[P, S, ..., S]` n-grams of those in the table, and their rows.
         """
         size, order = candidates[0].shape[1], len(candidates)
         here = [
@@ -163,11 +159,7 @@ class NgramScores(nn.Module):
         return self.net.tables(self.vectors) if self._net_tables is None else self._net_tables
 
     def set_spelling(self, words: Sequence[str]) -> None:
-        """Look up the n-grams of characters of all words.
-
-        Args:
-            words: in the order of their ids.
-        """
+        """Look up the n-grams of characters of all words, in the order of their ids."""
         assert self.of_spelling is not None  # of a model that has some
         self.spelling = hashed_ngrams(words, len(self.of_spelling)).to(self.words.device)
 
@@ -178,11 +170,7 @@ class NgramScores(nn.Module):
 
     @torch.no_grad()
     def set_ngrams(self, ngrams: Sequence[Tensor]) -> None:
-        """Set the n-grams of the tables.
-
-        Args:
-            ngrams: for each order from 2 on `[M, order]` ids of words, each n-gram once.
-        """
+        """Set the tables: for each order from 2 on `[M, order]` ids of words, each n-gram once."""
         for order, rows in enumerate(ngrams, start=2):
             self.keys(order).copy_(self._numbers(rows).sort().values)
 
@@ -286,11 +274,7 @@ class NgramScores(nn.Module):
 
 
 class ScoreSum(nn.Module):
-    """Adds up the scores of a text.
-
-    Args:
-        normalised: divide by the square root of the number of words. It changes no prediction.
-    """
+    """Adds up the scores of a text, over the root of its words if `normalised`."""
 
     def __init__(self, *, normalised: bool = True) -> None:
         super().__init__()

@@ -26,12 +26,9 @@ def row_seeds(seeds: Tensor, rows: int) -> Tensor:
 
 
 def uniform(seeds: Tensor, x: Tensor, *, draw: int = 0) -> Tensor:
-    """Draw independent numbers, uniform in (-1, 1).
+    """Draw independent numbers, uniform in (-1, 1), like x `[B, N, d]`, from seeds `[B]` int64.
 
-    Args:
-        seeds: `[B]` int64.
-        x: `[B, N, d]`; the numbers have its shape, device and precision.
-        draw: which of several draws of one seed.
+    `draw` selects one of several draws of a seed.
     """
     return 2 * _between_0_and_1(seeds, x, draw).to(x.dtype) - 1
 
@@ -42,16 +39,9 @@ def normal(seeds: Tensor, x: Tensor, *, draw: int = 0) -> Tensor:
 
 
 def logistic_pairs(seeds: Tensor, length: int, *, heads: int = 1, draw: int = 0) -> Tensor:
-    """Draw independent numbers of a standard logistic distribution, one for each pair of tokens.
+    """Draw `[B, H, N, N]` float32 of a standard logistic distribution: one for each pair of tokens.
 
-    Args:
-        seeds: `[B]` int64.
-        length: N, at most 65,536.
-        heads: H.
-        draw: which of several draws of one seed.
-
-    Returns:
-        `[B, H, N, N]` float32.
+    N is at most 65,536; `draw` selects one of several draws of a seed `[B]` int64.
     """
     tokens = torch.arange(length, device=seeds.device)
     # The counter of a number depends neither on the padding nor on the number of heads.

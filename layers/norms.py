@@ -55,15 +55,8 @@ def spectral_norm_bound(weight: Tensor) -> Tensor:
 def operator_norm_bound(weight: Tensor, norm: Norm) -> Tensor:
     """Return an upper bound on the norm of x -> W x, with a p-norm of its input and output.
 
-    `2`: `spectral_norm_bound`. `inf`: the largest sum of absolute entries of a row, enlarged by
-    the largest error of summing it.
-
-    Args:
-        weight: `[n, m]`, any floating dtype; converted to float64 exactly.
-        norm: the p-norm of input and output.
-
-    Returns:
-        A float64 scalar; NaN or infinite if an entry is.
+    `2`: `spectral_norm_bound`. `inf`: the largest sum of absolute entries of a row, enlarged by the
+    largest error of summing it. A float64 scalar; NaN or infinite if an entry is.
     """
     if norm == "2":
         return spectral_norm_bound(weight)

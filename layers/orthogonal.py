@@ -12,11 +12,7 @@ METHODS: tuple[Method, ...] = ("cayley", "newton_schulz", "householder", "qr")
 
 
 def cayley(raw: Tensor) -> Tensor:
-    """(I + A)^-1 (I - A) with A = raw - raw^T: a rotation without eigenvalue -1.
-
-    Args:
-        raw: `[..., n, n]`, any values.
-    """
+    """(I + A)^-1 (I - A) with A = raw - raw^T `[..., n, n]`: a rotation without eigenvalue -1."""
     skew = raw - raw.mT
     eye = torch.eye(raw.shape[-1], dtype=raw.dtype, device=raw.device)
     rotation: Tensor = torch.linalg.solve(eye + skew, eye - skew)
@@ -26,9 +22,7 @@ def cayley(raw: Tensor) -> Tensor:
 def newton_schulz(raw: Tensor, iterations: int = 15) -> Tensor:
     """(V V^T)^(-1/2) V by the coupled iteration of Lin and Maji (2017), as the OLSA paper does it.
 
-    Args:
-        raw: `[..., n, n]`, invertible.
-        iterations: number of steps.
+    raw is V `[..., n, n]`, invertible.
     """
     # Scaled by its Frobenius norm, the iteration converges for any invertible V, fast for an
     # orthogonal one (see `OrthogonalLinear`). Scaling V "to be small", as in the paper, does not
@@ -44,10 +38,9 @@ def newton_schulz(raw: Tensor, iterations: int = 15) -> Tensor:
 
 
 def householder(raw: Tensor) -> Tensor:
-    """Return the product of the n reflections whose vectors are the columns of tril(raw).
+    """Return the product of the reflections whose vectors are the columns of tril(raw).
 
-    Args:
-        raw: `[..., n, n]`; the diagonal is read as 1 (LAPACK's convention).
+    The diagonal of raw `[..., n, n]` is read as 1 (LAPACK's convention).
     """
     vectors = raw.tril(diagonal=-1)
     tau = 2.0 / (1.0 + vectors.square().sum(dim=-2))
@@ -59,8 +52,7 @@ def householder(raw: Tensor) -> Tensor:
 def qr(raw: Tensor) -> Tensor:
     """Return the orthogonal factor Q of raw = Q R, unique as the diagonal of R is positive.
 
-    Args:
-        raw: `[..., n, n]` of full rank; the gradient grows as 1 / min |R_ii|.
+    raw `[..., n, n]` has full rank; the gradient grows as 1 / min |R_ii|.
     """
     q, r = torch.linalg.qr(raw)
     sign = r.diagonal(dim1=-2, dim2=-1).sign()
@@ -150,11 +142,7 @@ class OrthogonalLinear(nn.Module):
         return square[:, : self.out_features, : self.in_features]
 
     def fix(self, weight: Tensor) -> None:
-        """Use these matrices from now on, instead of those of the parameter.
-
-        Args:
-            weight: `[count, out_features, in_features]`.
-        """
+        """Use these matrices, `[count, out_features, in_features]`, instead of the parameter's."""
         expected = (self.count, self.out_features, self.in_features)
         if tuple(weight.shape) != expected:
             msg = f"got matrices of shape {tuple(weight.shape)}, expected {expected}"

@@ -6,11 +6,7 @@ from torch import nn
 
 
 def longest_text(model: Any) -> int | None:
-    """Return the longest text of a model in tokens, special ones included; None without a limit.
-
-    Args:
-        model: an encoder, or a model with one in it.
-    """
+    """Return the longest text of a model in tokens, special ones included; None without a limit."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if not getattr(model.config, "position_biased_input", True):
         return None  # DeBERTa with relative positions only, which have no limit

@@ -20,11 +20,9 @@ _POOLER = re.compile(r"(^|\.)pooler\.")
 
 
 def load_encoder(name_or_path: str, *, random_pooler: bool = True) -> "PreTrainedModel":
-    """Return a pretrained encoder, in float32.
+    """Return a pretrained encoder of a folder or of the hub, in float32.
 
-    Args:
-        name_or_path: folder or hub name.
-        random_pooler: whether to keep a pooler whose weights are missing.
+    `random_pooler` keeps a pooler whose weights are missing.
 
     Raises:
         ValueError: it is not found, or its weights are incomplete.
@@ -42,11 +40,7 @@ def load_encoder(name_or_path: str, *, random_pooler: bool = True) -> "PreTraine
 def load_masked_lm(name_or_path: str) -> tuple["PreTrainedModel", bool]:
     """Return a pretrained encoder under a head that proposes words, in float32.
 
-    Args:
-        name_or_path: folder or hub name.
-
-    Returns:
-        The model, and whether the weights of its head were found; otherwise they are random.
+    Also whether the weights of its head were found; otherwise they are random.
 
     Raises:
         ValueError: it is not found, or the encoder's weights are incomplete.
@@ -153,13 +147,7 @@ def save_model(model: "PreTrainedModel", folder: Path) -> None:
 
 
 def check_fits(encoder: "PreTrainedModel", vocab_size: int, max_length: int) -> None:
-    """Raise ValueError unless an encoder has an embedding for every token and position.
-
-    Args:
-        encoder: the encoder.
-        vocab_size: of the tokenizer.
-        max_length: longest text in tokens.
-    """
+    """Raise ValueError unless an encoder has an embedding for every token and position."""
     words: int = encoder.config.vocab_size
     limit = longest_text(encoder)
     longest = max_length if limit is None else limit

@@ -15,18 +15,11 @@ if TYPE_CHECKING:
 def sequence_classifier(
     network: BackboneClassifier, class_names: Sequence[str], *, pad_id: int
 ) -> "PreTrainedModel | None":
-    """Return a classifier of `transformers` with the same weights.
+    """Return a classifier of `transformers` with the same weights; None where it has no such head.
 
     BERT, RoBERTa and ALBERT have the head of ours: the first token, a dense layer, tanh, dropout, a
-    projection. DistilBERT and DeBERTa have another activation.
-
-    Args:
-        network: a trained classifier of texts.
-        class_names: names of the classes, in the order of the logits; empty for a regression.
-        pad_id: id of padding.
-
-    Returns:
-        The classifier; None where `transformers` has no such head.
+    projection. DistilBERT and DeBERTa have another activation. Class names come in the order of the
+    logits; there are none for a regression.
     """
     from transformers import AutoModelForSequenceClassification
 

@@ -54,10 +54,6 @@ class DropoutTape:
     def result(self, shape: tuple[int, ...], compute: Callable[[], Tensor]) -> Tensor:
         """Return the value that both passes share; outside of them it is always computed.
 
-        Args:
-            shape: its shape.
-            compute: computes it.
-
         Raises:
             RuntimeError: replaying, another pass than the recorded one.
         """
@@ -75,11 +71,7 @@ class DropoutTape:
         return recorded
 
     def factors(self, like: Tensor, rate: float) -> Tensor:
-        """Return the factors of dropout: 0, or 1 / (1 - rate).
-
-        Args:
-            like: has the shape, type and device of the result.
-            rate: more than 0.
+        """Return the factors of dropout, 0 or 1 / (1 - rate), with the shape and type of `like`.
 
         Raises:
             RuntimeError: replaying, another pass than the recorded one.
@@ -110,12 +102,7 @@ def _draw(like: Tensor, rate: float) -> Tensor:
 
 
 class SharedDropout(nn.Dropout):
-    """A dropout layer that uses a tape; without recording or replay, an ordinary one.
-
-    Args:
-        rate: share of the numbers that are dropped while training.
-        tape: shared by all layers of a network.
-    """
+    """A dropout layer that uses a network's tape; else an ordinary one."""
 
     def __init__(self, rate: float, tape: DropoutTape) -> None:
         super().__init__(rate)
@@ -129,12 +116,7 @@ class SharedDropout(nn.Dropout):
 
 
 class SharedLinear(nn.Linear):
-    """A linear map whose input is the same in both passes.
-
-    Args:
-        linear: the map whose weights it uses.
-        tape: see `DropoutTape`.
-    """
+    """A linear map whose input is the same in both passes."""
 
     def __init__(self, linear: nn.Linear, tape: DropoutTape) -> None:
         bias = linear.bias is not None

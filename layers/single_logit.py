@@ -23,12 +23,7 @@ class SingleLogit(nn.Module):
 
 
 def logit_head(width: int, num_classes: int, *, single: bool = False) -> nn.Module:
-    """Return a head `[B, width]` to `[B, C]`.
-
-    Args:
-        width: of the pooled text.
-        num_classes: C.
-        single: one output for two classes, see `SingleLogit`.
+    """Return a head `[B, width]` to `[B, C]`; `single` has one output for two classes.
 
     Raises:
         ValueError: `single` with another number of classes than two.

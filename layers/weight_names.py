@@ -23,10 +23,8 @@ def unitary_weights(
 ) -> dict[str, nn.Parameter]:
     """Return the trainable parameters that should be unitary, by name.
 
-    Args:
-        module: searched with all its submodules.
-        patterns: regular expressions, found anywhere in a parameter's name; None for the query,
-            key, value and attention-output weights of the encoders of `transformers`.
+    Patterns are regular expressions, found anywhere in a parameter's name; None for the query, key,
+    value and attention-output weights of the encoders of `transformers`.
 
     Raises:
         ValueError: a pattern matches no parameter, or one that is not a square matrix.

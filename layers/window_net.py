@@ -32,11 +32,7 @@ class WindowNetSettings:
     width: int = 24
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ValueError: a number out of its range.
-        """
+        """Raise a ValueError for a number out of its range."""
         check_range({"net.hidden": self.hidden}, least=0, most=WIDEST)
         check_range({"net.width": self.width}, least=1)
 
@@ -86,8 +82,7 @@ class WindowNet(nn.Module):
     def tables(self, vectors: Tensor | None) -> Tensor:
         """`[w, V, H]`: the summand of each word in the hidden units at each position of a window.
 
-        Args:
-            vectors: `[V, d]` fixed word vectors, if the net was made for some.
+        A net for fixed word vectors needs them, `[V, d]`.
         """
         words = self.words if vectors is None else vectors @ self.words
         tables = words @ self.first
@@ -128,10 +123,7 @@ class WindowNet(nn.Module):
     def least(self, tables: Tensor, candidates: Tensor, direction: Tensor) -> Tensor:
         """`[B, N, J]` lower bounds on directions of scores, by intervals around the hidden units.
 
-        Args:
-            tables: of `tables`.
-            candidates: `[B, N, S]` ids, see `certify.words.worst_path`.
-            direction: `[B, J, C]`.
+        Directions are `[B, J, C]`; candidates `[B, N, S]`: see `certify.words.worst_path`.
         """
         lower, upper = tables.new_zeros(1), tables.new_zeros(1)
         for i, table in enumerate(tables):

@@ -106,12 +106,7 @@ def below_floors(pins: Mapping[str, Pin]) -> list[Weakness]:
 
 
 def ask(service: Sequence[str], pins: Iterable[Pin], seconds: float) -> dict[str, Any]:
-    """Ask a database through pip-audit, and return its answer.
-
-    Args:
-        service: pip-audit's options that choose the database.
-        pins: versions to ask about.
-        seconds: time limit.
+    """Ask a database, chosen by pip-audit's options, about versions, and return its answer.
 
     Raises:
         UnreachableError: no answer.

@@ -36,14 +36,9 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Pin:
-    """One package of a lock.
+    """One package of a lock: its normalised name, exact version, and environment marker or "".
 
-    Attributes:
-        name: normalised name.
-        version: exact version.
-        marker: environment marker, or the empty string.
-        hashes: sha256 of every file that may be installed for it.
-        via: who asked for it.
+    `hashes` are the sha256 of every file that may be installed for it; `via` says who asked for it.
     """
 
     name: str
@@ -61,13 +56,7 @@ class Pin:
 
 
 def parse(text: str) -> dict[str, Pin]:
-    """Read a requirements file as uv (or this script) writes it.
-
-    Args:
-        text: its content.
-
-    Returns:
-        One pin per package, by name.
+    """Read a requirements file as uv (or this script) writes it: one pin per package, by name.
 
     Raises:
         ValueError: a line is not an exact version, or a package is listed twice.
@@ -104,11 +93,8 @@ def render(name: str, pins: Iterable[Pin]) -> str:
 def resolve(uv: str, preferences: str, *, dev: bool, upgrade: bool) -> dict[str, Pin]:
     """Let uv choose versions for every platform and Python at once.
 
-    Args:
-        uv: the program.
-        preferences: a lock whose versions are kept where possible.
-        dev: include the group of tests and lint.
-        upgrade: take the newest versions in spite of `preferences`.
+    Versions of the lock `preferences` are kept where possible, unless `upgrade`; `dev` includes the
+    group of tests and lint.
     """
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "lock.txt"
@@ -140,9 +126,7 @@ def split(everything: dict[str, Pin], runtime: dict[str, Pin]) -> dict[str, Pin]
 def cpu_from_cuda(cuda: dict[str, Pin], cpu_wheels: frozenset[str]) -> dict[str, Pin]:
     """Return the CPU lock: no CUDA packages, and a torch that may also be one of the CPU wheels.
 
-    Args:
-        cuda: the lock as resolved.
-        cpu_wheels: sha256 of CPU wheels (`+cpu`) of the torch version in `cuda`.
+    The wheels are given by their sha256.
     """
     pins = {}
     for name, pin in cuda.items():
@@ -155,11 +139,7 @@ def cpu_from_cuda(cuda: dict[str, Pin], cpu_wheels: frozenset[str]) -> dict[str,
 
 
 def wheel_hashes(wheels: Sequence[Path], version: str) -> frozenset[str]:
-    """Return the sha256 of torch CPU wheels.
-
-    Args:
-        wheels: files named `torch-<version>+cpu-...whl`.
-        version: the torch version that is being locked.
+    """Return the sha256 of torch CPU wheels, files named `torch-<version>+cpu-...whl`.
 
     Raises:
         ValueError: a file is not a CPU wheel of that version.

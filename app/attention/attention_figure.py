@@ -62,22 +62,10 @@ def draw(
 ) -> "Figure":
     """Draw the attention maps of a text: a row for each view, columns for the compared maps.
 
-    Columns of each model: the map without the adversary and, if it has one, the map with it, the
-    difference of the two, and the masked units. All maps of a row have the same scale of colours;
-    each difference has its own, with its end in the title.
-
-    Args:
-        models: one, or two to compare.
-        views: at least one, which the models have.
-        path: the PNG to write, if any; it is never half-written.
-        text: above the figure.
-        description: in the file.
-
-    Returns:
-        The figure, for TensorBoard.
-
-    Raises:
-        OSError: the file cannot be written.
+    Columns of each of the one or two models: the map without the adversary and, if it has one, the
+    map with it, the difference of the two, and the masked units. All maps of a row have the same
+    scale of colours; each difference has its own, with its end in the title. `path` is the PNG to
+    write, if any; the returned figure is for TensorBoard.
     """
     columns = [column for model in models for column in _columns(model, alone=len(models) == 1)]
     length = len(models[0].tokens)

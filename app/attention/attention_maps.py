@@ -24,12 +24,10 @@ from text import Sample
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """One pass of a text through a model.
+    """One pass of a text through a model: weights `[H, N, N]` of each layer, whose rows sum to 1.
 
-    Attributes:
-        maps: attention weights `[H, N, N]` of each layer; each row sums to 1.
-        answers: for each class its name and probability; for tagging each word and its tag.
-        prediction: the predicted class, tags or number.
+    `answers` has the name and probability of each class; for tagging each word and its tag. The
+    prediction is a class, tags or a number.
     """
 
     maps: list[Tensor]
@@ -79,13 +77,7 @@ class AttentionMaps:
         return len(self.plain.maps[0])
 
     def map(self, layer: int, head: int | None, *, attacked: bool = False) -> Tensor | None:
-        """Return `[N, N]` attention weights; None without such a pass.
-
-        Args:
-            layer: counted from 1.
-            head: counted from 1; None for the mean of all.
-            attacked: with the adversary.
-        """
+        """Return `[N, N]` attention weights, None without such a pass; head None is the mean."""
         attention = self.attacked if attacked else self.plain
         if attention is None:
             return None

@@ -31,12 +31,9 @@ class EncodedSample:
 
 
 def sample_of(classifier: TaskModule, text: str, pairs: Sequence[str]) -> Sample:
-    """Make the input of a model from texts.
+    """Make the input of a model from texts; for tagging, spaces separate the words of the text.
 
-    Args:
-        classifier: the model.
-        text: the text; for tagging, spaces separate its words.
-        pairs: the second text of a pair, the choices of a multiple choice, or nothing.
+    `pairs` is the second text of a pair, the choices of a multiple choice, or nothing.
 
     Raises:
         ValueError: an empty text, or more or fewer texts than the model reads.

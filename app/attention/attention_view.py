@@ -32,12 +32,9 @@ class View:
 def views(
     models: Sequence[AttentionMaps], layers: Sequence[int], heads: Sequence[int | None]
 ) -> list[View]:
-    """Return the rows of the figure: each layer with each head.
+    """Return the rows of the figure: each layer with each head; a head of None is the mean of all.
 
-    Args:
-        models: all must have these layers and heads.
-        layers: counted from 1; if empty, the first and the last of the first model.
-        heads: counted from 1; None for the mean of all.
+    Without layers: the first and the last of the first model.
 
     Raises:
         ValueError: a model lacks a layer or head.

@@ -32,14 +32,11 @@ def masking_proportions(
 ) -> "Figure":
     """Draw Figure 5 of Wu et al. (2023): masked units (a) in each layer and (b) on each task.
 
-    Lines and bars are means over the runs, with their standard deviation if there are several.
-
-    Returns:
-        The figure, for TensorBoard.
+    Lines and bars are means over the runs, with their standard deviation if there are several. The
+    returned figure is for TensorBoard.
 
     Raises:
         ValueError: nothing to draw, or runs of a task with different numbers of layers.
-        OSError: the file cannot be written.
     """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 

@@ -23,9 +23,9 @@ class Command(NamedTuple):
         file: module in `app` that runs it: its docstring is the description in the help, `parser`
             returns the parser, and `run` takes the parsed options and returns the exit status.
         summary: one sentence about it.
-        imports: libraries that take seconds to load: `at once` (torch and Lightning), `torch` (for a
-            command that trains nothing), both only in `run` (`late`: a wrong command line is an
-            error before), or `none`.
+        imports: libraries that take seconds to load: torch and Lightning `at once`, or only in
+            `run` (`late`: a wrong command line is an error before); only `torch`, for a command
+            that trains nothing; or `none`.
         container: options that the entry point of the image fills in (docker/entrypoint.sh).
         way: a second way of the command, in another file.
         chosen_by: of a second way: options of which one chooses it.

@@ -72,11 +72,8 @@ def entry(args: Sequence[str] | None = None) -> int:
         args: the command line without the program's name; that of the process if None.
     """
     argv = list(sys.argv[1:] if args is None else args)
-    if argv == ["--version"]:
-        print(line())
-        return 0
-    if argv in ([], ["--help"], ["-h"]):
-        print(help_of_all())
+    if argv in ([], ["--help"], ["-h"], ["--version"]):
+        print(line() if argv == ["--version"] else help_of_all())
         return 0 if argv else 2
     call = find_command(argv)
     if call is None:

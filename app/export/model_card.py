@@ -24,13 +24,8 @@ def model_card(
     """
     method, task = type(model).__name__, model.task.name if isinstance(model, TaskModule) else ""
     length = model.require_tokenizer().max_length
-    rows = [
-        ("method", method),
-        (
-            "weights",
-            f"{weights.file}, step {weights.step}, SHA-256 of the file {weights.checkpoint}",
-        ),
-    ]
+    file = f"{weights.file}, step {weights.step}, SHA-256 of the file {weights.checkpoint}"
+    rows = [("method", method), ("weights", file)]
     no_certificate: str | None = "the model is not a classifier"
     if isinstance(model, TaskModule):
         names = model.require_text()[1]
@@ -38,35 +33,10 @@ def model_card(
         rows += [("classes", ", ".join(names))] if names else []
         no_certificate = model.no_certificate
     rows.append(("longest text", f"{length} tokens"))
-    title, evaluations = method, list[EvalResult]()
-    stages: dict[str, dict[str, Any]] | None = None
-    metrics: dict[str, float | None] = {}
+    title, stages, metrics = method, None, dict[str, float | None]()
     if results is not None:
         title = f"{method} on {results['corpus']}"
-        # Evaluations of exactly these weights; a later training may have changed the run's.
-        stages = {
-            stage: evaluation
-            for stage, evaluation in results.get("about", {}).items()
-            if evaluation["checkpoint"] == weights.checkpoint
-        }
-        # `validate` writes its metrics under val/, each other stage under its name.
-        prefixes = tuple(f"{'val' if stage == 'validate' else stage}/" for stage in stages)
-        metrics = {
-            metric: value
-            for metric, value in sorted(results["metrics"].items())
-            if metric.startswith(_MEASURED) and metric.startswith(prefixes)
-        }
-        evaluations = [
-            EvalResult(
-                task_type="text-classification" if task == "classification" else task or method,
-                dataset_type=results["corpus"],
-                dataset_name=results["corpus"],
-                metric_type=metric,
-                metric_value=value,
-            )
-            for metric, value in metrics.items()
-            if value is not None
-        ]
+        stages, metrics = _of_weights(results, weights.checkpoint)
         rows += [("run", results["run"]), ("seed of the training", str(results["seed"]))]
         digests = {
             f"{split}: {digest}"
@@ -75,6 +45,17 @@ def model_card(
         }
         rows += [("SHA-256 of the rows", digest) for digest in sorted(digests)]
     rows.append(("written by", line()))
+    evaluations = [
+        EvalResult(
+            task_type="text-classification" if task == "classification" else task or method,
+            dataset_type=results["corpus"],
+            dataset_name=results["corpus"],
+            metric_type=metric,
+            metric_value=value,
+        )
+        for metric, value in metrics.items()
+        if results is not None and value is not None
+    ]
     card = ModelCard.from_template(
         ModelCardData(library_name="steadfast", model_name=title, eval_results=evaluations or None),
         template_path=str(Path(__file__).with_name("model_card.md.j2")),
@@ -90,3 +71,22 @@ def model_card(
         length=length,
     )
     return f"{card}\n"
+
+
+def _of_weights(
+    results: Results, checkpoint: str
+) -> tuple[dict[str, dict[str, Any]], dict[str, float | None]]:
+    """Return the stages of exactly these weights, and their metrics; a run may have others."""
+    stages = {
+        stage: evaluation
+        for stage, evaluation in results.get("about", {}).items()
+        if evaluation["checkpoint"] == checkpoint
+    }
+    # `validate` writes its metrics under val/, each other stage under its name.
+    prefixes = tuple(f"{'val' if stage == 'validate' else stage}/" for stage in stages)
+    metrics = {
+        metric: value
+        for metric, value in sorted(results["metrics"].items())
+        if metric.startswith(_MEASURED) and metric.startswith(prefixes)
+    }
+    return stages, metrics

@@ -30,13 +30,7 @@ class Bin(NamedTuple):
 def confusion(
     labels: Sequence[int], predictions: Sequence[int], classes: int = 0
 ) -> list[list[int]]:
-    """Return `[C, C]` counts: a row for each label, a column for each prediction.
-
-    Args:
-        labels: `[N]` gold classes.
-        predictions: `[N]` predicted classes.
-        classes: number of classes; the samples may have more.
-    """
+    """Return `[C, C]` counts: a row for each label, a column for each prediction."""
     size = max([classes, *(1 + index for index in (*labels, *predictions))])
     counts = [[0] * size for _ in range(size)]
     for label, prediction in zip(labels, predictions, strict=True):
@@ -74,13 +68,7 @@ def confidence(logits: Sequence[float]) -> float:
 
 
 def reliability(confidences: Sequence[float], right: Sequence[bool], bins: int = BINS) -> list[Bin]:
-    """Return the bins of the reliability diagram (Guo et al., 2017, section 2).
-
-    Args:
-        confidences: `[N]` probabilities of the predicted classes, 0 to 1.
-        right: `[N]` True where the prediction is right.
-        bins: number of bins of equal width.
-    """
+    """Return the bins of the reliability diagram (Guo et al., 2017, section 2), of equal width."""
     members: list[list[int]] = [[] for _ in range(bins)]
     for i, value in enumerate(confidences):
         # Bin m is the interval (m / bins, (m + 1) / bins]; 0 is in the first bin.

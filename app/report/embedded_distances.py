@@ -16,9 +16,8 @@ _BATCH = 64
 def embedded_distances(checkpoint: Path, records: Sequence[AttackRecord]) -> list[float | None]:
     """Return the l2 distances of the embedded adversarial texts from the clean ones.
 
-    Returns:
-        A distance for each record; None where the two texts have different numbers of tokens: no
-        certificate is about such a change.
+    None where the two texts have different numbers of tokens: no certificate is about such a
+    change.
 
     Raises:
         ValueError: the checkpoint cannot be read, or the model does not accept the texts.

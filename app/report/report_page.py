@@ -84,7 +84,6 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
 
     Raises:
         ValueError: a file of a run has unexpected content.
-        OSError: the files cannot be written.
     """
     if folder is None:
         names = "_".join(run.name for run in runs[1:])

@@ -100,10 +100,8 @@ def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture
 class AccuracyCurve:
     """The certified accuracy of a run, and its accuracy under PGD.
 
-    Attributes:
-        name: of the run.
-        steps: radii from 0 on, and the accuracy from each to the next; None without certificates.
-        attacked: radii of PGD (0 for none) and the accuracy under it, with its interval.
+    `steps` has radii from 0 on, and the accuracy from each to the next; `attacked` radii of PGD (0
+    for none) and the accuracy under it, with its interval.
     """
 
     name: str

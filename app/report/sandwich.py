@@ -40,11 +40,8 @@ class AttackPoint(NamedTuple):
 class TextSandwich(NamedTuple):
     """A text between its certificate and the attacks.
 
-    Attributes:
-        ball: the certificate.
-        above: the nearest point with another prediction; None if no attack has found one.
-        broken: the points with another prediction inside the ball, the nearest one first.
-        rounded: number of points inside at which the margin may be rounding alone.
+    `above` is the nearest point with another prediction, if any; `broken` are those inside the
+    ball, the nearest first; `rounded` counts points inside whose margin may be rounding alone.
     """
 
     ball: Ball
@@ -61,12 +58,7 @@ class TextSandwich(NamedTuple):
 
 
 def sandwich(balls: Iterable[Ball], points: Iterable[AttackPoint]) -> list[TextSandwich]:
-    """Return each certified text with its points, in the order of the balls.
-
-    Args:
-        balls: at most one for each text.
-        points: of any texts; those without a ball do not count.
-    """
+    """Return each certified text with its points; there is at most one ball for each text."""
     by_text: dict[int, list[AttackPoint]] = defaultdict(list)
     for point in points:
         by_text[point.sample_id].append(point)
@@ -84,15 +76,10 @@ def _sandwich(ball: Ball, points: Sequence[AttackPoint]) -> TextSandwich:
 
 
 def steps(radii: Sequence[float], right: Sequence[bool]) -> tuple[list[float], list[float]]:
-    """Return the curve of the certified accuracy over the radius, as steps.
+    """Return the curve of the certified accuracy over the `[N]` certified radii, as steps.
 
-    Args:
-        radii: `[N]` certified radii, at least one.
-        right: `[N]` True where the prediction is right.
-
-    Returns:
-        Radii from 0 (twice: at R = 0 all right texts count), rising, and the accuracy from each of
-        them to the next.
+    Radii from 0 (twice: at R = 0 all right texts count), rising, and the accuracy from each of them
+    to the next.
     """
     certified = sorted(r for r, hit in zip(radii, right, strict=True) if hit)
     starts = sorted({0.0, *certified})

@@ -13,14 +13,10 @@ from measure.evidence import AttackEvidence, Evidence, StageRecords
 
 
 class PGDCheck(NamedTuple):
-    """PGD against the certificates.
+    """PGD against the certificates: points of clean texts and of texts under PGD.
 
-    Attributes:
-        points: clean texts and texts under PGD.
-        epsilon: radius of PGD; None if PGD is not comparable.
-        reason: why it is not.
-        proven: texts whose certificate is larger than `epsilon`.
-        changed: certified texts that PGD has changed.
+    `epsilon` is the radius of PGD; None where PGD is not comparable, for the `reason`. `proven`
+    counts texts whose certificate is larger, `changed` certified texts that PGD has changed.
     """
 
     points: Sequence[AttackPoint] = ()
@@ -31,15 +27,10 @@ class PGDCheck(NamedTuple):
 
 
 class TextAttackCheck(NamedTuple):
-    """A text attack against the certificates.
+    """A text attack against the certificates, with the points of changed texts at a known distance.
 
-    Attributes:
-        name: of the attack.
-        changed: certified texts whose prediction it has changed.
-        clean: the clean texts.
-        points: changed texts with a known distance.
-        inside: changed texts inside their certificate.
-        reason: why there is nothing to compare; "" if there is.
+    `changed` counts certified texts whose prediction it has changed, `inside` those inside their
+    certificate; `reason` says why there is nothing to compare, if so.
     """
 
     name: str

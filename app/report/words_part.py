@@ -24,14 +24,10 @@ from text.word_settings import WordSettings
 
 @dataclass(frozen=True)
 class LayerRow:
-    """A number of changes.
+    """A number of changes: the certified accuracy of all texts, and the attacks with as many.
 
-    Attributes:
-        k: the number.
-        certified: certified accuracy of all texts.
-        attacks: names of the attacks with as many changes.
-        below: certified accuracy of the texts that all these attacks have; None without attacks.
-        attacked: accuracy under these attacks; None without attacks.
+    `below` and `attacked` are the certified accuracy of the texts that all these attacks have, and
+    the accuracy under them; None without attacks.
     """
 
     k: str
@@ -43,16 +39,10 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class ThreatCertificates:
-    """The certificates of one `certify --threat`.
+    """The certificates of one `certify --threat`: a row for each number of changes.
 
-    Attributes:
-        name: of its files.
-        statement: the allowed changes.
-        remarks: on the certificates.
-        rows: for each number of changes.
-        worst: texts to which the fewest changes give another prediction.
-        broken: ids of the samples that an attack has changed inside their certificate.
-        texts: number of texts.
+    `worst` are texts to which the fewest changes give another prediction; `broken` the ids of the
+    samples that an attack has changed inside their certificate.
     """
 
     name: str
@@ -119,12 +109,7 @@ def _attacks(evidence: Evidence, measured: StageRecords) -> tuple[list[ConfinedA
 
 
 def _threat(settings: Mapping[str, Any]) -> Threat:
-    """Return the threat of some certificates.
-
-    Raises:
-        ValueError: its words and lists are not recorded, or the lists have changed.
-        OSError: the lists cannot be read.
-    """
+    """Return the threat of some certificates; an error where its lists are lost or have changed."""
     if (source := settings.get("threat_from")) is None:
         msg = "an earlier version has certified these texts, and has not said which words they have"
         raise ValueError(msg)

@@ -26,17 +26,8 @@ def corpus_texts(
     """Return texts of the test split with their gold classes: a fixed random choice.
 
     Only corpora of this program are built: a class that the settings of the run name is never
-    imported.
-
-    Args:
-        run: the run; its settings name the corpus.
-        data_dir: data directory; None: that of the settings.
-        count: number of texts.
-        characters: longer texts are left out.
-
-    Returns:
-        Records with `text`, `text_pair` (of pairs) and `label`; an empty list, and a line in the
-        log, if the corpus cannot be read.
+    imported. Records have `text`, `text_pair` (of pairs) and `label`; there are none, and a line in
+    the log, if the corpus cannot be read. Texts of more `characters` are left out.
     """
     try:
         settings = run.config()["data"]

@@ -36,11 +36,11 @@ class EndedError(Exception):
 
 
 class LiveAttack:
-    """One attack.
+    """One attack on a text, whose predicted class counts as its gold class.
 
     Args:
         worker: the model.
-        text: the text; its predicted class counts as its gold class.
+        text: the text.
         recipe: name of its recipe in the pool.
         queries: the most queries to the model.
         seconds: for the attack, its waiting included.

@@ -37,18 +37,10 @@ FILES = {
 
 
 class LiveApp:
-    """The page and the API of some models.
+    """The page and the API of some models; `app` is the ASGI application.
 
-    Args:
-        workers: the models, by the names of their runs.
-        pool: runs the attacks.
-        limits: see `ServeLimits`.
-        texts: of the corpora, by run.
-        hosts: names under which the server may be reached, besides those of this machine.
-        version: of the program.
-
-    Attributes:
-        app: the ASGI application.
+    Workers and texts of the corpora go by the names of runs; the pool runs the attacks. `hosts` are
+    names of the server besides those of this machine.
     """
 
     def __init__(

@@ -23,12 +23,7 @@ OPTIONAL = ("text_pair", "queries")
 
 
 class RequestError(ValueError):
-    """A request that the server refuses.
-
-    Args:
-        status: of HTTP.
-        message: names the wrong part and the expected one.
-    """
+    """A request that the server refuses; the message names the wrong part and the expected one."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

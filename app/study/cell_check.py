@@ -46,11 +46,7 @@ class _Parser(RobustCLI):
         """Build nothing: a trainer would begin the run."""
 
     def read(self, argv: Sequence[str], *, build: bool) -> Parsed:
-        """Return the settings of a command line.
-
-        Args:
-            argv: the command line.
-            build: also build model and corpus, which check that they fit each other.
+        """Return the settings of a command line; `build` also checks that model and corpus fit.
 
         Raises:
             ValueError: the command would refuse the settings.
@@ -72,10 +68,9 @@ class _Parser(RobustCLI):
 def check(
     cells: Sequence[Cell], context: StudyContext
 ) -> tuple[dict[Kind, tuple[Parsed, ...]], list[str]]:
-    """Parse the commands of all cells, once for cells that differ only in their seed.
+    """Return the settings of each stage by the kind of the cell, and one line for each problem.
 
-    Returns:
-        The settings of each stage, by the kind of the cell; and one line for each problem.
+    Commands are parsed once for cells that differ only in their seed.
     """
     parser = _Parser()
     settings: dict[Kind, tuple[Parsed, ...]] = {}

@@ -17,15 +17,9 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 @dataclass(frozen=True, kw_only=True)
 class StudyContext:
-    """The parts of a study that its file leaves to the command line.
+    """The parts of a study that its file leaves to the command line; `values` are those of `--set`.
 
-    Attributes:
-        study: name of the study.
-        runs_dir: directory of all runs.
-        data_dir: directory of the corpora.
-        values: those of `--set`.
-        runs_only: True if runs are only read: missing values stay as `${NAME}`, and no corpus is
-            loaded.
+    With `runs_only`, runs are only read: missing values stay as `${NAME}`, and no corpus is loaded.
     """
 
     study: str
@@ -237,10 +231,7 @@ def _word(value: Any) -> str:
 def only(runs: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] = ()) -> list[Cell]:
     """Return the cells of some rows, corpora and seeds, and those that must end before them.
 
-    Args:
-        runs: all cells.
-        names: of rows and corpora; all rows if none is named, all corpora if none is.
-        seeds: of the runs; all if empty.
+    No name of a row means all rows; corpora and seeds likewise.
 
     Raises:
         StudyError: row, corpus or seed not found, or no run with all of them.

@@ -235,11 +235,7 @@ class _Reader:
     weights: str
 
     def check_weights(self) -> None:
-        """Check that all figures are about the weights of the run.
-
-        Raises:
-            StudyError: some are about other weights.
-        """
+        """Raise a StudyError unless all figures are about the weights of the run."""
         for stage, subject in self.results.get("about", {}).items():
             theirs = subject.get("checkpoint")
             if theirs not in (None, "none", self.weights):

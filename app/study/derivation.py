@@ -15,6 +15,7 @@ from app.study.study import (
     StudyCorpus,
     StudyError,
     StudyRow,
+    with_tuples,
 )
 from app.study.study_json import Content
 from app.study.study_json import content as build
@@ -60,15 +61,8 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:
 
 def _study(content: Content) -> Study:
     """Return the study of a content, with all that its figures depend on."""
-    visible = {
-        row["name"]: StudyRow(
-            **_pick(row, "name", "title"),
-            seeds=tuple(row["seeds"]),
-            corpora=tuple(row["corpora"]),
-            stages=(),
-        )
-        for row in content["rows"]
-    }
+    content = with_tuples(content)
+    visible = {row["name"]: StudyRow(**row, stages=()) for row in content["rows"]}
     rows = list(visible.values())
     measured = list(dict.fromkeys(cell["row"] for cell in content["cells"]))
     for i, name in enumerate(measured):
@@ -79,38 +73,25 @@ def _study(content: Content) -> Study:
             rows.insert(index, StudyRow(name=name, title=name, seeds=(), stages=(), shown=False))
     paper, matched = content["paper"], content["matched"]
     return Study(
-        **_pick(content["study"], "name", "title", "about", "digest"),
-        notes=tuple(content["study"]["notes"]),
+        **content["study"],
         corpora=tuple(StudyCorpus(**corpus) for corpus in content["corpora"]),
         rows=tuple(rows),
         columns=tuple(Column(**column) for column in content["columns"]),
-        against=tuple((row, against) for row, against in content["compared"]["against"]),
-        compared=tuple(content["compared"]["columns"]),
+        against=content["compared"]["against"],
+        compared=content["compared"]["columns"],
         matched=matched
-        and ReferenceLine(
-            at=matched["at"], rows=tuple(matched["rows"]), columns=tuple(matched["columns"])
-        ),
+        and ReferenceLine(**{name: matched[name] for name in ("at", "rows", "columns")}),
         published=paper and PaperFigures(**paper),
-        pictures=tuple(
-            Chart(**{**chart, "columns": tuple(chart["columns"])}) for chart in content["pictures"]
-        ),
+        pictures=tuple(Chart(**chart) for chart in content["pictures"]),
     )
-
-
-def _pick(source: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: source[name] for name in names}
 
 
 def _cell_figures(
     cell: Mapping[str, Any], seconds: Mapping[str, Any], samples: outcomes.Outcomes | None
 ) -> CellFigures:
-    """Return the figures of a cell of a file.
-
-    Raises:
-        StudyError: its outcomes are about other samples.
-    """
+    """Return the figures of a cell of a file, whose outcomes must be about its samples."""
     fields = {} if samples is None else outcomes.of_run(samples, cell["run"])
-    own = {key: value for key, value in cell.items() if key not in fields}
+    own = with_tuples({key: value for key, value in cell.items() if key not in fields})
     for column, digest in fields.get("samples", {}).items():
         computed = outcomes.samples_digest(fields["ids"][column], fields["labels"][column])
         if not computed == digest == cell["samples"].get(column):
@@ -119,8 +100,6 @@ def _cell_figures(
                 "expected those of the study's file: publish both files together"
             )
             raise StudyError(msg)
-    for name in ("unreliable", "revisions"):
-        own[name] = tuple(own[name])  # JSON has lists
     return CellFigures(**{**own, **fields}, seconds=seconds.get(cell["run"], {}))
 
 

@@ -153,16 +153,10 @@ def remaining(
     began: Mapping[str, float],
     jobs: int,
 ) -> float | None:
-    """Return the minutes that the remaining cells will take; None before the first has ended.
+    """Return the minutes that `waiting` cells will take; None before the first has ended.
 
     A cell takes as long as the finished ones of its row and corpus, else of its row, else all.
-
-    Args:
-        cells: all.
-        waiting: those that have not ended.
-        seconds: of those that have, by run.
-        began: start of those that run, by run.
-        jobs: cells at a time.
+    `seconds` are those of finished cells, `began` the start of the running ones, by run.
     """
     finished = [(cell, seconds[cell.run]) for cell in cells if cell.run in seconds]
     if not finished:

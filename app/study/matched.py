@@ -27,14 +27,10 @@ class Spot:
 
 @dataclass(frozen=True, kw_only=True)
 class LineComparison:
-    """The difference of a row from the line.
+    """The height of the line at the accuracy of a row, and of the row above the line (`effect`).
 
-    Attributes:
-        line: height of the line at the accuracy of the row.
-        effect: height of the row above it.
-        low: lower end of the 95 % interval of the effect, by the bootstrap over texts; None if the
-            outcomes of texts are unknown.
-        high: upper end.
+    `low` and `high` are the ends of its 95 % interval, by the bootstrap over texts; None if the
+    outcomes of texts are unknown.
     """
 
     line: float
@@ -44,14 +40,11 @@ class LineComparison:
 
 
 def compare_with_line(row: Spot, line: Sequence[Spot]) -> LineComparison | None:
-    """Compare a row with a line, of at least two rows, at the row's accuracy.
+    """Compare a row with a line, of at least two rows, at the row's accuracy; None beyond its ends.
 
     The interval is that of the percentile bootstrap over texts; all rows and seeds share the drawn
     texts. The texts of the two figures are drawn independently, as an attack may have other texts
     than the test. The interval leaves out chance among seeds.
-
-    Returns:
-        None where the row is less accurate, or more accurate, than the whole line.
 
     Raises:
         ValueError: fewer than two rows in the line, or different numbers of samples.

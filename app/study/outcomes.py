@@ -60,11 +60,7 @@ def samples_digest(ids: Sequence[int], labels: Sequence[float]) -> str:
 
 
 def write(study: Path, outcomes: Outcomes | None) -> None:
-    """Write the file of a `study.json`; remove it if `outcomes` is None.
-
-    Raises:
-        OSError: it cannot be written; an existing file is unchanged.
-    """
+    """Write the file of a `study.json`; remove it if `outcomes` is None."""
     path = path_of(study)
     if outcomes is None:
         path.unlink(missing_ok=True)
@@ -79,7 +75,6 @@ def read(study: Path, digest: str | None) -> Outcomes | None:
 
     Raises:
         StudyError: the file is missing, unreadable, or has other outcomes.
-        OSError: it cannot be opened.
     """
     if digest is None:
         return None

@@ -47,14 +47,10 @@ class PageProblem(NamedTuple):
 
 
 def write(page: Path) -> bool:
-    """Fill all markers of a page; a page with a wrong marker is not changed.
-
-    Returns:
-        True if the page has changed.
+    """Fill all markers of a page, unless one is wrong, and return whether it has changed.
 
     Raises:
         StudyError: a marker is wrong; the message lists all wrong ones.
-        OSError: the page cannot be read or written.
     """
     before = read_text(page)
     after, problems = fill(before, page)
@@ -68,8 +64,7 @@ def write(page: Path) -> bool:
 def check(paths: Iterable[Path]) -> list[PageProblem]:
     """Return all errors and outdated figures in pages, and in the files that they show.
 
-    Args:
-        paths: pages, directories with pages (`*.md`) at any depth, and files of studies (`*.json`).
+    Paths are pages, directories with pages (`*.md`) at any depth, and files of studies (`*.json`).
     """
     problems: list[PageProblem] = []
     files: dict[Path, None] = {}
@@ -153,11 +148,7 @@ def fill(text: str, page: Path) -> tuple[str, list[PageProblem]]:
 
 
 def _render(page: Path, file: str, part: list[str]) -> str:
-    """Return the text between two markers.
-
-    Raises:
-        StudyError: file or part not found.
-    """
+    """Return the text between two markers; a StudyError if file or part is not found."""
     path = _find(page, file)
     if path is None:
         msg = (

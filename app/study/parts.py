@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from app.study.cells import chains
-from app.study.study import Cell, CellFigures, Study, StudyError
+from app.study.study import Cell, CellFigures, Study, StudyError, with_tuples
 from run_files import atomic
 from run_files.shard import Shard
 from text.bounded_files import DataError, read_json
@@ -33,11 +33,7 @@ def write(
     figures: Sequence[CellFigures],
     versions: Mapping[str, str],
 ) -> None:
-    """Write the figures of one part.
-
-    Raises:
-        OSError: it cannot be written; an existing file is unchanged.
-    """
+    """Write the figures of one part, in one step."""
     content = {
         "format": FORMAT,
         "study": study.name,
@@ -83,7 +79,8 @@ def merge(study: Study, paths: Sequence[Path]) -> tuple[list[CellFigures], dict[
         )
     if problems:
         raise StudyError("\n".join(problems))
-    return [_figures(line) for part in parts for line in part["figures"]], versions[0]
+    figures = [CellFigures(**with_tuples(line)) for part in parts for line in part["figures"]]
+    return figures, versions[0]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -96,13 +93,3 @@ def _read(path: Path) -> dict[str, Any]:
         msg = f"got {path}{why}, expected a part that `study run --shard I/N` has written"
         raise StudyError(msg)
     return content
-
-
-def _figures(line: Mapping[str, Any]) -> CellFigures:
-    """Return one line of figures, with tuples for the lists of JSON."""
-    values = {field.name: line[field.name] for field in fields(CellFigures)}
-    for name in ("outcomes", "ids", "labels", "predictions"):
-        values[name] = {key: tuple(numbers) for key, numbers in values[name].items()}
-    for name in ("unreliable", "revisions"):
-        values[name] = tuple(values[name])
-    return CellFigures(**values)

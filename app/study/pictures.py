@@ -12,13 +12,7 @@ SUFFIXES = (".png", ".svg")
 
 
 class _Figure(NamedTuple):
-    """A figure to draw.
-
-    Attributes:
-        mean: NaN if there is none.
-        ends: of its interval over seeds; None for a single seed.
-        doubt: signs of a figure that does not measure robustness.
-    """
+    """A mean (NaN for none), the ends of its interval over seeds, and signs of doubt."""
 
     mean: float = math.nan
     ends: tuple[float, float] | None = None
@@ -31,14 +25,7 @@ Items = Sequence[Mapping[str, Any]]
 
 
 def draw_all(content: Content, out: Path) -> list[Path]:
-    """Draw all pictures as PNG and SVG, `STUDY-PICTURE.png`; one without figures is left out.
-
-    Returns:
-        The files.
-
-    Raises:
-        OSError: one cannot be written.
-    """
+    """Draw all pictures with figures as PNG and SVG, `STUDY-PICTURE.png`, and return the files."""
     return [
         path
         for picture in content["pictures"]
@@ -50,14 +37,7 @@ def draw_all(content: Content, out: Path) -> list[Path]:
 
 
 def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
-    """Draw a picture.
-
-    Returns:
-        False if there is nothing to draw.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Draw a picture; return False if there is nothing to draw."""
     by_name = {column["name"]: column for column in content["columns"]}
     columns = [by_name[name] for name in picture["columns"]]
     grid = {

@@ -38,14 +38,8 @@ class RayExecutor:
     """Runs several cells at a time as Ray tasks, each with its share of the cluster.
 
     A cell whose node has died starts again on another one and resumes from its saved state: all
-    nodes must see one runs directory at one path.
-
-    Args:
-        work: settings of all cells.
-        jobs: cells at a time, on all nodes together.
-        stop: asks them to stop.
-        address: of the cluster: `auto`, `HOST:PORT` or `ray://HOST:PORT`; None starts one on this
-            machine, which ends with the study.
+    nodes must see one runs directory at one path. An address is `auto`, `HOST:PORT` or
+    `ray://HOST:PORT`; None starts a cluster on this machine, which ends with the study.
 
     Raises:
         StudyError: Ray is not installed, or no cluster answers.
@@ -150,11 +144,7 @@ def share_of(nodes: Sequence[Mapping[str, Any]], jobs: int) -> tuple[int, int]:
 
 
 def _connect(address: str | None) -> Any:
-    """Return the module `ray`, connected to a cluster.
-
-    Raises:
-        StudyError: Ray is not installed, or no cluster answers.
-    """
+    """Return `ray`, connected to a cluster; a StudyError if it is not installed or none answers."""
     os.environ.update(_ENVIRONMENT)
     try:
         import ray
@@ -191,12 +181,7 @@ def _connect(address: str | None) -> Any:
 
 
 def _check_answers(address: str | None) -> None:
-    """Check that a cluster listens; Ray itself would try for minutes.
-
-    Raises:
-        OSError: nothing listens.
-        ValueError: not an address.
-    """
+    """Check that a cluster listens; Ray itself would try for minutes."""
     if address in (None, "auto", "local"):
         return
     url = urlsplit(address if "://" in str(address) else f"//{address}")

@@ -31,12 +31,10 @@ _EVERY = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class CellOutcome:
-    """The end of a cell.
+    """The end of a cell; the next call resumes one that a signal has stopped.
 
-    Attributes:
-        state: `done`: all its stages have ended; `stopped`: by a signal, the next call resumes.
-        error: the last line of the failed command, or the reason that the cell did not run.
-        log: file with the output of that command, if any.
+    `error` is the last line of the failed command, whose output is in `log`, or the reason that the
+    cell did not run.
     """
 
     state: State
@@ -46,12 +44,7 @@ class CellOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """The part of a machine for one cell.
-
-    Attributes:
-        threads: of its processes.
-        devices: value of CUDA_VISIBLE_DEVICES; None does not set it.
-    """
+    """The part of a machine for one cell; devices of None do not set CUDA_VISIBLE_DEVICES."""
 
     threads: int
     devices: str | None = None
@@ -65,13 +58,7 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """The settings that a machine needs to run any cell of a study; it can be pickled.
-
-    Attributes:
-        context: directories and values of the study.
-        settings: those of each stage, by the kind of the cell.
-        where: working directory of the commands.
-    """
+    """All that a machine needs to run any cell in directory `where`; it can be pickled."""
 
     context: StudyContext
     settings: Mapping[Kind, tuple[Parsed, ...]]
@@ -146,15 +133,7 @@ def state_of(cell: Cell, work: Work) -> tuple[str, int]:
 
 
 def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> CellOutcome:
-    """Run the remaining stages of a cell.
-
-    Args:
-        cell: the cell.
-        work: has its settings.
-        share: of this machine.
-        stop: ends it early.
-        tell: is called with each stage that begins.
-    """
+    """Run the remaining stages of a cell; `tell` is called with each stage that begins."""
     where = Path(work.where)
     run = RunDirectory(where / work.context.runs_dir / cell.run)
     with _alone(where / work.context.out / "locks" / cell.run, stop) as mine:
@@ -214,11 +193,7 @@ def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
 
 @contextlib.contextmanager
 def _alone(path: Path, stop: Stop) -> Iterator[bool]:
-    """Lock a cell against other programs; wait for one that works on it.
-
-    Yields:
-        False if a request to stop came before the lock.
-    """
+    """Wait for the lock of a cell; yield False if a request to stop comes first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as stream:
         while not stop.wished.is_set():

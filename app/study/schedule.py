@@ -41,12 +41,9 @@ class Watch(Protocol):
 def run_all(
     cells: Sequence[Cell], executor: Executor, watch: Watch, stop: Stop
 ) -> dict[str, CellOutcome]:
-    """Run cells, each after the run that it needs; a failed one does not stop the others.
+    """Run cells, each after the run that it needs, and return the outcomes by the names of runs.
 
-    After a wish to stop, nothing new starts.
-
-    Returns:
-        The outcomes by the names of runs.
+    A failed cell does not stop the others. After a wish to stop, nothing new starts.
     """
     waiting, working = list(cells), dict[Future[CellOutcome], Cell]()
     outcomes: dict[str, CellOutcome] = {}

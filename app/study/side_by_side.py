@@ -45,7 +45,6 @@ def compare_runs(
 
     Raises:
         StudyError: fewer than two runs, runs without figures, or figures that must not be averaged.
-        OSError: run not found.
     """
     if len(different := list(dict.fromkeys(names))) < 2:
         msg = f"got {len(different)} run, expected at least two to compare"
@@ -127,11 +126,7 @@ class _Row:
         return any(run.has(metric) for run in self.runs)
 
     def protocol(self, metric: str) -> dict[str, Any]:
-        """Return how a figure was measured.
-
-        Raises:
-            StudyError: the runs differ in it.
-        """
+        """Return how a figure was measured; a StudyError if the runs differ in it."""
         first, *rest = [run for run in self.runs if run.has(metric)] or self.runs[:1]
         for run in rest:
             if different := _differences(first.protocol(metric), run.protocol(metric)):
@@ -255,11 +250,7 @@ def _short(value: Any) -> str:
 
 
 def _columns(rows: Sequence[_Row], metrics: Sequence[str]) -> list[Column]:
-    """Return the columns of some metrics, or of the usual ones.
-
-    Raises:
-        StudyError: no run has one of the metrics.
-    """
+    """Return the columns of some metrics, which some run must have, or of the usual ones."""
     available = dict.fromkeys(
         _without_flag(name) for row in rows for run in row.runs for name in run.results["metrics"]
     )

@@ -13,13 +13,10 @@ from text.bounded_files import read_json
 
 
 def check_start(cell: Cell, context: StudyContext, where: Path, *, begun: bool) -> None:
-    """Refuse a run that began with other weights than its first run has now.
+    """Raise an OtherRunError if a run began with other weights than its first run has now.
 
     The digests are in `studies/STUDY/starts/` since the first check of a run. A run that has not
     begun has nothing to compare.
-
-    Raises:
-        OtherRunError: the weights differ.
     """
     runs = where / context.runs_dir
     digests = {

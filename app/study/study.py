@@ -42,14 +42,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyCorpus:
-    """A corpus that every row is run on.
-
-    Attributes:
-        name: in names of runs.
-        title: in tables.
-        config: settings files, before those of the row.
-        settings: below those of the row.
-    """
+    """A corpus that every row is run on, with settings below those of the row."""
 
     name: str
     title: str
@@ -59,17 +52,11 @@ class StudyCorpus:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRow:
-    """A row of the tables: one method with its settings.
+    """A row of the tables: one method with its settings, above those of `base` and of the corpus.
 
     Attributes:
-        name: in names of runs.
-        title: in tables.
-        config: settings files, after those of the corpus.
-        settings: override those of `base` and of the corpus.
         settings_on: settings on a single corpus, by its name: they override all others.
-        seeds: of the runs.
         corpora: names of the corpora that it is run on; empty where the study has none.
-        stages: commands of each run, in order.
         after: row whose run must end first, at the same seed and on the same corpus; or its only
             run where it has just one seed or corpus.
         start: settings that name a file of that run, with the file: `model.init_from:
@@ -92,16 +79,13 @@ class StudyRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column of the tables: one metric.
+    """A column of the tables: one metric of `results.json`.
 
     Attributes:
-        name: in the file of figures.
-        title: in tables.
-        metric: name in `results.json`.
         scale: factor of the metric: 100 for percent.
         digits: after the point.
         better: which values are better; None where neither is, as for a count.
-        corpus: the corpus; None for all, with a table for each corpus.
+        corpus: None for all, with a table for each corpus.
     """
 
     name: str
@@ -115,11 +99,9 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperFigures:
-    """Figures of a paper, shown next to ours.
+    """Figures of a paper by row, corpus ("" where the study has none) and column, in its unit.
 
-    Attributes:
-        source: paper, table, and how its setting differs from ours.
-        figures: by row, corpus ("" where the study has none) and column, in the unit of the column.
+    The source says paper, table, and how its setting differs from ours.
     """
 
     source: str
@@ -128,14 +110,10 @@ class PaperFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A picture of a study.
+    """A picture of a study: some columns on a corpus, None where the study has none.
 
-    Attributes:
-        name: of its files.
-        kind: `bars`: a group for each row, a bar for each column; `scatter`: a point for each row,
-            first column against the second; `lines`: a line for each column over the rows.
-        columns: their names.
-        corpus: which one; None where the study has none.
+    `bars`: a group for each row, a bar for each column; `scatter`: a point for each row, first
+    column against the second; `lines`: a line for each column over the rows.
     """
 
     name: str
@@ -148,10 +126,7 @@ class Chart:
 class ReferenceLine:
     """Rows of one kind at several accuracies: others are compared with them at equal accuracy.
 
-    Attributes:
-        at: the column that is made equal: accuracy.
-        rows: names of the rows of one kind, such as early checkpoints of a baseline.
-        columns: names of the compared columns.
+    `at` is the column that is made equal; the rows may be early checkpoints of a baseline.
     """
 
     at: str
@@ -164,19 +139,12 @@ class Study:
     """A study; see docs/studies.md for its file.
 
     Attributes:
-        name: of its file.
-        title: of its tables.
-        about: its question.
         notes: lines below its tables: differences from its source, runs that were left out.
         needs: values that the command line must give, with an explanation: `encoder`.
-        corpora: may be empty.
         rows: hidden ones, too.
-        columns: of its tables.
         against: pairs of rows to compare; the second one is the baseline.
-        compared: names of the columns that are compared.
         matched: rows at several accuracies, for comparisons at equal accuracy.
         published: figures of the paper.
-        pictures: what to draw.
         digest: SHA-256 of the file.
     """
 
@@ -198,16 +166,10 @@ class Study:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One run of a study: a row on a corpus with a seed.
+    """One run of a study: a row on a corpus ("" where the study has none) with a seed.
 
     Attributes:
-        row: name of the row.
-        corpus: name of the corpus; "" where the study has none.
-        seed: of the run.
-        run: its name.
-        config: settings files, in order.
         settings: override the files; files of `StudyRow.start` are paths here.
-        stages: its commands.
         after: run that must end first; None if it needs none.
         start: settings that name a file of that run, with its path below the directory of runs.
     """
@@ -228,10 +190,6 @@ class CellFigures:
     """All that the tables need of one finished run; the parts of a divided study are lists of them.
 
     Attributes:
-        row: name of the row.
-        corpus: name of the corpus; "" where the study has none.
-        seed: of the run.
-        run: its name.
         values: by column, in the unit of the metric; None where not finite. Columns without a
             figure are absent.
         unreliable: columns that an attack flagged: they do not measure robustness.
@@ -240,7 +198,6 @@ class CellFigures:
         outcomes: by column, one value per test sample in the order of `ids`: 1 or 0 for right or
             wrong; the prediction for a correlation. Columns without records are absent.
         samples: by column, SHA-256 of the ids and labels of those samples.
-        ids: by column, those of the samples.
         labels: by column, the gold values.
         predictions: by column; absent where it is the outcome, or a mean.
         weights: SHA-256 of the weights by their names.
@@ -265,3 +222,10 @@ class CellFigures:
     revisions: tuple[str, ...] = ()
     data: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+def with_tuples(value: Any) -> Any:
+    """Return JSON values with tuples for lists, at any depth, as these classes have them."""
+    if isinstance(value, Mapping):
+        return {key: with_tuples(item) for key, item in value.items()}
+    return tuple(map(with_tuples, value)) if isinstance(value, list) else value

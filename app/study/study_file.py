@@ -65,7 +65,7 @@ class _RowEntry(_Base):
     name: str
     title: str
     base: bool = True
-    settings_on: Any = None
+    settings_on: Mapping[str, Settings] = field(default_factory=dict)
     seeds: tuple[int, ...] | None = None
     corpora: tuple[str, ...] | None = None
     stages: Any = None
@@ -194,18 +194,13 @@ def _row(
         reader.add(f"{key}.base", False, "it only in a row with `corpora: []`")
     # With corpora, `base` is below the settings of each corpus already.
     base = _Base() if corpora or not entry.base else file.base
-    settings_on = reader.mapping(entry.settings_on, f"{key}.settings_on", corpora)
+    reader.mapping(entry.settings_on, f"{key}.settings_on", corpora)
     return StudyRow(
         name=entry.name,
         title=entry.title,
         config=base.config + entry.config,
         settings={**base.settings, **entry.settings},
-        settings_on={
-            corpus: reader.check(
-                Settings, settings_on.get(corpus), f"{key}.settings_on.{corpus}", {}
-            )
-            for corpus in corpora
-        },
+        settings_on=entry.settings_on,
         seeds=entry.seeds or file.seeds,
         corpora=corpora,
         stages=stages if entry.stages is None else _stages(reader, f"{key}.stages", entry.stages),
@@ -366,21 +361,13 @@ def _compared(file: _StudyFile, columns: Sequence[Column]) -> tuple[str, ...]:
 def _paper_figures(reader: YamlReader, file: _StudyFile) -> PaperFigures | None:
     if file.paper is None:
         return None
-    figures: dict[str, dict[str, dict[str, float]]] = {}
-    for row, content in file.paper.figures.items():
+    by_corpus, key = Mapping[str, Mapping[str, Mapping[str, float]]], "paper.figures"
+    if file.corpora:
+        figures = reader.check(by_corpus, file.paper.figures, key, {})
+    else:
         # A study without corpora has figures by row and column only.
-        by_corpus = content if file.corpora else {"": content}
-        if not isinstance(by_corpus, Mapping):
-            reader.add(f"paper.figures.{row}", by_corpus, "figures by corpus and column")
-            continue
-        for corpus, values in by_corpus.items():
-            if not isinstance(values, Mapping) or not all(
-                isinstance(value, int | float) for value in values.values()
-            ):
-                reader.add(f"paper.figures.{row}", values, "numbers by corpus and column")
-                continue
-            floats = {column: float(value) for column, value in values.items()}
-            figures.setdefault(row, {})[corpus] = floats
+        by_row = reader.check(get_args(by_corpus)[1], file.paper.figures, key, {})
+        figures = {row: {"": values} for row, values in by_row.items()}
     return PaperFigures(source=file.paper.source, figures=figures)
 
 

@@ -15,7 +15,15 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from app.study import outcomes
-from app.study.study import CellFigures, Column, ReferenceLine, Study, StudyError, StudyRow
+from app.study.study import (
+    CellFigures,
+    Column,
+    ReferenceLine,
+    Study,
+    StudyError,
+    StudyRow,
+    with_tuples,
+)
 from run_files import atomic
 from text.bounded_files import DataError, read_json
 
@@ -44,14 +52,10 @@ def content(
     refused: Mapping[Pair, str] | None = None,
     former: Content | None = None,
 ) -> Content:
-    """Return the content of `study.json`.
+    """Return the content of `study.json`, from the figures of finished runs in any order.
 
-    Args:
-        study: the study.
-        figures: of its finished runs, in any order.
-        versions: of the program that makes the file, and its libraries.
-        refused: comparisons to leave out, with the reason.
-        former: a content of the same runs: source of all that needs outcomes which are unknown.
+    `refused` are comparisons to leave out, with the reason; a `former` content of the same runs is
+    the source of all that needs outcomes which are unknown.
 
     Raises:
         StudyError: runs of one row, or of two compared rows, were measured on different samples; or
@@ -107,11 +111,7 @@ def outcomes_of(study: Study, figures: Sequence[CellFigures]) -> outcomes.Outcom
 
 
 def write(path: Path, data: Content) -> None:
-    """Write the file in one step.
-
-    Raises:
-        OSError: it cannot be written; an existing file is unchanged.
-    """
+    """Write the file in one step."""
     atomic.write_text(path, text(data))
 
 
@@ -125,7 +125,6 @@ def read(path: Path) -> Content:
 
     Raises:
         StudyError: not such a file, or one of another format.
-        OSError: it cannot be read.
     """
     try:
         data: Any = read_json(path, "a study.json: run the study again")
@@ -463,11 +462,7 @@ def _pick(source: object, *names: str) -> dict[str, Any]:
 def _round_figures(cell: CellFigures) -> CellFigures:
     """Return the figures of a run with the digits of the file."""
     names = ("values", "outcomes", "labels", "predictions")
-    rounded = {name: _round(getattr(cell, name)) for name in names}
-    # Tuples, as in the figures of a run.
-    for name in names[1:]:
-        rounded[name] = {key: tuple(values) for key, values in rounded[name].items()}
-    return replace(cell, **rounded)
+    return replace(cell, **{name: with_tuples(_round(getattr(cell, name))) for name in names})
 
 
 def _round(value: Any) -> Any:

@@ -162,11 +162,7 @@ def _mark(line: Mapping[str, Any]) -> str:
 def figure(content: Content, row: str, column: str, corpus: str = "") -> str | None:
     """Return a single figure as in the table; None where the table has no such cell.
 
-    Args:
-        content: of a `study.json`.
-        row: its name.
-        column: its name.
-        corpus: its name; not needed where the column names it, or the study has none.
+    The corpus is not needed where the column names it, or the study has none.
     """
     line, head = _find(content["rows"], name=row), _find(content["columns"], name=column)
     if line is None or head is None:

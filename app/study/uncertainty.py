@@ -45,14 +45,10 @@ _BATCH = 2**22
 
 @dataclass(frozen=True, kw_only=True)
 class SeedEstimate:
-    """The figure of a row over its seeds.
+    """The mean of a figure over seeds (None if one is not finite), and its spread over several.
 
-    Attributes:
-        mean: of the seeds; None if one of them is not finite.
-        sd: standard deviation (divided by n - 1); None for a single seed.
-        low: lower end of Student's 95 % interval of the mean, within the bounds of the figure; None
-            for a single seed.
-        high: upper end.
+    `sd` is the standard deviation, divided by n - 1; `low` and `high` are the ends of Student's 95
+    % interval of the mean, within the bounds of the figure.
     """
 
     mean: float | None
@@ -63,11 +59,9 @@ class SeedEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """One of two compared rows, at the seeds that both have.
+    """One of two compared rows, at the seeds that both have: `[S]` figures, one for each seed.
 
-    Attributes:
-        values: `[S]` the figure of each seed.
-        outcomes: `[S, N]` the outcome, or the prediction, of each sample; None if unknown.
+    Outcomes `[S, N]` are the outcome, or the prediction, of each sample; None if unknown.
     """
 
     values: Sequence[float]
@@ -137,7 +131,7 @@ def compare(
     labels: Sequence[float] | None = None,
     bounds: Bounds = UNBOUNDED,
 ) -> Comparison:
-    """Compare two rows, seed by seed and text by text.
+    """Compare a row with a baseline, seed by seed and text by text.
 
     Args:
         first: the row.
@@ -180,16 +174,11 @@ def compare(
 def joint_p(
     p_texts: float | None, p_seeds: float | None, *, seeds: int, texts: int | None
 ) -> float | None:
-    """Return the p of a difference under chance among seeds and texts at once.
+    """Return the p of a difference under chance among seeds and texts at once, see `join`.
 
-    Args:
-        p_texts: None if outcomes are unknown: then `p_seeds` counts.
-        p_seeds: None if all seeds have the same difference: then `p_texts` counts.
-        seeds: their number.
-        texts: their number; None if outcomes are unknown.
-
-    Returns:
-        See `join`; None for fewer than `FEWEST_SEEDS` seeds, and without a test.
+    `p_texts` and `texts` are None if outcomes are unknown: then `p_seeds` counts. `p_seeds` is None
+    if all seeds have the same difference: then `p_texts` counts. The result is None for fewer than
+    `FEWEST_SEEDS` seeds, and without a test.
     """
     if seeds < FEWEST_SEEDS:
         return None
@@ -441,12 +430,7 @@ def _bootstrap(texts: _Texts) -> tuple[float | None, float | None]:
 def score(
     outcomes: Sequence[float], *, kind: Kind = "mean", labels: Sequence[float] | None = None
 ) -> float:
-    """Return the figure of one split.
-
-    Args:
-        outcomes: `[N]`, at least one.
-        kind: how the figure follows from them.
-        labels: `[N]` gold values; needed for all kinds but `mean`.
+    """Return the figure of `[N]` outcomes of a split; all kinds but `mean` need `[N]` gold labels.
 
     Raises:
         ValueError: no outcomes, or no labels.

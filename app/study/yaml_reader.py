@@ -30,6 +30,8 @@ _KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     ),
 }
 """By type: the text for errors, and the check of a value."""
+_ABSENT: dict[Any, Any] = {str: "", float: 0.0}
+"""Instead of a required value that is wrong; an empty tuple for other types."""
 _MAPPING: tuple[str, Callable[[Any], bool]] = (
     "a mapping of names",
     lambda value: isinstance(value, Mapping) and all(isinstance(name, str) for name in value),
@@ -63,13 +65,9 @@ class YamlReader:
     def read(self, kind: type[T], value: Any, key: str = "", name: str | None = None) -> T:
         """Return an instance of a dataclass; a wrong value becomes the default of its field.
 
-        A field without a default is required. A null counts as absent.
-
-        Args:
-            kind: the dataclass.
-            value: the mapping.
-            key: its position in the file: `rows.bert`.
-            name: key of a named mapping: value of the field `name`, and default of `title`.
+        A field without a default is required. A null counts as absent. `key` is the position in the
+        file: `rows.bert`; `name`, the key of a named mapping, is the value of the field `name` and
+        the default of `title`.
         """
         # `include_extras` keeps the texts of `Annotated`.
         hints = get_type_hints(kind, include_extras=True)
@@ -93,18 +91,13 @@ class YamlReader:
     def check(self, hint: Any, value: Any, key: str, default: Any = MISSING) -> Any:
         """Return a value of a type, with tuples for lists; the default for absent or wrong ones.
 
-        Args:
-            hint: the type, such as `tuple[str, ...]`; `Annotated` with the text for its errors.
-            value: MISSING or None where there is none.
-            key: its position in the file.
-            default: MISSING for a value that is required.
+        `Annotated` types bring the text for their errors. An absent value is MISSING or None;
+        MISSING as the default makes it required.
         """
         optional = NoneType in get_args(hint)
         if optional:
             hint = next(part for part in get_args(hint) if part is not NoneType)
-        absent = default
-        if default is MISSING:
-            absent = "" if hint is str else ()
+        absent = _ABSENT.get(hint, ()) if default is MISSING else default
         if get_origin(hint) is Literal:
             # Here null may be a choice of its own: `better: null`.
             choices = (*get_args(hint), *([None] if optional else []))
@@ -124,13 +117,21 @@ class YamlReader:
     def _convert(self, hint: Any, value: Any, key: str) -> Any:
         if is_dataclass(hint):
             return self.read(hint, value, key)  # type: ignore[arg-type] # a class, no instance
-        if get_origin(hint) is Mapping and is_dataclass(get_args(hint)[1]):
-            entry: type[Any] = get_args(hint)[1]
+        entry: Any = get_args(hint)[1] if get_origin(hint) is Mapping else Any
+        if is_dataclass(entry):
             for name in value:
                 if not NAME.fullmatch(name):
                     self.add(key, name, "a name of letters, digits and . _ @ + = -")
             return {
-                name: self.read(entry, part, f"{key}.{name}", name) for name, part in value.items()
+                name: self.read(entry, part, f"{key}.{name}", name)  # type: ignore[arg-type] # a class
+                for name, part in value.items()
+            }
+        if entry is not Any:
+            # A null is an empty mapping, but no number.
+            default: Any = {} if _kind(entry)[1] is _MAPPING[1] else MISSING
+            return {
+                name: self.check(entry, part, f"{key}.{name}", default)
+                for name, part in value.items()
             }
         if isinstance(value, list) and hint is not Any:
             return tuple(value)

@@ -20,12 +20,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run an experiment: write its run, runs/NAME/, or resume it where it was stopped.
-
-    Raises:
-        ValueError: settings that make no sense, or other ones than those of the run.
-        OSError: a file that cannot be written.
-    """
+    """Run an experiment: write its run, runs/NAME/, or resume it where it was stopped."""
     options = parser().parse_args(argv)
     options.device = torch_device(options.device)
     experiment = with_options(EXPERIMENTS[options.experiment](), options)
@@ -33,11 +28,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Two processes would mix their points.
     run.lock()
     try:
-        lines = experiment.write(run.path)
+        table = experiment.write(run.path)
     finally:
         run.unlock()
-    print("\n".join(lines))
-    print(f"\n{run.path / experiment.name}.json, .csv, .png, .svg")
+    print(f"{table}\n\n{run.path / experiment.name}.json, .csv, .png, .svg")
 
 
 def parser() -> ArgumentParser:

@@ -42,13 +42,7 @@ class Ascent:
 
 
 class LargestNorms(NamedTuple):
-    """The outcome of some ascents.
-
-    Attributes:
-        best: `[B]` the largest norm on the path of each.
-        inputs: `[B, N, D]` where it was.
-        path: the largest norm of all at each step.
-    """
+    """The largest norm `[B]` of each ascent, its input `[B, N, D]`, and that of each step."""
 
     best: Tensor
     inputs: Tensor
@@ -70,14 +64,7 @@ def random_inputs(seeds: list[int], tokens: int, width: int) -> Tensor:
 
 
 def climb(layer: BoundedLayer, x: Tensor, norm: Norm, settings: Ascent) -> LargestNorms:
-    """Move inputs to where the norm of the Jacobian is larger.
-
-    Args:
-        layer: the layer.
-        x: `[B, N, D]` the inputs at the start.
-        norm: `2` or `inf`.
-        settings: of the ascent.
-    """
+    """Move inputs `[B, N, D]` to where the norm of the Jacobian is larger."""
     x = x.clone().requires_grad_()
     # Inputs are the parameters; Adam maximises.
     optimizer = torch.optim.Adam([x], lr=settings.rate, maximize=True)
@@ -106,12 +93,9 @@ def climb(layer: BoundedLayer, x: Tensor, norm: Norm, settings: Ascent) -> Large
 
 
 def value(layer: BoundedLayer, x: Tensor, norm: Norm) -> Tensor:
-    """Return a lower bound `[B]` on the norm of the Jacobian at x, exact but for power iteration.
+    """Return a lower bound `[B]` on the norm of the Jacobian at `[B, N, D]`.
 
-    Args:
-        layer: the layer.
-        x: `[B, N, D]`.
-        norm: `2` or `inf`.
+    It is exact but for power iteration.
     """
     x = x.detach().clone().requires_grad_()
     if norm == "inf":
@@ -123,13 +107,7 @@ def value(layer: BoundedLayer, x: Tensor, norm: Norm) -> Tensor:
 
 
 def row_sums(layer: BoundedLayer, x: Tensor, *, graph: bool = True) -> Tensor:
-    """Return `[B]` the largest absolute sum of a row of the Jacobian, of the first token's rows.
-
-    Args:
-        layer: the layer.
-        x: `[B, N, D]` that needs gradients.
-        graph: whether the result has gradients.
-    """
+    """Return `[B]` the largest absolute sum of a row of the Jacobian, of the first token's rows."""
     # Tokens are alike: the rows of one token have the largest sum.
     out = layer.first_token(x)
     sums = []
@@ -144,10 +122,7 @@ def row_sums(layer: BoundedLayer, x: Tensor, *, graph: bool = True) -> Tensor:
 def stretch(layer: BoundedLayer, x: Tensor, side: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return `[B]` |J^T u| with gradients, after one power iteration, and u of norm 1.
 
-    Args:
-        layer: the layer.
-        x: `[B, N, D]` that needs gradients.
-        side: u `[B, N, D]` of the step before; None to begin with.
+    `side` is u `[B, N, D]` of the step before; None to begin with.
     """
     out = layer.all_tokens(x)
     if side is None:

@@ -1,19 +1,17 @@
 """The norm of the Jacobian under ascent: dot-product attention has no bound (Figure 8)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from benchmarks.command import table
 from benchmarks.lipschitz.ascent import Ascent, climb, random_inputs
-from benchmarks.lipschitz.experiment import AttentionExperiment, Point
+from benchmarks.lipschitz.experiment import AttentionExperiment, Pictures, Point, Points, Rows
 from benchmarks.lipschitz.subjects import BoundedLayer, kinds_option, option
 from layers.norms import Norm
 from measure.charts import Series, error_bars
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _DRAWN = 200
 """Steps in a picture, at most."""
@@ -47,16 +45,14 @@ class Divergence(AttentionExperiment):
         path = climb(layer, x, self.norm, self.ascent).path
         return {"kind": key, "proven": layer.bounds, "path": path}
 
-    def rows(self, points: Sequence[Point]) -> list[dict[str, Any]]:
+    def rows(self, points: Points) -> list[dict[str, Any]]:
         return [
             {"kind": point["kind"], "step": step, "norm": norm}
             for point in points
             for step, norm in enumerate(point["path"])
         ]
 
-    def figures(
-        self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]
-    ) -> "Iterator[tuple[str, Figure]]":
+    def figures(self, points: Points, rows: Rows) -> Pictures:
         # A picture cannot show more points than this.
         stride = max(1, self.ascent.steps // _DRAWN)
         series = []
@@ -75,11 +71,10 @@ class Divergence(AttentionExperiment):
         )
         yield self.name, figure
 
-    def table(self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        lines = [f"{'kind':<{self.column}}{'first step':>12}{'largest':>12}{'proven':>12}"]
+    def table(self, points: Points, rows: Rows) -> str:
+        cells = []
         for point in points:
             path, bound = point["path"], point["proven"].get("sound")
             proven = "none" if bound is None else f"{bound:.4g}"
-            numbers = f"{path[0]:>12.4g}{max(path):>12.4g}{proven:>12}"
-            lines.append(f"{point['kind']:<{self.column}}{numbers}")
-        return lines
+            cells.append([point["kind"], f"{path[0]:.4g}", f"{max(path):.4g}", proven])
+        return table(["kind", "first step", "largest", "proven"], cells)

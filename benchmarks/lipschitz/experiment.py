@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 
@@ -27,10 +27,11 @@ from measure.charts import save
 from run_files import atomic
 from text import check_range
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Point = dict[str, Any]
+Points = Sequence[Point]
+Rows = Sequence[Mapping[str, Any]]
+Pictures = Iterator[tuple[str, Any]]
+"""Figures of matplotlib, each after the stem of its files."""
 S = TypeVar("S")
 
 
@@ -38,12 +39,8 @@ S = TypeVar("S")
 class Experiment(ABC):
     """The settings of a figure; its methods are the steps from points to files and a table.
 
-    Attributes:
-        name: word of the command, and name of the files.
-        text: line of the help.
-        points_name: key of the points in the JSON file.
-        runs_dir: directory of all runs.
-        device: where points are computed.
+    The name is that of the command and of the files; `points_name` the key of the points in the
+    JSON file.
     """
 
     name: ClassVar[str]
@@ -70,20 +67,18 @@ class Experiment(ABC):
         """Return one point, ready for JSON."""
 
     @abstractmethod
-    def rows(self, points: Sequence[Point]) -> list[dict[str, Any]]:
+    def rows(self, points: Points) -> list[dict[str, Any]]:
         """Return the rows of the CSV file."""
 
     @abstractmethod
-    def figures(
-        self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]
-    ) -> "Iterator[tuple[str, Figure]]":
-        """Yield pictures, each after the stem of its files."""
+    def figures(self, points: Points, rows: Rows) -> Pictures:
+        """Yield the pictures."""
 
     @abstractmethod
-    def table(self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Return the lines to print."""
+    def table(self, points: Points, rows: Rows) -> str:
+        """Return the table to print."""
 
-    def summary(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def summary(self, rows: Rows) -> dict[str, Any]:
         """Return the further entries of the JSON file."""
         return {}
 
@@ -95,15 +90,11 @@ class Experiment(ABC):
         weights = trained.digests(self.all_kinds, self.runs_dir)
         return settings | ({"weights": weights} if weights else {})
 
-    def write(self, folder: Path) -> list[str]:
-        """Measure the points that are missing, write all files, and return the table.
-
-        Args:
-            folder: of the run.
+    def write(self, folder: Path) -> str:
+        """Measure the points that are missing, write all files of a run, and return the table.
 
         Raises:
             ValueError: settings that do not go together, or other ones than those of the run.
-            OSError: a file that cannot be read or written.
         """
         self.prepare()
         subject = json.loads(json.dumps(self.subject()))  # lists, as the file returns them
@@ -174,11 +165,6 @@ class AttentionExperiment(Experiment):
         """Title of the picture."""
         return f"N = {self.tokens}, D = {self.width}, H = {self.heads}"
 
-    @property
-    def column(self) -> int:
-        """Characters of the first column of the table."""
-        return max(24, *(len(kind) + 2 for kind in self.kinds))
-
     def keys(self) -> Sequence[Any]:
         return self.kinds
 
@@ -223,12 +209,7 @@ class OnUniformInputs(AttentionExperiment):
 
 
 def add_options(parser: ArgumentParser, settings: Any) -> None:
-    """Add an option for each `option` of some settings, and of settings inside them.
-
-    Args:
-        parser: of the command.
-        settings: an instance of a dataclass, with the defaults.
-    """
+    """Add an option for each `option` of some settings, and of settings inside them."""
     for setting in fields(settings):
         default = getattr(settings, setting.name)
         if is_dataclass(default):

@@ -1,21 +1,19 @@
 """Fixed-point inversion of x + c f(x), with f an attention (Kim et al., Figures 3, 5 and 6)."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.lipschitz.experiment import OnUniformInputs, Point
+from benchmarks.command import table
+from benchmarks.lipschitz.experiment import OnUniformInputs, Pictures, Point, Points, Rows
 from benchmarks.lipschitz.subjects import BoundedLayer, kinds_option, option
 from layers.invertible import Inversion, InvertibleResidual
 from measure.charts import Series, error_bars
 from text import check_range
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +54,14 @@ class Invertibility(OnUniformInputs):
             errors.append(float((inverse.x - x).abs().amax()))
         return {"kind": kind, "c": c, "errors": errors}
 
-    def rows(self, points: Sequence[Point]) -> list[dict[str, Any]]:
+    def rows(self, points: Points) -> list[dict[str, Any]]:
         return [
             {"kind": point["kind"], "c": point["c"], "evaluations": count, "error": error}
             for point in points
             for count, error in zip(self.iterations, point["errors"], strict=True)
         ]
 
-    def figures(
-        self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]
-    ) -> "Iterator[tuple[str, Figure]]":
+    def figures(self, points: Points, rows: Rows) -> Pictures:
         series = [
             Series(
                 name=f"{point['kind']}, c = {point['c']:g}",
@@ -84,13 +80,12 @@ class Invertibility(OnUniformInputs):
         )
         yield self.name, figure
 
-    def table(self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        counts = "".join(f"{count:>10}" for count in self.iterations)
-        lines = [f"{'kind':<{self.column}}{'c':>6}{counts}   evaluations"]
-        for point in points:
-            errors = "".join(f"{error:>10.1e}" for error in point["errors"])
-            lines.append(f"{point['kind']:<{self.column}}{point['c']:>6g}{errors}")
-        return lines
+    def table(self, points: Points, rows: Rows) -> str:
+        cells = [
+            [point["kind"], f"{point['c']:g}", *(f"{error:.1e}" for error in point["errors"])]
+            for point in points
+        ]
+        return table(["kind", "c", *(f"after {count}" for count in self.iterations)], cells)
 
 
 class _Branch(nn.Module):

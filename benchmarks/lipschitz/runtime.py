@@ -1,23 +1,21 @@
 """Time of a layer, forward and back, over dot-product attention (Table 1 of Kim et al.)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
-from benchmarks.lipschitz.experiment import AttentionExperiment, Point
+from benchmarks.command import table
+from benchmarks.lipschitz.experiment import AttentionExperiment, Pictures, Point, Points, Rows
 from benchmarks.lipschitz.subjects import kinds_option, option
 from benchmarks.timing import time_work
 from layers.attention.mechanisms import KINDS, Attention, Layer, build_attention
 from measure.charts import Bars, grouped_bars
 from text import check_choice, check_range
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BASE = "scaled_dot_product"
 
@@ -84,7 +82,7 @@ class Runtime(AttentionExperiment):
         times = {name: seconds(self.layers[name]) for name in names[first:] + names[:first]}
         return {"round": key, "seconds": {name: times[name] for name in names}}
 
-    def rows(self, points: Sequence[Point]) -> list[dict[str, Any]]:
+    def rows(self, points: Points) -> list[dict[str, Any]]:
         rows = []
         for kind in self.layers:
             # Of the same round, so that the load of the machine cancels.
@@ -100,12 +98,10 @@ class Runtime(AttentionExperiment):
             )
         return rows
 
-    def summary(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def summary(self, rows: Rows) -> dict[str, Any]:
         return {"rows": rows}
 
-    def figures(
-        self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]
-    ) -> "Iterator[tuple[str, Figure]]":
+    def figures(self, points: Points, rows: Rows) -> Pictures:
         bars = Bars(
             name="median, and quartiles",
             height=[row["ratio"] for row in rows],
@@ -121,9 +117,9 @@ class Runtime(AttentionExperiment):
         )
         yield self.name, figure
 
-    def table(self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        return [f"{'kind':<{self.column}}{'ms':>10}{'ratio':>8}   quartiles"] + [
-            f"{row['kind']:<{self.column}}{row['milliseconds']:>10.2f}{row['ratio']:>8.3f}"
-            f"   {row['low']:.3f} ... {row['high']:.3f}"
+    def table(self, points: Points, rows: Rows) -> str:
+        cells = [
+            [row["kind"], f"{row['milliseconds']:.2f}", *(row[k] for k in ("ratio", "low", "high"))]
             for row in rows
         ]
+        return table(["kind", "ms", "ratio", "first quartile", "third quartile"], cells)

@@ -1,15 +1,16 @@
 """The numbers that attentions put out, and losses while training (Kim et al., Figures 10, 11)."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from benchmarks.lipschitz.experiment import OnUniformInputs, Point
+from benchmarks.command import table
+from benchmarks.lipschitz.experiment import OnUniformInputs, Pictures, Point, Points, Rows
 from benchmarks.lipschitz.subjects import option
 from measure.charts import (
     COLOURS,
@@ -24,9 +25,6 @@ from measure.charts import (
 from run_files.curves import read_curve
 from run_files.run_directory import RunDirectory
 from text import check_range
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _LOSS = "train/loss"
 _DRAWN = 200
@@ -78,31 +76,26 @@ class Stability(OnUniformInputs):
             "counts": [int(count) for count in counts],
         }
 
-    def rows(self, points: Sequence[Point]) -> list[dict[str, Any]]:
+    def rows(self, points: Points) -> list[dict[str, Any]]:
         return [{k: v for k, v in point.items() if k != "counts"} for point in points]
 
-    def summary(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def summary(self, rows: Rows) -> dict[str, Any]:
         return {"curves": self.losses}
 
-    def table(self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        heads = ("input sd", "output sd", "input max", "output max")
+    def table(self, points: Points, rows: Rows) -> str:
         names = ("input_sd", "output_sd", "input_largest", "output_largest")
-        lines = [f"{'kind':<{self.column}}" + "".join(f"{head:>12}" for head in heads)]
-        for point in points:
-            numbers = "".join(f"{point[name]:>12.4g}" for name in names)
-            lines.append(f"{point['kind']:<{self.column}}{numbers}")
-        if self.losses:
-            lines += ["", f"{'training loss of':<40}{'first':>10}{'least':>10}{'last':>10}"]
+        outputs = [[p["kind"], *(f"{p[name]:.4g}" for name in names)] for p in points]
+        tables = [table(["kind", "input sd", "output sd", "input max", "output max"], outputs)]
+        losses = []
         for curve in self.losses:
             values = curve["values"]
-            least = min(filter(math.isfinite, values), default=math.nan)
-            numbers = f"{values[0]:>10.4f}{least:>10.4f}{values[-1]:>10.4f}"
-            lines.append(f"{curve['run']:<40}{numbers}")
-        return lines
+            ends = values[0], min(filter(math.isfinite, values), default=math.nan), values[-1]
+            losses.append([curve["run"], *(f"{value:.4f}" for value in ends)])
+        if losses:
+            tables.append(table(["training loss of", "first", "least", "last"], losses))
+        return "\n\n".join(tables)
 
-    def figures(
-        self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]
-    ) -> "Iterator[tuple[str, Figure]]":
+    def figures(self, points: Points, rows: Rows) -> Pictures:
         numbers = self.texts * self.tokens * self.width
         with drawing(None) as figure:
             axes = figure.subplots()

@@ -29,13 +29,7 @@ _EXACT = 1 + 1e-9
 
 
 def option(default: Any, text: str, metavar: str = "N") -> Any:
-    """Return a field of settings that is an option of the command as well.
-
-    Args:
-        default: its default; a tuple takes several values.
-        text: line of the help.
-        metavar: name of a value in the help.
-    """
+    """Return a field of settings that is an option of the command; a tuple takes several values."""
     return field(default=default, metadata={"text": text, "metavar": metavar})
 
 
@@ -74,12 +68,10 @@ def check_kind(kind: str) -> None:
 
 @dataclass(frozen=True)
 class BoundedLayer:
-    """A layer for texts of one length, in float64.
+    """A layer for texts of one length, `[B, N, D]` to `[B, N, D]`, in float64.
 
-    Attributes:
-        all_tokens: `[B, N, D]` to `[B, N, D]`.
-        first_token: the first token's output `[B, D]`, computed alone where possible.
-        bounds: proven upper bounds on the Lipschitz constant by name; empty without a proof.
+    `first_token` computes `[B, D]` alone where possible; `bounds` are proven upper bounds on the
+    Lipschitz constant by name, none without a proof.
     """
 
     all_tokens: Callable[[Tensor], Tensor]
@@ -88,13 +80,7 @@ class BoundedLayer:
 
 
 def build(subject: Subject, tokens: int, norm: Norm, device: torch.device) -> BoundedLayer:
-    """Return a layer.
-
-    Args:
-        subject: the settings.
-        tokens: N.
-        norm: of all numbers of a text together.
-        device: of its weights.
+    """Return a layer for texts of N tokens; the norm is that of all numbers of a text together.
 
     Raises:
         ValueError: sizes that do not go together, or a layer in a ball with another norm than 2.

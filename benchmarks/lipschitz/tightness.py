@@ -1,23 +1,22 @@
 """The gap between a proven bound and what ascent finds (Figures 2 and 7 of Kim et al.)."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from statistics import linear_regression
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from benchmarks.command import table
 from benchmarks.lipschitz.ascent import Ascent, climb, random_inputs, value
-from benchmarks.lipschitz.experiment import Experiment, Point
+from benchmarks.lipschitz.experiment import Experiment, Pictures, Point, Points, Rows
 from benchmarks.lipschitz.subjects import BoundedLayer, Subject, build, option
 from layers.attention.l2_bounds import phi_inverse
 from layers.norms import NORMS, Norm
 from measure.charts import Series, error_bars
 from text import check_choice, check_range
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _ENTRIES = 4_000_000
 """Attention weights of the starts that climb together."""
@@ -25,12 +24,7 @@ _ENTRIES = 4_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Tightness(Experiment):
-    """Proven bounds and the best norms of an ascent, for texts of several lengths.
-
-    Attributes:
-        layer: the attention; its seed is that of the starts, too.
-        ascent: settings of the lower bound.
-    """
+    """Proven bounds and the best norms of an ascent, for texts of several lengths."""
 
     name = "tightness"
     text = "proven bounds, and the largest norm found"
@@ -99,7 +93,7 @@ class Tightness(Experiment):
         x[0, 2::2, 0] *= -1
         return float(value(layer, x, self.norm)[0])
 
-    def rows(self, points: Sequence[Point]) -> list[dict[str, Any]]:
+    def rows(self, points: Points) -> list[dict[str, Any]]:
         return [
             {
                 "tokens": point["tokens"],
@@ -114,33 +108,24 @@ class Tightness(Experiment):
         """Return the columns of the table: bounds, the best norm found, two sides."""
         return [name for name in row if name == "found_1" or not name.startswith(("found", "tok"))]
 
-    def summary(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def summary(self, rows: Rows) -> dict[str, Any]:
         """Return the slopes of the columns over log N."""
         return {"slopes": {n: self._slope([row[n] for row in rows]) for n in self._names(rows[0])}}
 
     def _slope(self, values: list[float]) -> float:
         """Return the slope of the least squares line over log N; 0 for one point."""
-        x = torch.tensor([math.log(n) for n in self.lengths], dtype=torch.float64)
-        y = torch.tensor(values, dtype=torch.float64)
-        x = x - x.mean()
-        return float((x * (y - y.mean())).sum() / x.square().sum().clamp_min(1e-300))
+        lengths = [math.log(n) for n in self.lengths]
+        return linear_regression(lengths, values).slope if len(set(lengths)) > 1 else 0.0
 
-    def table(self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    def table(self, points: Points, rows: Rows) -> str:
         names = self._names(rows[0])
-        head = [name.removesuffix("_1").replace("_", " ") for name in names]
-        lines = [f"{'N':>6}" + "".join(f"{name:>12}" for name in head)]
-        lines += [
-            f"{row['tokens']:>6}" + "".join(f"{row[n]:>12.4f}" for n in names) for row in rows
-        ]
+        lines = [(row["tokens"], row) for row in rows]
         if len(rows) > 1:
-            slopes = self.summary(rows)["slopes"]
-            lines.append(f"{'slope':>6}" + "".join(f"{slopes[n]:>12.4f}" for n in names))
-            lines.append("slope: of a line through the points, over the logarithm of N")
-        return lines
+            lines.append(("slope over log N", self.summary(rows)["slopes"]))
+        cells = [[start, *(f"{line[name]:.4f}" for name in names)] for start, line in lines]
+        return table(["N", *(n.removesuffix("_1").replace("_", " ") for n in names)], cells)
 
-    def figures(
-        self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]
-    ) -> "Iterator[tuple[str, Figure]]":
+    def figures(self, points: Points, rows: Rows) -> Pictures:
         bounds = list(points[0]["proven"])
         if self.norm == "inf" and {"paper", "kim"} <= set(bounds):
             bounds.remove("kim")  # the same as printed

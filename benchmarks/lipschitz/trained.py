@@ -26,13 +26,7 @@ def digests(kinds: Sequence[str], runs_dir: str) -> dict[str, str]:
 
 
 def attention(kind: str, runs_dir: str, *, width: int, heads: int) -> HeadedAttention:
-    """Load the first self-attention of a run's model, as one that sees all tokens.
-
-    Args:
-        kind: `run:NAME`.
-        runs_dir: directory of all runs.
-        width: that of a token.
-        heads: those of the attention.
+    """Load the first self-attention of the model of `run:NAME`, as one that sees all tokens.
 
     Raises:
         ValueError: the run has no checkpoint, its model no such attention, or one of another size.

@@ -66,11 +66,7 @@ _BATCH = 32
 
 
 class TableFile:
-    """The rows of a table in a file.
-
-    Args:
-        path: of the file.
-        about: what all its rows depend on.
+    """The rows of a table in a file, with the settings that all of them depend on.
 
     Raises:
         ValueError: it has rows of other settings.
@@ -152,13 +148,7 @@ def needs_model(name: str) -> bool:
 
 
 class Bench:
-    """Attacks the same texts with any recipe, from both sides.
-
-    Args:
-        options: of the command.
-        module: the victim.
-        samples: the texts.
-    """
+    """Attacks the same texts with any recipe, from both sides."""
 
     def __init__(
         self, options: Namespace, module: lit_modules.TaskModule, samples: Sequence[Sample]
@@ -221,13 +211,7 @@ def encoder_settings(attack: Attack) -> dict[str, Any] | None:
 def row_of(
     results: Sequence[dict[str, Any]], samples: Sequence[Sample], checks: Checks
 ) -> dict[str, Any]:
-    """Return the figures of a row.
-
-    Args:
-        results: of one side, in the order of the samples.
-        samples: the texts.
-        checks: of validity.
-    """
+    """Return the figures of a row, from the results of one side in the order of the samples."""
     attacked = [result for result in results if result["outcome"] != "skipped"]
     pairs = [
         (sample.text, result["text"])
@@ -284,12 +268,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Make the rows that are missing, and print the table.
-
-    Raises:
-        ValueError: an unknown recipe, or a file of other settings.
-        OSError: a file is not found.
-    """
+    """Make the rows that are missing, and print the table."""
     recipes = checked_recipes(options.recipes, ORDER)
     check_paths(options.ckpt_path, options.vectors, options.masked_lm, options.python)
     settings = {

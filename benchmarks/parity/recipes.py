@@ -56,12 +56,7 @@ MODELS = ("bae", "bert-attack", "clare")
 
 
 def compose(name: str, resources: Resources) -> Attack:
-    """Return the recipe with the changes of `CHANGED`.
-
-    Args:
-        name: of the recipe.
-        resources: vectors, WordNet, and the masked language model.
-    """
+    """Return the recipe with the changes of `CHANGED`."""
     # Language models and sentence encoders differ on the two sides.
     has = find_recipe(name).settings
     settings: dict[str, Any] = {part: 0.0 for part in ("fluency", "similarity") if part in has}
@@ -106,14 +101,9 @@ def vectors_of_words(path: Path) -> Path:
 
 
 def small_model(folder: Path, texts: Sequence[str]) -> Path:
-    """Write a masked language model of random weights that both sides can read.
+    """Write a masked language model of random weights that both sides can read; return its folder.
 
-    Args:
-        folder: for its files.
-        texts: its word pieces are learnt from them.
-
-    Returns:
-        The folder.
+    Its word pieces are learnt from the texts.
     """
     tokenizer = train_word_piece(texts, 1000, max_length=512)
     torch.manual_seed(0)
@@ -173,12 +163,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Run both sides and print a row for each recipe.
-
-    Raises:
-        ValueError: an unknown recipe.
-        RuntimeError: the other interpreter ended without a reply.
-    """
+    """Run both sides and print a row for each recipe."""
     names = checked_recipes(options.recipes, CHANGED)
     data_dir = options.data_dir
     victim = FixedVictim((options.peer or data_dir.parent / "peer") / "victim.json")
@@ -221,11 +206,7 @@ def run(options: Namespace) -> int:
 
 
 def checked_recipes(names: str, expected: Collection[str]) -> list[str]:
-    """Return the names of recipes, separated by commas.
-
-    Raises:
-        ValueError: a name that is not expected.
-    """
+    """Return the names of recipes, separated by commas; a ValueError for an unknown one."""
     recipes = names.split(",")
     if unknown := [name for name in recipes if name not in expected]:
         msg = f"got --recipes {','.join(unknown)}, expected some of {', '.join(expected)}"

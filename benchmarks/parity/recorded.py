@@ -46,14 +46,7 @@ _WORD = re.compile(r"[a-z']+")
 
 
 class FixedVictim:
-    """The victim of `victim.json`: the sum of its words' weights.
-
-    Args:
-        path: the file.
-
-    Attributes:
-        spent: seconds of the processor so far.
-    """
+    """The victim of `victim.json`: the sum of its words' weights; `spent` are seconds so far."""
 
     def __init__(self, path: Path) -> None:
         content = json.loads(path.read_text())
@@ -80,17 +73,10 @@ class FixedVictim:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedComparison:
-    """Comparison of one attack with the reference.
+    """Comparison of one attack with the reference; seconds are the least of all repeats.
 
-    Attributes:
-        attack: its name.
-        samples: how many.
-        agreement: of `outcome`, `queries` and `text`, the number of samples that agree.
-        differences: the samples that do not, with both answers.
-        seconds: of the wall clock, the least of all repeats.
-        processor: seconds of the processor, likewise.
-        outside: seconds of the processor outside the victim, likewise.
-        reference_seconds: those of the reference.
+    `agreement` counts the samples that agree in outcome, queries and text; `differences` are the
+    others with both answers; `outside` seconds of the processor outside the victim.
     """
 
     attack: str
@@ -147,15 +133,10 @@ def compare(
     in_flight: int = 64,
     expected: Path | None = None,
 ) -> RecordedComparison:
-    """Run one attack and compare it with the recorded answers.
+    """Run one attack and compare it with the recorded answers of `peer`.
 
-    Args:
-        name: `pwws` or `textfooler`.
-        data_dir: folder of the corpora and of the resources.
-        peer: folder of the recorded answers.
-        repeats: how often it is run, each time with nothing in memory but files.
-        in_flight: samples that are attacked at the same time.
-        expected: other answers than the recorded ones, of the same form.
+    Each repetition begins with nothing in memory but files. `expected` are other answers than the
+    recorded ones, of the same form.
     """
     recorded, reference_seconds = RECORDED[name]
     path = expected or peer / recorded

@@ -18,12 +18,9 @@ from text import Text
 
 
 class SideResults(NamedTuple):
-    """The results of one side.
+    """Outcome, queries and text of each sample, and seconds of one side without imports.
 
-    Attributes:
-        results: outcome, queries and text, in the order of the samples.
-        seconds: of the wall clock, without imports.
-        processor: seconds of the processor, those of our victim among them on our side only.
+    Those of the processor include our victim on our side only.
     """
 
     results: list[dict[str, Any]]
@@ -55,20 +52,9 @@ def attack_by_textattack(
     masked_lm: Path | None,
     **settings: Any,
 ) -> SideResults:
-    """Return the answers of TextAttack.
+    """Return the answers of TextAttack, of an interpreter that has it.
 
-    Args:
-        python: interpreter that has it.
-        recipe: name of the attack.
-        samples: the texts.
-        victim: the probabilities of texts.
-        data_dir: corpora and resources.
-        vectors: file of word vectors.
-        masked_lm: folder of a masked language model, for a recipe with one.
-        settings: further ones of `textattack_child`.
-
-    Raises:
-        RuntimeError: the other interpreter ended without a reply.
+    The victim returns the probabilities of texts; `settings` are further ones of the other process.
     """
     settings |= {
         "recipe": recipe,

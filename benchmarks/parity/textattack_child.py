@@ -53,11 +53,7 @@ def embedding(path: Path, count: int = 50) -> Any:
 
 
 def remote_victim(replies: TextIO) -> Any:
-    """Return a victim on the other side of the pipe.
-
-    Args:
-        replies: a stream of lines to that side.
-    """
+    """Return a victim on the other side of the pipe, to which `replies` writes lines."""
     base: Any = importlib.import_module("textattack.models.wrappers").ModelWrapper
 
     class RemoteVictim(base):  # type: ignore[misc] # a class that only the other interpreter knows
@@ -75,15 +71,7 @@ def remote_victim(replies: TextIO) -> Any:
 
 
 def compose(settings: dict[str, Any], victim: Any) -> Any:
-    """Return an attack of TextAttack.
-
-    Args:
-        settings: the first line of the input.
-        victim: a wrapper of the victim.
-
-    Raises:
-        KeyError: an unknown recipe.
-    """
+    """Return an attack of TextAttack; the settings are the first line of the input."""
     ta = importlib.import_module("textattack")
     before = importlib.import_module("textattack.constraints.pre_transformation")
     parts = SimpleNamespace(
@@ -121,11 +109,7 @@ def load_masked_lm(folder: str) -> dict[str, Any]:
 
 
 def near_sentence(settings: dict[str, Any]) -> Any:
-    """Return TextAttack's constraint for a sentence encoder of `transformers`, means of tokens.
-
-    Args:
-        settings: `folder`, and the arguments of TextAttack's constraint.
-    """
+    """Return TextAttack's constraint for a sentence encoder of `transformers`, means of tokens."""
     torch: Any = importlib.import_module("torch")
     hub: Any = importlib.import_module("transformers")
     encoders = importlib.import_module("textattack.constraints.semantics.sentence_encoders")

@@ -18,12 +18,9 @@ PROGRAM = Path(__file__).with_name("textattack_child.py")
 
 
 class TextAttackProcess:
-    """A process with TextAttack; it ends with the context.
+    """A process with TextAttack (docs/attacks/parity.md); it ends with the context.
 
-    Args:
-        python: interpreter that has TextAttack (docs/attacks/parity.md).
-        settings: its first line, see `textattack_child`.
-        data_dir: has nltk's data.
+    Settings are its first line, see `textattack_child`; `data_dir` has nltk's data.
 
     Raises:
         RuntimeError: the process ended without a reply, here or later.
@@ -61,12 +58,7 @@ class TextAttackProcess:
             self._ready = True
 
     def attack(self, samples: Sequence[Sample], victim: Probabilities) -> dict[str, Any]:
-        """Return `results`, one for each sample, and the seconds of the processor.
-
-        Args:
-            samples: to attack.
-            victim: predicts the texts that the process sends.
-        """
+        """Return `results`, one for each sample, and the seconds of the processor."""
         self.wait()
         self._write(
             {

@@ -128,18 +128,11 @@ def substitute(
     shares: Sequence[float],
     limit: float,
 ) -> list[float]:
-    """Return mean angles between texts before and after a share of their words is replaced.
+    """Return mean angles between texts before and after shares of their words are replaced.
 
     As TextFooler does it but for the victim: words other than stop words, in random order, by a
     random neighbour that keeps the angle of the window of 15 words, before and after the change,
-    within the limit.
-
-    Args:
-        encoder: says how alike texts are.
-        texts: the texts.
-        near: neighbours of each word.
-        shares: of the words of a text.
-        limit: in radians.
+    within the limit, in radians.
     """
     random = Random(0)
     # From radians to the angular similarity of the constraint.

@@ -26,10 +26,7 @@ class PairSums(Node):
 class OfFeatures(Node):
     """`weight_h . x + own_j`: scores `[B, H, N, N]` of pairs with features `[B, H, N, N, f]`.
 
-    Args:
-        pairs: the features.
-        keys: the share of a key in the scores of all queries, `[B, H, N, 1]`.
-        weight: `[H, f]`.
+    The keys' share in the scores of all queries is `[B, H, N, 1]`, the weight `[H, f]`.
     """
 
     def __init__(self, graph: Graph, pairs: Node, keys: Node, weight: Tensor) -> None:
@@ -59,8 +56,7 @@ class OfFeatures(Node):
 class Offsets(Node):
     """The tokens that heads of fixed offsets see: `[B, H, N, e]` to the same shape.
 
-    Args:
-        places: `[H, N, N]`, 1 where the token of a row sees that of a column.
+    Places `[H, N, N]` are 1 where the token of a row sees that of a column.
     """
 
     def __init__(self, graph: Graph, x: Node, view: Tensor) -> None:
@@ -80,12 +76,7 @@ class Offsets(Node):
 
 
 class SomeHeads(Node):
-    """Some heads of `[B, H, N, e]`.
-
-    Args:
-        first: the first head.
-        stop: the head after the last one.
-    """
+    """The heads from the first to before the last of `[B, H, N, e]`."""
 
     def __init__(self, graph: Graph, x: Node, first: int, stop: int) -> None:
         self.first, self.stop = first, stop
@@ -123,9 +114,6 @@ class Clipped(Node):
 
     c is between its values for the longest and the shortest vector of the set, and the node takes
     the middle of these: exact where no vector is longer than the radius.
-
-    Args:
-        radius: of the ball.
     """
 
     def __init__(self, graph: Graph, x: Node, radius: float) -> None:

@@ -31,13 +31,9 @@ from layers.encoders import LipschitzBlock, LipschitzClassifier, OrthogonalFeedF
 
 
 def check_olsa(network: nn.Module) -> None:
-    """Refuse a network that the graph does not compute.
+    """Raise a ValueError for a network, from tokens and mask to logits, that has no graph here.
 
-    Args:
-        network: from tokens and mask to logits.
-
-    Raises:
-        ValueError: another kind of network or of attention; hooks or methods of an instance's own.
+    That is another kind of network or of attention; hooks or methods of an instance's own.
     """
     check_network(network)
     for path, part in network.named_modules():
@@ -52,16 +48,10 @@ def check_olsa(network: nn.Module) -> None:
 
 
 def olsa_logits(graph: Graph, network: LipschitzClassifier, table: Tensor, k: Tensor) -> Node:
-    """Add an OLSA classifier to an empty graph.
+    """Add an OLSA classifier to an empty graph over `WordChoices`; return its `[B, C]` logits.
 
-    Args:
-        graph: over `WordChoices`.
-        network: `check_olsa` has passed it; in float64.
-        table: `[N, S + 1, d]`, embedded words and candidates, see `OfWords`.
-        k: `[B]`, largest number of replaced words.
-
-    Returns:
-        The logits `[B, C]`.
+    `check_olsa` has passed the network, in float64. The table `[N, S + 1, d]` are embedded words
+    and candidates, see `OfWords`; k `[B]` the largest numbers of replaced words.
     """
     encoder = network.encoder
     length = len(table)

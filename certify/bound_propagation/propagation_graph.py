@@ -28,13 +28,7 @@ one: their intervals are not refined."""
 
 
 class Affine(NamedTuple):
-    """`centre + slope . delta`, up to `error`.
-
-    Attributes:
-        centre: `[B, *S]`.
-        slope: `[B, *S, W, d]`.
-        error: `[B, *S]`, at least 0.
-    """
+    """`centre [B, *S] + slope [B, *S, W, d] . delta`, up to `error [B, *S]` of at least 0."""
 
     centre: Tensor
     slope: Tensor
@@ -68,18 +62,14 @@ class Node(ABC):
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         """Bound `weights . value` from below by combinations of the inputs.
 
-        Args:
-            weights: `[B, R, *S]`.
-
-        Returns:
-            Weights `[B, R, *S']` for each input, and a constant `[B, R]`.
+        Weights are `[B, R, *S]`; the results weights `[B, R, *S']` for each input, and a constant
+        `[B, R]`.
         """
 
     def interval(self, worth: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return least and largest values `[B, *S]`, refined where the graph refines this node.
 
-        Args:
-            worth: `[B, *S]` bool, True where a refinement is of use; None for everywhere.
+        `worth` `[B, *S]` is True where a refinement is of use; None for everywhere.
         """
         if not self.refined and self.graph.refines(self):
             # Without an error the forward pass is exact.
@@ -141,12 +131,7 @@ class Graph:
     def line(self, node: Node, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return a function of the perturbation that is below `weights . value` of a node.
 
-        Args:
-            node: the node.
-            weights: `[B, R, *S]`.
-
-        Returns:
-            Constant `[B, R]` and slopes `[B, R, W, d]`.
+        Weights are `[B, R, *S]`; the function a constant `[B, R]` and slopes `[B, R, W, d]`.
         """
         pending: dict[int, Tensor] = {node.index: weights}
         constant = weights.new_zeros(weights.shape[:2])
@@ -170,14 +155,9 @@ class Graph:
         return constant + self.region.ends(slope)[0]
 
     def bound_values(self, node: Node, rows: Tensor) -> Affine:
-        """Return some values of a node, each between the lines of two backward passes.
+        """Return `[B, R]` values of a node, and slopes, between the lines of two backward passes.
 
-        Args:
-            node: the node.
-            rows: `[R]` int64, positions of the values in a flattened `[*S]`.
-
-        Returns:
-            `[B, R]`, slopes `[B, R, W, d]`.
+        Rows are `[R]` int64, positions of the values in a flattened `[*S]`.
         """
         shape = node.affine.centre.shape
         size = shape[1:].numel()
@@ -281,13 +261,7 @@ class Linear(Node):
 
 
 class Sum(Node):
-    """The sum of two values of one shape, times a factor.
-
-    Args:
-        one: summand.
-        other: summand.
-        factor: at least 0.
-    """
+    """The sum of two values of one shape, times a factor of at least 0."""
 
     def __init__(self, graph: Graph, first: Node, second: Node, *, factor: float = 1.0) -> None:
         self.factor = factor
@@ -305,11 +279,7 @@ class Sum(Node):
 
 
 class Weighted(Node):
-    """A weighted sum of tokens, `[B, N, d]` to `[B, d]`: the pooling.
-
-    Args:
-        shares: `[B, N]`, at least 0.
-    """
+    """A sum of tokens `[B, N, d]` weighted by shares `[B, N]` of at least 0: the pooling."""
 
     def __init__(self, graph: Graph, x: Node, shares: Tensor) -> None:
         self.shares = shares
@@ -328,12 +298,7 @@ class Weighted(Node):
 
 
 class Elementwise(Node):
-    """A function of each number.
-
-    Args:
-        kind: the function.
-        mask: 1 where the function is taken and 0 where the value is 0; broadcasts to the input.
-    """
+    """A function of each number; 0 where the mask, which broadcasts to the input, is 0."""
 
     def __init__(self, graph: Graph, x: Node, kind: Kind, mask: Tensor | None = None) -> None:
         self.kind, self.mask = kind, mask
@@ -370,11 +335,7 @@ class Elementwise(Node):
 
 
 class LogSoftmax(Node):
-    """`s - logsumexp(s)` of each row of scores `[B, H, N, N]`, over the real tokens.
-
-    Args:
-        keys: `[B, 1, 1, N]` bool, True at real tokens.
-    """
+    """`s - logsumexp(s)` of each row of scores `[B, H, N, N]`, over the real tokens."""
 
     def __init__(self, graph: Graph, scores: Node, keys: Tensor) -> None:
         self.keys = keys
@@ -449,13 +410,7 @@ class Product(Node):
 
 
 class Scores(Product):
-    """`scale * q_i . k_j`, from two `[B, H, N, e]` to `[B, H, N, N]`.
-
-    Args:
-        query: q.
-        key: k.
-        scale: factor.
-    """
+    """`scale * q_i . k_j`, from queries and keys `[B, H, N, e]` to `[B, H, N, N]`."""
 
     def __init__(self, graph: Graph, query: Node, key: Node, scale: float) -> None:
         self.scale = scale

@@ -22,11 +22,7 @@ class Moves(ABC):
 
     @abstractmethod
     def ends(self, slopes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return least and largest `slopes . delta`, in the shape of `slopes` without W and d.
-
-        Args:
-            slopes: `[B, ..., W, d]`.
-        """
+        """Return least and largest `slopes . delta` `[B, ...]`, from slopes `[B, ..., W, d]`."""
 
     def of_words(self, weights: Tensor) -> Tensor:
         """Return `[B, R, W, d]`: the part of `[B, R, N, d]` that meets the words that move."""
@@ -36,12 +32,7 @@ class Moves(ABC):
 
 @dataclass(frozen=True)
 class Region(Moves):
-    """All texts whose chosen words move within a p-norm ball each.
-
-    Attributes:
-        epsilon: `[B]`, radius of the balls.
-        p: norm of the balls, 1, 2 or infinity.
-    """
+    """All texts whose chosen words move within p-norm balls of radius `[B]`, p 1, 2 or inf."""
 
     epsilon: Tensor
     p: float
@@ -70,13 +61,9 @@ class WordChoices(Moves):
 
     @classmethod
     def among(cls, candidates: int, length: int, words: Tensor, k: Tensor) -> "WordChoices":
-        """Return the set around a text for each of B numbers of changes.
+        """Return the set around a text of N words for each of B numbers of changes `[B]`.
 
-        Args:
-            candidates: S.
-            length: N, words of the text.
-            words: `[W]` int64, positions of the words with candidates.
-            k: `[B]` int64.
+        Words `[W]` are the positions of those with S candidates.
         """
         rows = len(k)
         centre = torch.zeros(rows, length, candidates, dtype=torch.float64, device=words.device)
@@ -95,11 +82,7 @@ class WordChoices(Moves):
         return (best * counted).sum(dim=-1)
 
     def worst(self, slopes: Tensor) -> Tensor:
-        """Return `[B, R, W]`: the choices with the least `slopes . delta`; -1 where the word stays.
-
-        Args:
-            slopes: `[B, R, W, S]`.
-        """
+        """Return `[B, R, W]` choices with the least `slopes . delta`; -1: the word stays."""
         least, choice = slopes.min(dim=-1)
         rank = least.argsort(dim=-1).argsort(dim=-1)  # 0 for the word with the largest loss
         return choice.masked_fill((least >= 0) | (rank >= self.k.view(-1, 1, 1)), -1)

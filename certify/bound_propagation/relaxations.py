@@ -57,13 +57,7 @@ def extremes(kind: Kind, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
-    """Return two parallel lines around f on [lower, upper], with the slope of the chord.
-
-    Args:
-        kind: the function.
-        lower: least x.
-        upper: largest x, of the same shape.
-    """
+    """Return two parallel lines around a function on [lower, upper], of the chord's slope."""
     width = upper - lower
     ends = value(kind, lower), value(kind, upper)
     wide = width > 1e-9  # below this the quotient of the chord would be rounding
@@ -97,16 +91,11 @@ def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
 
 
 def lines(kind: Kind, lower: Tensor, upper: Tensor) -> Lines:
-    """Return two lines around f on [lower, upper], those of CROWN for a backward pass.
+    """Return two lines around a function on [lower, upper], those of CROWN for a backward pass.
 
     ReLU: the chord above; below slope 1 or 0, whichever leaves the smaller triangle; the absolute
     value likewise, with 1 or -1. exp: the chord above, the tangent at the middle below. GELU:
     `band`.
-
-    Args:
-        kind: the function.
-        lower: least x.
-        upper: largest x, of the same shape.
     """
     around = band(kind, lower, upper)
     low_slope, low = around.slope, around.low

@@ -26,10 +26,7 @@ AT_ONCE = 256
 class RelaxedModel(NamedTuple):
     """A classifier on embedded words.
 
-    Attributes:
-        bounds: of its network.
-        embed: ids `[n, N]` to `[n, N, d]`; a token depends on its word and its position only.
-        tokenizer: of its words.
+    `embed` maps ids `[n, N]` to `[n, N, d]`; a token depends on its word and its position only.
     """
 
     bounds: ReplacedWords

@@ -31,14 +31,9 @@ from layers.transformer import CentringNorm, TransformerBlock, TransformerClassi
 
 
 def check_transformer(network: nn.Module) -> None:
-    """Refuse a network that the graph does not compute.
+    """Raise a ValueError for a network, from tokens and mask to logits, that has no graph here.
 
-    Args:
-        network: from tokens and mask to logits.
-
-    Raises:
-        ValueError: another kind of network, of attention or of norm; hooks or methods of an
-            instance's own.
+    That is another kind of network, of attention or of norm; hooks or methods of an instance's own.
     """
     if type(network) is not TransformerClassifier:
         msg = (
@@ -91,17 +86,10 @@ def copy_double(network: TransformerClassifier) -> TransformerClassifier:
 def least_margins(
     network: TransformerClassifier, region: Region, mask: Tensor, labels: Tensor, *, passes: Passes
 ) -> Tensor:
-    """Return lower bounds on the margin of a label in a full region.
+    """Return lower bounds `[B]` on the margin of a label in a full region; NaN where one overflows.
 
-    Args:
-        network: `check_transformer` has passed it; in float64.
-        region: texts, padded to N tokens.
-        mask: `[B, N]` bool, True at real tokens.
-        labels: `[B]` int64.
-        passes: see `Graph`.
-
-    Returns:
-        `[B]`; NaN where a bound overflows.
+    `check_transformer` has passed the network, in float64. The mask `[B, N]` is True at real
+    tokens, labels are `[B]` int64; passes: see `Graph`.
     """
     graph = Graph(region, passes=passes)
     logits = _logits(graph, network, Input(graph), mask)
@@ -116,16 +104,10 @@ def least_margins(
 
 
 def replaced_logits(graph: Graph, network: TransformerClassifier, table: Tensor, k: Tensor) -> Node:
-    """Add a Transformer classifier to an empty graph over `WordChoices`.
+    """Add a Transformer classifier to an empty graph over `WordChoices`; return `[B, C]` logits.
 
-    Args:
-        graph: over `WordChoices`.
-        network: `check_transformer` has passed it; in float64.
-        table: `[N, S + 1, d]`, embedded words and candidates, see `OfWords`.
-        k: `[B]`, largest number of replaced words.
-
-    Returns:
-        The logits `[B, C]`.
+    `check_transformer` has passed the network, in float64. The table `[N, S + 1, d]` are embedded
+    words and candidates, see `OfWords`; k `[B]` the largest numbers of replaced words.
     """
     choices = Input(graph)
     x = OfWords(graph, choices, table)

@@ -58,13 +58,9 @@ class WordBalls:
 
 
 class WordRadii(NamedTuple):
-    """Radii of B texts.
+    """Radii `[B]`: no choice of `words` words can change the prediction within them.
 
-    Attributes:
-        prediction: `[B]` int64.
-        radius: `[B]`: no choice of `words` words can change the prediction within it.
-        mean: `[B]`: mean over the choices of words, the figure of Shi et al.
-        seconds: how long the batch took.
+    `mean` `[B]` is over the choices of words, the figure of Shi et al.
     """
 
     prediction: Tensor
@@ -75,10 +71,6 @@ class WordRadii(NamedTuple):
 
 class WordBallsCertifier:
     """Certifies batches of one ordinary Transformer classifier.
-
-    Args:
-        module: the classifier.
-        settings: of the balls and of the bounds.
 
     Raises:
         ValueError: see `check_transformer`.
@@ -93,11 +85,7 @@ class WordBallsCertifier:
 
     @torch.no_grad()
     def __call__(self, batch: Any) -> WordRadii:
-        """Certify one batch.
-
-        Args:
-            batch: has `mask` `[B, N]` and the inputs of `module.embed`.
-        """
+        """Certify a batch with `mask` `[B, N]` and the inputs of `module.embed`."""
         check_transformer(self.module.network)
         started = perf_counter()
         with evaluating(self.module):

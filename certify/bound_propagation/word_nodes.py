@@ -43,10 +43,8 @@ class OfWords(Node):
 class OfPairs(Node):
     """A function of each pair of words, `[B, H, N, N]`: scores of a first layer.
 
-    Args:
-        choices: the first node.
-        table: `[H, N, S + 1, N, S + 1]`, see `OfWords`.
-        k: `[B]`, largest number of replaced words: with one, no pair is replaced as a whole.
+    The table `[H, N, S + 1, N, S + 1]` is as in `OfWords`; with k of 1, no pair is replaced as a
+    whole.
     """
 
     def __init__(self, graph: Graph, choices: Node, table: Tensor, k: Tensor) -> None:

@@ -86,12 +86,7 @@ class LevenshteinCertifier:
         )
 
     def moved(self, ids: Tensor, k: int) -> float:
-        """Return the most by which k edits of a text move the sum over all windows.
-
-        Args:
-            ids: of the text.
-            k: number of edits.
-        """
+        """Return the most by which k edits of a text move the sum over all windows."""
         # Beyond the text there are zeros, as at padding.
         reach = float(torch.cat([self.reach[:1], self.reach[ids.flatten()]]).amax())
         if self.bound == "paper":
@@ -121,10 +116,6 @@ def shares_of(network: LevenshteinCNN) -> Tensor:
 
 
 def constant_of(network: LevenshteinCNN) -> float:
-    """Return the constant of an edit of any text, from measured norms.
-
-    Args:
-        network: in float64.
-    """
+    """Return the constant of an edit of any text, from measured norms of a network in float64."""
     size = float(reach_of(network)[0])
     return EXACT * edit_constant(shares_of(network), spread=1.0, size=size)

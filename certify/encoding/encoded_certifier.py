@@ -91,11 +91,7 @@ class EncodedCertifier:
 
 
 class _Answers:
-    """Answers to the encoded texts around one text, each asked once and alone.
-
-    Attributes:
-        prediction: for the text itself.
-    """
+    """Answers to the encoded texts around one text, each asked once and alone."""
 
     def __init__(self, answer: Callable[[list[str]], Tensor], own: Sequence[str]) -> None:
         self._answer = answer

@@ -13,11 +13,7 @@ from text.bounded_files import read_json
 
 @dataclass(frozen=True)
 class SynonymEncoding:
-    """A map from words to the representatives of their clusters.
-
-    Attributes:
-        representatives: by word; other words represent themselves.
-    """
+    """A map from words to representatives of their clusters; others represent themselves."""
 
     representatives: Mapping[str, str]
 
@@ -31,12 +27,7 @@ class SynonymEncoding:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a JSON object of words and their representatives.
-
-        Raises:
-            ValueError: other content.
-            OSError: the file cannot be read.
-        """
+        """Read a JSON object of words and their representatives; a ValueError for other content."""
         content = read_json(Path(path), "an object of words and words")
         if not isinstance(content, dict) or not all(
             isinstance(word, str) for word in content.values()

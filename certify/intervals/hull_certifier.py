@@ -14,13 +14,7 @@ from text import WordTokenizer
 
 
 class HullModel(NamedTuple):
-    """A classifier on word vectors.
-
-    Attributes:
-        network: in float64 and evaluation mode, on the CPU.
-        vectors: `[V, v]` float64, of the words.
-        tokenizer: of its words.
-    """
+    """A classifier in float64, on the CPU, on word vectors `[V, v]`."""
 
     network: IntervalCNN
     vectors: Tensor

@@ -16,11 +16,7 @@ NOISES: tuple[Noise, ...] = ("mask", "delete", "substitute")
 
 
 class RandomTexts(Protocol):
-    """A distribution of texts around each text.
-
-    Attributes:
-        threats: names of the threats that `overlap` is for.
-    """
+    """A distribution of texts around each text; `overlap` is for the named threats."""
 
     threats: Sequence[ThreatName]
 
@@ -135,12 +131,7 @@ class SubstitutedWords:
 def random_texts(noise: Noise, threat: Threat, *, rate: float, mask: str, hops: int) -> RandomTexts:
     """Return the random texts of a smoothed classifier.
 
-    Args:
-        noise: their kind.
-        threat: the sets of texts.
-        rate: share of words that are masked or deleted.
-        mask: the word that replaces a masked one.
-        hops: see `SubstitutedWords`.
+    The rate is the share of words that are masked or deleted; hops: see `SubstitutedWords`.
 
     Raises:
         ValueError: the noise has no certificate for this threat.

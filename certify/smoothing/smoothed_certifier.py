@@ -53,10 +53,7 @@ class Smoothing:
 def least_share(hits: int, samples: int, alpha: float) -> float:
     """Return a one-sided lower bound on a probability (Clopper and Pearson, 1934).
 
-    Args:
-        hits: how often it happened.
-        samples: in how many independent trials.
-        alpha: probability that the bound is too large.
+    With the probability alpha the bound is too large.
     """
     from scipy.stats import beta
 

@@ -11,10 +11,8 @@ from certify.threats.threat import Threat, ThreatName
 class L2(Threat):
     """Embedded tokens within an l2 distance: the threat of `certify.Certifier`.
 
-    It is not a set of texts, so an attack on texts cannot be held inside it.
-
-    Attributes:
-        radius: Frobenius norm of the change of all embedded tokens together.
+    It is not a set of texts, so an attack on texts cannot be held inside it. The radius is the
+    Frobenius norm of the change of all embedded tokens together.
     """
 
     name: ClassVar[ThreatName] = "l2"
@@ -24,11 +22,7 @@ class L2(Threat):
     radius: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ValueError: a radius that is negative or not finite, or a number of changes.
-        """
+        """Raise a ValueError for a negative or infinite radius, or a number of changes."""
         super().__post_init__()
         if not 0 <= self.radius < math.inf or self.k is not None:
             msg = f"got radius={self.radius} and k={self.k}, expected a finite radius >= 0 and no k"

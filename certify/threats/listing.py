@@ -8,12 +8,7 @@ T = TypeVar("T")
 
 
 def count(choices: Sequence[Collection[object]], k: int | None) -> int:
-    """Return the number of texts of `reachable`.
-
-    Args:
-        choices: the alternatives at each position, its own word included.
-        k: largest number of changes; None for any number.
-    """
+    """Return the number of texts of `reachable`."""
     # Coefficients of the product of (1 + others * x): the number of texts by number of changes.
     counts = [1]
     for choice in choices:
@@ -27,11 +22,9 @@ def count(choices: Sequence[Collection[object]], k: int | None) -> int:
 
 
 def reachable(choices: Sequence[Sequence[T]], k: int | None) -> Iterator[list[T]]:
-    """Yield all texts with at most k changes, those with few changes first.
+    """Yield all texts with at most k changes (None: any number), those with few changes first.
 
-    Args:
-        choices: different alternatives at each position, its own word first.
-        k: largest number of changes; None for any number.
+    Alternatives at a position differ; its own word comes first.
     """
     own = [choice[0] for choice in choices]
     movable = [position for position, choice in enumerate(choices) if len(choice) > 1]

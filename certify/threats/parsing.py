@@ -16,11 +16,7 @@ THREATS: dict[str, type[Threat]] = {
 
 
 def parse_k(value: str) -> int | None:
-    """Return a number of changes, None for `all`.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Return a number of changes, None for `all`; a ValueError for anything else."""
     if value == "all":
         return None
     if not value.isdecimal():
@@ -32,17 +28,10 @@ def parse_k(value: str) -> int | None:
 def parse_threat(
     name: str, *, lists: str | None, k: int | None, words: WordSettings = WordSettings()
 ) -> Threat:
-    """Return a threat of the command line.
-
-    Args:
-        name: one of `THREATS`.
-        lists: file of synonyms.
-        k: number of changes; None for any number.
-        words: the words of the model.
+    """Return a threat of the command line, with a file of lists, k (None: any number) and words.
 
     Raises:
         ValueError: an unknown name, a file too many or too few, or one that is broken.
-        OSError: the file cannot be read.
     """
     if name not in THREATS:
         msg = f"got threat {name!r}, expected one of {', '.join(THREATS)}"

@@ -57,7 +57,6 @@ class Synonyms(Threat):
 
         Raises:
             ValueError: no JSON, other JSON than that, or lists of another tokenisation.
-            OSError: the file cannot be read.
         """
         path = lists_file(path)
         content = read_json(path, "an object of lists of words")
@@ -72,17 +71,7 @@ class Synonyms(Threat):
         k: int | None = None,
         words: WordSettings = WordSettings(),
     ) -> Self:
-        """Make a threat from the content of a JSON file.
-
-        Args:
-            content: see `read`.
-            name: of the file, for messages.
-            k: see `Threat`.
-            words: see `Threat`.
-
-        Raises:
-            ValueError: see `read`.
-        """
+        """Make a threat from the content of a JSON file, as `read` does; name: for messages."""
         values = list(content.values()) if isinstance(content, dict) else []
         by_text = bool(values) and all(isinstance(value, dict) for value in values)
         for lists in values if by_text else [content]:
@@ -129,11 +118,7 @@ class Synonyms(Threat):
 
     @classmethod
     def of_model(cls, threat: Threat, words: WordSettings) -> "Synonyms":
-        """Return a threat that a model of these words can be certified against.
-
-        Raises:
-            ValueError: another threat, or synonyms of other words.
-        """
+        """Return a threat; a ValueError unless it is of synonyms of the words of a model."""
         if not isinstance(threat, cls) or threat.words != words:
             msg = (
                 f"got the threat {threat.name} about {threat.words} for a model of {words}, "
@@ -150,10 +135,7 @@ class Synonyms(Threat):
         return self._places.get(_squeezed(text)) if self.texts else text
 
     def candidates(self, text: str) -> list[tuple[str, ...]]:
-        """Return the candidates of each word of a text, the word itself first.
-
-        Args:
-            text: as `subject` returns it.
+        """Return the candidates of each word of a subject, the word itself first.
 
         Raises:
             ValueError: the lists are for texts, and this is none of them.

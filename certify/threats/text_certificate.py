@@ -42,21 +42,14 @@ class TextCertificate:
 
 
 class TextCertifier(Protocol):
-    """Certifies texts against one threat, with one model.
-
-    Attributes:
-        kind: of all its certificates, or of the weakest of them.
-    """
+    """Certifies texts against a threat, with one model; kind: of the weakest certificate."""
 
     kind: Kind
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
-        """Certify texts.
+        """Certify texts, as `Threat.subject` returns them, for each of some numbers of changes.
 
-        Args:
-            texts: as `Threat.subject` returns them.
-            ks: numbers of changes, from few to many; None, the last, for any number. They replace
-                the threat's own k.
+        They rise, replace the threat's own k, and end with None for any number, if at all.
         """
         ...
 

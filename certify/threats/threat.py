@@ -29,12 +29,7 @@ class Threat:
     words: WordSettings = field(default=WordSettings())
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ValueError: k is negative, or None where the threat needs a number; or words as base
-                forms, which several words share.
-        """
+        """Raise a ValueError for a wrong k, or base forms as words, which several words share."""
         endless = " or all" if self.endless else ""
         if (self.k is None and not self.endless) or (self.k is not None and self.k < 0):
             number = "all" if self.k is None else self.k
@@ -65,12 +60,7 @@ class Threat:
         return text
 
     def contains(self, original: str, changed: str) -> bool:
-        """Return True if the set around the first text has the second one.
-
-        Args:
-            original: as `subject` returns it.
-            changed: any text.
-        """
+        """Return True if the set around the first text, a subject, has the second one."""
         raise NotImplementedError
 
     @property

@@ -19,11 +19,7 @@ _SPELT = (*LETTERS, " ")
 
 
 class EditedTexts:
-    """Finds the worst texts within some edits.
-
-    Args:
-        edits: finds those of spans.
-    """
+    """Finds the worst texts within some edits, from those of spans."""
 
     def __init__(self, edits: Edits) -> None:
         self.edits = edits
@@ -31,21 +27,12 @@ class EditedTexts:
     def least(self, texts: Sequence[str], direction: Tensor, k: int) -> Tensor:
         """Return the least scores `[B, J, k + 1]` of all texts within 0, 1, ..., k edits.
 
-        Args:
-            texts: B texts.
-            direction: `[B, J, C]`; the J scores of a text are products with that of the classes.
-            k: largest number of edits.
+        The J scores of a text are products of direction `[B, J, C]` with that of the classes.
         """
         return _paths(self._of_spans(texts, direction, k))[-1]
 
     def witness(self, text: str, direction: Tensor, k: int) -> str:
-        """Return a text within k edits with the least score.
-
-        Args:
-            text: the text.
-            direction: `[C]`.
-            k: number of edits.
-        """
+        """Return a text within k edits with the least score in a direction `[C]`."""
         values = self._of_spans([text], direction.view(1, 1, -1), k)
         best = _paths(values)
         starts = [0, *(at + 1 for at, code in enumerate(codes_of(text)) if code == BETWEEN)]

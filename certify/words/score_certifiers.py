@@ -29,12 +29,7 @@ AT_ONCE = 1 << 20
 
 
 class ScoreModel(NamedTuple):
-    """A classifier that adds up scores.
-
-    Attributes:
-        scores: in evaluation mode, on the CPU.
-        tokenizer: of its words.
-    """
+    """A classifier that adds up scores, in evaluation mode and on the CPU."""
 
     scores: NgramScores
     tokenizer: WordTokenizer
@@ -56,16 +51,7 @@ class _Certifier:
     kind: Kind = "exact"
 
     def __init__(self, model: ScoreModel, threat: Threat) -> None:
-        """Measure the model.
-
-        Args:
-            model: the classifier.
-            threat: the sets of texts.
-
-        Raises:
-            ValueError: other words than those of the threat, or scores too large to be added
-                exactly.
-        """
+        """Raise a ValueError for other words than the threat's, or scores of inexact sums."""
         settings = model.tokenizer.splitter.settings
         if threat.words != settings:
             msg = (
@@ -316,12 +302,7 @@ class SynonymCertifier(_Certifier):
 
 
 class _WorstOfWords:
-    """Scores of the words so far, and the largest losses by a replacement of each.
-
-    Args:
-        model: the classifier, of words alone.
-        threat: with lists of words, or perturbation sets.
-    """
+    """Scores of the words so far, and the largest losses by a replacement of each."""
 
     def __init__(self, model: ScoreModel, threat: Synonyms | Substitutions) -> None:
         self._model, self._threat = model, threat
@@ -332,11 +313,10 @@ class _WorstOfWords:
         self._worst = torch.zeros(0, classes, classes, 2, dtype=torch.int64)
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor, Tensor]:
-        """Look the words of texts up.
+        """Return `[B, N]` rows of the words of texts, -1 after a text, and figures of rows.
 
-        Returns:
-            `[B, N]` rows of the words, -1 after a text; `[M, C]` scores of the words of the rows;
-            `[M, C, C]`, for the classes y and j the largest loss of y's lead over j.
+        These are `[M, C]` scores of the words, and `[M, C, C]`, for the classes y and j the largest
+        loss of y's lead over j.
         """
         self.measure(word for words in texts for word in words)
         length = max(map(len, texts), default=0)
@@ -392,11 +372,7 @@ class CharacterCertifier(_Certifier):
     threat: Characters
 
     def __init__(self, model: ScoreModel, threat: Threat) -> None:
-        """Measure the model; see `_Certifier`.
-
-        Raises:
-            ValueError: n-grams, or words that a character may change from afar.
-        """
+        """Raise a ValueError for n-grams, or words that a character may change from afar."""
         super().__init__(model, threat)
         tokens = model.tokenizer.vocabulary.get_itos()
         words = [

@@ -32,9 +32,8 @@ _CODE |= {letter.upper(): code for letter, code in _CODE.items()}
 class Trie(NamedTuple):
     """All known words, letter by letter.
 
-    Attributes:
-        child: `[M, 37]` int64, the node after each node and character.
-        word: `[M]` int64, id of the word that ends at a node; 0 where none does.
+    `child` `[M, 37]` is the node after each node and character; `word` `[M]` the id of the word
+    that ends at a node, or 0.
     """
 
     child: Tensor
@@ -93,9 +92,7 @@ class _Front(NamedTuple):
 class Edits:
     """Finds the worst texts within some edits of spans, without any of their separators.
 
-    Args:
-        trie: of all known words.
-        scores: `[V, C]` scores of words, float64; 0 for word 0.
+    Scores of words are `[V, C]` float64; 0 for word 0.
     """
 
     def __init__(self, trie: Trie, scores: Tensor) -> None:
@@ -106,12 +103,8 @@ class Edits:
     def least(self, spans: Sequence[str], direction: Tensor, k: int) -> Tensor:
         """Return the least scores `[B, J, k + 1]` of all texts within 0, 1, ..., k edits.
 
-        They are inf for fewer edits than a span has separators.
-
-        Args:
-            spans: B texts.
-            direction: `[B, J, C]`; the J scores of a text are products with that of the classes.
-            k: largest number of edits.
+        They are inf for fewer edits than a span has separators. The J scores of a text are products
+        of direction `[B, J, C]` with that of the classes.
         """
         rows, codes = len(spans), [codes_of(span) for span in spans]
         ends = torch.tensor([len(row) for row in codes])
@@ -142,13 +135,7 @@ class Edits:
         return best.cummin(dim=2).values
 
     def witness(self, span: str, direction: Tensor, k: int) -> str:
-        """Return a text within k edits with the least score.
-
-        Args:
-            span: the text, of at most k separators.
-            direction: `[C]`.
-            k: number of edits.
-        """
+        """Return a text within k edits of a span of at most k separators, with the least score."""
         directions, codes = direction.view(1, 1, -1), codes_of(span)
         later = [codes[position:].count(BETWEEN) for position in range(len(codes) + 1)]
         spent = k - torch.tensor(later)

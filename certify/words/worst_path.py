@@ -89,9 +89,7 @@ def worst_path(
 def _by_segments(lattice: "_Lattice", choice: Tensor) -> WorstTexts:
     """Find the least score without a limit, of all segments of the texts side by side.
 
-    Args:
-        lattice: of the texts.
-        choice: `[R, N]` bool, True for a word with more than one candidate.
+    `choice` `[R, N]` is True for a word with more than one candidate.
     """
     rows, length = choice.shape
     value = lattice.words.new_zeros(rows)
@@ -157,12 +155,7 @@ class _Lattice(NamedTuple):
     direction: Tensor
 
     def part(self, starts: Tensor, lengths: Tensor) -> Self:
-        """Return the lattice of segments, padded with word 0.
-
-        Args:
-            starts: `[M]` positions in all rows of words, flat.
-            lengths: `[M]`.
-        """
+        """Return the lattice of `[M]` segments, padded with word 0; starts are flat positions."""
         rows, length, size = self.words.shape
         row = torch.div(starts, length, rounding_mode="floor")
         longest = int(lengths.max())

@@ -17,12 +17,7 @@ def shuffled(positions: NDArray[np.int64], n: int, *keys: int) -> NDArray[np.int
     """Return the values of a permutation of 0 ... n-1 at some positions, without storing it.
 
     A Feistel network (Luby & Rackoff 1988) over the next larger power of four, with `hashed` as its
-    function.
-
-    Args:
-        positions: each from 0 to n-1.
-        n: size of the permutation.
-        keys: select the permutation, together with `n`.
+    function; keys and n select the permutation.
     """
     half = np.uint64(max(1, ((n - 1).bit_length() + 1) // 2))
     low = np.uint64((1 << int(half)) - 1)

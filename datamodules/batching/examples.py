@@ -25,12 +25,9 @@ bad; or dropped, with a message, because the definition of the corpus excludes i
 
 
 class Example(NamedTuple):
-    """One sample of a corpus.
+    """One sample of a corpus, at a position of its split; the label is None where there is none.
 
-    Attributes:
-        text: a string, a pair, the words of a sentence, or a context with choices.
-        label: label of the task (see `Label`); None where the corpus gives none.
-        sample_id: position in the split.
+    The text is a string, a pair, the words of a sentence, or a context with choices.
     """
 
     text: Sample
@@ -41,8 +38,7 @@ class Example(NamedTuple):
 def target(value: Any, target_range: tuple[float, float]) -> float | None:
     """Return the target of a regression from its value in a file, a number or a text.
 
-    Returns:
-        The number; None for an empty field or null, which mark a row without target.
+    None for an empty field or null, which mark a row without target.
 
     Raises:
         ValueError: not a finite number within `target_range`.
@@ -91,15 +87,10 @@ def to_examples(
     on_bad_row: Literal["stop", "skip"],
     unlabelled: Unlabelled,
 ) -> list[Example]:
-    """Check every row and make it an example.
+    """Check every row and make it an example; the source and the column are named in messages.
 
-    Args:
-        rows: as read.
-        source: the file (or hub split) named in messages.
-        parse: makes a sample and its label of the values of a row, or raises ValueError.
-        label_column: the column of the label, named in messages.
-        on_bad_row: raise, or skip bad rows and log their number.
-        unlabelled: treatment of a row without label.
+    `parse` makes a sample and its label of the values of a row, or raises ValueError; `on_bad_row`
+    raises, or skips bad rows and logs their number.
 
     Raises:
         DataError: bad rows with `on_bad_row="stop"`; names and indices of classes in one file, or

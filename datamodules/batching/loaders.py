@@ -82,9 +82,8 @@ def _identity(batch: Any) -> Any:
 def resume_point(saved: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[int, int]:
     """Return the epoch in which a resumed run continues, and the completed batches of this epoch.
 
-    Args:
-        saved: from the checkpoint: `epoch`, `consumed`, and the former values of `now`.
-        now: all values that determine the batches.
+    The checkpoint has saved `epoch`, `consumed`, and the former values of `now`, all values that
+    determine the batches.
 
     Raises:
         ValueError: these values have changed.

@@ -101,11 +101,8 @@ class BucketBatchSampler(Sampler[list[int]]):
     def weight(self, index: int) -> float:
         """Return the weight of batch `index` of this process in the mean over all processes.
 
-        The mean over processes of weight * (mean over samples) is the mean over all samples.
-
-        Returns:
-            The weight: 1 for a full batch, world * mine / all in the last one; 0 for a sample of
-            another process.
+        The mean over processes of weight * (mean over samples) is the mean over all samples: 1 for
+        a full batch, world * mine / all in the last one; 0 for a sample of another process.
         """
         full, rest = divmod(len(self.lengths), self.batch_size * self.world)
         if index < full or rest == 0:

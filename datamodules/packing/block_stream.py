@@ -25,13 +25,7 @@ T = TypeVar("T")
 
 
 class BlockRows(NamedTuple):
-    """The blocks of one batch.
-
-    Attributes:
-        ids: `[B, N]` token ids.
-        tokens: `[B]` number of real tokens.
-        positions: `[B]` position of each block in the corpus.
-    """
+    """The blocks of one batch: `[B, N]` token ids, `[B]` numbers of real ones, `[B]` positions."""
 
     ids: NDArray[np.int32]
     tokens: NDArray[np.int32]
@@ -162,11 +156,9 @@ def _shuffle(rows: Iterable[BlockRows], buffer: int, seed: int, epoch: int) -> I
 
 
 def ahead(items: Iterable[T], depth: int) -> Iterator[T]:
-    """Yield the same items, computed by a thread that runs ahead.
+    """Yield the same items, at most `depth` of them computed ahead by a thread.
 
-    Args:
-        items: computed in the thread; its exceptions are raised here.
-        depth: largest number of waiting items.
+    Exceptions of the thread are raised here.
     """
     waiting: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(depth)
     over = threading.Event()

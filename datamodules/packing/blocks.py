@@ -23,11 +23,9 @@ _END = " "
 
 
 class Blocks(NamedTuple):
-    """Some blocks, in the order of the text.
+    """Some blocks `[n, length]` of token ids, in the order of the text, with `[n]` real tokens.
 
-    Attributes:
-        ids: `[n, length]` token ids; the last block of a corpus ends with padding.
-        tokens: `[n]` number of real tokens: `length` except in the last block.
+    Only the last block of a corpus ends with padding.
     """
 
     ids: NDArray[np.int32]

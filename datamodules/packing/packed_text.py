@@ -142,10 +142,7 @@ def _write(part: Path, blocks: Iterable[Blocks], length: int, kind: np.dtype[Any
 class PackedText(TorchDataset[Batch]):
     """Some of the blocks on disk; an index is the list of the blocks of one batch.
 
-    Args:
-        dataset: all blocks.
-        interval: one block in `interval` validates, beginning with the first; 0 for none.
-        held_out: these blocks (True), or all others.
+    One block in `interval` validates, beginning with the first; 0 for none.
     """
 
     def __init__(self, dataset: "Dataset", interval: int, held_out: bool) -> None:

@@ -68,11 +68,7 @@ class FileTexts:
         return ["files", self.text_column, self.on_bad_row, files]
 
     def texts(self) -> Iterator[str]:
-        """Yield all texts.
-
-        Raises:
-            DataError: a line that cannot be read as text, or a file without text.
-        """
+        """Yield all texts; a DataError for a line that is no text, or a file without text."""
         skipped = 0
         for path in self.paths:
             empty = True
@@ -133,11 +129,7 @@ class HubTexts:
             self._load(cached=False)
 
     def texts(self) -> Iterator[str]:
-        """Yield all texts.
-
-        Raises:
-            DataError: the dataset cannot be read, or has no such column.
-        """
+        """Yield all texts; a DataError for a dataset that cannot be read, or has no such column."""
         for row in self._rows():
             text = row.values[self.text_column]
             if isinstance(text, str) and text and not text.isspace():
@@ -184,9 +176,7 @@ class HubTexts:
 def find_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
     """Return the files that match patterns, each once, in the order of patterns, then of names.
 
-    Args:
-        folder: start of relative patterns.
-        patterns: such as `gutenberg/*.txt.gz`; `**` matches any depth.
+    Relative patterns, such as `gutenberg/*.txt.gz`, start in the folder; `**` matches any depth.
 
     Raises:
         DataError: a pattern that matches no file.

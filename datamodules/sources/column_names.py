@@ -10,9 +10,6 @@ from text.bounded_files import DataError, kind_of, lines, opened, parse_json, re
 def column_names(path: str | Path) -> list[str]:
     """Return the names of the columns of a file; of JSON Lines, those of its first row.
 
-    Args:
-        path: a file that `read_rows` reads.
-
     Raises:
         DataError: no such file or format, or a first line that cannot be read.
     """

@@ -31,12 +31,8 @@ def _offline() -> Iterator[None]:
 def load(hub_id: str, config: str | None, split: str, *, cached: bool = False) -> "Dataset":
     """Return one split of a corpus; all splits are fetched if they are not in the cache.
 
-    Args:
-        hub_id: `owner/name` on the hub.
-        config: the configuration, for hub datasets that have several.
-        split: its name there.
-        cached: use the cache without a request to the hub, if the corpus is there: for all
-            processes after the one that has fetched it.
+    `cached`, for all processes after the one that has fetched it, makes no request to the hub if
+    the corpus is in the cache.
 
     Raises:
         DataError: neither the hub nor the cache has it.
@@ -65,11 +61,7 @@ def load(hub_id: str, config: str | None, split: str, *, cached: bool = False) -
 
 
 def rows(dataset: "Dataset", columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of a split, numbered from 1.
-
-    Raises:
-        DataError: a column is missing.
-    """
+    """Yield the rows of a split, numbered from 1; a DataError if a column is missing."""
     missing = [column for column in columns if column not in dataset.column_names]
     if missing:
         msg = f"got columns {dataset.column_names}, expected {missing} among them"

@@ -30,13 +30,10 @@ NESTED_LIMIT = 2**17
 
 
 class Row(NamedTuple):
-    """One row as it was read.
+    """One row as it was read, from a line (Parquet: a row) counted from 1.
 
-    Attributes:
-        line: the line of the file where it begins (Parquet: the row), counted from 1.
-        values: the requested columns.
-        problem: reason why the row cannot be used; then `values` is empty.
-        entry: number of the row in a JSON document, counted from 1; None in other files.
+    `entry` is its number in a JSON document. A row with a `problem` cannot be used, and has no
+    values.
     """
 
     line: int
@@ -52,12 +49,7 @@ class Row(NamedTuple):
 
 
 def find_file(folder: Path, stem: str, endings: Sequence[str] = ENDINGS) -> Path | None:
-    """Return the file `folder/stem` with one of the endings; None if it does not exist.
-
-    Args:
-        folder: its folder.
-        stem: its name before the ending.
-        endings: possible endings; `.gz` may follow each.
+    """Return the file `folder/stem` with one of the endings, or one and `.gz`; None without one.
 
     Raises:
         DataError: several files match, or it is not a regular file.
@@ -266,11 +258,10 @@ def _sound(line: int, values: dict[str, Any]) -> Row:
 
 
 def sound(value: Any) -> None:
-    """Check the strings of a JSON value at any depth.
+    """Raise a ValueError unless the strings of a JSON value are sound, at any depth.
 
-    Raises:
-        ValueError: one has a NUL character, or half a surrogate pair, which cannot be written and
-            which no pretrained tokenizer accepts.
+    A NUL character, or half a surrogate pair, cannot be written, and no pretrained tokenizer
+    accepts it.
     """
     waiting = [value]
     while waiting:

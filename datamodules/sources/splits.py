@@ -63,10 +63,9 @@ class Splits(Corpus):
     def train_texts(self) -> Iterator[Text]: ...
 
     def look(self) -> dict[Split, str | None]:
-        """Return the reason why each split cannot be read from the disk; only first rows are read.
+        """Return the reason why each split cannot be read from the disk; None if it can.
 
-        Returns:
-            None if it can be read; "absent", "no rows", or the error of the file or the first row.
+        "absent", "no rows", or the error of the file or the first row; only first rows are read.
         """
         return {split: self._problem(split) for split in self.hub_splits}
 

@@ -18,11 +18,7 @@ _DECODER = json.JSONDecoder()
 
 
 def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the numbered lines of a file, which is packed if its name ends in `.gz`.
-
-    Raises:
-        DataError: the file is missing or broken.
-    """
+    """Yield the numbered lines of a file, which is packed if its name ends in `.gz`."""
     with opened(path) as file:
         yield from lines(path, file, packed=path.suffix == ".gz")
 
@@ -100,14 +96,10 @@ def _word(raw: bytes, tags: Collection[str] | None) -> tuple[str, str | None]:
 
 
 def read_entries(path: Path) -> Iterator[Row]:
-    """Read a JSON document that is one list, entry by entry.
+    """Read a JSON document that is one list: a row of `value` for each entry.
 
-    Args:
-        path: a document of at most `LINE_LIMIT` bytes and `PARTS_LIMIT` values and lines; it may be
-            on one line.
-
-    Yields:
-        Rows of `value`, the entry; an entry with invalid texts has a `problem`.
+    An entry with invalid texts has a `problem`. The document has at most `LINE_LIMIT` bytes and
+    `PARTS_LIMIT` values and lines; it may be on one line.
 
     Raises:
         DataError: the file is missing or broken, or is not a JSON list.

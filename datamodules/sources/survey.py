@@ -23,11 +23,8 @@ def class_rows(
 ) -> dict[str, int]:
     """Count the rows of each class, in the order of the classes.
 
-    Args:
-        examples: of a split.
-        class_names: of the corpus.
-        task: of the corpus. In tagging, types are counted (X of B-X and I-X), each once a row; the
-            result is empty for a regression and for multiple choice.
+    In tagging, types are counted (X of B-X and I-X), each once a row; the result is empty for a
+    regression and for multiple choice.
     """
     if not any(example.label is not None for example in examples):
         return {}
@@ -59,15 +56,9 @@ def describe_rows(rows: Mapping[str, int]) -> str:
 
 
 def check_rows(corpus: str, rows: Mapping[str, int], least: int) -> None:
-    """Refuse a class with so few training rows that its name may be a typo.
+    """Raise a DataError if a class has fewer training rows than `least`: its name may be a typo.
 
-    Args:
-        corpus: its name.
-        rows: training rows of each class.
-        least: fewest rows of a class; 0 allows a class without any.
-
-    Raises:
-        DataError: a class has fewer; the message has the counts, and similar names.
+    The message has the counts, and similar names.
     """
     few = {name: n for name, n in rows.items() if n < least}
     if not few:
@@ -97,14 +88,7 @@ def log_splits(
     class_names: Sequence[str],
     task: TaskName,
 ) -> None:
-    """Log rows and classes of each split, names that differ in case alone, and shared texts.
-
-    Args:
-        corpus: its name.
-        splits: the splits that were read, `train` among them.
-        class_names: of the corpus.
-        task: of the corpus.
-    """
+    """Log rows and classes of each split, names that differ in case alone, and shared texts."""
     lines = []
     for split, examples in splits.items():
         rows = class_rows(examples, class_names, task)

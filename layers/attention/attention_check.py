@@ -55,11 +55,7 @@ class AttentionCheck:
         self.x: Tensor = torch.where(self.mask.unsqueeze(-1), drawn, GARBAGE * garbage)
 
     def __call__(self, module: nn.Module, name: str) -> None:
-        """Check an attention.
-
-        Args:
-            module: takes tokens `[B, N, d]` and mask `[B, N]` (True at real tokens).
-            name: of the attention, for the message.
+        """Check an attention, from tokens `[B, N, d]` and mask `[B, N]`; the name is for messages.
 
         Raises:
             ValueError: a property is broken; the message names it.

@@ -18,17 +18,7 @@ class BlockDiagonalAttention(SelfAttention):
     """
 
     def __init__(self, width: int, heads: int, *, window: int = 15, **base: Any) -> None:
-        """Make the projections.
-
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            window: w, tokens of a block.
-            base: see `HeadedAttention`.
-
-        Raises:
-            ValueError: a window without tokens.
-        """
+        """Make the projections for blocks of `window` tokens; the rest: see `HeadedAttention`."""
         super().__init__(width, heads, **base)
         if window < 1:
             msg = f"got window={window}, expected at least 1 token"

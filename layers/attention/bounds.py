@@ -38,12 +38,8 @@ class AttentionNorms(NamedTuple):
 def mixing_norm(oscillation: Tensor, lengths: Tensor) -> Tensor:
     """Bound the spectral norm of a row-stochastic N x N matrix with nearly equal log-entries.
 
-    Args:
-        oscillation: largest difference of two logits of one row; broadcasts with `lengths`.
-        lengths: N, the number of tokens, at least 1.
-
-    Returns:
-        The bound A(omega, N) <= sqrt(N); 1 for uniform rows.
+    The oscillation is the largest difference of two logits of one row; it broadcasts with lengths N
+    of at least 1. The bound A(omega, N) <= sqrt(N) is 1 for uniform rows.
     """
     # The first branch's argument is clamped so that the branch not taken stays finite.
     neighbours = (lengths - 1).clamp_min(1.0)

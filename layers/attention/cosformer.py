@@ -28,15 +28,11 @@ class CosFormerAttention(HeadedAttention):
     def __init__(
         self, width: int, heads: int, *, relu: bool = True, relu_value: bool = False, **base: Any
     ) -> None:
-        """Make the projections.
+        """Make the projections; the rest: see `HeadedAttention`.
 
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            relu: False leaves queries and keys unchanged (thesis, section 5.3.5): weights may be
-                negative then, and `LEAST_SIGNED` bounds the absolute value of their sum.
-            relu_value: True makes the values non-negative as well: ReVCos (thesis, equation 6.3).
-            base: see `HeadedAttention`.
+        `relu=False` leaves queries and keys unchanged (thesis, section 5.3.5): weights may be
+        negative then, and `LEAST_SIGNED` bounds the absolute value of their sum. `relu_value` makes
+        the values non-negative as well: ReVCos (thesis, equation 6.3).
         """
         super().__init__(width, heads, **base)
         self.relu, self.relu_value = relu, relu_value

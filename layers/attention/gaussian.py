@@ -24,19 +24,12 @@ class GaussianAttention(HeadedAttention):
     def __init__(
         self, width: int, heads: int, *, landmarks: int | None = None, **base: Any
     ) -> None:
-        """Make the projections.
+        """Make the projections; the rest: see `HeadedAttention`.
 
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            landmarks: number of landmarks of the linear form (section 3.2 of the paper): the means
-                of as many runs of tokens; S is P^T M^-1 P, with the kernel P of landmarks and
-                tokens, and M of the landmarks. A text of no more tokens has each as a landmark,
-                which is exact but for a small ridge. None: S itself, with memory for N x N.
-            base: see `HeadedAttention`.
-
-        Raises:
-            ValueError: no landmarks.
+        The linear form has `landmarks` (section 3.2 of the paper): the means of as many runs of
+        tokens; S is P^T M^-1 P, with the kernel P of landmarks and tokens, and M of the landmarks.
+        A text of no more tokens has each as a landmark, which is exact but for a small ridge. None:
+        S itself, with memory for N x N.
         """
         super().__init__(width, heads, **base)
         if landmarks is not None and landmarks < 1:

@@ -35,17 +35,7 @@ class HeadedAttention(nn.Module, ABC):
 
     @abstractmethod
     def mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-        """Mix the values of the real tokens.
-
-        Args:
-            query: `[B, H, N, e]`.
-            key: `[B, H, N, e]`.
-            value: `[B, H, N, e]`.
-            mask: `[B, N]` bool, True at real tokens.
-
-        Returns:
-            `[B, H, N, e]`, finite everywhere.
-        """
+        """Mix the values of the real tokens, finite everywhere; all tensors are `[B, H, N, e]`."""
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, keys and values `[B, H, N, e]` of tokens `[B, N, d]`."""

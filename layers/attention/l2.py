@@ -106,14 +106,7 @@ class L2Attention(HeadedAttention):
     """L2 attention with own queries and keys, which is not Lipschitz (Lemma F.1)."""
 
     def __init__(self, width: int, heads: int, *, causal: bool = False, **base: Any) -> None:
-        """Make the projections.
-
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            causal: tokens attend to themselves and to earlier tokens only.
-            base: see `HeadedAttention`.
-        """
+        """Make the projections; causal: a token attends to itself and those before it."""
         super().__init__(width, heads, **base)
         self.causal = causal
 
@@ -152,12 +145,9 @@ class TiedL2Attention(L2Attention):
         return query, query, query @ weights.inner()
 
     def bound(self, lengths: Tensor, *, norm: Norm = "2", formula: Formula = "sound") -> Tensor:
-        """`[B]` float64: Lipschitz constant on texts of that many tokens, dropout being off.
+        """`[B]` float64: Lipschitz constant on texts of `[B]` real tokens, dropout being off.
 
-        Args:
-            lengths: `[B]` number of real tokens.
-            norm: `2` or `inf`, of all numbers of a text together.
-            formula: see `l2_bound`.
+        The norm is that of all numbers of a text together; formula: see `l2_bound`.
         """
         return l2_bound(self.weights(), lengths, norm=norm, formula=formula)
 
@@ -172,15 +162,11 @@ class ContractiveL2Attention(TiedL2Attention):
     def __init__(
         self, width: int, heads: int, *, length: int, norm: Norm = "inf", **base: Any
     ) -> None:
-        """Make the projections.
+        """Make the projections; the rest: see `L2Attention`.
 
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            length: the longest text in tokens. It is the same for all texts: with each text's own
-                length, the output of a causal layer would depend on later tokens.
-            norm: `inf`, the paper's choice, as its bound grows less with the length; or `2`.
-            base: see `L2Attention`.
+        The length is that of the longest text for all texts: with each text's own length, the
+        output of a causal layer would depend on later tokens. The norm `inf` is the paper's choice,
+        as its bound grows less with the length.
 
         Raises:
             ValueError: no tokens, or another norm.

@@ -23,10 +23,7 @@ _EXACT = 1 + 1e-9
 class L2Weights(NamedTuple):
     """The weights of tied L2 attention: of head h, the transposes of the paper's matrices.
 
-    Attributes:
-        query: `[H, e, d]`, W^{Q,h}^T, which is W^{K,h}^T, too.
-        value: `[H, e, d]`, W^{V,h}^T.
-        output: `[d, H e]`, W^O^T.
+    W^{Q,h}, which is W^{K,h}, too, and W^{V,h} are `[H, e, d]`; W^O is `[d, H e]`.
     """
 
     query: Tensor
@@ -44,11 +41,7 @@ class L2Weights(NamedTuple):
 
 
 def phi_inverse(x: Tensor) -> Tensor:
-    """Return c with c exp(c + 1) = x, which is W_0(x / e), in float64.
-
-    Args:
-        x: N - 1 for N tokens, at least 0.
-    """
+    """Return c with c exp(c + 1) = x, which is W_0(x / e), in float64; x is N - 1 for N tokens."""
     # Theorem 3.2 prints W_0(N / e); its proof gives W_0((N - 1) / e), which is less.
     x = x.to(torch.float64)
     log = x.clamp_min(torch.finfo(torch.float64).tiny).log() - 1
@@ -60,14 +53,10 @@ def phi_inverse(x: Tensor) -> Tensor:
 
 
 def mixing_gain(lengths: Tensor, *, size: int, norm: Norm, formula: Formula = "sound") -> Tensor:
-    """`[B]` float64: Lipschitz constant of one head, from its queries Q to P Q.
+    """`[B]` float64: Lipschitz constant of one head of width e, from its queries Q to P Q.
 
-    Args:
-        lengths: `[B]` largest number of tokens that a token attends to, itself among them; at
-            least 1.
-        size: width e of a head.
-        norm: `2` or `inf`.
-        formula: see `l2_bound`.
+    Lengths `[B]` are the largest numbers of tokens that a token attends to, itself among them; norm
+    and formula: see `l2_bound`.
     """
     tokens = lengths.to(torch.float64)
     variance, root = phi_inverse(tokens - 1), tokens.sqrt()

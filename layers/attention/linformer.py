@@ -20,14 +20,7 @@ class LinformerAttention(HeadedAttention):
     def __init__(
         self, width: int, heads: int, *, length: int, mixtures: int = 64, **base: Any
     ) -> None:
-        """Make the projections.
-
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            length: n, the longest text in tokens.
-            mixtures: k, at most n.
-            base: see `HeadedAttention`.
+        """Make the projections; `length` is n, the longest text in tokens, `mixtures` is k.
 
         Raises:
             ValueError: more mixtures than tokens, or none.

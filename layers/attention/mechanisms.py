@@ -132,10 +132,6 @@ KINDS: dict[str, Build] = {
 def build_attention(settings: Attention, at: Layer) -> nn.Module:
     """Return the attention of a layer, from tokens `[B, N, d]` and mask `[B, N]` to `[B, N, d]`.
 
-    Args:
-        settings: of the attention.
-        at: the layer.
-
     Raises:
         ValueError: sizes that do not fit each other, or `AttentionCheck` refuses your own class.
     """

@@ -19,14 +19,7 @@ class NormAttention(HeadedAttention):
     """
 
     def __init__(self, width: int, heads: int, *, norm: Norm = "layer", **base: Any) -> None:
-        """Make the projections and the norm.
-
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            norm: `layer` for LayerNorm, `rms` for x / rms(x) without weights.
-            base: see `HeadedAttention`.
-        """
+        """Make the projections and the norm: LayerNorm, or x / rms(x) without weights."""
         super().__init__(width, heads, **base)
         self.norm = nn.LayerNorm(width) if norm == "layer" else None
 

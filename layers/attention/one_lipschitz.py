@@ -24,12 +24,9 @@ from layers.orthogonal import Method, OrthogonalLinear
 
 
 class Weighed(NamedTuple):
-    """The values and weights of one attention layer for a batch.
+    """Values `[B, H, N, e]`, clipped, and weights of one attention layer for a batch.
 
-    Attributes:
-        value: `[B, H, N, e]` vectors that are mixed, clipped.
-        logits: `[B, h, N, N]` of the choosing heads, up to a constant of each row.
-        weights: `[B, h, N, N]` softmaxes of the logits over real tokens.
+    Logits `[B, h, N, N]` of the choosing heads are up to a constant of each row.
     """
 
     value: Tensor
@@ -139,12 +136,7 @@ class OneLipschitzSelfAttention(nn.Module):
         return torch.minimum(reach, limit)
 
     def alpha_2(self, lengths: Tensor, radius: Tensor) -> Tensor:
-        """`[B]` the output scale: the chosen bound for ideal weights.
-
-        Args:
-            lengths: `[B]` number of real tokens, floating point.
-            radius: `[B]` bound on the norm of every input token.
-        """
+        """`[B]` the output scale, from lengths and norms `[B]`, for ideal weights."""
         return attention_bound(
             self.alpha_1,
             lengths,

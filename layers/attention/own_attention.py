@@ -33,9 +33,6 @@ def no_imports() -> Iterator[None]:
 def own_class(path: str) -> type[nn.Module]:
     """Return the class of an import path, as `my_file.MyAttention`.
 
-    Args:
-        path: module and class.
-
     Raises:
         NotImportedError: inside `no_imports`, a module that has not been imported.
         ValueError: the module is not found, or has no `nn.Module` of that name.
@@ -65,12 +62,9 @@ def own_class(path: str) -> type[nn.Module]:
 
 
 def build_own(path: str, offered: Mapping[str, Any]) -> nn.Module:
-    """Return the attention of a layer, checked.
+    """Return the attention of a layer, checked; path: see `own_class`.
 
-    Args:
-        path: see `own_class`.
-        offered: the arguments of a layer, with its `width` and `length`. The constructor gets those
-            that it names.
+    The constructor gets those of the offered arguments (with `width` and `length`) that it names.
 
     Raises:
         ValueError: the constructor needs other arguments, or `AttentionCheck` refuses the module.

@@ -21,14 +21,7 @@ class PositionScaledAttention(HeadedAttention):
     """
 
     def __init__(self, width: int, heads: int, *, length: int, **base: Any) -> None:
-        """Make the projections.
-
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            length: n, the longest text in tokens.
-            base: see `HeadedAttention`.
-        """
+        """Make the projections; `length` is n, the longest text in tokens."""
         super().__init__(width, heads, **base)
         self.scale = nn.Parameter(torch.ones(length, length))
 

@@ -19,14 +19,7 @@ class SimAttention(HeadedAttention):
     def __init__(
         self, width: int, heads: int, *, norm: Literal["l1", "l2"] = "l1", **base: Any
     ) -> None:
-        """Make the projections.
-
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            norm: over the tokens; the paper has l1.
-            base: see `HeadedAttention`.
-        """
+        """Make the projections; the norm is over the tokens, l1 in the paper."""
         super().__init__(width, heads, **base)
         self.power = 1.0 if norm == "l1" else 2.0
 

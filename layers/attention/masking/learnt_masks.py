@@ -75,13 +75,10 @@ class AttentionAdversary(nn.Module):
     def masks(
         self, real: Tensor, seeds: Tensor, *, coefficient: float = 1.0, draw: bool = True
     ) -> "AdversarialMasks":
-        """Return the masks of one pass over a batch.
+        """Return the masks of one pass over a batch with real tokens `[B, N]`.
 
-        Args:
-            real: `[B, N]` bool, True at real tokens.
-            seeds: `[B]` int64, of the noise; see `layers.noise`.
-            coefficient: of the gradient reversal.
-            draw: False: no noise in this pass.
+        Seeds `[B]` int64 are those of the noise, see `layers.noise`, which `draw=False` leaves out;
+        the coefficient is that of the gradient reversal.
         """
         return AdversarialMasks(self, real, seeds, coefficient=coefficient, draw=draw)
 

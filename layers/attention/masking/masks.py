@@ -11,11 +11,7 @@ Probabilities = Callable[[], Tensor]
 
 
 class Masks:
-    """The masks of one pass over a batch, and how much they mask.
-
-    Args:
-        real: `[B, N]` bool, True at real tokens.
-    """
+    """The masks of one pass over a batch with real tokens `[B, N]`, and how much they mask."""
 
     def __init__(self, real: Tensor) -> None:
         self.real = real
@@ -28,10 +24,7 @@ class Masks:
     def __call__(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
         """`[B, 1 or H, N, N]` float: 1 for units that are kept, at least one real key in each row.
 
-        Args:
-            layer: counted from 0.
-            hidden: `[B, N, d]`, the input of the layer.
-            probabilities: see `Probabilities`.
+        Layers count from 0; hidden is its input `[B, N, d]`.
         """
         keep = self.choose(layer, hidden, probabilities)
         # Integers up to the division, so that padding changes not even the last bit.
@@ -50,12 +43,7 @@ class Masks:
 
 
 def straight(odds: Tensor, real: Tensor) -> Tensor:
-    """`[B, H, N, N]` bool: positive odds, and the greatest of each row, among the real keys.
-
-    Args:
-        odds: `[B, H, N, N]`.
-        real: `[B, N]` bool.
-    """
+    """`[B, H, N, N]` bool: positive odds, and the greatest of each row, among the real keys."""
     # Infinity, not the lowest number: if all odds of a row overflow to -inf, the row is kept.
     odds = odds.masked_fill(~real[:, None, None, :], -math.inf)
     return (odds > 0).logical_or_(odds == odds.amax(dim=-1, keepdim=True))

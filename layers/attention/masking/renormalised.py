@@ -8,17 +8,11 @@ from torch import Tensor
 
 
 def renormalised(probabilities: Tensor, keep: Tensor) -> Tensor:
-    """Return the attention weights of kept units from those of all units.
+    """Return the attention weights of kept units from those of all units, `[B, H, N, N]`.
 
-    For encoders whose scores are not accessible; gradients as in `masked_attention`.
-
-    Args:
-        probabilities: `[B, H, N, N]`, after the softmax and before dropout.
-        keep: `[B, 1, N, N]` or `[B, H, N, N]`, 1 for units that are kept and 0 for others; at
-            least one of the real keys in each row, and no padding where something is masked.
-
-    Returns:
-        `[B, H, N, N]`.
+    For encoders whose scores are not accessible; gradients as in `masked_attention`. Probabilities
+    are those after the softmax and before dropout; `keep` is 1 for units that are kept, at least
+    one of the real keys in each row, and no padding where something is masked.
     """
     out: Tensor = _Renormalised.apply(probabilities, keep)  # type: ignore[no-untyped-call] # of torch
     return out

@@ -24,7 +24,7 @@ from benchmarks.adversarial_steps import (
     random_batch,
     random_model,
 )
-from benchmarks.adversarial_texts import TextAttackWay, Way, compare_ways
+from benchmarks.adversarial_texts import Way, compare_ways, textattack_way, textfooler_process
 from benchmarks.parity import textattack_child, textattack_process
 from benchmarks.parity.sides import TimedVictim
 from benchmarks.timing import Times
@@ -174,17 +174,17 @@ def test_ways_to_attack_are_compared() -> None:
     victim = TimedVictim(random_model("tiny", "cpu", length=8)[0], batch_size=2)
 
     def way(name: str, outcome: str) -> Way:
-        def attack(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+        def attack(samples: Sequence[Sample]) -> tuple[list[dict[str, Any]], float]:
             asked.append((name, [one.sample_id for one in samples]))
             sum(range(200_000))
             victim.spent += 2.0
             kinds = [outcome if one.sample_id % 2 else "skipped" for one in samples]
-            return [{"outcome": kind, "queries": 3, "text": None} for kind in kinds]
+            return [{"outcome": kind, "queries": 3, "text": None} for kind in kinds], 0.0
 
-        return Way(name, attack, victim)
+        return Way(victim, attack)
 
     batches = [[sample(i) for i in row] for row in ((0, 1), (2, 3), (4, 5))]
-    found = compare_ways([way("a", "failed"), way("b", "succeeded")], batches)
+    found = compare_ways({"a": way("a", "failed"), "b": way("b", "succeeded")}, batches)
     # One after the other, batch for batch.
     assert asked == [(name, [i, i + 1]) for i in (0, 2, 4) for name in "ab"]
     # The first batch only warms up.
@@ -197,18 +197,12 @@ def test_ways_to_attack_are_compared() -> None:
 
 
 def test_work_of_other_processes_counts() -> None:
-    spent = [0.0]
-
-    def attack(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-        spent[0] += 5.0
-        return [{"outcome": "failed", "queries": 1, "text": None} for _ in samples]
+    def attack(samples: Sequence[Sample]) -> tuple[list[dict[str, Any]], float]:
+        return [{"outcome": "failed", "queries": 1, "text": None} for _ in samples], 5.0
 
     victim = TimedVictim(random_model("tiny", "cpu", length=8)[0], batch_size=2)
-    one = Way("elsewhere", attack, victim, elsewhere=lambda: spent[0])
-    one.run([sample(0)], counted=False)
-    assert one.processor == 0
-    one.run([sample(0)], counted=True)
-    assert 5 <= one.processor < 6
+    costs = compare_ways({"elsewhere": Way(victim, attack)}, [[sample(0)]] * 2)
+    assert 5 <= costs["elsewhere"].processor < 6
 
 
 CHILD = """
@@ -233,19 +227,20 @@ def test_another_process_asks_our_model(tmp_path: Path, monkeypatch: pytest.Monk
     child.write_text(CHILD)
     monkeypatch.setattr(textattack_process, "PROGRAM", child)
     module, _ = random_model("tiny", "cpu", length=8)
-    settings: dict[str, Any] = {"vectors": tmp_path / "v.txt", "data_dir": tmp_path, "budget": 7}
-    with TextAttackWay(Path(sys.executable), module.eval(), **settings) as theirs:
+    program = Path(sys.executable), tmp_path / "v.txt", tmp_path, 7
+    with textfooler_process(*program) as process:
+        theirs = textattack_way(process, module.eval())
         for _ in range(2):
-            answers = theirs([sample(1), sample(0)])
+            answers, processor = theirs.attack([sample(1), sample(0)])
             assert [one["text"] for one in answers] == ["text 0", "text 1"]
-        assert theirs.processor == 3
+            assert processor == 1.5
         assert theirs.victim.spent > 0
     child.write_text("raise SystemExit('no textattack here')")
     with (
         pytest.raises(RuntimeError, match=r"an interpreter that can import textattack 0\.3\.11"),
-        TextAttackWay(Path(sys.executable), module, **settings) as theirs,
+        textfooler_process(*program) as process,
     ):
-        theirs([sample(0)])
+        textattack_way(process, module).attack([sample(0)])
 
 
 def test_neighbours_as_the_other_process_finds_them(
