@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 from attacks.digests import file_digest
 from attacks.interface import Outcome
 from attacks.outcome import Sample
+from attacks.validity.checks import Checks
 from attacks.victims.kinds import ModuleVictim, fastest_batch
 from datamodules import TextDataModule
 from datamodules.batching.examples import fingerprint
@@ -76,14 +77,7 @@ def attack(
         ResourceError: a resource is missing, for example word vectors.
         VictimError: the logits of the model are invalid.
     """
-    if not isinstance(datamodule, TextDataModule):
-        msg = f"got {type(datamodule).__name__}, expected a corpus of texts to attack"
-        raise ValueError(msg)
-    # Before a missing resource: the user can do nothing about the task.
-    require_classification(datamodule.task, "attack")
-    if trainer.limit_test_batches == 0:
-        msg = "got --trainer.limit_test_batches 0, expected it to be left out"
-        raise ValueError(msg)
+    corpus = _check_corpus(trainer, datamodule)
     device = trainer.strategy.root_device  # the models of attacks use the device of the victim
     # Loaded now: a missing WordNet must not surface after the attacks.
     checks = usual_checks(settings, device) if settings.validity else None
@@ -94,64 +88,86 @@ def attack(
         "program": version(),
         "split": settings.split,
     }
-    run, archive = None, None
+    archive = None
     if recorder is not None and not dry(trainer):
-        run = recorder.files
-        archive = MeanArchive(RunArchive(recorder, trainer, model, datamodule.corpus))
+        archive = MeanArchive(RunArchive(recorder, trainer, model, corpus.corpus))
         # Raises now, not after hours of the attacks before it.
-        _check_all(planned, settings, run.path, model_subject)
-    facts = {
-        "run": "no run" if run is None else run.name,
-        "model": f"{type(model).__name__}, seed of its training "
-        f"{'unknown' if recorder is None else recorder.training_seed}",
-        "checkpoint": "none"
-        if ckpt_path is None
-        else f"{ckpt_path}, SHA-256 {model_subject['checkpoint']}",
-    }
-    corpus = datamodule
+        _check_all(planned, settings, archive.files.path, model_subject)
 
     def work() -> AttackSeries:
         # Again: only the checkpoint names the task of the model itself.
         require_classification(model.task.name, "attack")
-        identity: Mapping[str, Any] = {}
-        if recorder is not None:
-            if archive is not None and trainer.is_global_zero:
-                # One process computes the digest of the rows, for the subject in `results.json`.
-                recorder.measure_rows(corpus, settings.split)
-            identity = recorder.identity(trainer, model, corpus.corpus)
-        return run_series(
-            planned,
+        if recorder is not None and archive is not None and trainer.is_global_zero:
+            # One process computes the digest of the rows, for the subject in `results.json`.
+            recorder.measure_rows(corpus, settings.split)
+        facts, identity = _describe(trainer, model, corpus, archive, recorder)
+        digest = f"{ckpt_path}, SHA-256 {model_subject['checkpoint']}"
+        attacked = attacked_model(
+            trainer,
+            model,
+            corpus,
             settings,
-            attacked_model(
-                trainer,
-                model,
-                corpus,
-                settings,
-                model_subject=model_subject,
-                facts=facts,
-                identity=identity,
-            ),
-            archive,
-            team=trainer,
-            loggers=trainer.loggers,
-            bar=trainer.is_global_zero and trainer.progress_bar_callback is not None,
+            model_subject=model_subject,
+            facts={**facts, "checkpoint": "none" if ckpt_path is None else digest},
+            identity=identity,
+        )
+        bar = trainer.is_global_zero and trainer.progress_bar_callback is not None
+        return run_series(
+            planned, settings, attacked, archive, team=trainer, loggers=trainer.loggers, bar=bar
         )
 
-    series = launch(trainer, model, datamodule, ckpt_path, work, split=settings.split)
-    valid: list[str] = []
-    if checks is not None and run is not None and trainer.is_global_zero:
-        valid = series.validity(run.path, checks)
-    if settings.shard is not None:
-        folder = None if run is None else run.path
-        return Attacks({}, series.shard_report(folder, f"--run {facts['run']}"))
-    where = f"{datamodule.corpus}, {settings.split} split, {settings.goal}"
-    mean = "" if archive is None else archive.mean.line()
-    table = series.report(
-        f"{facts['run']}: {type(model).__name__} on {where}",
-        model.require_text()[1],
-        [*filter(None, [mean]), *valid],
-    )
-    return Attacks(series.outcomes(), table)
+    series = launch(trainer, model, corpus, ckpt_path, work, split=settings.split)
+    title = f"{type(model).__name__} on {corpus.corpus}, {settings.split} split, {settings.goal}"
+    checks = checks if trainer.is_global_zero else None
+    return _report(series, archive, checks, title, model.require_text()[1])
+
+
+def _describe(
+    trainer: pl.Trainer,
+    model: TaskModule,
+    corpus: TextDataModule,
+    archive: MeanArchive | None,
+    recorder: Recorder | None,
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return facts for the page, and the entries of `results.json` about the run."""
+    seed = "unknown" if recorder is None else recorder.training_seed
+    facts = {
+        "run": "no run" if archive is None else archive.files.name,
+        "model": f"{type(model).__name__}, seed of its training {seed}",
+    }
+    identity = {} if recorder is None else recorder.identity(trainer, model, corpus.corpus)
+    return facts, identity
+
+
+def _report(
+    series: AttackSeries,
+    archive: MeanArchive | None,
+    checks: Checks | None,
+    title: str,
+    class_names: Sequence[str],
+) -> Attacks:
+    """Return the outcomes and their table; file the validity that `checks` find."""
+    folder = None if archive is None else archive.files.path
+    name = "no run" if archive is None else archive.files.name
+    valid = [] if checks is None or folder is None else series.validity(folder, checks)
+    if series.shard is not None:
+        return Attacks({}, series.shard_report(folder, f"--run {name}"))
+    mean = [] if archive is None else [archive.mean.line()]
+    notes = [*filter(None, mean), *valid]
+    return Attacks(series.outcomes(), series.report(f"{name}: {title}", class_names, notes))
+
+
+def _check_corpus(trainer: pl.Trainer, datamodule: pl.LightningDataModule | None) -> TextDataModule:
+    """Return the corpus; raise ValueError unless it can be attacked."""
+    if not isinstance(datamodule, TextDataModule):
+        msg = f"got {type(datamodule).__name__}, expected a corpus of texts to attack"
+        raise ValueError(msg)
+    # Before a missing resource: the user can do nothing about the task.
+    require_classification(datamodule.task, "attack")
+    if trainer.limit_test_batches == 0:
+        msg = "got --trainer.limit_test_batches 0, expected it to be left out"
+        raise ValueError(msg)
+    return datamodule
 
 
 def _check_all(

@@ -2,10 +2,12 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytorch_lightning as pl
@@ -20,16 +22,18 @@ from measure.attack_run import attack
 from measure.attack_settings import AttackSettings
 from measure.radii import Certified, Radii, check_radii
 from measure.runner import run
+from measure.split_batches import BatchMeasurement, MeasuredSplit
+from measure.split_predictions import SplitPredictions
 from run_files.certified_bounds import STAGE_OF
 from run_files.results import Stage
 from run_files.sample_records import Records
 from run_files.version import version
 from run_files.weights import weights_of
+from text.subjects import Subject
 from training.generated_texts import Numbers, TextWriter
 from training.join import require_classification, require_classifier
 from training.launch import launch
-from training.record_writers import PredictionWriter
-from training.trainer import RobustTrainer, task_of
+from training.trainer import LIMITS, RobustTrainer, task_of
 
 log = logging.getLogger(__name__)
 
@@ -78,66 +82,120 @@ class MeasuringTrainer(RobustTrainer):
         """
         check_radii(radii)
         require_classifier(model, "certify")
-        if not isinstance(datamodule, TextDataModule):
-            msg = f"got {type(datamodule).__name__}, expected a corpus of texts to certify"
+        _warn_of_unused(propagation, bound)
+        settings: dict[str, Any] = {"bound": bound}
+        if bound == "propagation":
+            settings |= {"propagation": asdict(propagation)}
+
+        def make(split: MeasuredSplit) -> Radii:
+            self._require_full_precision()
+            return Radii(model, split, bound=bound, radii=radii, propagation=propagation)
+
+        def refusal() -> str | None:
+            require_classification(model.task.name, "certify")
+            return None if bound == "propagation" else model.no_certificate
+
+        return self._measure_split(
+            STAGE_OF[bound],
+            model,
+            datamodule,
+            ckpt_path,
+            make=make,
+            settings=settings,
+            evaluation={"bound": bound, "radii": radii},
+            refusal=refusal,
+        )
+
+    def _measure_split(
+        self,
+        stage: Stage,
+        model: TaskModule,
+        corpus: pl.LightningDataModule | None,
+        ckpt_path: str | Path | None,
+        *,
+        make: Callable[[MeasuredSplit], BatchMeasurement],
+        settings: Subject = MappingProxyType({}),
+        evaluation: Subject = MappingProxyType({}),
+        refusal: Callable[[], str | None] = lambda: None,
+    ) -> list[dict[str, float]]:
+        """Measure the test split by its batches, in all processes.
+
+        Args:
+            stage: name of the figures.
+            model: the model.
+            corpus: the corpus.
+            ckpt_path: its checkpoint; None for its present weights.
+            make: makes the measurement, once the model has its weights.
+            settings: settings that the records depend on, besides those of the trainer.
+            evaluation: settings that the figures depend on, besides those of the trainer.
+            refusal: returns the reason to measure nothing, once the model has its weights.
+
+        Returns:
+            The figures; an empty list if nothing is measured.
+        """
+        if not isinstance(corpus, TextDataModule):
+            msg = f"got {type(corpus).__name__}, expected a corpus of texts"
             raise ValueError(msg)
-        if bound != "propagation":
-            usual = asdict(WordBalls())
-            for name, value in asdict(propagation).items():
-                if value != usual[name]:
-                    log.warning("propagation.%s=%s has no effect with bound=%s", name, value, bound)
         self._measure(ckpt_path)
-        started, stage = time.monotonic(), STAGE_OF[bound]
-        evaluation = {"bound": bound, "radii": radii, **self._circumstances(stage)}
-        archive = None
-        if self.recorder is not None and self._files is not None:
-            archive = RunArchive(self.recorder, self, model, datamodule.corpus)
-            archive.begin(stage)
+        started = time.monotonic()
+        evaluation = {**evaluation, **self._circumstances(stage)}
+        archive = self._archive(model, corpus, stage)
+        settings = {**self._identity(ckpt_path, corpus, stage), **settings}
+
+        def work() -> list[dict[str, float]]:
+            # Only now: AdversarialTraining may get its classifier from the checkpoint.
+            if (reason := refusal()) is not None:
+                log.info("nothing is certified: %s", reason)
+                if archive is not None:
+                    archive.file(stage, {}, time.monotonic() - started, evaluation)
+                return []
+            split = MeasuredSplit(
+                corpus=corpus,
+                device=model.device,
+                limit=getattr(self, LIMITS[stage]),
+                settings=settings,
+                evaluation=evaluation,
+                stamp=self._stamp,
+                bar=self.is_global_zero and self.progress_bar_callback is not None,
+            )
+            measurement = make(split)
+            if archive is not None and self.is_global_zero:
+                archive.recorder.measure_rows(corpus, "test")
+            figures = measurement.figures(run(measurement, archive, team=self).records)
+            return [{f"{stage}/{name}": value for name, value in figures.items()}]
+
+        reads = "predict" if stage == "predict" else "test"
+        return launch(self, model, corpus, ckpt_path, work, split=reads, needs_labels=False)
+
+    def _archive(
+        self, model: TaskModule, corpus: TextDataModule, stage: Stage
+    ) -> RunArchive | None:
+        """Begin a stage, and return the archive of its outcome; None without a run."""
+        if self.recorder is None or self._files is None:
+            return None
+        archive = RunArchive(self.recorder, self, model, corpus.corpus)
+        archive.begin(stage)
+        return archive
+
+    def _identity(
+        self, ckpt_path: str | Path | None, corpus: TextDataModule, stage: Stage
+    ) -> dict[str, Any]:
+        """Return what the records of a stage depend on, but for its own settings and the rows."""
         checkpoint = Path(ckpt_path) if ckpt_path and Path(ckpt_path).exists() else None
-        settings: dict[str, Any] = {
+        limit = getattr(self, LIMITS[stage])
+        # Lightning reads the limit 1 as one batch, and 1.0 as all batches.
+        all_batches = isinstance(limit, float) and limit == 1
+        return {
             # Weights in memory have no identity: what an earlier start has measured is not theirs.
             "checkpoint": f"none, start {time.time_ns()}"
             if checkpoint is None
             else weights_of(checkpoint).checkpoint,
-            "bound": bound,
             "precision": self.precision,
             # Not its revision, which a commit changes: the same command has to resume.
             "program": version(),
             # A limit counts batches: their size decides which samples are measured.
-            "part": None
-            if self.limit_test_batches == 1.0
-            else [self.limit_test_batches, datamodule.eval_batch_size],
+            "part": None if all_batches else [limit, corpus.eval_batch_size],
         }
-        if bound == "propagation":
-            settings |= {"propagation": asdict(propagation)}
-
-        def work() -> list[dict[str, float]]:
-            require_classification(model.task.name, "certify")
-            # Only now: AdversarialTraining may get its classifier from the checkpoint.
-            if model.no_certificate is not None and bound != "propagation":
-                log.info("nothing is certified: %s", model.no_certificate)
-                if archive is not None:
-                    archive.file(stage, {}, time.monotonic() - started, evaluation)
-                return []
-            self._require_full_precision()
-            if archive is not None and self.is_global_zero:
-                archive.recorder.measure_rows(datamodule, "test")
-            measurement = Radii(
-                model,
-                datamodule,
-                bound=bound,
-                radii=radii,
-                limit=self.limit_test_batches,
-                settings=settings,
-                evaluation=evaluation,
-                propagation=propagation,
-                stamp=self._stamp,
-                bar=self.is_global_zero and self.progress_bar_callback is not None,
-            )
-            figures = measurement.figures(run(measurement, archive, team=self).records)
-            return [{f"{stage}/{name}": value for name, value in figures.items()}]
-
-        return launch(self, model, datamodule, ckpt_path, work, split="test", needs_labels=False)
 
     def attack(
         self,
@@ -192,24 +250,24 @@ class MeasuringTrainer(RobustTrainer):
             return self._write(model, datamodule, ckpt_path, generation)
         if isinstance(model, TextModule):
             require_classifier(model, "predict")
-        if self._files is not None:
-            return_predictions = False
+        if self._files is not None and isinstance(model, TaskModule):
+            make = partial(SplitPredictions, model)
+            return self._measure_split("predict", model, datamodule, ckpt_path, make=make)
         self._measure(ckpt_path)
-        with self._recording(PredictionWriter, "predictions.jsonl"):
-            return self._evaluate(
-                "predict",
-                "predict/",
+        return self._evaluate(
+            "predict",
+            "predict/",
+            model,
+            ckpt_path,
+            lambda path: super(MeasuringTrainer, self).predict(
                 model,
-                ckpt_path,
-                lambda path: super(MeasuringTrainer, self).predict(
-                    model,
-                    dataloaders,
-                    datamodule,
-                    return_predictions,
-                    path,
-                    True if path else weights_only,
-                ),
-            )
+                dataloaders,
+                datamodule,
+                return_predictions,
+                path,
+                True if path else weights_only,
+            ),
+        )
 
     def _write(
         self,
@@ -291,3 +349,11 @@ class MeasuringTrainer(RobustTrainer):
                 "it, then `certify --run NAME` without"
             )
             raise ValueError(msg)
+
+
+def _warn_of_unused(propagation: WordBalls, bound: Certified) -> None:
+    """Warn of settings of bound propagation that another bound does not have."""
+    usual = asdict(WordBalls())
+    for name, value in asdict(propagation).items():
+        if bound != "propagation" and value != usual[name]:
+            log.warning("propagation.%s=%s has no effect with bound=%s", name, value, bound)

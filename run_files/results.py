@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NotRequired, TypedDict
 
 from run_files import atomic
@@ -12,6 +13,7 @@ from run_files.version import versions
 from text.bounded_files import DataError, kind_of, read_json
 from text.file_lock import locked
 from text.json_shapes import check_shape
+from text.subjects import differences
 
 Stage = Literal["fit", "validate", "test", CertifyStage, "predict"]
 
@@ -162,9 +164,32 @@ def after(
     return {**{n: value for n, value in former if not n.startswith(tuple(dropped))}, **metrics}
 
 
-def about_stages(results: Results | None) -> list[dict[str, Any]]:
-    """Return the subject of each stage; older versions did not record it."""
-    return [] if results is None else list(results.get("about", {}).values())
+def foreign_subjects(
+    results: Results | None,
+    *,
+    checkpoint: str | None = None,
+    rows: Mapping[str, str] = MappingProxyType({}),
+) -> list[dict[str, Any]]:
+    """Return the subjects of the stages about other weights, or other rows of the same splits.
+
+    Args:
+        results: the numbers of a run.
+        checkpoint: SHA-256 of the weights; None compares rows only.
+        rows: digest of the rows of some splits.
+    """
+    now = {"checkpoint": checkpoint, **{f"rows of {split}": rows[split] for split in rows}}
+    foreign = []
+    # Older versions did not record subjects.
+    for subject in {} if results is None else results.get("about", {}).values():
+        stored = {"checkpoint": subject.get("checkpoint")}
+        stored |= {f"rows of {split}": own for split, own in (subject.get("rows") or {}).items()}
+        unknown = {name for values in (stored, now) for name in values if values[name] is None}
+        only = (stored.keys() & now.keys()) - unknown
+        if stored["checkpoint"] == "none":
+            only -= {"checkpoint"}
+        if differences(stored, now, only=only):
+            foreign.append(subject)
+    return foreign
 
 
 def only_fit(results: Results) -> Results:

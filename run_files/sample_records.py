@@ -13,7 +13,7 @@ from typing import IO, Any
 from attacks.json_lines import append, open_lines, read_lines
 from run_files import atomic
 from run_files.distributed import Meeting, Team, gather, gather_parts
-from text.subjects import Subject, as_stored, differences, joined
+from text.subjects import Difference, Subject, as_stored, differences, joined
 
 log = logging.getLogger(__name__)
 
@@ -244,16 +244,17 @@ class Records:
             return [self.folder / name for name in names if fnmatch(name, "rank-*.jsonl")]
         return []
 
-    def _read_parts(self) -> tuple[dict[int, Record], dict[Path, Sequence[str]], float]:
+    def _read_parts(self) -> tuple[dict[int, Record], dict[Path, Sequence[Difference]], float]:
         """Return the records by sample, the changes of stale parts, and the working time."""
         records_by_id: dict[int, Record] = {}
-        stale: dict[Path, Sequence[str]] = {}
+        stale: dict[Path, Sequence[Difference]] = {}
         seconds = 0.0
         for path in self._parts():
             subject, records, _ = read_lines(path, _line)
-            if self._subject is None or subject != self._subject:
-                part_subject = subject if isinstance(subject, dict) else {}
-                stale[path] = differences(part_subject, self._subject or {}) if records else ()
+            part_subject = subject if isinstance(subject, dict) else {}
+            changes = differences(part_subject, self._subject or {})
+            if self._subject is None or changes:
+                stale[path] = changes if records else ()
                 continue
             # A part has two kinds of lines: records, and the seconds since the line before.
             records_by_id |= {

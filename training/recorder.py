@@ -208,11 +208,8 @@ class Recorder(pl.Callback):
         if self.weights is not None:
             keep_apart(self.files, self.weights)
         label = "rows" if self.weights is None else f"{self.weights.label}-rows"
-        for subject in results.about_stages(self.files.results()):
-            other = subject.get("rows", {})
-            if any(other.get(split, rows) != rows for split, rows in self._rows.items()):
-                self.files.set_aside(label)
-                break
+        if results.foreign_subjects(self.files.results(), rows=self._rows):
+            self.files.set_aside(label)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begin or resume the run."""

@@ -1,10 +1,13 @@
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 import lit_modules
+from attacks import PGD
 from attacks.digests import file_digest
+from lit_modules import TaskModule
 from tests.integration.conftest import (
     ATTACK,
     OLSA,
@@ -16,7 +19,9 @@ from tests.integration.conftest import (
     results,
 )
 from tests.integration.test_attack import LETTERS
+from text import Batch
 
+PGD_OF_MODULE = TaskModule.attack
 BEST = "runs/done/checkpoints/best.ckpt"
 
 
@@ -93,6 +98,46 @@ def test_figures_of_two_protocols_are_not_mixed(trained: Path, steadfast: Steadf
     assert f"test, certify: {part}" in outcome.out
     refused = steadfast("test", "--run=done", "--trainer.limit_test_batches=0", QUIET)
     assert "got --trainer.limit_test_batches 0, expected it to be left out" in refused.err
+
+
+def limit_attacks(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
+    """Let PGD fail after some batches; return the sizes of the attacked ones."""
+    sizes: list[int] = []
+
+    def limited(self: TaskModule, pgd: PGD, batch: Batch) -> dict[str, torch.Tensor]:
+        if len(sizes) == most:
+            raise OSError("the disk is gone")
+        sizes.append(len(batch))
+        return PGD_OF_MODULE(self, pgd, batch)
+
+    monkeypatch.setattr(TaskModule, "attack", limited)
+    return sizes
+
+
+def test_a_killed_test_resumes_after_its_attacks(
+    trained: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = ["--trainer.limit_test_batches=3", "--data.eval_batch_size=20"]
+    command = ["test", "--run=done", *QUIET, *ATTACK, *limits]
+    assert steadfast(command).status == 0
+    records = Path("runs/done/pgd.jsonl")
+    before, metrics = records.read_bytes(), results("done")["metrics"]
+    records.unlink()
+    assert limit_attacks(monkeypatch, 2) == []
+    assert steadfast(command).status != 0
+    assert not records.exists()
+    sizes = limit_attacks(monkeypatch, 10)
+    assert steadfast(command).status == 0
+    assert sizes == [20]
+    assert records.read_bytes() == before
+    assert results("done")["metrics"] == metrics
+    assert not Path("runs/done/pgd.parts").exists()
+    # Another attack begins anew.
+    limit_attacks(monkeypatch, 2)
+    assert steadfast(command).status != 0
+    sizes = limit_attacks(monkeypatch, 10)
+    assert steadfast(command, "--pgd.steps=3").status == 0
+    assert sizes == [20, 20, 20]
 
 
 def test_the_seed_of_a_run_is_that_of_its_training(trained: Path, steadfast: Steadfast) -> None:
