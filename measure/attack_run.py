@@ -82,12 +82,9 @@ def attack(
     # Loaded now: a missing WordNet must not surface after the attacks.
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
-    model_subject = {
-        "checkpoint": file_digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none",
-        "precision": str(trainer.precision),
-        "program": version(),
-        "split": settings.split,
-    }
+    digest = file_digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
+    model_subject = {"checkpoint": digest, "precision": str(trainer.precision)}
+    model_subject |= {"program": version(), "split": settings.split}
     archive = None
     if recorder is not None and not dry(trainer):
         archive = MeanArchive(RunArchive(recorder, trainer, model, corpus.corpus))
@@ -101,14 +98,14 @@ def attack(
             # One process computes the digest of the rows, for the subject in `results.json`.
             recorder.measure_rows(corpus, settings.split)
         facts, identity = _describe(trainer, model, corpus, archive, recorder)
-        digest = f"{ckpt_path}, SHA-256 {model_subject['checkpoint']}"
+        checkpoint = "none" if ckpt_path is None else f"{ckpt_path}, SHA-256 {digest}"
         attacked = attacked_model(
             trainer,
             model,
             corpus,
             settings,
             model_subject=model_subject,
-            facts={**facts, "checkpoint": "none" if ckpt_path is None else digest},
+            facts={**facts, "checkpoint": checkpoint},
             identity=identity,
         )
         bar = trainer.is_global_zero and trainer.progress_bar_callback is not None
@@ -118,8 +115,8 @@ def attack(
 
     series = launch(trainer, model, corpus, ckpt_path, work, split=settings.split)
     title = f"{type(model).__name__} on {corpus.corpus}, {settings.split} split, {settings.goal}"
-    checks = checks if trainer.is_global_zero else None
-    return _report(series, archive, checks, title, model.require_text()[1])
+    validity = checks if trainer.is_global_zero else None
+    return _report(series, archive, validity, title, model.require_text()[1])
 
 
 def _describe(

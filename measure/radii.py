@@ -50,7 +50,7 @@ class Radii(BatchMeasurement):
         radii: list[float],
         propagation: WordBalls = WordBalls(),
     ) -> None:
-        super().__init__(split)
+        super().__init__(classifier, split)
         self._radii, self._propagation = radii, propagation
         self._certifier: Certifier | WordBallsCertifier
         if bound == "propagation":
@@ -64,7 +64,6 @@ class Radii(BatchMeasurement):
                     "expected one, or a class with a sentence in no_certificate"
                 )
                 raise ValueError(msg)
-        self.class_names = classifier.require_text()[1]
         self.stage: CertifyStage = STAGE_OF[bound]
         self.file = FILE_OF[self.stage]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import torch
 from tqdm import tqdm  # type: ignore[import-untyped] # ships no annotations
 
 from datamodules import Example, TextDataModule
 from datamodules.batching.examples import fingerprint
+from lit_modules import TaskModule
 from measure.measurement import Measurement, Record
 from text import Batch
 from text.subjects import Subject
@@ -24,7 +24,6 @@ class MeasuredSplit:
 
     Attributes:
         corpus: corpus with the split in memory; it shares its batches among processes.
-        device: device of the model.
         limit: batches of the split, or the share of them.
         settings: the checkpoint and the settings that the records depend on.
         evaluation: subject of the figures in `results.json`.
@@ -33,7 +32,6 @@ class MeasuredSplit:
     """
 
     corpus: TextDataModule
-    device: torch.device
     limit: int | float = 1.0
     settings: Subject
     evaluation: Subject
@@ -42,13 +40,19 @@ class MeasuredSplit:
 
 
 class BatchMeasurement(Measurement[Example]):
-    """Measures a test split by its batches."""
+    """Measures a test split by its batches.
+
+    Args:
+        model: the model with its weights, on its device.
+        split: the test split.
+    """
 
     elsewhere = None
     replaces = True
 
-    def __init__(self, split: MeasuredSplit) -> None:
-        self._split = split
+    def __init__(self, model: TaskModule, split: MeasuredSplit) -> None:
+        self._model, self._split = model, split
+        self.class_names = model.class_names or ()
 
     @abstractmethod
     def measure_batch(self, batch: Batch) -> Sequence[Record]:
@@ -86,4 +90,4 @@ class BatchMeasurement(Measurement[Example]):
         for batch in tqdm(islice(loader, count), self.stage, count, disable=hidden):
             # Always full batches: rounding depends on the other samples of a batch.
             if missing.intersection(batch.sample_ids.tolist()):
-                yield self.measure_batch(batch.to(self._split.device))
+                yield self.measure_batch(batch.to(self._model.device))

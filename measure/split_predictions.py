@@ -2,26 +2,15 @@
 
 from collections.abc import Sequence
 
-from lit_modules import TaskModule
 from measure.measurement import Record
-from measure.split_batches import BatchMeasurement, MeasuredSplit
+from measure.split_batches import BatchMeasurement
 from text import IGNORED, Batch
 
 
 class SplitPredictions(BatchMeasurement):
-    """Predicts each sample, with its label if it has one.
-
-    Args:
-        model: the model with its weights, on its device.
-        split: the test split.
-    """
+    """Predicts each sample, with its label if it has one."""
 
     stage, file = "predict", "predictions.jsonl"
-
-    def __init__(self, model: TaskModule, split: MeasuredSplit) -> None:
-        super().__init__(split)
-        self._model = model
-        self.class_names = model.class_names or ()
 
     def measure_batch(self, batch: Batch) -> Sequence[Record]:
         """Return the predictions of a batch; of a tagged text those of its words."""

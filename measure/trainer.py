@@ -27,8 +27,6 @@ from measure.split_predictions import SplitPredictions
 from run_files.certified_bounds import STAGE_OF
 from run_files.results import Stage
 from run_files.sample_records import Records
-from run_files.version import version
-from run_files.weights import weights_of
 from text.subjects import Subject
 from training.generated_texts import Numbers, TextWriter
 from training.join import require_classification, require_classifier
@@ -87,23 +85,23 @@ class MeasuringTrainer(RobustTrainer):
         if bound == "propagation":
             settings |= {"propagation": asdict(propagation)}
 
-        def make(split: MeasuredSplit) -> Radii:
+        def make(split: MeasuredSplit) -> Radii | None:
+            require_classification(model.task.name, "certify")
+            # Only now: AdversarialTraining may get its classifier from the checkpoint.
+            if model.no_certificate is not None and bound != "propagation":
+                log.info("nothing is certified: %s", model.no_certificate)
+                return None
             self._require_full_precision()
             return Radii(model, split, bound=bound, radii=radii, propagation=propagation)
-
-        def refusal() -> str | None:
-            require_classification(model.task.name, "certify")
-            return None if bound == "propagation" else model.no_certificate
 
         return self._measure_split(
             STAGE_OF[bound],
             model,
             datamodule,
             ckpt_path,
-            make=make,
+            make,
             settings=settings,
             evaluation={"bound": bound, "radii": radii},
-            refusal=refusal,
         )
 
     def _measure_split(
@@ -112,53 +110,46 @@ class MeasuringTrainer(RobustTrainer):
         model: TaskModule,
         corpus: pl.LightningDataModule | None,
         ckpt_path: str | Path | None,
+        make: Callable[[MeasuredSplit], BatchMeasurement | None],
         *,
-        make: Callable[[MeasuredSplit], BatchMeasurement],
         settings: Subject = MappingProxyType({}),
         evaluation: Subject = MappingProxyType({}),
-        refusal: Callable[[], str | None] = lambda: None,
     ) -> list[dict[str, float]]:
-        """Measure the test split by its batches, in all processes.
+        """Measure the test split in all processes; return the figures, if there are any.
 
         Args:
             stage: name of the figures.
             model: the model.
             corpus: the corpus.
             ckpt_path: its checkpoint; None for its present weights.
-            make: makes the measurement, once the model has its weights.
+            make: makes the measurement once the model has its weights; None: nothing is measured.
             settings: settings that the records depend on, besides those of the trainer.
             evaluation: settings that the figures depend on, besides those of the trainer.
-            refusal: returns the reason to measure nothing, once the model has its weights.
-
-        Returns:
-            The figures; an empty list if nothing is measured.
         """
         if not isinstance(corpus, TextDataModule):
-            msg = f"got {type(corpus).__name__}, expected a corpus of texts"
+            msg = f"got {type(corpus).__name__}, expected a corpus of texts to {stage}"
             raise ValueError(msg)
         self._measure(ckpt_path)
         started = time.monotonic()
-        evaluation = {**evaluation, **self._circumstances(stage)}
-        archive = self._archive(model, corpus, stage)
-        settings = {**self._identity(ckpt_path, corpus, stage), **settings}
+        archive = None
+        if self.recorder is not None and self._files is not None:
+            archive = RunArchive(self.recorder, self, model, corpus.corpus)
+            archive.begin(stage)
+        split = MeasuredSplit(
+            corpus=corpus,
+            limit=getattr(self, LIMITS[stage]),
+            settings={**self._identity(ckpt_path, stage, corpus), **settings},
+            evaluation={**evaluation, **self._circumstances(stage)},
+            stamp=self._stamp,
+            bar=self.is_global_zero and self.progress_bar_callback is not None,
+        )
 
         def work() -> list[dict[str, float]]:
-            # Only now: AdversarialTraining may get its classifier from the checkpoint.
-            if (reason := refusal()) is not None:
-                log.info("nothing is certified: %s", reason)
-                if archive is not None:
-                    archive.file(stage, {}, time.monotonic() - started, evaluation)
-                return []
-            split = MeasuredSplit(
-                corpus=corpus,
-                device=model.device,
-                limit=getattr(self, LIMITS[stage]),
-                settings=settings,
-                evaluation=evaluation,
-                stamp=self._stamp,
-                bar=self.is_global_zero and self.progress_bar_callback is not None,
-            )
             measurement = make(split)
+            if measurement is None:
+                if archive is not None:
+                    archive.file(stage, {}, time.monotonic() - started, split.evaluation)
+                return []
             if archive is not None and self.is_global_zero:
                 archive.recorder.measure_rows(corpus, "test")
             figures = measurement.figures(run(measurement, archive, team=self).records)
@@ -166,36 +157,6 @@ class MeasuringTrainer(RobustTrainer):
 
         reads = "predict" if stage == "predict" else "test"
         return launch(self, model, corpus, ckpt_path, work, split=reads, needs_labels=False)
-
-    def _archive(
-        self, model: TaskModule, corpus: TextDataModule, stage: Stage
-    ) -> RunArchive | None:
-        """Begin a stage, and return the archive of its outcome; None without a run."""
-        if self.recorder is None or self._files is None:
-            return None
-        archive = RunArchive(self.recorder, self, model, corpus.corpus)
-        archive.begin(stage)
-        return archive
-
-    def _identity(
-        self, ckpt_path: str | Path | None, corpus: TextDataModule, stage: Stage
-    ) -> dict[str, Any]:
-        """Return what the records of a stage depend on, but for its own settings and the rows."""
-        checkpoint = Path(ckpt_path) if ckpt_path and Path(ckpt_path).exists() else None
-        limit = getattr(self, LIMITS[stage])
-        # Lightning reads the limit 1 as one batch, and 1.0 as all batches.
-        all_batches = isinstance(limit, float) and limit == 1
-        return {
-            # Weights in memory have no identity: what an earlier start has measured is not theirs.
-            "checkpoint": f"none, start {time.time_ns()}"
-            if checkpoint is None
-            else weights_of(checkpoint).checkpoint,
-            "precision": self.precision,
-            # Not its revision, which a commit changes: the same command has to resume.
-            "program": version(),
-            # A limit counts batches: their size decides which samples are measured.
-            "part": None if all_batches else [limit, corpus.eval_batch_size],
-        }
 
     def attack(
         self,
@@ -252,7 +213,7 @@ class MeasuringTrainer(RobustTrainer):
             require_classifier(model, "predict")
         if self._files is not None and isinstance(model, TaskModule):
             make = partial(SplitPredictions, model)
-            return self._measure_split("predict", model, datamodule, ckpt_path, make=make)
+            return self._measure_split("predict", model, datamodule, ckpt_path, make)
         self._measure(ckpt_path)
         return self._evaluate(
             "predict",

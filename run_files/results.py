@@ -177,19 +177,16 @@ def foreign_subjects(
         checkpoint: SHA-256 of the weights; None compares rows only.
         rows: digest of the rows of some splits.
     """
-    now = {"checkpoint": checkpoint, **{f"rows of {split}": rows[split] for split in rows}}
-    foreign = []
+    now = {name: v for name, v in {"checkpoint": checkpoint, **rows}.items() if v is not None}
+
+    def is_foreign(subject: Mapping[str, Any]) -> bool:
+        stored = {"checkpoint": subject.get("checkpoint"), **subject.get("rows", {})}
+        known = {name for name, value in stored.items() if value not in (None, "none")}
+        return bool(differences(stored, now, only=known & now.keys()))
+
     # Older versions did not record subjects.
-    for subject in {} if results is None else results.get("about", {}).values():
-        stored = {"checkpoint": subject.get("checkpoint")}
-        stored |= {f"rows of {split}": own for split, own in (subject.get("rows") or {}).items()}
-        unknown = {name for values in (stored, now) for name in values if values[name] is None}
-        only = (stored.keys() & now.keys()) - unknown
-        if stored["checkpoint"] == "none":
-            only -= {"checkpoint"}
-        if differences(stored, now, only=only):
-            foreign.append(subject)
-    return foreign
+    subjects = [] if results is None else results.get("about", {}).values()
+    return [subject for subject in subjects if is_foreign(subject)]
 
 
 def only_fit(results: Results) -> Results:

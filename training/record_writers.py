@@ -17,19 +17,17 @@ class RecordWriter(pl.Callback):
 
     Args:
         records: file to which they go.
-        subject: returns all that they depend on, after the corpus is set up; None if nothing
-            identifies that: then records of a former start are not used.
+        subject: returns all that they depend on, after the corpus is set up; without it, records
+            of a former start are not used.
     """
 
-    def __init__(
-        self, records: Records, subject: Callable[[], Subject | None] = lambda: None
-    ) -> None:
+    def __init__(self, records: Records, subject: Callable[[], Subject] | None = None) -> None:
         self.records, self._subject = records, subject
 
     def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Open the file, and read the records of a former start."""
         # Only the first process knows the digest of the rows.
-        subject, *_ = gather_parts(trainer, self._subject())
+        subject, *_ = gather_parts(trainer, None if self._subject is None else self._subject())
         self.records.begin(trainer, subject=subject)
 
     def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -20,6 +20,7 @@ from run_files.results import Stage
 from run_files.run_directory import RunDirectory
 from run_files.sample_records import Records
 from run_files.version import version
+from run_files.weights import weights_of
 from text.subjects import Subject
 from training.checkpoint_callbacks import LastCheckpoint
 from training.record_writers import AttackWriter, RecordWriter
@@ -156,14 +157,9 @@ class RobustTrainer(pl.Trainer):
         attacked = isinstance(model, TaskModule) and attack is not None
         subject = {"pgd": asdict(attack) if attacked and attack is not None else None}
 
-        def identity() -> Subject | None:
-            # Weights in memory have no identity.
-            if self.recorder is None or self.recorder.weights is None:
-                return None
-            circumstances = self.recorder.circumstances(subject | self._circumstances("test"))
-            # Rounding depends on the batch of a sample.
-            size = getattr(datamodule, "eval_batch_size", None)
-            return {**circumstances, "program": version(), "batch_size": size}
+        def identity() -> Subject:
+            rows = {} if self.recorder is None else self.recorder.rows
+            return {**self._identity(ckpt_path, "test", datamodule), **subject, "rows": rows}
 
         self._measure(ckpt_path)
         with self._recording(AttackWriter, "pgd.jsonl", identity, active=attacked) as records:
@@ -209,9 +205,9 @@ class RobustTrainer(pl.Trainer):
         self,
         writer: type[RecordWriter],
         name: str,
-        subject: Callable[[], Subject | None] = lambda: None,
+        subject: Callable[[], Subject],
         *,
-        active: bool = True,
+        active: bool,
     ) -> Iterator[Records | None]:
         """Let a callback write a file of the run inside the block, if there is a run."""
         if self._files is None or not active:
@@ -258,6 +254,24 @@ class RobustTrainer(pl.Trainer):
         seconds = time.monotonic() - started + (0.0 if records is None else records.seconds)
         self._finish(stage, model, metrics, seconds, full_subject)
         return outcome
+
+    def _identity(
+        self, ckpt_path: str | Path | None, stage: Stage, corpus: object
+    ) -> dict[str, Any]:
+        """Return what the records of a stage depend on, but for its own settings and its rows."""
+        checkpoint = Path(ckpt_path) if ckpt_path and Path(ckpt_path).exists() else None
+        limit = self._circumstances(stage).get(LIMITS[stage])
+        return {
+            # Weights in memory have no identity: what an earlier start has measured is not theirs.
+            "checkpoint": f"none, start {time.time_ns()}"
+            if checkpoint is None
+            else weights_of(checkpoint).checkpoint,
+            "precision": self.precision,
+            # Not its revision, which a commit changes: the same command has to resume.
+            "program": version(),
+            # A limit counts batches: their size decides which samples are measured.
+            "part": None if limit is None else [limit, getattr(corpus, "eval_batch_size", None)],
+        }
 
     def _circumstances(self, stage: Stage) -> dict[str, Any]:
         """Return precision and limits of an evaluation.

@@ -184,6 +184,34 @@ def test_predict_writes_one_line_per_sample(trained: Path, steadfast: Steadfast)
     assert [predictions[i]["label"] for i in labels] == list(labels.values())
 
 
+def test_a_killed_prediction_resumes(
+    trained: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = ["--trainer.limit_predict_batches=3", "--data.eval_batch_size=20"]
+    command = ["predict", "--run=done", *QUIET, *limits]
+    assert steadfast(command).status == 0
+    records = Path("runs/done/predictions.jsonl")
+    before, metrics = records.read_bytes(), results("done")["metrics"]
+    records.unlink()
+    predict, sizes = TaskModule.predict_step, list[int]()
+
+    def limited(self: TaskModule, batch: Batch, batch_idx: int) -> dict[str, torch.Tensor]:
+        if len(sizes) == 2:
+            raise OSError("the disk is gone")
+        sizes.append(len(batch))
+        return predict(self, batch, batch_idx)
+
+    monkeypatch.setattr(TaskModule, "predict_step", limited)
+    assert steadfast(command).status != 0
+    assert not records.exists()
+    sizes = [0]
+    assert steadfast(command).status == 0
+    assert sizes == [0, 20]
+    assert records.read_bytes() == before
+    assert results("done")["metrics"] == metrics
+    assert not Path("runs/done/predictions.parts").exists()
+
+
 def test_bounds_and_radii(trained: Path, steadfast: Steadfast) -> None:
     radii = ["--radii=[0.5,3]", "--propagation.words=2"]
     outcome = steadfast("certify", "--run=done", TINY, "--bound=paper", radii)
