@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,6 @@ from measure.split_batches import BatchMeasurement, MeasuredSplit
 from measure.split_predictions import SplitPredictions
 from run_files.certified_bounds import STAGE_OF
 from run_files.results import Stage
-from run_files.sample_records import Records
 from text.subjects import Subject
 from training.generated_texts import Numbers, TextWriter
 from training.join import require_classification, require_classifier
@@ -241,23 +239,17 @@ class MeasuringTrainer(RobustTrainer):
         model.generation = settings
         numbers = Numbers(getattr(datamodule, "corpus", "unknown"), settings.number)
         self._measure(ckpt_path)
-        path = None if self._files is None else self._files.path / "predictions.jsonl"
-        with closing(Records(path, stamp=self._stamp)) as records:
-            writer = TextWriter(records)
-            self.callbacks.insert(0, writer)
-            try:
-                self._evaluate(
-                    "predict",
-                    "predict/",
-                    model,
-                    ckpt_path,
-                    lambda checkpoint: super(MeasuringTrainer, self).predict(
-                        model, None, numbers, False, checkpoint, True if checkpoint else None
-                    ),
-                    subject={"generation": asdict(settings)},
-                )
-            finally:
-                self.callbacks.remove(writer)
+        with self._recording(TextWriter, "predictions.jsonl") as writer:
+            self._evaluate(
+                "predict",
+                "predict/",
+                model,
+                ckpt_path,
+                lambda checkpoint: super(MeasuringTrainer, self).predict(
+                    model, None, numbers, False, checkpoint, True if checkpoint else None
+                ),
+                subject={"generation": asdict(settings)},
+            )
         self.report = writer.report
         return writer.texts
 

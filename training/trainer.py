@@ -3,8 +3,9 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +38,7 @@ LIMITS: dict[str, str] = {
 }
 """The limit of batches of each evaluation."""
 T = TypeVar("T")
+W = TypeVar("W", bound=RecordWriter)
 
 
 class RobustTrainer(pl.Trainer):
@@ -162,7 +164,9 @@ class RobustTrainer(pl.Trainer):
             return {**self._identity(ckpt_path, "test", datamodule), **subject, "rows": rows}
 
         self._measure(ckpt_path)
-        with self._recording(AttackWriter, "pgd.jsonl", identity, active=attacked) as records:
+        kept = attacked and self._files is not None
+        make = partial(AttackWriter, subject=identity)
+        with self._recording(make, "pgd.jsonl") if kept else nullcontext() as writer:
             outcome = self._evaluate(
                 "test",
                 "test/",
@@ -173,7 +177,7 @@ class RobustTrainer(pl.Trainer):
                 ),
                 settings={"test/pgd_epsilon": pgd.epsilon} if attacked else {},
                 subject=subject,
-                records=records,
+                records=None if writer is None else writer.records,
             )
         if not attacked and self._files is not None and self.is_global_zero:
             # The records of an attack whose figures were just replaced.
@@ -201,27 +205,18 @@ class RobustTrainer(pl.Trainer):
             self.recorder.measure(checkpoint)
 
     @contextmanager
-    def _recording(
-        self,
-        writer: type[RecordWriter],
-        name: str,
-        subject: Callable[[], Subject],
-        *,
-        active: bool,
-    ) -> Iterator[Records | None]:
-        """Let a callback write a file of the run inside the block, if there is a run."""
-        if self._files is None or not active:
-            yield None
-            return
-        with closing(Records(self._files.path / name, stamp=self._stamp)) as records:
-            callback = writer(records, subject)
-            self.callbacks.insert(0, callback)
+    def _recording(self, make: Callable[[Records], W], name: str) -> Iterator[W]:
+        """Let a callback write a file of the run inside the block; without a run, no file."""
+        path = None if self._files is None else self._files.path / name
+        with closing(Records(path, stamp=self._stamp)) as records:
+            writer = make(records)
+            self.callbacks.insert(0, writer)
             try:
-                yield records
+                yield writer
                 # Only now: a kill before this line loses nothing.
                 records.discard()
             finally:
-                self.callbacks.remove(callback)
+                self.callbacks.remove(writer)
 
     def _best(self) -> Path | None:
         """Return the checkpoint to test after a fit; None for the present weights."""
