@@ -1,6 +1,7 @@
 """Predict the test split of a corpus: `predict`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from measure.measurement import Record
 from measure.split_batches import BatchMeasurement
@@ -15,7 +16,7 @@ class SplitPredictions(BatchMeasurement):
     def measure_batch(self, batch: Batch) -> Sequence[Record]:
         """Return the predictions of a batch; of a tagged text those of its words."""
         outputs = self._model.predict_step(batch, 0)
-        columns = [outputs["prediction"], outputs["logits"].double()]
+        columns: list[Any] = [outputs["prediction"], outputs["logits"].double()]
         if batch.labels is not None:
             columns.append(batch.labels)
         if self._model.task.name == "tagging":

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 from typing_extensions import override
@@ -153,8 +153,8 @@ class MeasuringTrainer(RobustTrainer):
             figures = measurement.figures(run(measurement, archive, team=self).records)
             return [{f"{stage}/{name}": value for name, value in figures.items()}]
 
-        reads = "predict" if stage == "predict" else "test"
-        return launch(self, model, corpus, ckpt_path, work, split=reads, needs_labels=False)
+        read: Literal["predict", "test"] = "predict" if stage == "predict" else "test"
+        return launch(self, model, corpus, ckpt_path, work, split=read, needs_labels=False)
 
     def attack(
         self,
