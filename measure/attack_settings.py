@@ -111,7 +111,7 @@ class AttackSettings(RecipeSettings, Limits):
         options = {name: getattr(self, name) for name in (*_OF_RECIPES, *_OF_RESOURCES.values())}
         return {name: value for name, value in options.items() if value is not None}
 
-    def known_subject(self) -> dict[str, Any]:
+    def partial_subject(self) -> dict[str, Any]:
         """Return the subject of an attack, as far as it is known without files and model; flat."""
         k = "all" if self.threat.k is None else str(self.threat.k)
         return {

@@ -274,7 +274,8 @@ def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Confin
         rows = [row for row in ledger.records() if row.get("outcome", "error") != "error"]
         k = parse_k(confinement["k"])
         outcomes = {_key(row): _outcome(row, threat.at(k)) for row in rows}
-        inside.append(ConfinedAttack(ledger.name, k, outcomes))
+        if outcomes:  # an unfinished attack has none
+            inside.append(ConfinedAttack(ledger.name, k, outcomes))
     return inside
 
 

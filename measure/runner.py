@@ -68,7 +68,7 @@ def run(
         mine = measurement.share(remaining, team.global_rank, team.world_size)
         _work(measurement, records, mine, team)
         # The parts stay until the outcome is filed.
-        merged = records.merge(discard=False)
+        merged = records.merge()
         seconds += records.seconds + time.monotonic() - began
         outcome = Measured(records=merged, seconds=seconds, total=len(everything))
         if archive is not None and own is not None and lead:

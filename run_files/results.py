@@ -181,8 +181,8 @@ def foreign_subjects(
 
     def is_foreign(subject: Mapping[str, Any]) -> bool:
         stored = {"checkpoint": subject.get("checkpoint"), **subject.get("rows", {})}
-        known = {name for name, value in stored.items() if value not in (None, "none")}
-        return bool(differences(stored, now, only=known & now.keys()))
+        recorded = {name for name, value in stored.items() if value not in (None, "none")}
+        return bool(differences(stored, now, only=recorded & now.keys()))
 
     # Older versions did not record subjects.
     subjects = [] if results is None else results.get("about", {}).values()

@@ -151,11 +151,8 @@ class Records:
         if self._meeting is not None:
             self._meeting.progress()
 
-    def merge(self, *, discard: bool = True) -> list[Record]:
-        """Write the outcome, on all processes together.
-
-        Args:
-            discard: delete the parts; False if the outcome is not yet filed, see `discard`.
+    def merge(self) -> list[Record]:
+        """Write the outcome, on all processes together; the parts stay until `discard`.
 
         Returns:
             All records, sorted by sample, on every process.
@@ -181,8 +178,6 @@ class Records:
                 names = getattr(module, "class_names", None) or ()
             lines = ({**record, **_name_classes(record, names), **self._stamp} for record in merged)
             atomic.write_lines(self.path, lines)
-        if discard:
-            self.discard()
         return merged
 
     def discard(self) -> None:

@@ -42,7 +42,7 @@ class TextWriter(RecordWriter):
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Bring the texts of all processes together."""
-        self.texts = [str(record["text"]) for record in self.records.merge(discard=False)]
+        self.texts = [str(record["text"]) for record in self.records.merge()]
 
     @property
     def report(self) -> str:

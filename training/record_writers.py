@@ -34,7 +34,7 @@ class RecordWriter(pl.Callback):
         """Merge the records of all processes."""
         # Before the means are computed: their collective operations have a shorter timeout. The
         # parts stay until the figures are filed.
-        self.records.merge(discard=False)
+        self.records.merge()
 
     on_predict_start, on_predict_end = on_test_start, on_test_epoch_end
 

@@ -164,9 +164,9 @@ class RobustTrainer(pl.Trainer):
             return {**self._identity(ckpt_path, "test", datamodule), **subject, "rows": rows}
 
         self._measure(ckpt_path)
-        kept = attacked and self._files is not None
+        files = self._files if attacked else None
         make = partial(AttackWriter, subject=identity)
-        with self._recording(make, "pgd.jsonl") if kept else nullcontext() as writer:
+        with nullcontext() if files is None else self._recording(make, "pgd.jsonl") as writer:
             outcome = self._evaluate(
                 "test",
                 "test/",

@@ -162,7 +162,7 @@ def _missing_fit(run: RunDirectory, settings: Parsed) -> str | None:
     state = read_checkpoint(run.chosen, lazily=True)
     corpus = state.get(settings["data"]["class_path"].rsplit(".", 1)[-1], {})
     splits = ("train", "validation")
-    now = {split: known.complete for split in splits if (known := rows(settings, split))}
+    now = {name: split.complete for name in splits if (split := rows(settings, name))}
     # Checkpoints of older versions have no digest of their rows.
     before = {s: digest for s in splits if (digest := corpus.get(f"{s} rows")) is not None}
     if changes := differences(before, now, only=before.keys() & now.keys()):
@@ -204,7 +204,7 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     stored = flat(attack_ledger(run, name).subject())
     now = rows(settings, attack.split)
     samples = {} if now is None else {"samples": now.complete}
-    asked = {**attack.known_subject(), **_weights(run), **samples}
+    asked = {**attack.partial_subject(), **_weights(run), **samples}
     # Older programs stored fewer settings: only common ones are compared.
     only = {*stored, "checkpoint", "engine", "samples", "threat.name", "threat.k"} & asked.keys()
     if (reason := _differs(stored, asked, only)) is not None:
