@@ -1,6 +1,6 @@
 """Attacks a text classifier with one call."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from attacks.composition import Attack
 from attacks.engine import Engine, Limits, longest_first
 from attacks.goals import Score, Targeted, Untargeted, make_goal
 from attacks.journal import Journal
-from attacks.outcome import AttackRecord
+from attacks.outcome import AttackRecord, Sample
 from attacks.progress import CountedVictim, Progress
 from attacks.recipe_settings import RecipeSettings
 from attacks.samples import SampleLike, as_samples
@@ -117,15 +117,7 @@ def attack(
         VictimError: the victim failed.
     """
     numbered, columns = as_samples(samples, columns)
-    if isinstance(recipe, Attack):
-        chosen = RecipeSettings(recipe=recipe.name, **settings)
-        composed = _with(recipe, chosen, target=target, compat=settings.get("compat"))
-    else:
-        from attacks.recipes import build
-
-        chosen = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
-        chosen = replace(chosen, **settings)
-        composed = build(chosen, goal=make_goal(target, score=chosen.score, compat=chosen.compat))
+    chosen, composed = _compose(recipe, target, settings)
     limits = Limits(
         query_budget=chosen.query_budget,
         budget_per_word=chosen.budget_per_word,
@@ -139,24 +131,12 @@ def attack(
         composed, victim, limits=limits, seed=seed, columns=columns, class_names=class_names
     )
     with ExitStack() as stack:
-        journal: Journal | None = None
-        records: dict[int, AttackRecord] = {}
-        if path is not None:
-            # Refuses a file whose settings differ, before anything is asked.
-            journal = stack.enter_context(Journal(path, engine.about()))
-            records = journal.of(numbered)
-            if (strange := engine.find_contradiction(records.values())) is not None:
-                msg = (
-                    f"got {path} of another victim: {strange}; expected the victim that its "
-                    "records were made with: give another path"
-                )
-                raise ValueError(msg)
-        # Records of a former start prove that the victim can answer.
-        engine.answered = any(record.outcome != "error" for record in records.values())
+        # Refuses a file whose settings differ, before anything is asked.
+        journal = None if path is None else stack.enter_context(Journal(path, engine.about()))
+        records = {} if journal is None else _former(journal, engine, numbered)
         remaining = [sample for sample in numbered if sample.sample_id not in records]
-        bar = Progress(
-            len(remaining), composed.name, before=list(records.values()), visible=progress
-        )
+        before = list(records.values())
+        bar = Progress(len(remaining), composed.name, before=before, visible=progress)
         stack.callback(bar.close)
         engine.victim = CountedVictim(victim, bar.asked)
         # The order changes the speed and no record.
@@ -165,13 +145,39 @@ def attack(
             if journal is not None:
                 journal.add(record)
             bar.add(record)
-    ordered = [
-        records[sample.sample_id]
-        for sample in sorted(numbered, key=lambda sample: sample.sample_id)
-    ]
+    ordered = [records[sample_id] for sample_id in sorted(s.sample_id for s in numbered)]
     return Outcome(
         name=composed.name, records=ordered, summary=summarise(ordered, score=composed.goal.score)
     )
+
+
+def _compose(
+    recipe: str | RecipeSettings | Attack, target: int | None, settings: Mapping[str, Any]
+) -> tuple[RecipeSettings, Attack]:
+    """Return the settings of an attack, and the attack."""
+    if isinstance(recipe, Attack):
+        chosen = RecipeSettings(recipe=recipe.name, **settings)
+        return chosen, _with(recipe, chosen, target=target, compat=settings.get("compat"))
+    from attacks.recipes import build
+
+    chosen = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
+    chosen = replace(chosen, **settings)
+    goal = make_goal(target, score=chosen.score, compat=chosen.compat)
+    return chosen, build(chosen, goal=goal)
+
+
+def _former(journal: Journal, engine: Engine, samples: Sequence[Sample]) -> dict[int, AttackRecord]:
+    """Return the records of a former start, by sample; raise ValueError for another victim's."""
+    records = journal.of(samples)
+    if (strange := engine.find_contradiction(records.values())) is not None:
+        msg = (
+            f"got {journal.path} of another victim: {strange}; expected the victim that its "
+            "records were made with: give another path"
+        )
+        raise ValueError(msg)
+    # Records of a former start prove that the victim can answer.
+    engine.answered = any(record.outcome != "error" for record in records.values())
+    return records
 
 
 def _with(

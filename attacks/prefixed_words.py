@@ -7,8 +7,9 @@ it attacks a set of samples, and so no recipe of the engine.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -99,17 +100,7 @@ def universal_trigger(
         [sample.text for sample in searched],
         np.array([sample.label for sample in searched]),
     )
-    trigger: list[str] = []
-    for _ in range(length):
-        trigger.append(max(words, key=lambda word: oracle.value(texts, labels, [*trigger, word])))
-    changed = True
-    while changed:
-        changed = False
-        for position, word in product(range(length), words):
-            # Coordinate ascent: one position at a time.
-            tried = [*trigger[:position], word, *trigger[position + 1 :]]
-            if oracle.value(texts, labels, tried) > oracle.value(texts, labels, trigger):
-                trigger, changed = tried, True
+    trigger = _search(length, words, partial(oracle.value, texts, labels))
     held_texts, gold = [sample.text for sample in held], np.array([sample.label for sample in held])
     share_kept = oracle.kept(texts, labels, trigger)
     return Trigger(
@@ -119,6 +110,24 @@ def universal_trigger(
         searched=wilson(share_kept, len(searched)),
         queries=oracle.queries,
     )
+
+
+def _search(
+    length: int, words: Sequence[str], value: Callable[[list[str]], tuple[int, float]]
+) -> list[str]:
+    """Return the trigger of the largest value that a greedy search finds."""
+    trigger: list[str] = []
+    for _ in range(length):
+        trigger.append(max(words, key=lambda word: value([*trigger, word])))
+    changed = True
+    while changed:
+        changed = False
+        for position, word in product(range(length), words):
+            # Coordinate ascent: one position at a time.
+            tried = [*trigger[:position], word, *trigger[position + 1 :]]
+            if value(tried) > value(trigger):
+                trigger, changed = tried, True
+    return trigger
 
 
 class _Asked:

@@ -92,7 +92,7 @@ def mean_accuracy(attacks: Mapping[str, AttackAccuracy]) -> Mean:
     for name in names[1:]:
         # A mean over other samples or budgets would compare nothing.
         if changes := differences(baseline.protocol(), attacks[name].protocol()):
-            reason = f"{names[0]} and {name} differ in {', '.join(changes)}"
+            reason = f"{names[0]} and {name} differ in {', '.join(map(str, changes))}"
             return Mean(names=names, reason=reason)
     value = sum(attacks[name].accuracy for name in names) / len(names)
     return Mean(names=names, value=value, clean=baseline.clean, samples=baseline.samples)

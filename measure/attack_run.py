@@ -10,6 +10,7 @@ from attacks.digests import file_digest
 from attacks.interface import Outcome
 from attacks.outcome import Sample
 from attacks.resources.catalogue import Resources
+from attacks.validity.checks import Checks
 from attacks.victims.kinds import ModuleVictim, fastest_batch
 from datamodules import TextDataModule
 from datamodules.batching.examples import fingerprint
@@ -78,6 +79,85 @@ def attack(
         ResourceError: a resource is missing, for example word vectors.
         VictimError: the logits of the model are invalid.
     """
+    corpus = _check_corpus(trainer, datamodule)
+    device = trainer.strategy.root_device  # the models of attacks use the device of the victim
+    # Loaded now: a missing WordNet must not surface after the attacks.
+    checks = usual_checks(settings, device) if settings.validity else None
+    planned = plan(settings, device=device)
+    digest = file_digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
+    model_subject = {"checkpoint": digest, "precision": str(trainer.precision)}
+    model_subject |= {"program": version(), "split": settings.split}
+    archive = None
+    if recorder is not None and not dry(trainer):
+        archive = MeanArchive(RunArchive(recorder, trainer, model, corpus.corpus))
+        # Raises now, not after hours of the attacks before it.
+        _check_all(planned, settings, archive.files.path, model_subject)
+
+    def work() -> AttackSeries:
+        # Again: only the checkpoint names the task of the model itself.
+        require_classification(model.task.name, "attack")
+        if recorder is not None and archive is not None and trainer.is_global_zero:
+            # One process computes the digest of the rows, for the subject in `results.json`.
+            recorder.measure_rows(corpus, settings.split)
+        facts, identity = _describe(trainer, model, corpus, archive, recorder)
+        checkpoint = "none" if ckpt_path is None else f"{ckpt_path}, SHA-256 {digest}"
+        attacked = attacked_model(
+            trainer,
+            model,
+            corpus,
+            settings,
+            model_subject=model_subject,
+            facts={**facts, "checkpoint": checkpoint},
+            identity=identity,
+        )
+        bar = trainer.is_global_zero and trainer.progress_bar_callback is not None
+        return run_series(
+            planned, settings, attacked, archive, team=trainer, loggers=trainer.loggers, bar=bar
+        )
+
+    series = launch(trainer, model, corpus, ckpt_path, work, split=settings.split)
+    title = f"{type(model).__name__} on {corpus.corpus}, {settings.split} split, {settings.goal}"
+    validity = checks if trainer.is_global_zero else None
+    return _report(series, archive, validity, title, model.require_text()[1])
+
+
+def _describe(
+    trainer: pl.Trainer,
+    model: TaskModule,
+    corpus: TextDataModule,
+    archive: MeanArchive | None,
+    recorder: Recorder | None,
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return facts for the page, and the entries of `results.json` about the run."""
+    seed = "unknown" if recorder is None else recorder.training_seed
+    facts = {
+        "run": "no run" if archive is None else archive.files.name,
+        "model": f"{type(model).__name__}, seed of its training {seed}",
+    }
+    identity = {} if recorder is None else recorder.identity(trainer, model, corpus.corpus)
+    return facts, identity
+
+
+def _report(
+    series: AttackSeries,
+    archive: MeanArchive | None,
+    checks: Checks | None,
+    title: str,
+    class_names: Sequence[str],
+) -> Attacks:
+    """Return the outcomes and their table; file the validity that `checks` find."""
+    folder = None if archive is None else archive.files.path
+    name = "no run" if archive is None else archive.files.name
+    valid = [] if checks is None or folder is None else series.validity(folder, checks)
+    if series.shard is not None:
+        return Attacks({}, series.shard_report(folder, f"--run {name}"))
+    mean = [] if archive is None else [archive.mean.line()]
+    notes = [*filter(None, mean), *valid]
+    return Attacks(series.outcomes(), series.report(f"{name}: {title}", class_names, notes))
+
+
+def _check_corpus(trainer: pl.Trainer, datamodule: pl.LightningDataModule | None) -> TextDataModule:
+    """Return the corpus; raise ValueError unless it can be attacked."""
     if not isinstance(datamodule, TextDataModule):
         msg = f"got {type(datamodule).__name__}, expected a corpus of texts to attack"
         raise ValueError(msg)
@@ -86,74 +166,7 @@ def attack(
     if trainer.limit_test_batches == 0:
         msg = "got --trainer.limit_test_batches 0, expected it to be left out"
         raise ValueError(msg)
-    device = trainer.strategy.root_device  # the models of attacks use the device of the victim
-    # Loaded now: a missing WordNet must not surface after the attacks.
-    checks = usual_checks(settings, device) if settings.validity else None
-    planned = plan(settings, device=device)
-    model_subject = {
-        "checkpoint": file_digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none",
-        "precision": str(trainer.precision),
-        "program": version(),
-        "split": settings.split,
-    }
-    run, archive = None, None
-    if recorder is not None and not dry(trainer):
-        run = recorder.files
-        archive = MeanArchive(RunArchive(recorder, trainer, model, datamodule.corpus))
-        # Raises now, not after hours of the attacks before it.
-        _check_all(planned, settings, run.path, model_subject)
-    facts = {
-        "run": "no run" if run is None else run.name,
-        "model": f"{type(model).__name__}, seed of its training "
-        f"{'unknown' if recorder is None else recorder.training_seed}",
-        "checkpoint": "none"
-        if ckpt_path is None
-        else f"{ckpt_path}, SHA-256 {model_subject['checkpoint']}",
-    }
-    corpus = datamodule
-
-    def work() -> AttackSeries:
-        # Again: only the checkpoint names the task of the model itself.
-        require_classification(model.task.name, "attack")
-        identity: Mapping[str, Any] = {}
-        if recorder is not None:
-            if archive is not None and trainer.is_global_zero:
-                # One process computes the digest of the rows, for the subject in `results.json`.
-                recorder.measure_rows(corpus, settings.split)
-            identity = recorder.identity(trainer, model, corpus.corpus)
-        return run_series(
-            planned,
-            settings,
-            attacked_model(
-                trainer,
-                model,
-                corpus,
-                settings,
-                model_subject=model_subject,
-                facts=facts,
-                identity=identity,
-            ),
-            archive,
-            team=trainer,
-            loggers=trainer.loggers,
-            bar=trainer.is_global_zero and trainer.progress_bar_callback is not None,
-        )
-
-    series = launch(trainer, model, datamodule, ckpt_path, work, split=settings.split)
-    valid: list[str] = []
-    if checks is not None and run is not None and trainer.is_global_zero:
-        valid = series.validity(run.path, checks)
-    if settings.shard is not None:
-        folder = None if run is None else run.path
-        return Attacks({}, series.shard_report(folder, f"--run {facts['run']}"))
-    where = f"{datamodule.corpus}, {settings.split} split, {settings.goal}"
-    mean = "" if archive is None else archive.mean.line()
-    table = series.report(
-        f"{facts['run']}: {type(model).__name__} on {where}",
-        model.require_text()[1],
-        [*filter(None, [mean]), *valid],
-    )
-    return Attacks(series.outcomes(), table)
+    return datamodule
 
 
 def _check_all(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from attacks.composition import Attack
-from attacks.engine import Limits
+from attacks.engine import VERSION, Limits
 from attacks.goals import make_goal
 from attacks.recipe_settings import RecipeSettings
 from attacks.threat_settings import ThreatSettings
@@ -110,6 +110,19 @@ class AttackSettings(RecipeSettings, Limits):
         """Return the settings of some attacks only, if the user has set them."""
         options = {name: getattr(self, name) for name in (*_OF_RECIPES, *_OF_RESOURCES.values())}
         return {name: value for name, value in options.items() if value is not None}
+
+    def partial_subject(self) -> dict[str, Any]:
+        """Return the subject of an attack, as far as it is known without files and model; flat."""
+        k = "all" if self.threat.k is None else str(self.threat.k)
+        return {
+            **self.about(),
+            **{name: getattr(self, name) for name in ("similarity", "word_similarity")},
+            "candidates": self.candidates,
+            "attacked_columns": self.columns,
+            "threat.name": None if self.threat.kind == "none" else self.threat.kind,
+            "threat.k": None if self.threat.kind == "none" else k,
+            "engine": VERSION,
+        }
 
     def target(self, class_names: Sequence[str]) -> int | None:
         """Return the index of the class to reach; None if untargeted.

@@ -9,9 +9,9 @@ from certify.threats import Substitutions, TextCertificate, Threat
 from certify.threats.parsing import parse_k
 from measure.charts import Series, error_bars, pixels
 from run_files.event_files import evaluation_writer
+from run_files.ledger import attack_ledgers
 from run_files.run_directory import RunDirectory
 from run_files.weights import SHORT
-from text.bounded_files import json_lines, read_json
 
 Record = dict[str, Any]
 POINTS = 20
@@ -270,8 +270,8 @@ def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Confin
     perturbation sets, and count for any number of changes.
     """
     inside = []
-    for side in sorted((run.path / "attacks").glob("*.json")):
-        subject = read_json(side, "settings of an attack").get("about", {})
+    for ledger in attack_ledgers(run):
+        subject = ledger.subject()
         confinement = subject.get("threat") or {}
         covered = not confinement and _is_recipe_of(threat, subject)
         if covered:
@@ -279,13 +279,13 @@ def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Confin
         # Older records have no split: they are of the test split.
         if confinement.get("digest") != threat.digest or subject.get("split", "test") != split:
             continue
-        lines = json_lines(side.with_suffix(".jsonl"), "records of an attack")
         # A sample with an error was not attacked to the end.
-        rows = [row for _, row in lines if row.get("outcome", "error") != "error"]
+        rows = [row for row in ledger.records() if row.get("outcome", "error") != "error"]
         k = parse_k(confinement["k"])
         outcomes = {_key(row): _outcome(row, threat.at(k)) for row in rows}
         outside = sum(outcomes[_key(row)] != row["outcome"] for row in rows)
-        inside.append(ConfinedAttack(side.stem, k, outcomes, outside))
+        if outcomes:  # an unfinished attack has none
+            inside.append(ConfinedAttack(ledger.name, k, outcomes, outside))
     return inside
 
 

@@ -69,7 +69,25 @@ def compose(
             f"{', '.join(sorted(keys - set(_NEEDED)))} what is wanted"
         )
         raise ValueError(msg)
-    sources: Sources = {
+    sources = _sources(resources, compat)
+    # Depth first: the parts of a part are objects before its arguments are checked.
+    parts = {key: _build(spec[key], sources) for key in _PARTS if key in spec}
+    for key, part in parts.items():
+        _check_part(key, part, spec[key])
+    return Attack(
+        name=str(spec["name"]),
+        transformation=parts["transformation"],
+        search=parts["search"],
+        goal=parts.get("goal", goal),
+        pre_constraints=parts.get("pre_constraints", ()),
+        constraints=parts.get("constraints", ()),
+        compat=Compat(compat),
+        white_box=bool(spec.get("white_box", False)),
+    )
+
+
+def _sources(resources: Resources, compat: CompatName) -> Sources:
+    return {
         "neighbours": resources.neighbours,
         "vectors": resources.vectors,
         "wordnet": resources.wordnet,
@@ -81,29 +99,20 @@ def compose(
         "words": resources.stop_words,
         "compat": lambda: compat,
     }
-    # Depth first: the parts of a part are objects before its arguments are checked.
-    parts = {key: _build(spec[key], sources) for key in _PARTS if key in spec}
-    for key, part in parts.items():
-        # One constraint without a list is a likely mistake in YAML.
-        if isinstance(part, list) != (key in _LISTS):
-            expected = "a list of parts" if key in _LISTS else "one part"
-            msg = f"got {key} {spec[key]!r}, expected {expected}"
+
+
+def _check_part(key: str, part: Any, content: Any) -> None:
+    """Raise ValueError unless an object, or a list of them, has the methods of its part."""
+    # One constraint without a list is a likely mistake in YAML.
+    if isinstance(part, list) != (key in _LISTS):
+        expected = "a list of parts" if key in _LISTS else "one part"
+        msg = f"got {key} {content!r}, expected {expected}"
+        raise ValueError(msg)
+    for item in part if isinstance(part, list) else [part]:
+        missing = [name for name in _PARTS[key] if not hasattr(item, name)]
+        if missing:
+            msg = f"got {type(item).__name__} as {key}, expected {', '.join(missing)} of it"
             raise ValueError(msg)
-        for item in part if isinstance(part, list) else [part]:
-            missing = [name for name in _PARTS[key] if not hasattr(item, name)]
-            if missing:
-                msg = f"got {type(item).__name__} as {key}, expected {', '.join(missing)} of it"
-                raise ValueError(msg)
-    return Attack(
-        name=str(spec["name"]),
-        transformation=parts["transformation"],
-        search=parts["search"],
-        goal=parts.get("goal", goal),
-        pre_constraints=parts.get("pre_constraints", ()),
-        constraints=parts.get("constraints", ()),
-        compat=Compat(compat),
-        white_box=bool(spec.get("white_box", False)),
-    )
 
 
 def _build(value: Any, sources: Sources) -> Any:

@@ -7,15 +7,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from attacks.digests import file_digest
 from measure.charts import Series, error_bars, pixels
 from measure.diagnosis import Diagnosis
 from run_files import atomic
 from run_files.event_files import evaluation_writer
+from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.version import versions
 from text.bounded_files import DataError, read_json
 from text.file_lock import locked
+from text.subjects import Subject
 
 
 def write(
@@ -87,6 +90,34 @@ def _before(path: Path) -> dict[str, Any]:
         return {}
     attacks = content.get("attacks") if isinstance(content, dict) else None
     return attacks if isinstance(attacks, dict) else {}
+
+
+def stored_subject(run: RunDirectory, recipe: str) -> Subject | None:
+    """Return the subject of the results under an attack; None without readable results."""
+    try:
+        diagnosis = _before(run.path / "diagnostics.json")[recipe]
+        subject: dict[str, Any] = dict(diagnosis["options"])
+        for model in (diagnosis, *diagnosis["against"]):
+            checkpoint, texts = model["weights"]["checkpoint"], model["texts"]
+            subject |= _model_subject(model["run"], checkpoint, texts)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return subject
+
+
+def present_subject(run: RunDirectory, recipe: str, options: Subject) -> Subject:
+    """Return the subject that the results of a run have now, if it is measured with options."""
+    subject = dict(options)
+    for model in (run, *(RunDirectory(run.path.parent / name) for name in options["against"])):
+        attacked = run if options["same_texts"] else model
+        files = model.chosen, attack_ledger(attacked, recipe).records_path
+        digests = (file_digest(path) if path.is_file() else None for path in files)
+        subject |= _model_subject(model.name, *digests)
+    return subject
+
+
+def _model_subject(run: str, weights: str | None, texts: str | None) -> dict[str, str | None]:
+    return {f"weights of {run}": weights, f"texts of {run}": texts}
 
 
 def table(diagnoses: Sequence[Diagnosis]) -> str:

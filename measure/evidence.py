@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from attacks.digests import file_digest
@@ -63,6 +64,7 @@ class Evidence:
         settings: content of its `config.yaml`.
         results: content of its `results.json`; None without one.
         weights: SHA-256 of the weights; "" where no file has them.
+        subjects: weights, rows and settings of each stage.
         task: classification, regression, tagging or choice; None if unknown.
         class_names: names of the classes; empty if unknown.
         metrics: flat names and numbers.
@@ -78,6 +80,7 @@ class Evidence:
     settings: Mapping[str, Any]
     results: Results | None
     weights: str
+    subjects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     task: str | None = None
     class_names: Sequence[str] = ()
     metrics: Mapping[str, float | None] = field(default_factory=dict)
@@ -87,11 +90,6 @@ class Evidence:
     predictions: StageRecords | None = None
     attacks: Sequence[AttackEvidence] = ()
     unused: Sequence[str] = ()
-
-    @property
-    def subjects(self) -> Mapping[str, Mapping[str, Any]]:
-        """Weights, rows and settings of each stage."""
-        return {} if self.results is None else self.results.get("about", {})
 
     @property
     def classifies(self) -> bool:
@@ -112,9 +110,7 @@ def read_evidence(run: RunDirectory) -> Evidence:
     Raises:
         ValueError: a file of the run has unexpected content.
     """
-    results = run.results()
-    weights = _weights(run, results)
-    reader = _Reader(run, results, weights, [])
+    reader = RunReader(run)
     certificates = [
         records for stage, file in PROVEN.items() if (records := reader.records(file, stage))
     ]
@@ -134,8 +130,9 @@ def read_evidence(run: RunDirectory) -> Evidence:
     return Evidence(
         run=run,
         settings=run.config(),
-        results=results,
-        weights=weights,
+        results=reader.results,
+        weights=reader.weights,
+        subjects=reader.subjects,
         task=stored.get("task"),
         class_names=tuple(stored.get("class_names") or _class_names(attacks, pgd, predictions)),
         metrics=metrics,
@@ -163,27 +160,63 @@ def _class_names(
     return tuple(names.get(index, str(index)) for index in range(max(names, default=-1) + 1))
 
 
-@dataclass(frozen=True)
-class _Reader:
-    run: RunDirectory
-    results: Results | None
-    weights: str
-    unused: list[str]
+class RunReader:
+    """Reads the records and the figures of a run, and finds those about other weights.
 
-    def stage(self, name: str) -> Mapping[str, Any]:
+    Args:
+        run: the run.
+
+    Attributes:
+        run: the run.
+        results: content of its `results.json`; None without one.
+        weights: SHA-256 of its weights; "" where no file has them.
+        unused: sentences that name unused files, and the reason.
+    """
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run, self.results = run, run.results()
+        self.unused: list[str] = []
+        # The checkpoint counts; a run that began with an evaluation has none of its own.
+        named = [digest for s in self.subjects.values() if (digest := s.get("checkpoint"))]
+        named = [str(digest) for digest in named if digest not in _NONE]
+        self.weights = (
+            file_digest(run.chosen)
+            if run.chosen.is_file()
+            else run.source() or (named[0] if named else "")
+        )
+
+    @property
+    def subjects(self) -> Mapping[str, Mapping[str, Any]]:
+        """Weights, rows and settings of each stage."""
+        return {} if self.results is None else self.results.get("about", {})
+
+    def subject(self, stage: str) -> Mapping[str, Any]:
         """Return the subject of the figures of a stage."""
-        return {} if self.results is None else self.results.get("about", {}).get(name, {})
+        return self.subjects.get(stage, {})
 
-    def other(self, digest: Any) -> bool:
+    def is_other(self, digest: Any) -> bool:
         """Return True for the digest, or its beginning, of other weights."""
         # Records have the first digits only, `results.json` has all.
         return digest not in _NONE and not self.weights.startswith(str(digest))
+
+    def read(self, path: Path) -> list[Record]:
+        """Return the records of a file, in the order of their ids.
+
+        Raises:
+            ValueError: it has other lines.
+        """
+        try:
+            lines = [line for _, line in json_lines(path, "records of samples")]
+            return sorted(lines, key=lambda record: int(record["sample_id"]))
+        except (KeyError, TypeError, ValueError) as error:
+            msg = f"got {path} with other lines than records of samples, expected these: delete it"
+            raise ValueError(msg) from error
 
     def metrics(self) -> dict[str, float | None]:
         """Return the numbers of `results.json` that are about these weights."""
         if self.results is None:
             return {}
-        stages = [name for name in self.results.get("about", {}) if self.other(self._of(name))]
+        stages = [name for name in self.subjects if self.is_other(self._of(name))]
         for name in stages:
             self.unused.append(
                 f"results.json, {name}: of other weights ({str(self._of(name))[:SHORT]})"
@@ -195,22 +228,17 @@ class _Reader:
         return {k: v for k, v in metrics.items() if not k.startswith(tuple(dropped))}
 
     def _of(self, stage: str) -> Any:
-        return self.stage(stage).get("checkpoint")
+        return self.subject(stage).get("checkpoint")
 
     def records(self, file: str, stage: str) -> StageRecords | None:
         """Return the records of a file; None without it, or if it is about other weights."""
         path = self.run.path / file
         if not path.is_file():
             return None
-        try:
-            lines = [line for _, line in json_lines(path, "records of samples")]
-            records = sorted(lines, key=lambda record: int(record["sample_id"]))
-        except (KeyError, TypeError, ValueError) as error:
-            msg = f"got {path} with other lines than records of samples, expected these: delete it"
-            raise ValueError(msg) from error
+        records = self.read(path)
         # A record without a stamp is about the weights of its stage.
         stamps = {record.get("checkpoint", self._of(stage)) for record in records}
-        digests = sorted(str(stamp)[:SHORT] for stamp in stamps if self.other(stamp))
+        digests = sorted(str(stamp)[:SHORT] for stamp in stamps if self.is_other(stamp))
         if digests:
             self.unused.append(f"{file}: of other weights ({', '.join(digests)})")
             return None
@@ -218,15 +246,13 @@ class _Reader:
             reason = "no record says of which weights it is" if records else "without records"
             self.unused.append(f"{file}: {reason}")
             return None
-        settings = self.stage(stage)
+        settings = self.subject(stage)
         return StageRecords(file, records, (settings.get("rows") or {}).get("test"), settings)
 
     def in_words(self) -> dict[str, StageRecords]:
         """Return the records of certificates in words on the test split, by stage."""
         records_by_stage = {}
-        for stage, settings in (
-            {} if self.results is None else self.results.get("about", {})
-        ).items():
+        for stage, settings in self.subjects.items():
             if (
                 "threat" in settings
                 and stage.startswith("certify_")
@@ -242,7 +268,7 @@ class _Reader:
         attacks = []
         for ledger in attack_ledgers(self.run):
             name, subject = ledger.name, ledger.subject()
-            if self.other(subject.get("checkpoint")):
+            if self.is_other(subject.get("checkpoint")):
                 stamp = str(subject["checkpoint"])[:SHORT]
                 self.unused.append(f"attacks/{name}: of other weights ({stamp})")
             elif self.weights and subject.get("checkpoint") in _NONE:
@@ -250,7 +276,7 @@ class _Reader:
             elif not (records := ledger.records()):
                 self.unused.append(f"attacks/{name}: not finished; the same `attack` resumes it")
             else:
-                rows = (self.stage(f"attack/{name}").get("rows") or {}).get("test")
+                rows = (self.subject(f"attack/{name}").get("rows") or {}).get("test")
                 attacks.append(_read_attack(ledger, records, subject, rows))
         return tuple(attacks)
 
@@ -267,17 +293,3 @@ def _read_attack(
     # Older attacks have no split in their subject: they are of the test split.
     of_test = subject.get("split", "test") == "test"
     return AttackEvidence(ledger.name, attack_records, summary, rows if of_test else None)
-
-
-def _weights(run: RunDirectory, results: Results | None) -> str:
-    """Return the SHA-256 of the weights of the evidence; "" without any weights."""
-    # The checkpoint counts; after its deletion, the source, then the figures.
-    if run.chosen.is_file():
-        return file_digest(run.chosen)
-    subjects = {} if results is None else results.get("about", {})
-    named = [
-        str(subject["checkpoint"])
-        for subject in subjects.values()
-        if subject.get("checkpoint") not in _NONE
-    ]
-    return run.source() or (named[0] if named else "")

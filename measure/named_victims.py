@@ -67,6 +67,41 @@ def named_victim(
         ValueError: another kind of name, or an object that is not a classifier.
         OSError: the victim is not found.
     """
+    kind, rest = _parse(name)
+    facts = {"victim": redact(name) if kind == "http" else name}
+    if kind == "hf":
+        model, tokenizer = pretrained_classifier(rest, device)
+        size = fastest_batch(model, batch_size)
+        hugging = HuggingFaceVictim(model, tokenizer, batch_size=size, name=rest)
+        return NamedVictim(hugging, _as_many(hugging.class_names, classes), facts)
+    if kind == "run":
+        # The run's best checkpoint, as for the command without --victim.
+        run, checkpoint = find_checkpoint("attack", runs_dir, rest, None)
+        module = load(checkpoint).to(device)
+        _, names = module.require_text()
+        facts |= {"run": "" if run is None else run.name, "checkpoint": str(checkpoint)}
+        own = ModuleVictim(module, batch_size=fastest_batch(module, batch_size))
+        return NamedVictim(own, _as_many(names, classes), facts)
+    if classes is None:
+        msg = (
+            f"got --victim {redact(name)} without --classes, expected the names of its classes "
+            "in their order: --classes negative,positive"
+        )
+        raise ValueError(msg)
+    victim: Victim
+    if kind == "http":
+        facts["classes"] = ", ".join(classes)
+        victim = HttpVictim(rest, classes, http, cache=cache)
+    elif outputs == "labels":
+        victim = LabelVictim(_function(rest), classes=classes, batch_size=batch_size, name=rest)
+    else:
+        function = _function(rest)
+        victim = CallableVictim(function, outputs=outputs, batch_size=batch_size, name=rest)
+    return NamedVictim(victim, list(classes), facts)
+
+
+def _parse(name: str) -> tuple[str, str]:
+    """Return kind and address of a victim."""
     kind, colon, rest = name.partition(":")
     # http:URL, and also a plain URL.
     if kind == "https":
@@ -79,40 +114,7 @@ def named_victim(
             "python:MODULE:FUNCTION or run:NAME"
         )
         raise ValueError(msg)
-    facts = {"victim": redact(name) if kind == "http" else name}
-    if kind == "hf":
-        model, tokenizer = pretrained_classifier(rest, device)
-        hugging = HuggingFaceVictim(
-            model, tokenizer, batch_size=fastest_batch(model, batch_size), name=rest
-        )
-        return NamedVictim(hugging, _as_many(hugging.class_names, classes), facts)
-    if kind == "run":
-        # The run's best checkpoint, as for the command without --victim.
-        run, checkpoint = find_checkpoint("attack", runs_dir, rest, None)
-        module = load(checkpoint).to(device)
-        _, names = module.require_text()
-        facts |= {"run": "" if run is None else run.name, "checkpoint": str(checkpoint)}
-        return NamedVictim(
-            ModuleVictim(module, batch_size=fastest_batch(module, batch_size)),
-            _as_many(names, classes),
-            facts,
-        )
-    if classes is None:
-        msg = (
-            f"got --victim {redact(name)} without --classes, expected the names of its classes "
-            "in their order: --classes negative,positive"
-        )
-        raise ValueError(msg)
-    if kind == "http":
-        facts["classes"] = ", ".join(classes)
-        return NamedVictim(HttpVictim(rest, classes, http, cache=cache), list(classes), facts)
-    function = _function(rest)
-    victim: Victim
-    if outputs == "labels":
-        victim = LabelVictim(function, classes=classes, batch_size=batch_size, name=rest)
-    else:
-        victim = CallableVictim(function, outputs=outputs, batch_size=batch_size, name=rest)
-    return NamedVictim(victim, list(classes), facts)
+    return kind, rest
 
 
 def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:

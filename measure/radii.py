@@ -1,29 +1,23 @@
 """Certify the radii of a test split: `certify`."""
 
 import math
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, Literal
-
-from tqdm import tqdm  # type: ignore[import-untyped] # ships no annotations
+from collections.abc import Sequence
+from typing import Literal
 
 from certify import Certificates, Certifier
 from certify.bound_propagation import WordBalls, WordBallsCertifier, WordRadii
 from certify.certificate import CertifiedBound
-from datamodules import Example, TextDataModule
-from datamodules.batching.examples import fingerprint
 from lit_modules import TaskModule
-from measure.measurement import Measurement, Record
+from measure.measurement import Record
+from measure.split_batches import BatchMeasurement, MeasuredSplit
 from run_files.certified_bounds import FILE_OF, STAGE_OF, CertifyStage
 from text import Batch
-from text.subjects import Subject
 
 Certified = Literal[CertifiedBound, "propagation"]
 """A Lipschitz bound, or bound propagation."""
 
 
-class Radii(Measurement[Example]):
+class Radii(BatchMeasurement):
     """Certifies a radius around each text of a test split.
 
     Figures, with the prefix of the stage: `radius` (mean over all samples), `radius_correct` (the
@@ -37,42 +31,27 @@ class Radii(Measurement[Example]):
 
     Args:
         classifier: the classifier with its weights, on its device.
-        corpus: corpus with the test split in memory; it shares its batches among processes.
+        split: the test split.
         bound: Lipschitz bound, see `certify.Certifier`; propagation has none, see
             `certify.bound_propagation`.
         radii: the radii R.
-        limit: batches of the split, or the share of them.
-        settings: the checkpoint and the settings that the records depend on.
-        evaluation: subject of the figures in `results.json`.
         propagation: settings of bound propagation.
-        stamp: fields that each record gets.
-        bar: True to show progress.
 
     Raises:
         ValueError: the network does not have the bound.
     """
 
-    elsewhere = None
-    replaces = True
-
     def __init__(
         self,
         classifier: TaskModule,
-        corpus: TextDataModule,
+        split: MeasuredSplit,
         *,
         bound: Certified,
         radii: list[float],
-        limit: int | float = 1.0,
-        settings: Subject,
-        evaluation: Subject,
         propagation: WordBalls = WordBalls(),
-        stamp: Mapping[str, Any],
-        bar: bool = False,
     ) -> None:
-        self._corpus, self._radii, self._limit = corpus, radii, limit
-        self._settings, self._about, self._stamp, self._bar = settings, evaluation, stamp, bar
-        self._propagation = propagation
-        self._device = classifier.device
+        super().__init__(classifier, split)
+        self._radii, self._propagation = radii, propagation
         self._certifier: Certifier | WordBallsCertifier
         if bound == "propagation":
             self._certifier = WordBallsCertifier(classifier, propagation)
@@ -85,48 +64,15 @@ class Radii(Measurement[Example]):
                     "expected one, or a class with a sentence in no_certificate"
                 )
                 raise ValueError(msg)
-        self.class_names = classifier.require_text()[1]
         self.stage: CertifyStage = STAGE_OF[bound]
         self.file = FILE_OF[self.stage]
 
-    def subject(self) -> Subject:
-        """Return checkpoint, bound, precision and rows."""
-        return {**self._settings, "samples": fingerprint(self._corpus.examples("test"))}
-
-    def about(self) -> Subject:
-        """Return bound, radii and precision."""
-        return self._about
-
-    def stamp(self) -> Mapping[str, Any]:
-        """Return the beginning of the digest of the weights."""
-        return self._stamp
-
-    def samples(self) -> Sequence[Example]:
-        """Return the samples of the split."""
-        return self._corpus.examples("test")
-
-    def share(self, samples: Sequence[Example], rank: int, world: int) -> Sequence[Example]:
-        """Return all samples: the loader of each process has its own batches."""
-        del rank, world
-        return samples
-
-    def measure(self, samples: Sequence[Example]) -> Iterator[Sequence[Record]]:
-        """Yield the records of each batch."""
-        missing = {sample.sample_id for sample in samples}
-        # The loader shares batches among processes, see `share`.
-        loader = self._corpus.predict_dataloader()  # labels are not needed
-        limit = self._limit
-        count = limit if isinstance(limit, int) else math.floor(limit * len(loader))
-        hidden = not self._bar or not sys.stderr.isatty()
-        for batch in tqdm(islice(loader, count), self.stage, count, disable=hidden):
-            # Always full batches: rounding depends on the other samples of a batch.
-            if missing.intersection(batch.sample_ids.tolist()):
-                on_device = batch.to(self._device)
-                outcome = self._certifier(on_device)
-                if isinstance(outcome, WordRadii):
-                    yield word_records(outcome, on_device, self._propagation)
-                else:
-                    yield certificate_records(outcome, on_device)
+    def measure_batch(self, batch: Batch) -> Sequence[Record]:
+        """Return the certificates of a batch."""
+        outcome = self._certifier(batch)
+        if isinstance(outcome, WordRadii):
+            return word_records(outcome, batch, self._propagation)
+        return certificate_records(outcome, batch)
 
     def figures(self, records: Sequence[Record]) -> dict[str, float]:
         """Return mean radii and certified accuracies."""

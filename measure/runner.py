@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -50,34 +50,25 @@ def run(
     _agree(team, problem)
     everything = measurement.samples()
     samples = everything if shard is None else shard.take(everything)
-    ids = {sample.sample_id for sample in samples}
+    only = None if shard is None else {sample.sample_id for sample in samples}
     path = None if own is None else own.records_path
     names = measurement.class_names
     with closing(Records(path, stamp=measurement.stamp(), class_names=names)) as records:
         done = records.begin(team, subject=subject, elsewhere=measurement.elsewhere)
-        former: list[Record] = []
-        seconds = 0.0
+        seconds, former = 0.0, set[int]()
         if own is not None and lead and not measurement.replaces:
-            # Of the full measurement and of the shard: either may be there from a former start.
-            former = [line for line in _former(ledgers, subject) if line["sample_id"] not in done]
-            if shard is not None:
-                former = [line for line in former if line["sample_id"] in ids]
-            records.add(former)
+            former = _add_former(records, ledgers, subject, done, only)
             seconds = own.seconds()
             own.begin(subject)
-        done = done.union(gather(team, [int(line["sample_id"]) for line in former]))
+        done = done.union(gather(team, list(former)))
         # Before new records: mixed ones could not be separated later.
         _agree(team, measurement.objection(records.known()))
         began = time.monotonic()
         remaining = [sample for sample in samples if sample.sample_id not in done]
-        _work(
-            measurement,
-            records,
-            measurement.share(remaining, team.global_rank, team.world_size),
-            team,
-        )
+        mine = measurement.share(remaining, team.global_rank, team.world_size)
+        _work(measurement, records, mine, team)
         # The parts stay until the outcome is filed.
-        merged = records.merge(discard=False)
+        merged = records.merge()
         seconds += records.seconds + time.monotonic() - began
         outcome = Measured(records=merged, seconds=seconds, total=len(everything))
         if archive is not None and own is not None and lead:
@@ -200,10 +191,27 @@ def _problem(
     return next(filter(None, problems), None)
 
 
-def _former(ledgers: Sequence[Ledger], subject: Subject) -> list[Record]:
-    """Return the records of a finished outcome about the same subject, each sample once."""
-    records: dict[int, Record] = {}
+def _add_former(
+    records: Records,
+    ledgers: Sequence[Ledger],
+    subject: Subject,
+    done: Collection[int],
+    only: Collection[int] | None,
+) -> set[int]:
+    """Add the records of finished outcomes about the same subject; return their samples.
+
+    Args:
+        records: the records of this start.
+        ledgers: of the full measurement and of the shard: either may be there.
+        subject: the subject.
+        done: samples that have a record.
+        only: the samples of the shard; None for all.
+    """
+    former: dict[int, Record] = {}
     for ledger in ledgers:
         for line in ledger.records() if ledger.is_about(subject) else ():
-            records.setdefault(int(line["sample_id"]), line)
-    return list(records.values())
+            sample = int(line["sample_id"])
+            if sample not in done and (only is None or sample in only):
+                former.setdefault(sample, line)
+    records.add(former.values())
+    return set(former)

@@ -92,6 +92,7 @@ class TextAttack(Measurement[Sample]):
         self.planned, self.settings, self.model = planned, settings, model
         self._position, self._loggers, self._bar = position, loggers, bar
         self._asks_again = asks_again
+        self._outcome: tuple[Sequence[Record], Outcome] | None = None
         if asks_again:
             self.elsewhere = f"{ELSEWHERE} or --output FOLDER"
         self.name = planned.name
@@ -173,9 +174,13 @@ class TextAttack(Measurement[Sample]):
 
     def outcome(self, records: Sequence[Record]) -> Outcome:
         """Return records and figures as objects."""
-        attacked = [from_line(record) for record in records]
-        summary = summarise(attacked, score=self._engine.attack.goal.score)
-        return Outcome(name=self.name, records=attacked, summary=summary)
+        # The same list for figures, page, ledger and table: summarised once.
+        if self._outcome is None or self._outcome[0] is not records:
+            attacked = [from_line(record) for record in records]
+            summary = summarise(attacked, score=self._engine.attack.goal.score)
+            outcome = Outcome(name=self.name, records=attacked, summary=summary)
+            self._outcome = records, outcome
+        return self._outcome[1]
 
     def figures(self, records: Sequence[Record]) -> dict[str, float]:
         """Return accuracy under attack, success rate and so on, see `attacks.summary`."""

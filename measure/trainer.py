@@ -2,11 +2,12 @@
 
 import logging
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 from typing_extensions import override
@@ -20,16 +21,15 @@ from measure.attack_run import attack
 from measure.attack_settings import AttackSettings
 from measure.radii import Certified, Radii, check_radii
 from measure.runner import run
+from measure.split_batches import BatchMeasurement, MeasuredSplit
+from measure.split_predictions import SplitPredictions
 from run_files.certified_bounds import STAGE_OF
 from run_files.results import Stage
-from run_files.sample_records import Records
-from run_files.version import version
-from run_files.weights import weights_of
+from text.subjects import Subject
 from training.generated_texts import Numbers, TextWriter
 from training.launch import launch
 from training.model_checks import require_classification, require_classifier
-from training.record_writers import PredictionWriter
-from training.trainer import RobustTrainer, task_of
+from training.trainer import LIMITS, RobustTrainer, task_of
 
 log = logging.getLogger(__name__)
 
@@ -78,66 +78,83 @@ class MeasuringTrainer(RobustTrainer):
         """
         check_radii(radii)
         require_classifier(model, "certify")
-        if not isinstance(datamodule, TextDataModule):
-            msg = f"got {type(datamodule).__name__}, expected a corpus of texts to certify"
-            raise ValueError(msg)
-        if bound != "propagation":
-            usual = asdict(WordBalls())
-            for name, value in asdict(propagation).items():
-                if value != usual[name]:
-                    log.warning("propagation.%s=%s has no effect with bound=%s", name, value, bound)
-        self._measure(ckpt_path)
-        started, stage = time.monotonic(), STAGE_OF[bound]
-        evaluation = {"bound": bound, "radii": radii, **self._circumstances(stage)}
-        archive = None
-        if self.recorder is not None and self._files is not None:
-            archive = RunArchive(self.recorder, self, model, datamodule.corpus)
-            archive.begin(stage)
-        checkpoint = Path(ckpt_path) if ckpt_path and Path(ckpt_path).exists() else None
-        settings: dict[str, Any] = {
-            # Weights in memory have no identity: what an earlier start has measured is not theirs.
-            "checkpoint": f"none, start {time.time_ns()}"
-            if checkpoint is None
-            else weights_of(checkpoint).checkpoint,
-            "bound": bound,
-            "precision": self.precision,
-            # Not its revision, which a commit changes: the same command has to resume.
-            "program": version(),
-            # A limit counts batches: their size decides which samples are measured.
-            "part": None
-            if self.limit_test_batches == 1.0
-            else [self.limit_test_batches, datamodule.eval_batch_size],
-        }
+        _warn_of_unused(propagation, bound)
+        settings: dict[str, Any] = {"bound": bound}
         if bound == "propagation":
             settings |= {"propagation": asdict(propagation)}
 
-        def work() -> list[dict[str, float]]:
+        def make(split: MeasuredSplit) -> Radii | None:
             require_classification(model.task.name, "certify")
             # Only now: AdversarialTraining may get its classifier from the checkpoint.
             if model.no_certificate is not None and bound != "propagation":
                 log.info("nothing is certified: %s", model.no_certificate)
-                if archive is not None:
-                    archive.file(stage, {}, time.monotonic() - started, evaluation)
-                return []
+                return None
             self._require_full_precision()
+            return Radii(model, split, bound=bound, radii=radii, propagation=propagation)
+
+        return self._measure_split(
+            STAGE_OF[bound],
+            model,
+            datamodule,
+            ckpt_path,
+            make,
+            settings=settings,
+            evaluation={"bound": bound, "radii": radii},
+        )
+
+    def _measure_split(
+        self,
+        stage: Stage,
+        model: TaskModule,
+        corpus: pl.LightningDataModule | None,
+        ckpt_path: str | Path | None,
+        make: Callable[[MeasuredSplit], BatchMeasurement | None],
+        *,
+        settings: Subject = MappingProxyType({}),
+        evaluation: Subject = MappingProxyType({}),
+    ) -> list[dict[str, float]]:
+        """Measure the test split in all processes; return the figures, if there are any.
+
+        Args:
+            stage: name of the figures.
+            model: the model.
+            corpus: the corpus.
+            ckpt_path: its checkpoint; None for its present weights.
+            make: makes the measurement once the model has its weights; None: nothing is measured.
+            settings: settings that the records depend on, besides those of the trainer.
+            evaluation: settings that the figures depend on, besides those of the trainer.
+        """
+        if not isinstance(corpus, TextDataModule):
+            msg = f"got {type(corpus).__name__}, expected a corpus of texts to {stage}"
+            raise ValueError(msg)
+        self._measure(ckpt_path)
+        started = time.monotonic()
+        archive = None
+        if self.recorder is not None and self._files is not None:
+            archive = RunArchive(self.recorder, self, model, corpus.corpus)
+            archive.begin(stage)
+        split = MeasuredSplit(
+            corpus=corpus,
+            limit=getattr(self, LIMITS[stage]),
+            settings={**self._identity(ckpt_path, stage, corpus), **settings},
+            evaluation={**evaluation, **self._circumstances(stage)},
+            stamp=self._stamp,
+            bar=self.is_global_zero and self.progress_bar_callback is not None,
+        )
+
+        def work() -> list[dict[str, float]]:
+            measurement = make(split)
+            if measurement is None:
+                if archive is not None:
+                    archive.file(stage, {}, time.monotonic() - started, split.evaluation)
+                return []
             if archive is not None and self.is_global_zero:
-                archive.recorder.measure_rows(datamodule, "test")
-            measurement = Radii(
-                model,
-                datamodule,
-                bound=bound,
-                radii=radii,
-                limit=self.limit_test_batches,
-                settings=settings,
-                evaluation=evaluation,
-                propagation=propagation,
-                stamp=self._stamp,
-                bar=self.is_global_zero and self.progress_bar_callback is not None,
-            )
+                archive.recorder.measure_rows(corpus, "test")
             figures = measurement.figures(run(measurement, archive, team=self).records)
             return [{f"{stage}/{name}": value for name, value in figures.items()}]
 
-        return launch(self, model, datamodule, ckpt_path, work, split="test", needs_labels=False)
+        read: Literal["predict", "test"] = "predict" if stage == "predict" else "test"
+        return launch(self, model, corpus, ckpt_path, work, split=read, needs_labels=False)
 
     def attack(
         self,
@@ -192,24 +209,24 @@ class MeasuringTrainer(RobustTrainer):
             return self._write(model, datamodule, ckpt_path, generation)
         if isinstance(model, TextModule):
             require_classifier(model, "predict")
-        if self._files is not None:
-            return_predictions = False
+        if self._files is not None and isinstance(model, TaskModule):
+            make = partial(SplitPredictions, model)
+            return self._measure_split("predict", model, datamodule, ckpt_path, make)
         self._measure(ckpt_path)
-        with self._recording(PredictionWriter, "predictions.jsonl"):
-            return self._evaluate(
-                "predict",
-                "predict/",
+        return self._evaluate(
+            "predict",
+            "predict/",
+            model,
+            ckpt_path,
+            lambda path: super(MeasuringTrainer, self).predict(
                 model,
-                ckpt_path,
-                lambda path: super(MeasuringTrainer, self).predict(
-                    model,
-                    dataloaders,
-                    datamodule,
-                    return_predictions,
-                    path,
-                    True if path else weights_only,
-                ),
-            )
+                dataloaders,
+                datamodule,
+                return_predictions,
+                path,
+                True if path else weights_only,
+            ),
+        )
 
     def _write(
         self,
@@ -222,23 +239,17 @@ class MeasuringTrainer(RobustTrainer):
         model.generation = settings
         numbers = Numbers(getattr(datamodule, "corpus", "unknown"), settings.number)
         self._measure(ckpt_path)
-        path = None if self._files is None else self._files.path / "predictions.jsonl"
-        with closing(Records(path, stamp=self._stamp)) as records:
-            writer = TextWriter(records)
-            self.callbacks.insert(0, writer)
-            try:
-                self._evaluate(
-                    "predict",
-                    "predict/",
-                    model,
-                    ckpt_path,
-                    lambda checkpoint: super(MeasuringTrainer, self).predict(
-                        model, None, numbers, False, checkpoint, True if checkpoint else None
-                    ),
-                    subject={"generation": asdict(settings)},
-                )
-            finally:
-                self.callbacks.remove(writer)
+        with self._recording(TextWriter, "predictions.jsonl") as writer:
+            self._evaluate(
+                "predict",
+                "predict/",
+                model,
+                ckpt_path,
+                lambda checkpoint: super(MeasuringTrainer, self).predict(
+                    model, None, numbers, False, checkpoint, True if checkpoint else None
+                ),
+                subject={"generation": asdict(settings)},
+            )
         self.report = writer.report
         return writer.texts
 
@@ -291,3 +302,11 @@ class MeasuringTrainer(RobustTrainer):
                 "it, then `certify --run NAME` without"
             )
             raise ValueError(msg)
+
+
+def _warn_of_unused(propagation: WordBalls, bound: Certified) -> None:
+    """Warn of settings of bound propagation that another bound does not have."""
+    usual = asdict(WordBalls())
+    for name, value in asdict(propagation).items():
+        if bound != "propagation" and value != usual[name]:
+            log.warning("propagation.%s=%s has no effect with bound=%s", name, value, bound)

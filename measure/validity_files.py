@@ -14,6 +14,7 @@ from attacks.validity.checks import Checks, ValidityLimits
 from measure.attack_settings import AttackSettings
 from run_files import atomic
 from text.bounded_files import json_lines, read_json
+from text.subjects import differences
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ def merge(path: Path, records: Sequence[AttackRecord], shards: Sequence[Path]) -
         missing = sorted({*paths} - {*measured})
         return [f"{without}: {', '.join(file.stem for file in missing)} was not measured"]
     first, *rest = [read_json(file.with_suffix(".json"), "a report") for file in measured]
-    if any(first[key] != other[key] for key in ("checks", "limits") for other in rest):
+    if any(differences(first, other, only=("checks", "limits")) for other in rest):
         return [f"{without}: its shards were measured by other checks or limits"]
     lines = {
         int(line["sample_id"]): line for file in measured for _, line in json_lines(file, "records")

@@ -4,14 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attacks.digests import file_digest
 from certify.threats import TextCertifier, Threat
-from certify.threats.synonym_lists import lists_file
 from measure.certificate_records import (
     LabelledText,
     attacks_inside,
     figures,
-    format_changes,
     record,
     sandwich,
     stamp_of,
@@ -35,15 +32,14 @@ class WordCertificates(Measurement[LabelledText]):
         threat: the changes, with their largest number.
         ks: the numbers of changes; None for any number.
         weights: weights of the model.
-        split: name of the split.
+        settings: `k`, digest of the `lists`, `num_samples`, `split`, and settings of the smoothing
+            `around` the model, as the subject has them.
         rows: digest of its rows.
         samples: sample ids, texts and classes of the split.
         class_names: classes of the model.
         lists: name or file of the lists of the threat, if it has lists.
         sets: names of its perturbation sets on the command line, if it has some.
         resources: folder with the resources of these sets.
-        num_samples: number of drawn samples; all if None.
-        around: settings of the smoothing around the model, if any.
         tag: end of the name of the files.
 
     Raises:
@@ -60,22 +56,19 @@ class WordCertificates(Measurement[LabelledText]):
         ks: Sequence[int | None],
         *,
         weights: Weights,
-        split: str,
+        settings: Subject,
         rows: str,
         samples: Sequence[tuple[int, Any, int]],
         class_names: Sequence[str],
         lists: str | None,
         sets: str | None = None,
         resources: str | None = None,
-        num_samples: int | None,
-        around: Mapping[str, Any] | None,
         tag: str | None,
     ) -> None:
         self._certifier, self._threat, self._ks = certifier, threat, ks
-        self._weights, self._split, self._rows = weights, split, rows
+        self._weights, self._settings, self._rows = weights, settings, rows
         self._class_names, self._lists = class_names, lists
         self._sets, self._resources = sets, resources
-        self._num_samples, self._around = num_samples, around
         self._samples = [
             LabelledText(sample_id, subject, label)
             for sample_id, text, label in samples
@@ -99,12 +92,8 @@ class WordCertificates(Measurement[LabelledText]):
                 "digest": threat.digest,
                 "statement": threat.statement,
             },
-            "k": [format_changes(k) for k in self._ks],
-            "lists": None if self._lists is None else file_digest(lists_file(self._lists)),
-            "num_samples": self._num_samples,
-            "split": self._split,
-            "around": self._around,
-            "rows": {self._split: self._rows},
+            **self._settings,
+            "rows": {self._settings["split"]: self._rows},
         }
 
     def about(self) -> Subject:
@@ -156,7 +145,8 @@ class WordCertificates(Measurement[LabelledText]):
             ValueError: one of these attacks has changed a certified text.
         """
         # Attacks are on the model itself, not on the smoothed classifier.
-        attacks = [] if self._around else attacks_inside(files, self._threat, self._split)
+        around, split = self._settings["around"], self._settings["split"]
+        attacks = [] if around else attacks_inside(files, self._threat, split)
         layers = sandwich(attacks, records, self._ks)
         kinds = Counter(line["kind"] for line in records)
         lines = table(self.figures(records), layers, kinds)

@@ -9,7 +9,7 @@ from run_files import atomic
 from run_files.run_directory import RunDirectory
 from text.bounded_files import DataError, json_lines, read_json
 from text.json_shapes import check_shape
-from text.subjects import Subject, as_stored, differences, joined
+from text.subjects import Subject, differences, joined
 
 Record = dict[str, Any]
 
@@ -46,10 +46,7 @@ class Ledger:
         before = content.get("about")
         if not isinstance(before, dict):
             return f"got {self.path} with unreadable content, expected settings: {advice}"
-        # As JSON: a tuple is a list, a Path a string.
-        now = as_stored(subject)
-        changes = differences({key: before.get(key) for key in now}, now)
-        if not changes:
+        if not (changes := differences(before, subject, only=subject.keys())):
             return None
         return (
             f"got other settings than those of {self.records_path}: {joined(changes)}; expected "
@@ -58,10 +55,7 @@ class Ledger:
 
     def is_about(self, subject: Subject) -> bool:
         """Return True if the stored outcome is about this subject."""
-        now = as_stored(subject)
-        return self.path.is_file() and not differences(
-            {key: self.subject().get(key) for key in now}, now
-        )
+        return self.path.is_file() and not differences(self.subject(), subject, only=subject.keys())
 
     def subject(self) -> dict[str, Any]:
         """Return the subject of the outcome; empty if it is unknown."""

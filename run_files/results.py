@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NotRequired, TypedDict
 
 from run_files import atomic
@@ -12,6 +13,7 @@ from run_files.version import versions
 from text.bounded_files import DataError, kind_of, read_json
 from text.file_lock import locked
 from text.json_shapes import check_shape
+from text.subjects import differences
 
 Stage = Literal["fit", "validate", "test", CertifyStage, "predict"]
 
@@ -162,9 +164,29 @@ def after(
     return {**{n: value for n, value in former if not n.startswith(tuple(dropped))}, **metrics}
 
 
-def about_stages(results: Results | None) -> list[dict[str, Any]]:
-    """Return the subject of each stage; older versions did not record it."""
-    return [] if results is None else list(results.get("about", {}).values())
+def foreign_subjects(
+    results: Results | None,
+    *,
+    checkpoint: str | None = None,
+    rows: Mapping[str, str] = MappingProxyType({}),
+) -> list[dict[str, Any]]:
+    """Return the subjects of the stages about other weights, or other rows of the same splits.
+
+    Args:
+        results: the numbers of a run.
+        checkpoint: SHA-256 of the weights; None compares rows only.
+        rows: digest of the rows of some splits.
+    """
+    now = {name: v for name, v in {"checkpoint": checkpoint, **rows}.items() if v is not None}
+
+    def is_foreign(subject: Mapping[str, Any]) -> bool:
+        stored = {"checkpoint": subject.get("checkpoint"), **subject.get("rows", {})}
+        recorded = {name for name, value in stored.items() if value not in (None, "none")}
+        return bool(differences(stored, now, only=recorded & now.keys()))
+
+    # Older versions did not record subjects.
+    subjects = [] if results is None else results.get("about", {}).values()
+    return [subject for subject in subjects if is_foreign(subject)]
 
 
 def only_fit(results: Results) -> Results:

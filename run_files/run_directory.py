@@ -26,7 +26,7 @@ MEASURED = (
     "certificates_*.png",
     "printed_*.json*",
     "pgd.jsonl",
-    "predictions.jsonl",
+    "predictions.json*",
     "attacks",
     "diagnostics.json",
     "layer_similarity.png",

@@ -13,7 +13,7 @@ from typing import IO, Any
 from attacks.json_lines import append, open_lines, read_lines
 from run_files import atomic
 from run_files.distributed import Meeting, Team, gather, gather_parts
-from text.subjects import Subject, as_stored, differences, joined
+from text.subjects import Difference, Subject, as_stored, differences, joined
 
 log = logging.getLogger(__name__)
 
@@ -151,11 +151,8 @@ class Records:
         if self._meeting is not None:
             self._meeting.progress()
 
-    def merge(self, *, discard: bool = True) -> list[Record]:
-        """Write the outcome, on all processes together.
-
-        Args:
-            discard: delete the parts; False if the outcome is not yet filed, see `discard`.
+    def merge(self) -> list[Record]:
+        """Write the outcome, on all processes together; the parts stay until `discard`.
 
         Returns:
             All records, sorted by sample, on every process.
@@ -181,8 +178,6 @@ class Records:
                 names = getattr(module, "class_names", None) or ()
             lines = ({**record, **_name_classes(record, names), **self._stamp} for record in merged)
             atomic.write_lines(self.path, lines)
-        if discard:
-            self.discard()
         return merged
 
     def discard(self) -> None:
@@ -244,16 +239,17 @@ class Records:
             return [self.folder / name for name in names if fnmatch(name, "rank-*.jsonl")]
         return []
 
-    def _read_parts(self) -> tuple[dict[int, Record], dict[Path, Sequence[str]], float]:
+    def _read_parts(self) -> tuple[dict[int, Record], dict[Path, Sequence[Difference]], float]:
         """Return the records by sample, the changes of stale parts, and the working time."""
         records_by_id: dict[int, Record] = {}
-        stale: dict[Path, Sequence[str]] = {}
+        stale: dict[Path, Sequence[Difference]] = {}
         seconds = 0.0
         for path in self._parts():
             subject, records, _ = read_lines(path, _line)
-            if self._subject is None or subject != self._subject:
-                part_subject = subject if isinstance(subject, dict) else {}
-                stale[path] = differences(part_subject, self._subject or {}) if records else ()
+            part_subject = subject if isinstance(subject, dict) else {}
+            changes = differences(part_subject, self._subject or {})
+            if self._subject is None or changes:
+                stale[path] = changes if records else ()
                 continue
             # A part has two kinds of lines: records, and the seconds since the line before.
             records_by_id |= {

@@ -119,10 +119,8 @@ def shelf(run: RunDirectory, weights: Weights) -> RunDirectory:
 
 def keep_apart(run: RunDirectory, weights: Weights) -> None:
     """Move away the figures of a run that belong to other weights."""
-    subjects = results.about_stages(run.results())
-    by_digest = {s["checkpoint"]: s for s in subjects if s.get("checkpoint") not in (None, "none")}
-    by_digest.pop(weights.checkpoint, None)
-    for subject in by_digest.values():
+    foreign = results.foreign_subjects(run.results(), checkpoint=weights.checkpoint)
+    for subject in {subject["checkpoint"]: subject for subject in foreign}.values():
         run.set_aside(f"step-{subject.get('step', 0)}-{str(subject['checkpoint'])[:SHORT]}")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import pytorch_lightning as pl
 import torch
@@ -16,10 +16,11 @@ from training.session import check_same_checkpoint, session
 
 T = TypeVar("T")
 
-_STAGES: dict[Split, tuple[str, tuple[Split, ...]]] = {
+_STAGES: dict[Split | Literal["predict"], tuple[str, tuple[Split, ...]]] = {
     "train": ("fit", ("train", "validation")),
     "validation": ("validate", ("validation",)),
     "test": ("test", ("test",)),
+    "predict": ("predict", ("test",)),
 }
 """The stage in which a corpus reads a split, and all splits of that stage."""
 
@@ -31,7 +32,7 @@ def launch(
     checkpoint: str | Path | None,
     work: Callable[[], T],
     *,
-    split: Split,
+    split: Split | Literal["predict"],
     needs_labels: bool = True,
 ) -> T:
     """Run a function after setting up model and corpus as Lightning does before a test loop.
@@ -42,7 +43,8 @@ def launch(
         corpus: is fetched and set up.
         checkpoint: of the model; None keeps its weights.
         work: runs in each process; the outcome is that of the first one.
-        split: that the function needs.
+        split: that the function needs; `predict` is the test split, of which some samples may be
+            without label.
         needs_labels: False if the split may be without labels.
 
     Raises:

@@ -1,20 +1,15 @@
-"""Writes predictions and outcomes of PGD, one line per sample."""
+"""Writes outcomes of PGD and texts, one line per sample."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
-from torch import Tensor
 from typing_extensions import override
 
 from lit_modules import TaskModule
-from run_files.sample_records import Record, Records
-from text import IGNORED, Batch
-
-
-def words_of(batch: Batch) -> Tensor:
-    """Return `[B, N]` bool: the tokens that carry the tags of words; without labels all tokens."""
-    return batch.mask if batch.labels is None else batch.labels != IGNORED
+from run_files.distributed import gather, gather_parts
+from run_files.sample_records import Records
+from text.subjects import Subject
 
 
 class RecordWriter(pl.Callback):
@@ -22,63 +17,38 @@ class RecordWriter(pl.Callback):
 
     Args:
         records: file to which they go.
+        subject: returns all that they depend on, after the corpus is set up; without it, records
+            of a former start are not used.
     """
 
-    def __init__(self, records: Records) -> None:
-        self.records = records
+    def __init__(self, records: Records, subject: Callable[[], Subject] | None = None) -> None:
+        self.records, self._subject = records, subject
 
     def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Open the file."""
-        self.records.begin(trainer)
+        """Open the file, and read the records of a former start."""
+        # Only the first process knows the digest of the rows.
+        subject, *_ = gather_parts(trainer, None if self._subject is None else self._subject())
+        self.records.begin(trainer, subject=subject)
 
     def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Merge the records of all processes."""
-        # Before the means are computed: their collective operations have a shorter timeout.
+        # Before the means are computed: their collective operations have a shorter timeout. The
+        # parts stay until the figures are filed.
         self.records.merge()
 
     on_predict_start, on_predict_end = on_test_start, on_test_epoch_end
 
 
-class PredictionWriter(RecordWriter):
-    """Records the predictions of a predict run, with the label of a sample if it has one."""
-
-    @override
-    def on_predict_batch_end(
-        self,
-        trainer: pl.Trainer,
-        pl_module: pl.LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        """Record the predictions of one batch."""
-        names = pl_module.class_names if isinstance(pl_module, TaskModule) else None
-        sample_ids = torch.as_tensor(outputs["sample_ids"]).tolist()
-        predictions, logits = outputs["prediction"], outputs["logits"].double()
-        gold = getattr(batch, "labels", None)
-        labels = [None] * len(sample_ids) if gold is None else list(gold)
-        if isinstance(pl_module, TaskModule) and pl_module.task.name == "tagging":
-            # A word is tagged at its first token: its other tokens have no prediction.
-            words = words_of(batch)  # [B, N]
-            predictions = [row[where] for row, where in zip(predictions, words, strict=True)]
-            logits = [row[where] for row, where in zip(logits, words, strict=True)]
-            if gold is not None:
-                labels = [row[where] for row, where in zip(gold, words, strict=True)]
-        rows = zip(sample_ids, labels, predictions, logits, strict=True)
-        for sample_id, label, answer, row in rows:
-            record: Record = {"sample_id": sample_id}
-            if label is not None:
-                record["label"] = label.tolist()
-            record["prediction"] = answer.tolist()
-            if names:
-                listed = [names[i] for i in answer.view(-1).tolist()]
-                record["class"] = listed if answer.dim() else listed[0]
-            self.records.add([record | {"logits": row.tolist()}])
-
-
 class AttackWriter(RecordWriter):
-    """Records the outcome of PGD for each sample of a test run."""
+    """Records the outcome of PGD for each sample of a test run; resumes after a kill."""
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Open the file, and give the module the records of a former start."""
+        super().on_test_start(trainer, pl_module)
+        assert isinstance(pl_module, TaskModule)  # no other module has attacks
+        # Of all processes: their number may be another one than before.
+        former = gather(trainer, self.records.known())
+        pl_module.former_attacks = {record["sample_id"]: record for record in former}
 
     @override
     def on_test_batch_end(

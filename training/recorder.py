@@ -146,6 +146,7 @@ class Recorder(pl.Callback):
     Attributes:
         files: folder of the outcome of the evaluation: the run, or its folder for these weights.
         weights: the evaluated weights; None in a training.
+        rows: digest of the evaluated rows, by their split; on the first process.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class Recorder(pl.Callback):
         self.checkpoint = checkpoint
         self.files = run
         self.weights: Weights | None = None
-        self._rows: dict[str, str] = {}
+        self.rows: dict[str, str] = {}
 
     @property
     def training_seed(self) -> int:
@@ -177,7 +178,7 @@ class Recorder(pl.Callback):
         Args:
             checkpoint: with the weights; None for the present weights of the model.
         """
-        self.files, self.weights, self._rows = self.run, None, {}
+        self.files, self.weights, self.rows = self.run, None, {}
         if checkpoint is not None:
             self.weights = weights_of(Path(checkpoint))
             self.files = shelf(self.run, self.weights)
@@ -202,17 +203,14 @@ class Recorder(pl.Callback):
 
     def measure_rows(self, corpus: object, split: Split) -> None:
         """Move away figures of other weights or rows than those of a split of a corpus."""
-        self._rows = _rows(corpus, split)
+        self.rows = _rows(corpus, split)
         if not self.run.begun:
             return
         if self.weights is not None:
             keep_apart(self.files, self.weights)
         label = "rows" if self.weights is None else f"{self.weights.label}-rows"
-        for subject in results.about_stages(self.files.results()):
-            other = subject.get("rows", {})
-            if any(other.get(split, rows) != rows for split, rows in self._rows.items()):
-                self.files.set_aside(label)
-                break
+        if results.foreign_subjects(self.files.results(), rows=self.rows):
+            self.files.set_aside(label)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begin or resume the run."""
@@ -324,7 +322,7 @@ class Recorder(pl.Callback):
     def circumstances(self, subject: Mapping[str, Any]) -> dict[str, Any]:
         """Return the entries of `results.json` about an evaluation: weights, rows, settings."""
         weights = {} if self.weights is None else self.weights.about()
-        return {**weights, "rows": self._rows, "seed": self.seed, **subject}
+        return {**weights, "rows": self.rows, "seed": self.seed, **subject}
 
     def _look_again(self) -> None:
         """Move the outcome away if a training has replaced the weights during the evaluation."""

@@ -1,7 +1,7 @@
 """Decides whether a command resumes an existing run or refuses it."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from lit_modules import CheckpointError, TaskModule, TextModule, read_checkpoint
 from run_files.results import Stage
 from run_files.run_directory import RunDirectory
+from text.subjects import Difference, differences, flat
 from training.early_stopping import LIGHTNING_EPOCHS, stopped_early
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,18 @@ HARMLESS = {
 }
 # A training step sees a batch: its size is part of the training.
 HARMLESS_IN_FIT = HARMLESS - {"data.init_args.batch_size"}
+# These change where and how fast a run computes, its output, and how often it saves.
+HARMLESS_IN_FIGURES = HARMLESS_IN_FIT | {
+    f"trainer.{name}"
+    for name in (
+        *("accelerator", "devices", "num_nodes", "strategy", "logger", "callbacks", "profiler"),
+        *("enable_progress_bar", "enable_model_summary", "log_every_n_steps", "plugins"),
+        *("default_root_dir", "num_sanity_val_steps", "barebones", "detect_anomaly"),
+        *("enable_checkpointing", "enable_autolog_hparams", "model_registry", "fast_dev_run"),
+    )
+}
+PARTS = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping")
+"""The parts of the settings of a run that its figures depend on."""
 # A run may get these settings later: nothing that it has trained or measured depends on them.
 ADDITIONS = ("data.init_args.test",)
 
@@ -50,12 +63,21 @@ class Plan:
     reopened: bool = False
 
 
-def _leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(tree, Mapping) and tree:
-        for key, value in tree.items():
-            yield from _leaves(value, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, tree
+def changed_settings(
+    run: RunDirectory, config: Mapping[str, Any], keys: Collection[str], harmless: Collection[str]
+) -> list[Difference]:
+    """Return the settings that differ from those of a run, by their dotted names.
+
+    Args:
+        run: has the stored settings.
+        config: the present settings.
+        keys: parts of the settings to compare.
+        harmless: settings within these parts that may differ.
+    """
+    before, now = (
+        flat({key: of[key] for key in keys if key in of}) for of in (run.config(), config)
+    )
+    return [change for change in differences(before, now) if change.name not in harmless]
 
 
 def check_same(
@@ -78,22 +100,19 @@ def check_same(
     Raises:
         ValueError: some differ; the message lists them.
     """
-    stored = run.config()
-    before = dict(_leaves({key: stored[key] for key in keys if key in stored}))
-    now = dict(_leaves({key: config[key] for key in keys}))
+    stored = flat(run.config())
+    # A setting that only this version has is no difference: the run used its default.
+    changes = [c for c in changed_settings(run, config, keys, harmless) if c.name in stored]
     # If the class differs, the message names the class and leaves out its settings.
     of_others = tuple(
-        f"{name.removesuffix('class_path')}init_args."
-        for name in before
-        if name.endswith("class_path") and before[name] != now.get(name)
+        f"{change.name.removesuffix('class_path')}init_args."
+        for change in changes
+        if change.name.endswith("class_path")
     )
     different = [
-        f"{name.replace('.init_args', '')}: {before[name]!r} in the run, {now.get(name)!r} given"
-        for name in before
-        if before[name] != now.get(name)
-        and name not in harmless
-        and not name.startswith(of_others)
-        and not (name in ADDITIONS and before[name] is None)
+        f"{name.replace('.init_args', '')}: {before!r} in the run, {now!r} given"
+        for name, before, now in changes
+        if not name.startswith(of_others) and not (name in ADDITIONS and before is None)
     ]
     if different:
         # Another run would have other weights, so an evaluation needs the checkpoint as well.
@@ -111,7 +130,7 @@ def with_additions(stored: dict[str, Any], config: Mapping[str, Any]) -> dict[st
     """Return the stored settings, completed by the present values of `ADDITIONS`."""
     # The stored settings are compared with the completed ones afterwards.
     completed = deepcopy(stored)
-    before, now = dict(_leaves(stored)), dict(_leaves(config))
+    before, now = flat(stored), flat(config)
     for name in ADDITIONS:
         if name in before and before[name] is None and now.get(name) is not None:
             *path, last = name.split(".")

@@ -2,9 +2,10 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,20 +20,25 @@ from run_files.certified_bounds import STAGE_OF
 from run_files.results import Stage
 from run_files.run_directory import RunDirectory
 from run_files.sample_records import Records
+from run_files.version import version
+from run_files.weights import weights_of
+from text.subjects import Subject
 from training.checkpoint_callbacks import LastCheckpoint
-from training.record_writers import AttackWriter
+from training.record_writers import AttackWriter, RecordWriter
 from training.recorder import Recorder, numbers
 from training.session import session
 
 log = logging.getLogger(__name__)
 
-_LIMITS: dict[Stage, str] = {
+LIMITS: dict[str, str] = {
     "validate": "limit_val_batches",
     "test": "limit_test_batches",
     **dict.fromkeys(STAGE_OF.values(), "limit_test_batches"),
     "predict": "limit_predict_batches",
 }
+"""The limit of batches of each evaluation."""
 T = TypeVar("T")
+W = TypeVar("W", bound=RecordWriter)
 
 
 class RobustTrainer(pl.Trainer):
@@ -147,15 +153,20 @@ class RobustTrainer(pl.Trainer):
             weights_only: see Lightning; checkpoints with code in them are never loaded.
             pgd: settings of the attack.
         """
-        attack: PGD | None = None
-        # A perturbation of a text changes its class; the other tasks have none.
-        if pgd.epsilon > 0 and task_of(datamodule) == "classification":
-            attack = PGD(**asdict(pgd))
+        attack = pgd_of(pgd, task_of(datamodule))
         if isinstance(model, TaskModule):
-            model.test_attack = attack
+            model.test_attack, model.former_attacks = attack, {}
         attacked = isinstance(model, TaskModule) and attack is not None
+        subject = {"pgd": asdict(attack) if attacked and attack is not None else None}
+
+        def identity() -> Subject:
+            rows = {} if self.recorder is None else self.recorder.rows
+            return {**self._identity(ckpt_path, "test", datamodule), **subject, "rows": rows}
+
         self._measure(ckpt_path)
-        with self._recording(AttackWriter, "pgd.jsonl", active=attacked):
+        files = self._files if attacked else None
+        make = partial(AttackWriter, subject=identity)
+        with nullcontext() if files is None else self._recording(make, "pgd.jsonl") as writer:
             outcome = self._evaluate(
                 "test",
                 "test/",
@@ -165,7 +176,8 @@ class RobustTrainer(pl.Trainer):
                     model, dataloaders, path, verbose, datamodule, True if path else weights_only
                 ),
                 settings={"test/pgd_epsilon": pgd.epsilon} if attacked else {},
-                subject={"pgd": asdict(attack) if attacked and attack is not None else None},
+                subject=subject,
+                records=None if writer is None else writer.records,
             )
         if not attacked and self._files is not None and self.is_global_zero:
             # The records of an attack whose figures were just replaced.
@@ -193,20 +205,18 @@ class RobustTrainer(pl.Trainer):
             self.recorder.measure(checkpoint)
 
     @contextmanager
-    def _recording(
-        self, writer: Callable[[Records], pl.Callback], name: str, *, active: bool = True
-    ) -> Iterator[None]:
-        """Let a callback write a file of the run inside the block, if there is a run."""
-        if self._files is None or not active:
-            yield
-            return
-        with closing(Records(self._files.path / name, stamp=self._stamp)) as records:
-            callback = writer(records)
-            self.callbacks.insert(0, callback)
+    def _recording(self, make: Callable[[Records], W], name: str) -> Iterator[W]:
+        """Let a callback write a file of the run inside the block; without a run, no file."""
+        path = None if self._files is None else self._files.path / name
+        with closing(Records(path, stamp=self._stamp)) as records:
+            writer = make(records)
+            self.callbacks.insert(0, writer)
             try:
-                yield
+                yield writer
+                # Only now: a kill before this line loses nothing.
+                records.discard()
             finally:
-                self.callbacks.remove(callback)
+                self.callbacks.remove(writer)
 
     def _best(self) -> Path | None:
         """Return the checkpoint to test after a fit; None for the present weights."""
@@ -226,6 +236,7 @@ class RobustTrainer(pl.Trainer):
         *,
         settings: dict[str, float] | None = None,
         subject: dict[str, Any] | None = None,
+        records: Records | None = None,
     ) -> T:
         started = time.monotonic()
         circumstances = self._circumstances(stage)
@@ -235,8 +246,27 @@ class RobustTrainer(pl.Trainer):
             outcome = evaluate(path)
         metrics = numbers(self.callback_metrics, prefix) | (settings or {})
         full_subject = {**(subject or {}), **circumstances}
-        self._finish(stage, model, metrics, time.monotonic() - started, full_subject)
+        seconds = time.monotonic() - started + (0.0 if records is None else records.seconds)
+        self._finish(stage, model, metrics, seconds, full_subject)
         return outcome
+
+    def _identity(
+        self, ckpt_path: str | Path | None, stage: Stage, corpus: object
+    ) -> dict[str, Any]:
+        """Return what the records of a stage depend on, but for its own settings and its rows."""
+        checkpoint = Path(ckpt_path) if ckpt_path and Path(ckpt_path).exists() else None
+        limit = self._circumstances(stage).get(LIMITS[stage])
+        return {
+            # Weights in memory have no identity: what an earlier start has measured is not theirs.
+            "checkpoint": f"none, start {time.time_ns()}"
+            if checkpoint is None
+            else weights_of(checkpoint).checkpoint,
+            "precision": self.precision,
+            # Not its revision, which a commit changes: the same command has to resume.
+            "program": version(),
+            # A limit counts batches: their size decides which samples are measured.
+            "part": None if limit is None else [limit, getattr(corpus, "eval_batch_size", None)],
+        }
 
     def _circumstances(self, stage: Stage) -> dict[str, Any]:
         """Return precision and limits of an evaluation.
@@ -244,7 +274,7 @@ class RobustTrainer(pl.Trainer):
         Raises:
             ValueError: the limit is 0.
         """
-        name = _LIMITS[stage]
+        name = LIMITS[stage]
         limit = getattr(self, name)
         if limit == 0:
             msg = f"got --trainer.{name} 0, expected it to be left out"
@@ -265,6 +295,26 @@ class RobustTrainer(pl.Trainer):
             self.recorder.finish(
                 self, model, stage=stage, metrics=metrics, seconds=seconds, subject=subject
             )
+
+
+def pgd_of(settings: PGDSettings, task: str) -> PGD | None:
+    """Return the attack of a test; None without one."""
+    # A perturbation of a text changes its class; the other tasks have none.
+    return PGD(**asdict(settings)) if settings.epsilon > 0 and task == "classification" else None
+
+
+def evaluation_subject(stage: str, settings: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return the entries of the subject of an evaluation that its command line names.
+
+    Args:
+        stage: name of its figures.
+        settings: settings of the command line.
+        task: task of the corpus.
+    """
+    if stage == "test":
+        attack = pgd_of(PGDSettings(**settings["pgd"]), task)
+        return {"pgd": None if attack is None else asdict(attack)}
+    return {"radii": list(settings["radii"])} if stage.startswith("certify") else {}
 
 
 def task_of(datamodule: object) -> str:

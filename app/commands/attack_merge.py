@@ -383,15 +383,10 @@ def _check_place(run: RunDirectory, attack: MergedAttack, digest: str | None) ->
         )
         raise ValueError(msg)
     rows = attack.facts["evaluation"].get("rows", {})
-    for subject in results.about_stages(run.results()):
-        filed_rows = subject.get("rows", {})
-        of_others = subject.get("checkpoint") not in (None, "none", attacked)
-        if of_others or any(
-            filed_rows.get(split, digest) != digest for split, digest in rows.items()
-        ):
-            msg = (
-                f"got {run.results_path} with figures about other weights or rows than the shards "
-                f"of {attack.name}, expected the same: attack the rows that are there now, or move "
-                "the file away"
-            )
-            raise ValueError(msg)
+    if results.foreign_subjects(run.results(), checkpoint=attacked, rows=rows):
+        msg = (
+            f"got {run.results_path} with figures about other weights or rows than the shards "
+            f"of {attack.name}, expected the same: attack the rows that are there now, or move "
+            "the file away"
+        )
+        raise ValueError(msg)

@@ -22,12 +22,13 @@ from certify.encoding import EncodedCertifier, SynonymEncoding
 from certify.smoothing import NOISES, SmoothedCertifier, Smoothing
 from certify.threats import THREATS, TextCertifier, Threat
 from certify.threats.parsing import parse_k
+from certify.threats.synonym_lists import lists_file
 from certify.ties import classes
 from datamodules.batching.examples import fingerprint
 from lit_modules import LipsLev, TaskModule
 from lit_modules.checkpoints.reading import load
 from measure.archive import FolderArchive
-from measure.certificate_records import record
+from measure.certificate_records import format_changes, record
 from measure.corpus_split import split_texts, words_read
 from measure.runner import run as measure
 from measure.word_certificates import WordCertificates
@@ -167,6 +168,20 @@ def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
     return sorted(counts, key=lambda k: float("inf") if k is None else k)
 
 
+def subject(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of the subject of a certification that its options decide."""
+    ks = numbers(options["k"], endless=THREATS[options["threat"]].endless)
+    lists = options["lists"]
+    if lists is not None and (path := lists_file(lists)).is_file():
+        lists = file_digest(path)
+    return {
+        "k": [format_changes(k) for k in ks],
+        "lists": lists,
+        **{name: options[name] for name in ("num_samples", "split")},
+        "around": around(options),
+    }
+
+
 def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the options that wrap the model or change the bound; None for its own certificates."""
     if options["bound"] == "paper":
@@ -219,15 +234,13 @@ def _certify_split(
         threat,
         ks,
         weights=weights,
-        split=args.split,
+        settings=subject(vars(args)),
         rows=fingerprint(source.examples(args.split)),
         samples=samples,
         class_names=model.require_text()[1],
         lists=args.lists,
         sets=args.threat if threat.name == "substitutions" else None,
         resources=args.resources,
-        num_samples=args.num_samples,
-        around=around(vars(args)),
         tag=args.tag,
     )
     # Figures of other weights than the best ones get their own directory.

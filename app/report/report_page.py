@@ -38,6 +38,8 @@ from run_files.run_directory import RunDirectory
 from run_files.summary_table import notes
 from run_files.terminal import harmless
 from run_files.weights import SHORT
+from text.subjects import flat
+from training.resume import HARMLESS_IN_FIGURES
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -268,11 +270,9 @@ def _class(settings: Mapping[str, Any], part: str) -> str:
 
 def _settings(sections: Sequence[Section]) -> list[tuple[str, list[str], bool]]:
     """Return settings of model, data and trainer: name, value in each run, True if they differ."""
-    from app.study.reuse import HARMLESS, leaves
-
     parts = ("model", "data", "trainer", "early_stopping")
     columns = [
-        leaves({part: s.evidence.settings[part] for part in parts if part in s.evidence.settings})
+        flat({part: s.evidence.settings[part] for part in parts if part in s.evidence.settings})
         for s in sections
     ]
     rows = []
@@ -280,7 +280,7 @@ def _settings(sections: Sequence[Section]) -> list[tuple[str, list[str], bool]]:
         values = [str(column[name]) if name in column else "–" for column in columns]
         # Lightning has many settings that no user sets.
         unset = name.startswith("trainer.") and set(values) == {"None"}
-        if name not in HARMLESS and not unset:
+        if name not in HARMLESS_IN_FIGURES and not unset:
             rows.append((name.replace(".init_args", ""), values, len(set(values)) > 1))
     return rows
 

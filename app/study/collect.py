@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -11,12 +11,13 @@ from app.study.outcomes import samples_digest
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
 from app.study.study_file import MEAN, SIX
 from app.study.uncertainty import Kind, agree, kind_of, score
-from attacks.digests import file_digest
+from measure.evidence import RunReader
 from run_files.certified_bounds import FILE_OF
+from run_files.ledger import Ledger
 from run_files.results import Results
 from run_files.run_directory import RunDirectory, existing
-from run_files.weights import checkpoint_text
-from text.bounded_files import DataError, json_lines, read_json
+from run_files.weights import SHORT, checkpoint_text
+from text.bounded_files import DataError, read_json
 
 _DOUBTED = ("accuracy", "success_rate")
 """Figures of an attack that get the prefix `unreliable_` if they are."""
@@ -71,31 +72,25 @@ def collect_run(
     Raises:
         StudyError: see `collect`.
     """
-    results = run.results()
-    if results is None:
-        msg = f"got run {run.name} without results.json, expected a stage of it to have ended"
-        raise StudyError(msg)
-    reader = _Reader(run, results, _weights(run, results))
-    reader.check_weights()
-    values: dict[str, float | None] = {}
-    unreliable: list[str] = []
-    samples: dict[str, _Samples] = {}
-    for column in columns:
-        figure = reader.figure(column.metric)
-        if figure is None:
-            continue
-        values[column.name] = figure.value
-        unreliable += [column.name] if figure.unreliable else []
-        if figure.value is not None:
-            outcomes = reader.samples(column.metric, figure.value)
-            samples |= {} if outcomes is None else {column.name: outcomes}
+    reader = _Reader.of(run)
+    figures = {
+        column.name: (column.metric, figure)
+        for column in columns
+        if (figure := reader.figure(column.metric)) is not None
+    }
+    samples = {
+        name: outcomes
+        for name, (metric, figure) in figures.items()
+        if figure.value is not None
+        and (outcomes := reader.samples(metric, figure.value)) is not None
+    }
     return CellFigures(
         row=row,
         corpus=corpus,
         seed=seed,
         run=run.name,
-        values=values,
-        unreliable=tuple(unreliable),
+        values={name: figure.value for name, (_, figure) in figures.items()},
+        unreliable=tuple(name for name, (_, figure) in figures.items() if figure.unreliable),
         collapsed=reader.collapsed(),
         outcomes={name: group.outcomes for name, group in samples.items()},
         samples={name: group.digest for name, group in samples.items()},
@@ -107,10 +102,10 @@ def collect_run(
             # Outcomes that are predictions are stored once.
             if group.predictions is not None and group.predictions != group.outcomes
         },
-        weights=reader.weights,
+        weights=reader.files.weights,
         revisions=reader.revisions(),
         data=reader.data(),
-        seconds=dict(results["seconds"]),
+        seconds=dict(reader.results["seconds"]),
     )
 
 
@@ -222,34 +217,46 @@ def _certified(name: str) -> OutcomeOf | None:
 
 @dataclass(frozen=True)
 class _Reader:
-    """The files of a run.
+    """The figures of a run, and the outcomes of their samples.
 
     Attributes:
-        run: the run.
+        files: reader of its files.
         results: content of its `results.json`.
-        weights: SHA-256 of its checkpoint; "" where it has none.
     """
 
-    run: RunDirectory
+    files: RunReader
     results: Results
-    weights: str
 
-    def check_weights(self) -> None:
-        """Raise a StudyError unless all figures are about the weights of the run."""
-        for stage, subject in self.results.get("about", {}).items():
-            theirs = subject.get("checkpoint")
-            if theirs not in (None, "none", self.weights):
+    @classmethod
+    def of(cls, run: RunDirectory) -> "_Reader":
+        """Return the reader of a run.
+
+        Raises:
+            StudyError: no figures, or some about other weights than those of the run.
+        """
+        files = RunReader(run)
+        if files.results is None:
+            msg = f"got run {run.name} without results.json, expected a stage of it to have ended"
+            raise StudyError(msg)
+        for stage, subject in files.subjects.items():
+            if files.is_other(theirs := subject.get("checkpoint")):
                 msg = (
-                    f"got run {self.run.name} with figures of {stage} about other weights "
-                    f"({str(theirs)[:12]}) than those of {self.run.chosen.name} "
-                    f"({self.weights[:12]}), expected the same: measure it again"
+                    f"got run {run.name} with figures of {stage} about other weights "
+                    f"({str(theirs)[:SHORT]}) than those of {run.chosen.name} "
+                    f"({files.weights[:SHORT]}), expected the same: measure it again"
                 )
                 raise StudyError(msg)
+        return cls(files, files.results)
+
+    @property
+    def run(self) -> RunDirectory:
+        """The run."""
+        return self.files.run
 
     def data(self) -> dict[str, str]:
         """Return the digest of the rows of each measured split."""
         digests: dict[str, str] = {}
-        for subject in self.results.get("about", {}).values():
+        for subject in self.files.subjects.values():
             digests |= subject.get("rows") or {}
         return digests
 
@@ -271,14 +278,16 @@ class _Reader:
         path = self.run.path / "diagnostics.json"
         if not path.is_file():
             return None
-        content = _json(path)
+        try:
+            content = read_json(path, "results of diagnose")
+        except DataError as error:
+            msg = f"got {path}, which is no JSON, expected it: delete it, and measure again"
+            raise StudyError(msg) from error
         _, recipe, *keys = metric.split("/")
         value: Any = content["attacks"].get(recipe)
         if value is None:
             return None
-        theirs = value["weights"]["checkpoint"]
-        if theirs != self.weights:
-            raise StudyError(self._other(path, str(theirs)))
+        self._check(path, value["weights"]["checkpoint"])
         for key in keys:
             try:
                 value = value[int(key)] if isinstance(value, list) else value[key]
@@ -295,9 +304,7 @@ class _Reader:
 
     def revisions(self) -> tuple[str, ...]:
         """Revisions of the programs that wrote figures of the run; none if not recorded."""
-        programs = [
-            str(subject.get("program", "")) for subject in self.results.get("about", {}).values()
-        ]
+        programs = [str(subject.get("program", "")) for subject in self.files.subjects.values()]
         named = [match[1] for program in programs if (match := _REVISION.search(program))]
         named.append(self.results.get("versions", {}).get("revision", ""))
         return tuple(sorted({revision for revision in named if revision not in ("", "unknown")}))
@@ -359,45 +366,32 @@ class _Reader:
 
     def _read(self, path: Path, outcome: OutcomeOf, kind: Kind) -> _Samples | None:
         """Return the outcomes of a file; None if samples have no label, or one per word."""
-        ids, outcomes, labels, predictions = [], [], [], []
-        positive = self._positive() if kind == "f1" else 1
         if path.parent.name == "attacks":
             # Records of attacks do not name the weights; the file next to them does.
-            side = path.with_suffix(".json")
-            subject = _json(side)["about"] if side.is_file() else {}
-            if (theirs := subject.get("checkpoint")) not in (None, "none", self.weights):
-                raise StudyError(self._other(path, str(theirs)))
+            self._check(path, Ledger(path).subject().get("checkpoint"))
         try:
-            for line in _lines(path):
-                if line.get("outcome") == "error":
-                    continue  # in no figure, see `attacks.summary`
-                theirs = line.get("checkpoint", self.weights[:12])
-                if not self.weights.startswith(theirs):
-                    raise StudyError(self._other(path, theirs))
-                if not isinstance(line.get("label"), int | float):
-                    return None
-                ids.append(int(line["sample_id"]))
-                pair = outcome(line), float(line["label"])
-                if kind == "f1":
-                    # As class 1 against all others, whichever the positive class is.
-                    pair = float(pair[0] == positive), float(pair[1] == positive)
-                outcomes.append(pair[0])
-                labels.append(pair[1])
-                predictions.append(_predicted(line))
+            # Samples with an error are in no figure, see `attacks.summary`.
+            lines = [line for line in self.files.read(path) if line.get("outcome") != "error"]
+            for checkpoint in {line.get("checkpoint") for line in lines}:
+                self._check(path, checkpoint)
+            if not all(isinstance(line.get("label"), int | float) for line in lines):
+                return None
+            outcomes = [outcome(line) for line in lines]
+            labels = [float(line["label"]) for line in lines]
+            predictions = tuple(_predicted(line) for line in lines)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, StudyError):
                 raise
             msg = f"got {path} with other lines than records of samples, expected these: delete it"
             raise StudyError(msg) from error
-        # Several processes write their records in any order.
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        return _Samples(
-            kind,
-            tuple(ids[i] for i in order),
-            tuple(outcomes[i] for i in order),
-            tuple(labels[i] for i in order),
-            tuple(predictions[i] for i in order),
-        )
+        if kind == "f1":
+            # As class 1 against all others, whichever the positive class is.
+            positive = self._positive()
+            outcomes, labels = (
+                [float(value == positive) for value in values] for values in (outcomes, labels)
+            )
+        ids = tuple(int(line["sample_id"]) for line in lines)
+        return _Samples(kind, ids, tuple(outcomes), tuple(labels), predictions)
 
     def _positive(self) -> int:
         """Return the positive class of F1; the second class by default."""
@@ -405,37 +399,12 @@ class _Reader:
         positive = self.results.get("positive")
         return names.index(positive) if positive in names else 1
 
-    def _other(self, path: Path, theirs: str) -> str:
-        return (
-            f"got {path} about other weights ({theirs[:12]}) than those of run {self.run.name} "
-            f"({self.weights[:12]}), expected the same: measure it again"
-        )
-
-
-def _weights(run: RunDirectory, results: Results) -> str:
-    """Return the SHA-256 of the checkpoint of a run."""
-    # A run that began with an evaluation has no checkpoint of its own.
-    if run.chosen.is_file():
-        return file_digest(run.chosen)
-    subjects = results.get("about", {}).values()
-    named = [
-        str(subject["checkpoint"])
-        for subject in subjects
-        if subject.get("checkpoint") not in (None, "none")
-    ]
-    return run.source() or (named[0] if named else "")
-
-
-def _json(path: Path) -> Any:
-    try:
-        return read_json(path, "settings of a measurement")
-    except DataError as error:
-        msg = f"got {path}, which is no JSON, expected it: delete it, and measure again"
-        raise StudyError(msg) from error
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    for _, line in json_lines(path, "records of samples"):
-        if not isinstance(line, dict):
-            raise TypeError
-        yield line
+    def _check(self, path: Path, theirs: Any) -> None:
+        """Raise StudyError if a file is about other weights."""
+        if self.files.is_other(theirs):
+            msg = (
+                f"got {path} about other weights ({str(theirs)[:SHORT]}) than those of run "
+                f"{self.run.name} ({self.files.weights[:SHORT]}), expected the same: measure it "
+                "again"
+            )
+            raise StudyError(msg)

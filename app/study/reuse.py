@@ -2,8 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from pydoc import locate
 from types import MappingProxyType
@@ -15,27 +14,13 @@ from attacks.digests import file_digest
 from run_files.certified_bounds import STAGE_OF
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
-from text.bounded_files import read_json
-from text.subjects import shortened
-from training.resume import HARMLESS_IN_FIT
+from text.subjects import Difference, Subject, differences, flat, shortened
+from training.resume import HARMLESS_IN_FIGURES, PARTS, changed_settings
 
 Parsed = Mapping[str, Any]
 
-# These settings change where and how fast a run computes, its output, and how often it saves.
-HARMLESS = HARMLESS_IN_FIT | {
-    f"trainer.{name}"
-    for name in (
-        *("accelerator", "devices", "num_nodes", "strategy", "logger", "callbacks", "profiler"),
-        *("enable_progress_bar", "enable_model_summary", "log_every_n_steps", "plugins"),
-        *("default_root_dir", "num_sanity_val_steps", "barebones", "detect_anomaly"),
-        *("enable_checkpointing", "enable_autolog_hparams", "model_registry", "fast_dev_run"),
-    )
-}
-COMPARED = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping")
 # If they are not set, the method decides about these.
 _DECIDED_LATER = {"trainer.max_epochs", "early_stopping.patience"}
-
-
 _UNKNOWN = object()
 UNREAD = "corpora are not read"
 """Key of settings: only runs are read, without corpora and values of the command line."""
@@ -64,21 +49,15 @@ def check_run(
             msg = f"got run {run.name} without {run.config_path.name}, expected it; move it away"
             raise OtherRunError(msg)
         return
-    before, now = (
-        # Through JSON: tuples become lists, as in the stored file.
-        leaves(json.loads(json.dumps({key: of[key] for key in COMPARED if key in of}, default=str)))
-        for of in (run.config(), settings)
-    )
+    stored = flat(run.config())
     different = [
-        f"{name.replace('.init_args', '')} {shortened(before.get(name))} in the run, "
-        f"{shortened(now.get(name))} in the study"
-        for name in sorted(now.keys() | before.keys())
-        if name not in HARMLESS
-        and before.get(name) != now.get(name)
-        and not _is_start(before.get(name), start.get(name.replace(".init_args", "")))
-        and not _is_unfilled(now.get(name))
-        and not (name not in before and _default(name, settings) == now[name])
-        and not (name in _DECIDED_LATER and now.get(name) is None)
+        f"{name.replace('.init_args', '')} {shortened(before)} in the run, "
+        f"{shortened(now)} in the study"
+        for name, before, now in changed_settings(run, settings, PARTS, HARMLESS_IN_FIGURES)
+        if not _is_start(before, start.get(name.replace(".init_args", "")))
+        and not _is_unfilled(now)
+        and not (name not in stored and _default(name, settings) == now)
+        and not (name in _DECIDED_LATER and now is None)
     ]
     if different:
         msg = (
@@ -121,9 +100,17 @@ def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
         OtherRunError: the run was trained on other data.
     """
     if stage.command == "diagnose":
-        return _missing_diagnosis(run, settings)
+        from app.commands.diagnose import options
+        from measure.diagnosis_report import present_subject, stored_subject
+
+        recipe = settings["recipe"]
+        asked = present_subject(run, recipe, options(settings))
+        return _differs(stored_subject(run, recipe), asked)
     if stage.threat is not None:
-        return _missing_threat(run, stage.threat, settings)
+        from app.commands.certify import subject
+
+        asked = {**_weights(run), **subject(settings)}
+        return _differs(_measured(run, f"certify_{stage.threat}"), asked)
     if stage.command == "attack":
         reasons = [_missing_attack(run, name, settings) for name in attacks_of([stage])]
         return next((reason for reason in reasons if reason is not None), None)
@@ -140,6 +127,31 @@ def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
     return _missing_evaluation(run, name, settings, stage.options)
 
 
+def _weights(run: RunDirectory) -> Subject:
+    return {"checkpoint": file_digest(run.chosen)}
+
+
+def _measured(run: RunDirectory, stage: str) -> Subject | None:
+    """Return the subject of the figures of a stage; None without figures."""
+    results = run.results()
+    if results is None or stage not in results["seconds"]:
+        return None
+    return results.get("about", {}).get(stage, {})
+
+
+def _differs(
+    stored: Subject | None, now: Subject, only: Collection[str] | None = None
+) -> str | None:
+    """Return the first difference, but for values with a `${NAME}`; None without any."""
+    if stored is None:
+        return "not measured"
+    changes: list[Difference] = differences(stored, now, only=now.keys() if only is None else only)
+    for name, before, value in changes:
+        if not _is_unfilled(value):
+            return f"measured with {name} {shortened(before)}, not {shortened(value)}"
+    return None
+
+
 def _missing_fit(run: RunDirectory, settings: Parsed) -> str | None:
     if not run.finished("fit"):
         return "not trained"
@@ -149,15 +161,16 @@ def _missing_fit(run: RunDirectory, settings: Parsed) -> str | None:
 
     state = read_checkpoint(run.chosen, lazily=True)
     corpus = state.get(settings["data"]["class_path"].rsplit(".", 1)[-1], {})
-    for split in ("train", "validation"):
-        before, now = corpus.get(f"{split} rows"), rows(settings, split)
-        # Checkpoints of older versions have no digest of their rows.
-        if before is not None and now is not None and before != now.complete:
-            msg = (
-                f"run {run.name} was trained on other {split} rows than those that its settings "
-                "name now; move it away, or give the study's file another name"
-            )
-            raise OtherRunError(msg)
+    splits = ("train", "validation")
+    now = {name: split.complete for name in splits if (split := rows(settings, name))}
+    # Checkpoints of older versions have no digest of their rows.
+    before = {s: digest for s in splits if (digest := corpus.get(f"{s} rows")) is not None}
+    if changes := differences(before, now, only=before.keys() & now.keys()):
+        msg = (
+            f"run {run.name} was trained on other {changes[0].name} rows than those that its "
+            "settings name now; move it away, or give the study's file another name"
+        )
+        raise OtherRunError(msg)
     return None
 
 
@@ -165,124 +178,43 @@ def _missing_evaluation(
     run: RunDirectory, name: str, settings: Parsed, options: Settings | None
 ) -> str | None:
     """Return the reason that an evaluation has to run; see `missing`."""
-    # Without options the evaluation is a part of `train`, which has no limits of batches.
-    results = run.results()
-    if results is None or name not in results["seconds"]:
+    from training.trainer import LIMITS, evaluation_subject
+
+    if (stored := _measured(run, name)) is None:
         return "not measured"
-    measured = results.get("about", {}).get(name, {})
-    expected: dict[str, Any] = {"checkpoint": file_digest(run.chosen)}
-    if name == "test":
-        expected["pgd"] = _pgd(settings)
-    elif name.startswith("certify"):
-        expected["radii"] = list(settings["radii"])
+    asked = {**_weights(run), **evaluation_subject(name, settings, _task(settings))}
     split = "validation" if name == "validate" else "test"
     now = rows(settings, split)
     # A model without certificate has no rows.
-    if now is not None and measured.get("rows"):
-        expected["rows"] = {split: now.labelled}
+    if now is not None and stored.get("rows"):
+        asked["rows"] = {split: now.labelled}
+    # Without options the evaluation is a part of `train`, which has no limits of batches.
     if options is not None:
-        limit = "limit_val_batches" if name == "validate" else "limit_test_batches"
-        expected[limit] = options.get(f"trainer.{limit}")
-    return _differs(measured, expected)
-
-
-def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | None:
-    """Return the reason that a certification in words has to run."""
-    from app.commands.certify import around, numbers
-    from certify.threats import THREATS
-    from certify.threats.synonym_lists import lists_file
-    from measure.certificate_records import format_changes
-
-    results = run.results()
-    stage = f"certify_{name}"
-    if results is None or stage not in results["seconds"]:
-        return "not measured"
-    expected: dict[str, Any] = {"checkpoint": file_digest(run.chosen)}
-    ks = numbers(settings["k"], endless=THREATS[settings["threat"]].endless)
-    lists = settings["lists"]
-    digest = lists if _is_unfilled(lists) else lists and _digest(lists_file(lists))
-    expected |= {"k": [format_changes(k) for k in ks], "lists": digest}
-    expected |= {option: settings[option] for option in ("num_samples", "split")}
-    expected["around"] = around(settings)
-    return _differs(results.get("about", {}).get(stage, {}), expected)
+        limit = LIMITS[name]
+        asked[limit] = options.get(f"trainer.{limit}")
+    return _differs(stored, asked)
 
 
 def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | None:
-    results = run.results()
-    stage = f"attack/{name}"
-    if results is None or stage not in results["seconds"]:
+    if _measured(run, f"attack/{name}") is None:
         return f"{name} has not ended"
-    from attacks.engine import VERSION
     from measure.attack_settings import AttackSettings
 
     attack = AttackSettings(**settings["attack"])
-    measured = attack_ledger(run, name).subject()
-    # Older programs stored fewer settings: only common ones are compared.
-    expected = {key: value for key, value in attack.about().items() if key in measured}
-    options = {
-        "attacked_columns" if key == "columns" else key: value
-        for key, value in attack.options().items()
-        if key in ("similarity", "word_similarity", "candidates", "columns")
-    }
-    expected |= {key: value for key, value in options.items() if key in measured}
-    expected |= {"checkpoint": file_digest(run.chosen), "engine": VERSION}
+    stored = flat(attack_ledger(run, name).subject())
     now = rows(settings, attack.split)
-    if now is not None:
-        expected["samples"] = now.complete
-    if (reason := _differs(measured, expected)) is not None:
+    samples = {} if now is None else {"samples": now.complete}
+    asked = {**attack.partial_subject(), **_weights(run), **samples}
+    # Older programs stored fewer settings: only common ones are compared.
+    only = {*stored, "checkpoint", "engine", "samples", "threat.name", "threat.k"} & asked.keys()
+    if (reason := _differs(stored, asked, only)) is not None:
         return reason
-    done = int(results["metrics"].get(f"attack/{name}/samples") or 0)
+    results = run.results()
+    metrics = {} if results is None else results["metrics"]
+    done = int(metrics.get(f"attack/{name}/samples") or 0)
     total = done if now is None else now.total
     needed = min(attack.num_samples or total, total)
     return None if done >= needed else f"{done} of {needed} samples are done"
-
-
-def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
-    from app.commands.diagnose import options
-
-    recipe = settings["recipe"]
-    try:
-        content = read_json(run.path / "diagnostics.json", "results of diagnose")
-        diagnosis = content["attacks"][recipe]
-        measured = [diagnosis, *diagnosis["against"]]
-        stored: dict[str, Any] = dict(diagnosis["options"])
-        for model in measured:
-            stored |= _of_model(model["run"], model["weights"]["checkpoint"], model["texts"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "not measured"
-    expected = options(settings)
-    runs = [run, *(RunDirectory(run.path.parent / name) for name in settings["against"])]
-    for compared in runs:
-        of = run if settings["same_texts"] else compared
-        texts = of.path / "attacks" / f"{recipe}.jsonl"
-        expected |= _of_model(compared.name, *(_digest(path) for path in (compared.chosen, texts)))
-    return _differs(stored, expected)
-
-
-def _of_model(run: str, weights: str | None, texts: str | None) -> dict[str, str | None]:
-    """Return the identity of the measurements of one model."""
-    return {f"weights of {run}": weights, f"texts of {run}": texts}
-
-
-def _digest(path: Path) -> str | None:
-    return file_digest(path) if path.is_file() else None
-
-
-def _differs(measured: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """Return the first setting whose stored value differs."""
-    for key, value in expected.items():
-        if measured.get(key) != json.loads(json.dumps(value)) and not _is_unfilled(value):
-            return f"measured with {key} {shortened(measured.get(key))}, not {shortened(value)}"
-    return None
-
-
-def _pgd(settings: Parsed) -> dict[str, Any] | None:
-    from attacks import PGD, PGDSettings
-
-    pgd = PGDSettings(**settings["pgd"])
-    if pgd.epsilon <= 0 or _task(settings) != "classification":
-        return None
-    return asdict(PGD(**asdict(pgd)))
 
 
 # The data
@@ -345,13 +277,3 @@ def _class(settings: Parsed) -> Any:
 
 def _task(settings: Parsed) -> str:
     return str(getattr(_class(settings), "task", "classification"))
-
-
-def leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Return all settings as a flat dictionary with dotted names."""
-    if isinstance(tree, Mapping) and tree:
-        flat: dict[str, Any] = {}
-        for key, value in tree.items():
-            flat |= leaves(value, f"{prefix}.{key}" if prefix else str(key))
-        return flat
-    return {prefix: tree}

@@ -13,7 +13,6 @@ from typing import Any
 
 from app.study import study_json, tables
 from app.study.collect import collect_run
-from app.study.reuse import COMPARED, HARMLESS, leaves
 from app.study.study import Column, Study, StudyError, StudyRow
 from app.study.study_file import MEAN, SIX
 from app.study.table_formats import Table, latex, markdown
@@ -22,6 +21,8 @@ from run_files.results import Results
 from run_files.run_directory import RunDirectory, existing
 from run_files.summary_table import notes
 from run_files.version import versions
+from text.subjects import differences, flat
+from training.resume import HARMLESS_IN_FIGURES, PARTS
 
 _USUAL = (
     *("test/accuracy", "test/f1", "test/spearman", "test/pearson", "test/pgd_accuracy"),
@@ -77,8 +78,8 @@ class _Run:
             name.replace(".init_args", ""): re.sub(rf"-s{seed}(?=/|$)", "-sSEED", value)
             if isinstance(value, str)
             else value
-            for name, value in leaves({k: config[k] for k in COMPARED if k in config}).items()
-            if name not in HARMLESS and name != "seed_everything"
+            for name, value in flat({k: config[k] for k in PARTS if k in config}).items()
+            if name not in HARMLESS_IN_FIGURES and name != "seed_everything"
         }
         return cls(run, results, settings)
 
@@ -212,13 +213,11 @@ def _refused(rows: Sequence[_Row], columns: Sequence[Column]) -> dict[study_json
 def _differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
     """Return the settings of a measurement that differ; "" if they are equal."""
     parts = []
-    for key in sorted(first.keys() | second.keys()):
-        if first.get(key) == second.get(key):
-            continue
-        if not key.startswith(_ROWS):
-            parts.append(f"{key} {_short(first.get(key))} and {_short(second.get(key))}")
-        elif key in first and key in second:  # a run may not record its rows
-            parts.append(f"other {key}")
+    for name, one, other in sorted(differences(first, second), key=lambda change: change.name):
+        if not name.startswith(_ROWS):
+            parts.append(f"{name} {_short(one)} and {_short(other)}")
+        elif name in first and name in second:  # a run may not record its rows
+            parts.append(f"other {name}")
     return ", ".join(parts)
 
 
@@ -228,13 +227,14 @@ def _different_settings(rows: Sequence[_Row]) -> list[Table]:
         return []
     settings = [{"corpus": row.runs[0].results["corpus"], **row.runs[0].settings} for row in rows]
     names = dict.fromkeys(name for values in settings for name in values)
+    changed = {change.name for own in settings for change in differences(settings[0], own)}
     table = Table(
         title="Settings that differ",
         header=["setting", *(row.name for row in rows)],
         rows=[
             [name, *(_short(v[name]) if name in v else tables.NONE for v in settings)]
             for name in names
-            if any(values.get(name) != settings[0].get(name) for values in settings)
+            if name in changed
         ],
         labels=1 + len(rows),
     )

@@ -10,6 +10,7 @@ from app.study.study import Cell
 from attacks.digests import file_digest
 from run_files import atomic
 from text.bounded_files import read_json
+from text.subjects import differences
 
 
 def check_start(cell: Cell, context: StudyContext, where: Path, *, begun: bool) -> None:
@@ -24,13 +25,12 @@ def check_start(cell: Cell, context: StudyContext, where: Path, *, begun: bool) 
     }
     note = where / context.out / "starts" / f"{cell.run}.json"
     recorded = _read_note(note) if begun and note.is_file() else {}
-    for key, digest in digests.items():
-        if recorded.get(key, digest) != digest:
-            msg = (
-                f"run {cell.run} began with other weights than {runs / cell.start[key]} has now; "
-                "move it away, and the study makes it anew"
-            )
-            raise OtherRunError(msg)
+    for change in differences(recorded, digests, only=recorded.keys() & digests.keys()):
+        msg = (
+            f"run {cell.run} began with other weights than {runs / cell.start[change.name]} has "
+            "now; move it away, and the study makes it anew"
+        )
+        raise OtherRunError(msg)
     # A run without `start` needs no note.
     if digests and digests != recorded:
         note.parent.mkdir(parents=True, exist_ok=True)

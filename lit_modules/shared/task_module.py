@@ -1,6 +1,6 @@
 """The base class of classifiers: from texts to logits, with the same metrics for all."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,8 @@ class TaskModule(TextModule):
         self._positive: int | None = None
         self.test_attack: PGD | None = None
         """An attack that every test step runs; not a setting of the model."""
+        self.former_attacks: Mapping[int, Mapping[str, Any]] = {}
+        """Records of `test_attack` from a former start, by sample: they are not made again."""
 
     # Texts and classes
 
@@ -436,11 +438,23 @@ class TaskModule(TextModule):
 
     def test_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor] | None:
         values, answered = self._evaluated(batch)
-        attacked = self.attack(self.test_attack, batch) if self.test_attack is not None else None
-        if attacked is not None:
+        attacked = None
+        if self.test_attack is not None:
+            attacked = self._former_attack(batch) or self.attack(self.test_attack, batch)
             values["pgd_accuracy"] = attacked["survived"].float()
         self.accumulate(self.test_means, values, batch_idx, self.test_scores, answered)
         return attacked
+
+    def _former_attack(self, batch: Batch) -> dict[str, Tensor] | None:
+        """Return the outcome of `attack` on a batch from its records; None unless all are there."""
+        records = [self.former_attacks.get(sample) for sample in batch.sample_ids.tolist()]
+        if None in records:
+            return None
+        columns = {
+            name: torch.tensor([record[name] for record in records if record], device=self.device)
+            for name in ("prediction", "pgd_prediction", "survived")
+        }
+        return {"sample_ids": batch.sample_ids, "labels": labels_of(batch), **columns}
 
     def attack(self, attack: PGD, batch: Batch) -> dict[str, Tensor]:
         """Run the PGD attack on a batch.

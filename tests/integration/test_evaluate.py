@@ -1,10 +1,13 @@
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 import lit_modules
+from attacks import PGD
 from attacks.digests import file_digest
+from lit_modules import TaskModule
 from tests.integration.conftest import (
     ATTACK,
     OLSA,
@@ -16,7 +19,9 @@ from tests.integration.conftest import (
     results,
 )
 from tests.integration.test_attack import LETTERS
+from text import Batch
 
+PGD_OF_MODULE = TaskModule.attack
 BEST = "runs/done/checkpoints/best.ckpt"
 
 
@@ -95,6 +100,46 @@ def test_figures_of_two_protocols_are_not_mixed(trained: Path, steadfast: Steadf
     assert "got --trainer.limit_test_batches 0, expected it to be left out" in refused.err
 
 
+def limit_attacks(monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
+    """Let PGD fail after some batches; return the sizes of the attacked ones."""
+    sizes: list[int] = []
+
+    def limited(self: TaskModule, pgd: PGD, batch: Batch) -> dict[str, torch.Tensor]:
+        if len(sizes) == most:
+            raise OSError("the disk is gone")
+        sizes.append(len(batch))
+        return PGD_OF_MODULE(self, pgd, batch)
+
+    monkeypatch.setattr(TaskModule, "attack", limited)
+    return sizes
+
+
+def test_a_killed_test_resumes_after_its_attacks(
+    trained: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = ["--trainer.limit_test_batches=3", "--data.eval_batch_size=20"]
+    command = ["test", "--run=done", *QUIET, *ATTACK, *limits]
+    assert steadfast(command).status == 0
+    records = Path("runs/done/pgd.jsonl")
+    before, metrics = records.read_bytes(), results("done")["metrics"]
+    records.unlink()
+    assert limit_attacks(monkeypatch, 2) == []
+    assert steadfast(command).status != 0
+    assert not records.exists()
+    sizes = limit_attacks(monkeypatch, 10)
+    assert steadfast(command).status == 0
+    assert sizes == [20]
+    assert records.read_bytes() == before
+    assert results("done")["metrics"] == metrics
+    assert not Path("runs/done/pgd.parts").exists()
+    # Another attack begins anew.
+    limit_attacks(monkeypatch, 2)
+    assert steadfast(command).status != 0
+    sizes = limit_attacks(monkeypatch, 10)
+    assert steadfast(command, "--pgd.steps=3").status == 0
+    assert sizes == [20, 20, 20]
+
+
 def test_the_seed_of_a_run_is_that_of_its_training(trained: Path, steadfast: Steadfast) -> None:
     assert steadfast("test", "--run=done", TINY, ATTACK, "--seed=5").status == 0
     found = results("done")
@@ -137,6 +182,34 @@ def test_predict_writes_one_line_per_sample(trained: Path, steadfast: Steadfast)
     assert all(same)
     labels = {r["sample_id"]: r["label"] for r in lines("runs/done/certificates.jsonl")}
     assert [predictions[i]["label"] for i in labels] == list(labels.values())
+
+
+def test_a_killed_prediction_resumes(
+    trained: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = ["--trainer.limit_predict_batches=3", "--data.eval_batch_size=20"]
+    command = ["predict", "--run=done", *QUIET, *limits]
+    assert steadfast(command).status == 0
+    records = Path("runs/done/predictions.jsonl")
+    before, metrics = records.read_bytes(), results("done")["metrics"]
+    records.unlink()
+    predict, sizes = TaskModule.predict_step, list[int]()
+
+    def limited(self: TaskModule, batch: Batch, batch_idx: int) -> dict[str, torch.Tensor]:
+        if len(sizes) == 2:
+            raise OSError("the disk is gone")
+        sizes.append(len(batch))
+        return predict(self, batch, batch_idx)
+
+    monkeypatch.setattr(TaskModule, "predict_step", limited)
+    assert steadfast(command).status != 0
+    assert not records.exists()
+    sizes = [0]
+    assert steadfast(command).status == 0
+    assert sizes == [0, 20]
+    assert records.read_bytes() == before
+    assert results("done")["metrics"] == metrics
+    assert not Path("runs/done/predictions.parts").exists()
 
 
 def test_bounds_and_radii(trained: Path, steadfast: Steadfast) -> None:

@@ -82,6 +82,10 @@ def test_an_empty_file_is_begun(tmp_path: Path) -> None:
 
 
 def test_differences() -> None:
-    assert differences({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": None}) == ["b 2 -> 3"]
+    changes = differences({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": None})
+    assert list(map(str, changes)) == ["b 2 -> 3"]
+    # As JSON has them; of some names alone.
+    assert not differences({"a": [1], "p": "x"}, {"a": (1,), "p": Path("x")})
+    assert not differences({"a": 1, "b": 2}, {"a": 1}, only={"a"})
     (long,) = differences({"a": "x" * 100}, {"a": None})
-    assert len(long) < 80
+    assert len(str(long)) < 80

@@ -54,6 +54,16 @@ def test_fewer_changes_contradict_a_certificate_too(tmp_path: Path) -> None:
     assert [one.broken for one in sandwich(attacks, records, [1, None])] == [(), (0,)]
 
 
+def test_shards_and_unfinished_attacks_are_no_attacks(tmp_path: Path) -> None:
+    folder = tmp_path / "attacks"
+    attacked(folder, "pso", {0: "a fine film"}, "1")
+    attacked(folder, "iga.shard-1-of-2", {1: "a fine film"}, "1")
+    attacked(folder, "pwws", {}, "1")
+    (folder / "pwws.jsonl").unlink()
+    attacks = attacks_inside(RunDirectory(tmp_path), THREAT, "test")
+    assert [attack.name for attack in attacks] == ["pso"]
+
+
 def test_other_samples_are_not_compared(tmp_path: Path) -> None:
     attacked(tmp_path / "attacks", "pso", {0: "a fine film"}, "1", split="validation")
     run, records = RunDirectory(tmp_path), [certified(0, "1")]

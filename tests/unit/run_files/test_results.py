@@ -60,7 +60,7 @@ def test_what_the_figures_are_about(tmp_path: Path) -> None:
         results.merge(path, stage, identity=IDENTITY, metrics={}, seconds=1, subject=whole)
     found = results.read(path)
     assert found is not None
-    assert [one["checkpoint"] for one in results.about_stages(found)] == ["a", "a"]
+    assert len(results.foreign_subjects(found, checkpoint="b")) == 2
     assert notes(found).splitlines() == [
         "test: measured before the training had ended (best.ckpt: epoch 3, step 7)",
         "test: measured on a part of the split (--trainer.limit_test_batches 2)",
@@ -200,3 +200,16 @@ def test_a_number_of_samples_that_is_none(tmp_path: Path, count: float) -> None:
     results.merge(path, "test", identity=IDENTITY, metrics={"test/samples": count}, seconds=1.0)
     with pytest.raises(ValueError, match=r"metrics\.test/samples, expected a number of samples"):
         results.read(path)
+
+
+def test_figures_about_other_weights_or_rows(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    measured = {"checkpoint": "a", "rows": {"test": "1"}}
+    for stage, about in {"fit": {}, "test": measured, "x": {"checkpoint": "none"}}.items():
+        results.merge(path, stage, identity=IDENTITY, metrics={}, seconds=1, subject=about)
+    content = results.read(path)
+    assert results.foreign_subjects(content, checkpoint="a", rows={"test": "1"}) == []
+    assert results.foreign_subjects(content, rows={"validation": "2"}) == []
+    assert results.foreign_subjects(content, checkpoint="b") == [measured]
+    assert results.foreign_subjects(content, checkpoint="a", rows={"test": "2"}) == [measured]
+    assert results.foreign_subjects(None, checkpoint="a") == []

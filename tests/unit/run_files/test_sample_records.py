@@ -85,6 +85,7 @@ def sitting(
             mine.add([record(sample)])
         if until is None:
             assert mine.merge() == [record(sample) for sample in sorted(samples)]
+            mine.discard()
         elif mine._part is not None:
             mine._part.close()  # as the kernel does; nothing else happens
             mine.close()
@@ -180,6 +181,7 @@ def test_disks_that_are_not_shared(tmp_path: Path) -> None:
             mine.close()
         else:
             assert mine.merge() == [record(sample) for sample in range(6)]
+            mine.discard()
         return done
 
     assert Group(2).run(lambda trainer: work(trainer, killed=True)) == [frozenset()] * 2
@@ -198,6 +200,7 @@ def test_a_sample_counts_once(tmp_path: Path) -> None:
         mine.add([{"sample_id": 0, "rank": trainer.global_rank}])
         mine.add([{"sample_id": 0, "rank": 9}, {"sample_id": 1 + trainer.global_rank}])
         mine.merge()
+        mine.discard()
 
     Group(2).run(work)
     assert lines(path) == [{"sample_id": 0, "rank": 0}, {"sample_id": 1}, {"sample_id": 2}]
@@ -211,6 +214,7 @@ def test_two_programs_do_not_write_the_same_records(tmp_path: Path) -> None:
         sitting(path, 2, [1, 2])
     first.add([record(1)])
     first.merge()
+    first.discard()
     assert sitting(path, 2, [1, 2]) == [set(), set()]
 
 

@@ -139,6 +139,8 @@ def test_an_attack_is_used_again_if_nothing_has_changed(tmp_path: Path) -> None:
     assert missing(run, attack, settings(num_samples=10)) is None
     assert missing(run, attack, settings(num_samples=30)) == "20 of 30 samples are done"
     assert "score" in str(missing(run, attack, settings(score="probability")))
+    threat = {"kind": "words", "k": 1}
+    assert "threat.name null, not" in str(missing(run, attack, settings(threat=threat)))
     assert missing(run, stage("attack", recipe="pwws", tag="x"), settings(tag="x")) == (
         "pwws-x has not ended"
     )
