@@ -450,7 +450,8 @@ def _edit(codes: Packed, change: int) -> Packed:
 def _drop_equal(numbers: Numbers) -> Numbers:
     """Return the distinct numbers, sorted; numpy's `unique` hashes and is four times as slow."""
     numbers = np.sort(numbers)
-    return numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]]
+    distinct: Numbers = numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]]
+    return distinct
 
 
 def _find_single(strings: Packed) -> NDArray[np.bool_]:

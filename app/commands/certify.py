@@ -170,7 +170,7 @@ def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
 
 def subject(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the subject of a certification that its options decide."""
-    ks = numbers(options["k"], endless=THREATS[options["threat"]].endless)
+    ks = numbers(options["k"], endless=is_endless(options["threat"]))
     lists = options["lists"]
     if lists is not None and (path := lists_file(lists)).is_file():
         lists = file_digest(path)

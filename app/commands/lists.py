@@ -15,9 +15,9 @@ from attacks.word_sets import OWN_SETS, find_sets
 from certify.threats import Substitutions
 from lit_modules.checkpoints.reading import load
 from run_files import atomic
+from run_files.checkpoint_lookup import find_checkpoint
 from text import Vocabulary, WordSettings, WordTokenizer
 from text.bounded_files import read_text
-from training.resume import find_checkpoint
 
 _FRONT = WordSettings(split="joined", front_end="spelling")
 

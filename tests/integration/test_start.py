@@ -30,8 +30,8 @@ def test_a_prediction_loads_no_library_of_training(trained: Path) -> None:
     threatened = find_command(["certify", "--threat", "words"])
     assert asked is not None
     assert threatened is not None
-    commands = [asked[1], threatened[1], *COMMANDS.values()]
-    modules = [c.entry_point.partition(":")[0] for c in commands if c.predicts]
+    commands = [asked.command, threatened.command, *COMMANDS.values()]
+    modules = [f"app.{command.file}" for command in commands if command.imports == "torch"]
     assert {"app.commands.predict", "app.commands.certify", "app.commands.serve"} <= {*modules}
     process = subprocess.run(
         [sys.executable, "-c", PROGRAM, "predict", "--run", "done", "--text", "a good film"],
