@@ -1,6 +1,7 @@
 """Certify single texts in words, under each threat that a model has certificates for."""
 
 import logging
+from collections.abc import Collection
 from typing import Any, get_args
 
 from attacks.resources.catalogue import ResourceError, Resources
@@ -21,44 +22,43 @@ class ThreatCertifiers:
     Args:
         model: a classifier.
         lists: file of synonyms; None: no certificates about synonyms.
+        names: kinds of threats.
 
     Raises:
         ValueError: malformed lists, or lists without any word of the model.
         OSError: the lists cannot be read.
     """
 
-    def __init__(self, model: TaskModule, lists: str | None = None) -> None:
+    def __init__(
+        self,
+        model: TaskModule,
+        lists: str | None = None,
+        names: Collection[ThreatName] = get_args(ThreatName),
+    ) -> None:
         self.model = model
-        self._certifiers: dict[ThreatName, tuple[Threat, TextCertifier]] = {}
-        for name in get_args(ThreatName):
-            # `>` on booleans: synonyms need lists, other threats do not.
-            if name not in model.threats or (name == "synonyms") > (lists is not None):
-                continue
-            sets = model.perturbation_sets
-            if name == "substitutions" and sets is None:
-                continue
-            spec = sets if name == "substitutions" and sets is not None else name
-            # Any k: the certifier is asked for several numbers of changes.
-            k = None if is_endless(spec) else 1
-            file = lists if name == "synonyms" else None
-            resources = Resources(model.resources)
-            try:
-                threat = find_threat(
-                    spec, lists=file, k=k, words=words_read(model), resources=resources
-                )
-            except ResourceError as error:
-                log.warning("no certificates against %s: %s", spec, error)
-                continue
-            try:
-                self._certifiers[name] = threat, model.text_certifier(threat)
-            except ValueError:
-                # These weights or settings have none; `certify --threat` names the reason.
-                continue
+        self._certifiers: list[tuple[Threat, TextCertifier]] = []
+        for name in names:
+            if name in model.threats and (spec := _specify(name, model, lists)) is not None:
+                # Any k: the certifier is asked for several numbers of changes.
+                k = None if is_endless(spec) else 1
+                file = lists if name == "synonyms" else None
+                words = words_read(model)
+                try:
+                    resources = Resources(model.resources)
+                    threat = find_threat(spec, lists=file, k=k, words=words, resources=resources)
+                except ResourceError as error:
+                    log.warning("no certificates against %s: %s", spec, error)
+                    continue
+                try:
+                    self._certifiers.append((threat, model.text_certifier(threat)))
+                except ValueError:
+                    # These weights or settings have none; `certify --threat` names the reason.
+                    continue
 
     @property
     def threats(self) -> list[str]:
         """Names of the threats with certificates."""
-        return [threat.title for threat, _ in self._certifiers.values()]
+        return [threat.title for threat, _ in self._certifiers]
 
     def __call__(self, text: str) -> list[dict[str, Any]]:
         """Certify a text.
@@ -70,7 +70,7 @@ class ThreatCertifiers:
             `witness_class`. Threats that do not apply to the text have none.
         """
         records = []
-        for threat, certifier in self._certifiers.values():
+        for threat, certifier in self._certifiers:
             subject = threat.subject(text)
             if subject is not None:
                 ks = CHANGES if threat.endless else CHANGES[:-1]
@@ -90,3 +90,10 @@ class ThreatCertifiers:
             "witness": certificate.witness,
             "witness_class": None if other is None else names[other],
         }
+
+
+def _specify(name: ThreatName, model: TaskModule, lists: str | None) -> str | None:
+    """Return a threat as the command line names it; None if the model or the lists lack it."""
+    if name == "synonyms" and lists is None:
+        return None
+    return model.perturbation_sets if name == "substitutions" else name

@@ -9,7 +9,7 @@ import torch
 from certify import Certifier
 from lit_modules import TaskModule
 from measure.certified_answers import ThreatCertifiers
-from text import Text, cuts_unsaid
+from text import Text, WordTokenizer, cuts_unsaid
 
 BATCH = 256
 """Texts per forward pass."""
@@ -56,7 +56,8 @@ class TextPredictor:
             `probability`, `probabilities` by class, `margin` (the largest logit less the next) and
             `radius` (None without a certificate); of a regression `value`; `cut`, True if the text
             was longer than the input of the model; `unknown`, the words outside of the vocabulary;
-            `certificates` in words, if there are certifiers (`ThreatCertifiers`).
+            `corrected`, the words that the spelling corrector has changed, if any, with what they
+            became; `certificates` in words, if there are certifiers (`ThreatCertifiers`).
         """
         for start in range(0, len(texts), BATCH):
             yield from self._predict(list(texts[start : start + BATCH]))
@@ -91,6 +92,10 @@ class TextPredictor:
             prediction["cut"] = encoding.truncated
             # Each word once, in the order of the text.
             prediction["unknown"] = [word for word in dict.fromkeys(words) if word]
+            if isinstance(tokenizer, WordTokenizer) and (
+                corrected := tokenizer.corrections(f"{first} {second or ''}")
+            ):
+                prediction["corrected"] = corrected
             if self.words is not None:
                 prediction["certificates"] = self.words(first) if second is None else []
             yield prediction

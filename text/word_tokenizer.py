@@ -113,6 +113,18 @@ class WordTokenizer(Tokenizer):
                     ids[position] = self._correct(read[position])
         return ids
 
+    def corrections(self, text: str) -> dict[str, str]:
+        """Return the words of a text that the front end corrects, and what they become."""
+        if self.splitter.settings.front_end != "spelling":
+            return {}
+        words = self.tokens(text)
+        read = zip(words, self.splitter.read(words), self.ids(words), strict=True)
+        return {
+            word: self.vocabulary.lookup_token(index)
+            for word, own, index in read
+            if index != self.unk_id and self.vocabulary[own] != index
+        }
+
     def _correct(self, word: str) -> int:
         corrected = self._corrected.get(word)
         if corrected is None:

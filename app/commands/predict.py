@@ -20,13 +20,18 @@ from app.cli.asked_texts import (
     typed,
 )
 from app.cli.run_options import RUN, add_option, command_parser
+from certify.threats import ThreatName
 from lit_modules.checkpoints.reading import load
+from measure.certified_answers import ThreatCertifiers
 from measure.predictions import BATCH, TextPrediction, TextPredictor
 from run_files.atomic import replacing
 from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from text import check_range
+
+SETS: tuple[ThreatName, ...] = ("substitutions",)
+"""The threats that `predict` certifies."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,7 +46,10 @@ def run(args: argparse.Namespace) -> int:
         msg = "got more than one of --text, --file and -, expected texts from one place"
         raise ValueError(msg)
     _, checkpoint = find_checkpoint("predict", Path(args.runs_dir), args.run, args.ckpt_path)
-    answering = TextPredictor(load(checkpoint).to(torch_device(args.device)))
+    model = load(checkpoint).to(torch_device(args.device))
+    # Only a model that is trained against perturbation sets is certified for them by default.
+    words = None if model.perturbation_sets is None else ThreatCertifiers(model, None, SETS)
+    answering = TextPredictor(model, words)
     pairs = answering.model.pairs
     numbered = (
         read_texts(args, pairs=pairs)
@@ -101,11 +109,24 @@ def _table(answers: Iterator[TextPrediction], answering: TextPredictor) -> None:
         if answer["unknown"]:
             unknown += 1
             print(harmless(f"  unknown words: {', '.join(answer['unknown'])}")[:room])
+        for note in _word_notes(answer):
+            print(harmless(f"  {note}")[:room])
     if cut:
         length = answering.model.require_text()[0].max_length
         print(f"\n{cut} of the texts were longer than {length} tokens, and are cut there")
-    if answering.no_certificate is not None:
+    if answering.no_certificate is not None and answering.words is None:
         print(f"\nno certificate: {answering.no_certificate}")
+
+
+def _word_notes(answer: TextPrediction) -> Iterator[str]:
+    """Yield what the front end has corrected, and the certificates in words."""
+    if corrected := answer.get("corrected"):
+        yield "read as: " + ", ".join(f"{word} -> {read}" for word, read in corrected.items())
+    for record in answer.get("certificates", ()):
+        verdict = "not certified for" if record["certified"] == "0" else "certified:"
+        yield f"{verdict} {record['statement']}"
+        if record["witness"] is not None:
+            yield f"changes to {record['witness_class']}: {record['witness']}"
 
 
 def _class_row(answering: TextPredictor) -> Callable[[TextPrediction | None], str]:

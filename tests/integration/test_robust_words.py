@@ -37,6 +37,11 @@ def test_a_recipe_never_beats_the_certificate_of_its_set(here: Path, steadfast: 
     text = "The food was good and the staff were freindly."
     answer = json.loads(steadfast("certify", "--run=a", "--threat=typos", "--text", text).out)
     assert answer["kind"] == "exact"
+    (predicted,) = map(json.loads, steadfast("predict", "--run=a", "--text", text).out.splitlines())
+    assert predicted["corrected"]["freindly"] == "friendly"
+    (certificate,) = predicted["certificates"]
+    assert certificate["threat"] == "deepwordbug"
+    assert certificate["kind"] == "exact"
     report = steadfast("report", "--run=a")
     assert report.status == 0, report.err
     page = Path("runs/a/report/report.html").read_text()
