@@ -204,13 +204,9 @@ def test_a_number_of_samples_that_is_none(tmp_path: Path, count: float) -> None:
 
 def test_figures_about_other_weights_or_rows(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    measured = {"checkpoint": "a", "rows": {"test": "1"}}
-    subjects: dict[str, dict[str, Any]] = {
-        "fit": {},
-        "test": measured,
-        "x": {"checkpoint": "none"},
-    }
-    for stage, about in subjects.items():
+    measured: dict[str, Any] = {"checkpoint": "a", "rows": {"test": "1"}}
+    stages = {"fit": {}, "test": measured, "x": {"checkpoint": "none"}}
+    for stage, about in stages.items():
         results.merge(path, stage, identity=IDENTITY, metrics={}, seconds=1, subject=about)
     content = results.read(path)
     assert results.foreign_subjects(content, checkpoint="a", rows={"test": "1"}) == []
