@@ -95,7 +95,7 @@ def keep_own_defaults() -> None:
 
 
 def _discard_defaults(parser: Any, previous: Any, value: Any) -> None:
-    settings = (previous or {}).get("init_args")
+    settings: Any = (previous or {}).get("init_args")
     cls = locate(previous["class_path"]) if settings else None
     if (
         isinstance(cls, type)

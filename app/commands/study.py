@@ -95,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+    commands: "argparse._SubParsersAction[CommandParser]", name: str, text: str
 ) -> argparse.ArgumentParser:
     description = f"{text[0].upper()}{text[1:]}."
     command = commands.add_parser(name, help=text, description=description)

@@ -117,4 +117,4 @@ def test_names_of_settings() -> None:
     assert short_name("train", "--seed_everything") == "--seed"
     assert short_name("train", "--attack.num_samples") == "--attack.num_samples"
     for command, names in FORMER.items():
-        refuse_former(command, names.values())
+        refuse_former(command, [*names.values()])
