@@ -270,7 +270,7 @@ class TextModule(LightningModule):
         return self.metric_names
 
     def setup(self, stage: str) -> None:
-        # Here and not in the constructor: a prediction needs none, and torchmetrics takes seconds.
+        # Not in the constructor: predictions need no metrics, and torchmetrics is slow to load.
         from lit_modules.shared.means import SampleMeans
 
         self.val_means, self.test_means = (SampleMeans(self.mean_names) for _ in range(2))
