@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -20,8 +21,9 @@ def version() -> str:
         return str(tomllib.loads(project.read_text())["project"]["version"])
 
 
+@cache  # each `git describe` reads the whole checkout
 def revision() -> str:
-    """Return the git revision of the image, the wheel or the checkout."""
+    """Return the git revision of the image, the wheel or the checkout, as the process began."""
     if image := os.environ.get("STEADFAST_REVISION"):  # set in images, which have no .git
         return image
     root = Path(__file__).parents[1]
