@@ -24,6 +24,13 @@ REVIEWS = ["--data=Reviews", "--data.limit_train=64", "--data.batch_size=16"]
 ATTACK = ["--pgd.steps=2"]
 
 
+@pytest.fixture(autouse=True)
+def _report(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the page after `train`: its charts take a quarter of the time of a tiny run."""
+    if request.node.get_closest_marker("report") is None:
+        monkeypatch.setattr("app.cli.robust_cli._report", lambda run: None)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a shell would see."""

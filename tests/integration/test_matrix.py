@@ -8,6 +8,8 @@ import pytest
 import lit_modules
 from tests.integration.conftest import ATTACK, QUIET, Steadfast, lines, results
 
+pytestmark = pytest.mark.report
+
 METHODS = {
     "OLSA": ["--model=OLSA", "--model.heads=2"],
     "TextClassifier": ["--model=TextClassifier", "--model.heads=2"],

@@ -13,6 +13,8 @@ from app.report.embedded_distances import embedded_distances
 from attacks.outcome import AttackRecord
 from tests.integration.conftest import ATTACK, OLSA, QUIET, REVIEWS, TINY, Steadfast, lines
 
+pytestmark = pytest.mark.report
+
 PAGE = Path("runs/a/report/report.html")
 TRAIN = ["train", *OLSA, *REVIEWS, *TINY, *ATTACK, "--trainer.max_epochs=1", "--run=a"]
 

@@ -18,6 +18,7 @@ from tests.integration.conftest import (
 )
 
 
+@pytest.mark.report
 def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("train", OLSA, REVIEWS, TINY, ATTACK, "--trainer.max_epochs=1", "--run=a")
     assert outcome.status == 0
@@ -38,6 +39,7 @@ def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast
     assert rows["accuracy under l2-PGD at eps = 1"] == f"{metrics['test/pgd_accuracy']:.4f}"
     assert re.match(r"[\d.]+ \(fit [\d.]+, test [\d.]+, certify [\d.]+\)", rows["seconds"])
     assert table[-1] == "runs/a"
+    assert table[-3] == "report: runs/a/report/report.html"
     assert {path.name for path in Path("runs/a").iterdir()} >= {
         "config.yaml",
         "results.json",
