@@ -365,7 +365,14 @@ def refusal(module: TaskModule, threat: Threat) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("name", MODELS)
+# `make quick` sabotages a model of words, and one with layers.
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("words", "mean") else pytest.param(name, marks=pytest.mark.long)
+        for name in MODELS
+    ],
+)
 def test_sabotages_are_refused(name: str) -> None:
     build, threat = MODELS[name]
     whole = build()

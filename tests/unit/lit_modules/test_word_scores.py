@@ -64,6 +64,7 @@ def optimisation() -> Any:
     return Optimisation(optimizer=lambda p: torch.optim.Adam(p, lr=0.1), decay="linear")
 
 
+@pytest.mark.long
 def test_a_window_reads_the_order_of_words(tmp_path: Path) -> None:
     right = {}
     for window in (1, 2, 3):
@@ -74,6 +75,7 @@ def test_a_window_reads_the_order_of_words(tmp_path: Path) -> None:
     assert right[3] == 1
 
 
+@pytest.mark.long
 def test_training_for_the_worst_text_certifies(lists: str, tmp_path: Path) -> None:
     threat = Synonyms.of(LISTS)
     held = []

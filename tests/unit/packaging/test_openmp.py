@@ -64,6 +64,7 @@ def test_the_tests_themselves_do_not_spin() -> None:
     assert NAMES & os.environ.keys()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAITS)
 def test_a_step_is_measured_in_a_process_of_its_own(way: str) -> None:
     assert measure(way, steps=1, threads=1) > 0
