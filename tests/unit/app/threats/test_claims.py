@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 import re
-import runpy
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -23,6 +22,8 @@ from lit_modules import WordScores
 from text import WordSettings
 
 CHECKER = Path(__file__).parents[4] / "docs/certificates/check.py"
+# Compiled once: that takes as long as a check, and there are thousands.
+PROGRAM = compile(CHECKER.read_text(), str(CHECKER), "exec")
 TEXTS = ["a good film", "not bad", "bad film", "good good film , long", "Not a FINE one"]
 LISTS = {"good": ["fine", "bad"], "bad": ["good"], "film": ["one", "it"], "not": ["a"]}
 OF_TEXTS = {"a good film": {"1": ["fine", "bad"], "2": ["one"]}, "not bad": {"1": ["good"]}}
@@ -73,7 +74,7 @@ def checked(folder: Path, files: Files) -> str | None:
     sys.argv = ["check.py", str(folder)]
     try:
         with contextlib.redirect_stdout(out):
-            runpy.run_path(str(CHECKER))
+            exec(PROGRAM, {"__name__": "__main__"})
     except (Exception, SystemExit):  # of any kind: a stranger's Python ends with 1
         return None
     finally:
@@ -261,7 +262,13 @@ def edited(text: str, k: int) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("words", "characters") else pytest.param(name, marks=pytest.mark.long)
+        for name in EXPORTS
+    ],
+)
 def test_what_is_changed_is_refused_or_true(name: str, tmp_path: Path) -> None:
     files = EXPORTS[name]()
     about = json.loads(files["statement.json"])
