@@ -427,8 +427,12 @@ def test_help_is_whole(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("attack", "--help")
     assert outcome.status == 0
     text = " ".join(outcome.out.split())
-    for setting in ("recipe", "num_samples", "resources", "query_budget", "compat", "goal", "show"):
+    for setting in ("resources", "query_budget", "compat", "goal", "show"):
         assert f"--attack.{setting} " in text
+    # Shared options have their short names, and the second way is in the same help.
+    for option in ("attack", "num_samples", "seed", "victim", "dataset", "http.chat"):
+        assert f" --{option} " in text
+    assert steadfast("attack", "--victim=x", "--help").out == outcome.out
     assert "`--attack NAME` is short for `--attack.recipe NAME`" in text
 
 
