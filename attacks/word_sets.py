@@ -194,7 +194,7 @@ def find_sets(names: str, words: WordSettings, resources: Resources) -> Substitu
 def find_threat(
     name: str, *, lists: str | None, k: int | None, words: WordSettings, resources: Resources
 ) -> Threat:
-    """Return a threat of the command line.
+    """Return the threat that `--threat` names: one of `THREATS`, or the union of perturbation sets.
 
     Args:
         name: one of `THREATS`, or names of perturbation sets with commas between.

@@ -38,7 +38,7 @@ class CheckpointSettings:
         monitor: logged validation metric by which `best.ckpt` is chosen, for example
             `val/loss` or `val/radius_correct`; null: those of the last epoch. `auto` is the metric
             of the task: `val/accuracy`, for a regression `val/spearman`, for tagging `val/f1`, for
-            a language model over characters `val/loss`.
+            a language model over characters `val/loss`, for `UnitaryDistillation` `val/cosine`.
         mode: direction of `monitor`: its largest (`max`) or its smallest (`min`) value is best.
             With `auto`, that of the metric.
         allow_world_change: let a run resume with another number of processes. Its batches stay the

@@ -66,7 +66,8 @@ def entry(args: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
     0 done, 1 an error (one line on standard error; with `--debug` where it came from), 2 a wrong
-    command line, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
+    command line, 130 stopped by Ctrl-C, 141 standard output is a pipe that its reader has closed,
+    143 stopped by SIGTERM.
 
     Args:
         args: the command line without the program's name; that of the process if None.

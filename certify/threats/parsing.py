@@ -1,4 +1,4 @@
-"""Threats by their names."""
+"""Threats by their names; `attacks.word_sets` adds those of perturbation sets."""
 
 from certify.threats.character_edits import Characters
 from certify.threats.l2_ball import L2
@@ -28,7 +28,15 @@ def parse_k(value: str) -> int | None:
 def parse_threat(
     name: str, *, lists: str | None, k: int | None, words: WordSettings = WordSettings()
 ) -> Threat:
-    """Return a threat of the command line, with a file of lists, k (None: any number) and words.
+    """Return a threat of `THREATS`.
+
+    `attacks.word_sets.find_threat` reads `--threat`: these names, and those of perturbation sets.
+
+    Args:
+        name: one of `THREATS`.
+        lists: file of synonyms, for `synonyms` alone.
+        k: number of changes; None for any number.
+        words: the words of the model.
 
     Raises:
         ValueError: an unknown name, a file too many or too few, or one that is broken.

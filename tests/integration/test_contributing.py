@@ -17,8 +17,11 @@ import torch
 import attacks
 import certify
 from attacks import recipes
+from attacks.resources.catalogue import Resources
+from attacks.word_sets import find_sets
 from tests.integration.conftest import ATTACK, OLSA, QUIET, REVIEWS, ROOT, TINY, results
 from tests.unit.certify.models import classifier, tokens, train
+from text import WordSettings
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 BLOCKS: dict[str, str] = {}
@@ -116,22 +119,26 @@ def test_a_method() -> None:
 
 def test_an_attack(imported: Import, monkeypatch: pytest.MonkeyPatch) -> None:
     imported("attacks/transformations/keyboard.py")
-    typos = imported("attacks/recipes/typos.py")
-    folder = str(Path(str(typos.__file__)).parent)
+    module = imported("attacks/recipes/misspelling.py")
+    folder = str(Path(str(module.__file__)).parent)
     monkeypatch.setattr(recipes, "__path__", [*recipes.__path__, folder])
 
     def classify(texts: list[str]) -> list[list[float]]:
         return [[2.0 * ("bland" in text), 2.0 * ("fresh" in text)] for text in texts]
 
     samples: list[Any] = [("fresh bread", 1), ("bland soup", 0), ("the soup was bland", 0)]
-    outcome = attacks.attack(classify, samples, recipe="typos")
-    assert outcome.name == "typos"
+    outcome = attacks.attack(classify, samples, recipe="misspelling")
+    assert outcome.name == "misspelling"
     assert [record.outcome for record in outcome.records] == ["succeeded", "failed", "failed"]
     assert outcome.records[0].words_changed == 1
 
+    words = WordSettings(split="joined", front_end="spelling")
+    threat = find_sets("misspelling", words, Resources(None))
+    assert threat.contains("fresh bread", str(outcome.records[0].adversarial))
+
 
 def test_a_certificate(imported: Import) -> None:
-    substitutable = imported("certify/substitutions.py").substitutable
+    substitutable = imported("certify/substitutable_tokens.py").substitutable
     by_hand = substitutable(
         torch.tensor([5.0, 5.1, 0.0, 9.0]),
         torch.tensor([[3.0, 4.0, 7.0], [3.0, 4.0, 0.5], [0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]),
