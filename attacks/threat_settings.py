@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from attacks.set_names import check_names
+
 if TYPE_CHECKING:
     from attacks.resources.catalogue import Resources
     from certify.threats import Threat
@@ -28,8 +30,6 @@ class ThreatSettings:
     def __post_init__(self) -> None:
         """Raise ValueError for settings that do not fit together; files are not read."""
         if self.kind not in ("none", "synonyms", "characters", "words"):
-            from attacks.word_sets import check_names  # only these need it
-
             check_names(self.kind)
         if isinstance(self.k, int) and self.k < 0:
             msg = f"got threat.k={self.k}, expected a whole number of at least 0, or all"

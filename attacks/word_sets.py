@@ -23,8 +23,9 @@ from attacks.document import Document
 from attacks.fingerprint import describe
 from attacks.recipe_parts import RecipeParts
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import build, find_recipe, recipe_names
+from attacks.recipes import build, find_recipe
 from attacks.resources.catalogue import Resources
+from attacks.set_names import check_names, file_title, is_file
 from attacks.transformations import Composite, Inflect
 from attacks.transformations.word_swap import WordSwap
 from certify.threats import (
@@ -40,9 +41,6 @@ from certify.threats import (
 from certify.threats.substitutions import Words, unite
 from text import WordSettings, WordTokenizer
 from text.corrector import Reach
-
-OWN_SETS = ("wordnet", "neighbours", "inflections", "typos", "typos-splits")
-"""Sets without a recipe."""
 
 
 class SwapSet(ListedWords):
@@ -220,23 +218,6 @@ def is_endless(name: str) -> bool:
     return THREATS.get(name, Substitutions).endless
 
 
-def check_names(names: str) -> None:
-    """Raise ValueError for a name that `find_sets` does not have; nothing is read."""
-    for name in map(str.strip, names.split(",")):
-        kind, _, number = name.partition(":")
-        ranked = kind == "neighbours" and number.isdecimal() and int(number) > 0
-        if not ranked and name not in (*OWN_SETS, *recipe_names()) and not _is_file(name):
-            msg = (
-                f"got perturbation set {name!r}, expected recipes ({', '.join(recipe_names())}), "
-                f"{', '.join(OWN_SETS)}, neighbours:N, or a JSON file of lists"
-            )
-            raise ValueError(msg)
-
-
-def _is_file(name: str) -> bool:
-    return Path(name).suffix in (".json", ".gz")
-
-
 def _find(name: str, words: WordSettings, resources: Resources) -> WordSet:
     parts = RecipeParts(resources, RecipeSettings())
     if name == "wordnet":
@@ -249,10 +230,11 @@ def _find(name: str, words: WordSettings, resources: Resources) -> WordSet:
         return SwapSet(name, swap, f"by one of the {swap.k} nearest words")
     if name in ("typos", "typos-splits"):
         return Typos(words, splits=name == "typos-splits")
-    if not _is_file(name):
-        # Similarity of sentences depends on more than the word: no encoder is loaded.
-        spared = 0.0 if "similarity" in find_recipe(name).settings else None
-        return recipe_set(build(RecipeSettings(recipe=name, similarity=spared), resources), words)
+    if not is_file(name):
+        # These conditions depend on more than the word: without them no model is loaded.
+        spared = {"similarity", "fluency"}.intersection(find_recipe(name).settings)
+        settings = RecipeSettings(recipe=name, **dict.fromkeys(spared, 0.0))
+        return recipe_set(build(settings, resources), words)
     return FileSet(Synonyms.read(name, words=words), Path(name).name)
 
 
@@ -265,7 +247,7 @@ class FileSet(ListedWords):
     """
 
     def __init__(self, lists: Synonyms, name: str) -> None:
-        self.lists, self.name = lists, name.partition(".")[0]
+        self.lists, self.name = lists, file_title(name)
         self.statement = f"by a word that {name} lists for it"
 
     @property

@@ -16,7 +16,8 @@ from typing import Any
 from app.cli.run_options import RUN, add_option, command_parser
 from attacks.digests import file_digest
 from attacks.resources.catalogue import Resources, resources_named
-from attacks.word_sets import OWN_SETS, find_threat, is_endless
+from attacks.set_names import OWN_SETS
+from attacks.word_sets import find_threat, is_endless
 from certify.edits import EDIT_BOUNDS
 from certify.encoding import EncodedCertifier, SynonymEncoding
 from certify.smoothing import NOISES, SmoothedCertifier, Smoothing

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from app.cli.run_options import add_option, command_parser
 from attacks.resources.catalogue import Resources, resources_named
-from attacks.word_sets import OWN_SETS, find_sets
+from attacks.set_names import OWN_SETS
+from attacks.word_sets import find_sets
 from certify.threats import Substitutions
 from lit_modules.checkpoints.reading import load
 from run_files import atomic

@@ -112,10 +112,10 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> P
     if stage.threat is not None:
         from app.commands.certify import numbers
         from app.commands.certify import parser as threats
-        from certify.threats import THREATS
+        from attacks.word_sets import is_endless
 
         options = _plainly(threats(), command_line(cell, stage, context))
-        numbers(options["k"], endless=THREATS[options["threat"]].endless)
+        numbers(options["k"], endless=is_endless(options["threat"]))
         return options
     # An evaluation takes model and data from its run, which does not exist yet.
     line = [stage.command, *training_words(cell, context), *words(options_of(stage, context))]

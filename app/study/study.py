@@ -37,7 +37,8 @@ class Stage:
         threat, tag = self.options.get("threat"), self.options.get("tag")
         if self.command != "certify" or threat is None:
             return None
-        return str(threat if tag is None else f"{threat}-{tag}")
+        name = title(str(threat))
+        return name if tag is None else f"{name}-{tag}"
 
 
 @dataclass(frozen=True, kw_only=True)

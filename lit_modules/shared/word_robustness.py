@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from attacks.set_names import check_names
 from certify.threats import Substitutions, Synonyms
 from certify.words.spelling import LETTERS
 from certify.words.worst_path import worst_path, worst_words
@@ -70,8 +71,6 @@ class WordRobustness:
             ValueError: a setting out of its range, or lists that are missing or not needed.
         """
         if self.sets is not None:
-            from attacks.word_sets import check_names  # only models trained so need it
-
             check_names(self.sets)
         check_choice("robustness.search", self.search, get_args(Search))
         shares = {"robustness.kappa": self.kappa, "robustness.ramp": self.ramp}

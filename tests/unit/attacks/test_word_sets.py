@@ -12,7 +12,8 @@ from attacks.document import Document
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, recipe_names
 from attacks.resources.catalogue import Resources
-from attacks.word_sets import check_names, find_sets, find_threat, recipe_set
+from attacks.set_names import check_names, title
+from attacks.word_sets import find_sets, find_threat, recipe_set
 from certify.threats import Substitutions
 from tests.unit.attacks.lexicon import write_resources
 from text import Vocabulary, WordSettings, WordTokenizer
@@ -130,8 +131,8 @@ def test_constraints_on_single_words_narrow_the_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("bae", "depends on more than the word"),
-        ("alzantot", "may change a word twice|depends on more"),
+        ("checklist", "depends on more than the word"),
+        ("iga", "may change a word twice"),
         ("nosuch", "got perturbation set 'nosuch', expected recipes"),
         ("pwws,", "got perturbation set '', expected recipes"),
         ("neighbours:0", "got perturbation set 'neighbours:0'"),
@@ -140,7 +141,7 @@ def test_constraints_on_single_words_narrow_the_set(tmp_path: Path) -> None:
 def test_sets_that_cannot_be_listed_are_refused(
     name: str, message: str, resources: Resources
 ) -> None:
-    with pytest.raises((ValueError, OSError), match=f"{message}|masked"):
+    with pytest.raises((ValueError, OSError), match=message):
         find_sets(name, FRONT, resources)
 
 
@@ -160,7 +161,7 @@ def test_a_file_of_lists_is_a_set(tmp_path: Path, resources: Resources) -> None:
     path = tmp_path / "lists.json"
     path.write_text('{"film": ["movie"], "good": ["bad"]}')
     threat = find_threat(f"{path},typos", lists=None, k=2, words=FRONT, resources=resources)
-    assert threat.title == "lists+typos"
+    assert threat.title == title(f"{path}, typos") == "lists+typos"
     assert threat.contains("a good film", "a bad movie")
     assert not threat.at(1).contains("a good film", "a bad movie")
     with pytest.raises(ValueError, match="or their file as a set"):

@@ -30,6 +30,7 @@ def settings(lists: Path, **options: Any) -> dict[str, Any]:
 def test_the_name_of_its_files() -> None:
     assert STAGE.threat == "synonyms-x"
     assert Stage(command="certify", options={"threat": "words"}).threat == "words"
+    assert Stage(command="certify", options={"threat": "pwws,typos"}).threat == "pwws+typos"
     assert Stage(command="certify", options={"bound": "kim"}).threat is None
 
 
