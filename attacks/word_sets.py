@@ -232,8 +232,12 @@ def _find(name: str, words: WordSettings, resources: Resources) -> WordSet:
         return Typos(words, splits=name == "typos-splits")
     if not is_file(name):
         # These conditions depend on more than the word: without them no model is loaded.
-        spared = {"similarity", "fluency"}.intersection(find_recipe(name).settings)
-        settings = RecipeSettings(recipe=name, **dict.fromkeys(spared, 0.0))
+        has = find_recipe(name).settings
+        settings = RecipeSettings(
+            recipe=name,
+            similarity=0.0 if "similarity" in has else None,
+            fluency=0.0 if "fluency" in has else None,
+        )
         return recipe_set(build(settings, resources), words)
     return FileSet(Synonyms.read(name, words=words), Path(name).name)
 

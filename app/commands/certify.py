@@ -16,7 +16,7 @@ from typing import Any
 from app.cli.run_options import RUN, add_option, command_parser
 from attacks.digests import file_digest
 from attacks.resources.catalogue import Resources, resources_named
-from attacks.set_names import OWN_SETS
+from attacks.set_names import OWN_SETS, check_names
 from attacks.word_sets import find_threat, is_endless
 from certify.edits import EDIT_BOUNDS
 from certify.encoding import EncodedCertifier, SynonymEncoding
@@ -42,6 +42,8 @@ from text import check_range
 from training.model_checks import require_classification, require_classifier
 
 log = logging.getLogger(__name__)
+
+_KINDS = [name for name in THREATS if name != "l2"]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,9 +95,9 @@ def parser() -> argparse.ArgumentParser:
     add_option(parser, "--num_samples", help=text)
     add, defaults = parser.add_argument, Smoothing()
     # Without --threat the command certifies l2 radii.
-    names = ", ".join(name for name in THREATS if name != "l2")
-    text = f"{names}, or perturbation sets with commas between (docs/robust_words.md): recipes, "
-    add("--threat", required=True, help=f"{text}{', '.join(OWN_SETS)}, files of lists")
+    text = f"{', '.join(_KINDS)}; or, with commas between, recipes of attacks, "
+    text += f"{', '.join(OWN_SETS)}, files of lists (docs/robust_words.md)"
+    add("--threat", required=True, type=_threat_name, help=text)
     text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
     add("--resources", metavar="DIR", help=text)
     text = "numbers of changes; all: any number (default: 1 2 all for synonyms, else 1 2)"
@@ -120,6 +122,17 @@ def parser() -> argparse.ArgumentParser:
     text = "certify the model together with an encoding of words, JSON of `resources encode-words`"
     add("--encoding", metavar="FILE", help=text)
     return parser
+
+
+def _threat_name(value: str) -> str:
+    """Check a threat of the command line; nothing is read."""
+    if value not in _KINDS:
+        try:
+            check_names(value)
+        except ValueError as error:
+            msg = f"{error}; or one of {', '.join(_KINDS)}"
+            raise argparse.ArgumentTypeError(msg) from error
+    return value
 
 
 def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from attacks.set_names import title
 from text.multi_line_error import MultiLineError
 
 Settings = Annotated[

@@ -42,8 +42,8 @@ def test_its_command_can_be_given(tmp_path: Path) -> None:
     read = _plainly(parser(), words)
     assert (read["threat"], read["k"], read["tag"]) == ("synonyms", ["1", "all"], "x")
     assert read["data_dir"] == str(tmp_path / "data")
-    with pytest.raises(ValueError, match="invalid choice"):
-        _plainly(parser(), ["certify", "--run=a", "--threat=typos"])
+    with pytest.raises(ValueError, match=r"perturbation set 'nosuch'.*or one of synonyms"):
+        _plainly(parser(), ["certify", "--run=a", "--threat=nosuch"])
 
 
 def test_it_is_used_again_if_nothing_has_changed(tmp_path: Path) -> None:
