@@ -21,7 +21,6 @@ def version() -> str:
         return str(tomllib.loads(project.read_text())["project"]["version"])
 
 
-@cache  # each `git describe` reads the whole checkout
 def revision() -> str:
     """Return the git revision of the image, the wheel or the checkout, as the process began."""
     if image := os.environ.get("STEADFAST_REVISION"):  # set in images, which have no .git
@@ -29,8 +28,11 @@ def revision() -> str:
     root = Path(__file__).parents[1]
     if (root / "REVISION").is_file():  # of a wheel: setup.py writes it
         return (root / "REVISION").read_text().strip()
-    if not (root / ".git").exists():
-        return "unknown"
+    return _describe(root) if (root / ".git").exists() else "unknown"
+
+
+@cache  # each `git describe` reads the whole checkout
+def _describe(root: Path) -> str:
     try:
         described = subprocess.run(
             ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"],

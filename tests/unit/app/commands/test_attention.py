@@ -216,7 +216,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ValueError,
             "got --layers 9 for a.ckpt, expected 1 to 3",
         ),
-        (["--ckpt_path=a.ckpt", "--seed=-1"], ValueError, "got --seed -1, expected a seed"),
+        (["--ckpt_path=a.ckpt", "--seed=-1"], ValueError, "got --seed=-1, expected a whole number"),
         (["--ckpt_path=a.ckpt", "--output=b.png", "--heads=3"], ValueError, "expected 1 to 2"),
         (["--ckpt_path=o.ckpt", "--output=b.png"], ValueError, "got o.ckpt of TextClassifier"),
         (["--ckpt_path=a.ckpt", "--output=b.png", "--against=t.ckpt"], ValueError, "another token"),
