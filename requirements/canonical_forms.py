@@ -86,7 +86,7 @@ def _within(code: int, ranges: Iterable[tuple[int, int]]) -> bool:
 
 @dataclass(frozen=True)
 class Character:
-    """What `UnicodeData.txt` says about a character."""
+    """The entry of a character in `UnicodeData.txt`."""
 
     name: str
     category: str

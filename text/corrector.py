@@ -55,7 +55,7 @@ Packed = NDArray[np.uint64]
 
 
 class Reach(NamedTuple):
-    """What typos in words lead to.
+    """The results of typos in words.
 
     Attributes:
         ids: results, [M, 2]; the second is -1 where the result is one word.

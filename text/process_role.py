@@ -1,4 +1,4 @@
-"""Whether this process trains nothing.
+"""The role of this process: it may train, or only predict.
 
 Lightning takes most of the start of a process; one that only predicts does without it.
 """

@@ -153,7 +153,7 @@ def _load(*, debug: bool, predicts: bool = False) -> int:
         if predicts:
             process_role.predicts_only = True
         else:
-            import pytorch_lightning  # noqa: F401
+            import pytorch_lightning  # noqa: F401 (loaded early: a broken one is one error)
         for name in os.environ.get("STEADFAST_IMPORT", "").split(","):
             if name.strip():
                 import_module(name.strip())

@@ -12,7 +12,7 @@ from text import WordTokenizer
 from text.corrector import Reach
 
 Words = tuple[str, ...]
-"""What a word becomes: another word, or two."""
+"""The words that replace a word: one or two."""
 
 
 class WordSet(ABC):

@@ -226,7 +226,7 @@ def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int 
 
 
 class WordOptions(NamedTuple):
-    """What each known word may become.
+    """The possible replacements of each known word.
 
     Attributes:
         ids: `[R, 2]` results, the word itself first; the second is 0 where it is one word.

@@ -99,7 +99,7 @@ def test_certificates_equal_brute_force(classes: int, *, listed: bool, splits: b
             for surface, word in zip(surfaces, own_words(scorer, found.text), strict=True):
                 new = typos(word, splits=splits) - {word}
                 if listed:
-                    new |= set(parts[1].replacements(surface))  # type: ignore[attr-defined]
+                    new |= set(parts[1].replacements(surface))  # type: ignore[attr-defined] # of lists
                 # One text for each logits: the rest would only repeat it.
                 distinct = {tuple(predict(scorer, text).tolist()): text for text in new}
                 choices.append([surface, *distinct.values()])
