@@ -25,52 +25,77 @@ def _check_sizes(size: int, tables: int, window: int | None) -> None:
         raise ValueError(msg)
 
 
+class FoundNgrams(NamedTuple):
+    """The n-grams of a table among the candidates of texts.
+
+    Attributes:
+        places: `[order, M]`, the positions of their words in the flattened `[R, N]` texts.
+        choices: `[order, M]`, the candidate of each word.
+        rows: `[M]`, rows of the table.
+    """
+
+    places: Tensor
+    choices: Tensor
+    rows: Tensor
+
+
 class NgramFinder(NamedTuple):
     """Finds the few n-grams of a table among many.
 
     Attributes:
         keys: `[M]` int64, sorted: the n-grams of the table, each as one number.
         rows: `[M]`, their rows of the table.
-        occurs: `[order, V]` bool: the words that some n-gram has at a position. An n-gram of a
-            lattice with any other word there, or none, costs no search.
-        marks: `[2^b]` bool: False where no key has these last b bits; excludes most other n-grams
-            without a search.
+        occurs: `[order, V]` bool: the words that some n-gram has at a position.
+        marks: for 2 to `order` words `[2^b]` bool: False where no n-gram begins with so many words
+            whose number has these last b bits; excludes most others without a search.
     """
 
     keys: Tensor
     rows: Tensor
     occurs: Tensor
-    marks: Tensor
+    marks: tuple[Tensor, ...]
 
-    def among(self, candidates: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Find the n-grams that candidates form, one candidate for each word of the n-gram.
+    def among(self, candidates: Tensor, real: Tensor) -> FoundNgrams:
+        """Find the n-grams that candidates of neighbouring words form.
 
-        There are `[P, S]` ids of candidates for each of its words, at P positions of texts. Return
-        flat indices into the `[P, S, ..., S]` n-grams of those in the table, and their rows.
+        Args:
+            candidates: `[R, N, S]` ids.
+            real: `[R, N, S]`, False for entries that only fill up.
         """
-        size, order = candidates[0].shape[1], len(candidates)
-        here = [
-            occurs.index_select(0, words.flatten()).view_as(words)
-            for occurs, words in zip(self.occurs, candidates, strict=True)
-        ]
-        # Only positions with a possible candidate for each word; beyond a text there are none.
-        some = torch.stack([words.any(dim=1) for words in here]).all(dim=0).nonzero().flatten()
-        fits = here[0][some]
-        for words in here[1:]:
-            fits = (fits.unsqueeze(2) & words[some].unsqueeze(1)).flatten(1)
-        at = fits.flatten().nonzero().flatten()
-        row = some[torch.div(at, size**order, rounding_mode="floor")]
-        at, position = at % size**order + row * size**order, row * size
-        numbers = torch.zeros_like(at)
-        for i, words in enumerate(candidates):
-            choice = torch.div(at, size ** (order - 1 - i), rounding_mode="floor") % size
-            word = words.flatten().index_select(0, position + choice)
-            numbers = numbers * self.occurs.shape[1] + word
-        marked = self.marks.index_select(0, numbers & (len(self.marks) - 1)).nonzero().flatten()
-        at, numbers = at[marked], numbers[marked]
-        index = torch.searchsorted(self.keys, numbers).clamp_max(len(self.keys) - 1)
-        match = self.keys[index] == numbers
-        return at[match], self.rows[index[match]]
+        length, size = candidates.shape[1:]
+        order = len(self.occurs)
+        starts = torch.arange(max(length - order + 1, 0), device=candidates.device)
+        place = choices = number = starts  # replaced by the first word
+        for i, occurs in enumerate(self.occurs):
+            words = candidates[:, i : len(starts) + i]
+            fits = occurs[words] & real[:, i : len(starts) + i]
+            at = fits.flatten().nonzero().flatten()
+            word = words.flatten(0, 2)[at]
+            if i == 0:
+                place = torch.div(at, size, rounding_mode="floor")
+                choices, number = (at - place * size).unsqueeze(0), word
+                continue
+            # Each beginning of an n-gram is continued by each candidate of the next word.
+            counts = fits.sum(dim=2).flatten()
+            first = counts.cumsum(0) - counts
+            more = counts[place]
+            ends = more.cumsum(0)
+            index = torch.arange(len(place), device=at.device).repeat_interleave(more)
+            new = torch.arange(len(index), device=at.device)
+            new += (first[place] - ends + more)[index]
+            number = number[index] * self.occurs.shape[1] + word[new]
+            marks = self.marks[i - 1]
+            possible = marks[number & (len(marks) - 1)].nonzero().flatten()
+            index, new, number = index[possible], new[possible], number[possible]
+            place = place[index]
+            choices = torch.cat([choices[:, index], (at[new] % size).unsqueeze(0)])
+        found = torch.searchsorted(self.keys, number).clamp_max(len(self.keys) - 1)
+        match = (self.keys[found] == number).nonzero().flatten()
+        place = place[match]
+        row = torch.div(place, max(len(starts), 1), rounding_mode="floor")
+        # From numbers among the starts of texts to positions.
+        places = place + row * (order - 1) + torch.arange(order, device=row.device).unsqueeze(1)
+        return FoundNgrams(places, choices[:, match], self.rows[found[match]])
 
 
 class NgramScores(nn.Module):
@@ -244,9 +269,13 @@ class NgramScores(nn.Module):
         for i, ids in enumerate(reversed(words)):
             occurs[i, ids[fits]] = True
         bits = max(10, (32 * len(keys)).bit_length())
-        marks = torch.zeros(1 << bits, dtype=torch.bool, device=keys.device)
-        marks[keys & (len(marks) - 1)] = True
-        return NgramFinder(keys, rows, occurs, marks)
+        marks, beginning = [], keys
+        for _ in range(order - 1):
+            mark = torch.zeros(1 << bits, dtype=torch.bool, device=keys.device)
+            mark[beginning & (len(mark) - 1)] = True
+            marks.append(mark)
+            beginning = beginning // self.size
+        return NgramFinder(keys, rows, occurs, tuple(marks[::-1]))
 
     def of_windows(self, windows: Tensor) -> Tensor:
         """`[..., w]` ids of windows to `[..., C]` scores of the net, each window computed once."""

@@ -1,16 +1,18 @@
 """The worst text among all combinations of candidates: a shortest path through a lattice."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from layers.ngram_scores import NgramFinder, NgramScores
+from layers.ngram_scores import FoundNgrams, NgramScores
 
 TOGETHER = 1 << 18
 """Choices of words whose scores are looked up together, if they are of several positions."""
+AT_ONCE = 1 << 22
+"""Choices of words that a step looks at in all of its texts."""
 STEP, GROUP = 80, 1500
 """Cost of a step through texts side by side, and of a group of segments of about the same length,
 each in words of one text (measured with 9 candidates and w = 2)."""
@@ -67,31 +69,73 @@ def worst_path(
     """Find the least score of words and n-grams or windows (Viterbi); see `worst_words`.
 
     A state is the last w - 1 choices and, with a limit, the number of changes so far; so the time
-    is N (k + 1) S^w for a width of w. Without a limit texts are cut where w - 1 words in a row have
-    no choice: the scores after such a cut do not depend on the choices before it.
+    is N (k + 1) S^w for a width of w. With n-grams S counts only the candidates of a word that form
+    an n-gram with candidates of its neighbours, and the best of the others. Without a limit texts
+    are cut where w - 1 words in a row have no choice: the scores after such a cut do not depend on
+    the choices before it.
     """
     words = functional.embedding(candidates, scores.word_table())
     words = (words * direction[:, None, None]).sum(dim=-1)
     # Rows are filled up with the word itself. It is one choice: the others are never chosen.
-    again = candidates == candidates[..., :1]
-    again[..., 0] = False
-    words, candidates = words.masked_fill(again, torch.inf), candidates.masked_fill(again, 0)
+    keep = candidates != candidates[..., :1]
+    keep[..., 0] = True
+    ngrams = [scores.finder(order).among(candidates, keep) for order in scores.orders]
+    if scores.net is None:
+        keep = _useful(words, keep, ngrams, counted=k is not None)
+    count, rank = keep.sum(dim=2), keep.cumsum(dim=2) - 1
+    # `[R, N, S]`: the candidates that are kept, in their order.
+    most = int(count.amax()) if count.numel() else 1  # texts may have no words
+    slots = torch.zeros(*count.shape, most, dtype=torch.int64, device=count.device)
+    row, position, candidate = keep.nonzero(as_tuple=True)
+    slots[row, position, rank[row, position, candidate]] = candidate
+    found = []
+    for part in ngrams:
+        values = scores.ngram_table(len(part.choices))[part.rows]
+        values = (values * direction[part.places[0] // count.shape[1]]).sum(dim=-1)
+        found.append((part.places[-1], rank.flatten(0, 1)[part.places, part.choices], values))
+    real = torch.arange(slots.shape[2], device=count.device) < count.unsqueeze(2)
     # Outside of the text all choices are word 0.
-    width = scores.width
-    padded = functional.pad(candidates, (0, 0, width - 1, 0))
-    tables = [(scores.ngram_table(order), scores.finder(order)) for order in scores.orders]
-    lattice = _Lattice(scores, tables, words, padded, direction)
-    if k is not None or width == 1:
-        return lattice.shortest(k)
-    return _by_segments(lattice, ~again[..., 1:].all(dim=2))
+    padded = functional.pad(candidates.gather(2, slots), (0, 0, scores.width - 1, 0))
+    local = words.gather(2, slots).masked_fill(~real, torch.inf)
+    lattice = _Lattice(scores, local, padded, count, found, direction)
+    worst = _by_segments(lattice) if k is None and scores.width > 1 else _by_size(lattice, k)
+    originals = slots.unsqueeze(1).expand(-1, worst.path.shape[1], -1, -1)
+    return WorstTexts(worst.value, originals.gather(3, worst.path.unsqueeze(3)).squeeze(3))
 
 
-def _by_segments(lattice: "_Lattice", choice: Tensor) -> WorstTexts:
-    """Find the least score without a limit, of all segments of the texts side by side.
+def _useful(words: Tensor, real: Tensor, ngrams: Sequence[FoundNgrams], *, counted: bool) -> Tensor:
+    """`[R, N, S]`: candidates that a worst text may need; of those in no n-gram only the best."""
+    keep = torch.zeros_like(real)
+    for part in ngrams:
+        keep.view(-1, keep.shape[2])[part.places, part.choices] = True
+    others = real & ~keep
+    if counted:
+        # The word itself costs no change.
+        keep[..., 0], others[..., 0] = True, False
+    best = words.masked_fill(~others, torch.inf).argmin(dim=2, keepdim=True)
+    return keep.scatter(2, best, keep.gather(2, best) | others.any(dim=2, keepdim=True))
 
-    `choice` `[R, N]` is True for a word with more than one candidate.
-    """
-    rows, length = choice.shape
+
+def _by_size(lattice: "_Lattice", k: int | None) -> WorstTexts:
+    """Find the least scores of whole texts, those with about as many choices side by side."""
+    rows, length = lattice.count.shape
+    limit = 1 if k is None else k + 1
+    value = lattice.words.new_zeros(rows, limit)
+    path = torch.zeros(rows, limit, length, dtype=torch.int64, device=value.device)
+    if length:
+        every = torch.arange(rows, device=value.device)
+        for some in _alike(every, lattice.count.amax(dim=1)):
+            lengths = torch.full_like(some, length)
+            for part, at in lattice.parts(some * length, lengths, limit):
+                worst = part.shortest(k)
+                value[some[at]], path[some[at]] = worst.value, worst.path
+    return WorstTexts(value, path)
+
+
+def _by_segments(lattice: "_Lattice") -> WorstTexts:
+    """Find the least score without a limit, of all segments of the texts side by side."""
+    rows, length = lattice.count.shape
+    choice = lattice.count > 1
     value = lattice.words.new_zeros(rows)
     path = choice.new_zeros(rows * length, dtype=torch.int64)
     # A segment starts after w - 1 words without a choice. A text starts with such words.
@@ -99,83 +143,109 @@ def _by_segments(lattice: "_Lattice", choice: Tensor) -> WorstTexts:
     starts = ~context.unfold(1, lattice.scores.width - 1, 1)[:, :length].any(dim=2)
     first = starts.flatten().nonzero().flatten()
     lengths = first.diff(append=first.new_tensor([rows * length]))
-    fixed = (lengths == 1) & ~choice.flatten()[first]
     # Word 0 fills up texts, and has no score.
-    filled = fixed & (lattice.padded[:, -length:, 0].flatten()[first] == 0)
-    first, lengths, fixed = first[~filled], lengths[~filled], fixed[~filled]
-    groups = list(_alike(first, lengths, fixed))
-    sizes = [(len(group_lengths), int(group_lengths.max())) for _, group_lengths in groups]
-    apart = sum(2 * count * most + STEP * most + GROUP for count, most in sizes)
+    filled = (lattice.padded[:, -length:, 0].flatten()[first] == 0) & (lengths == 1)
+    filled &= ~choice.flatten()[first]
+    owner = starts.flatten().cumsum(0) - 1
+    sizes = torch.zeros_like(first).scatter_reduce_(0, owner, lattice.count.flatten(), "amax")
+    first, lengths, sizes = first[~filled], lengths[~filled], sizes[~filled]
+    groups = [
+        alike[some]
+        for alike in _alike(torch.arange(len(first), device=first.device), lengths)
+        for some in _alike(torch.arange(len(alike), device=first.device), sizes[alike])
+    ]
+    apart = sum(
+        2 * int(lengths[some].sum()) + STEP * int(lengths[some].amax()) + GROUP for some in groups
+    )
     if apart > rows * length + STEP * length:
-        return lattice.shortest(None)
-    for group_starts, group_lengths in groups:
-        row, part = (
-            torch.div(group_starts, length, rounding_mode="floor"),
-            lattice.part(group_starts, group_lengths),
-        )
-        worst = part.shortest(None)
-        value.index_add_(0, row, worst.value[:, 0])
-        positions = group_starts.unsqueeze(1) + torch.arange(
-            worst.path.shape[2], device=group_starts.device
-        )
-        inside = positions < (group_starts + group_lengths).unsqueeze(1)
-        path[positions[inside]] = worst.path[:, 0][inside]
+        return _by_size(lattice, None)
+    for some in groups:
+        for part, at in lattice.parts(first[some], lengths[some], 1):
+            begin, size = first[some[at]], lengths[some[at]]
+            worst = part.shortest(None)
+            row = torch.div(begin, length, rounding_mode="floor")
+            value.index_add_(0, row, worst.value[:, 0])
+            offsets = torch.arange(worst.path.shape[2], device=begin.device)
+            positions, inside = begin.unsqueeze(1) + offsets, offsets < size.unsqueeze(1)
+            path[positions[inside]] = worst.path[:, 0][inside]
     return WorstTexts(value.unsqueeze(1), path.view(rows, 1, length))
 
 
-def _alike(first: Tensor, lengths: Tensor, fixed: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the starts and lengths of segments, those of about the same length together."""
-    if fixed.any():
-        yield first[fixed], lengths[fixed]
-    first, lengths = first[~fixed], lengths[~fixed]
-    least, longest = 0, int(lengths.max()) if len(lengths) else 0
-    while least < longest:
-        most = max(2, 2 * least)
-        some = (lengths > least) & (lengths <= most)
+def _alike(items: Tensor, sizes: Tensor) -> Iterator[Tensor]:
+    """Yield the items in groups of about the same size: 1, 2, 3 to 4, 5 to 8, ..."""
+    least, largest = 0, int(sizes.amax()) if len(sizes) else 0
+    while least < largest:
+        most = max(1, 2 * least)
+        some = (sizes > least) & (sizes <= most)
         if some.any():
-            yield first[some], lengths[some]
+            yield items[some]
         least = most
 
 
 class _Lattice(NamedTuple):
-    """The candidates of texts, and the tables of their scores.
+    """The candidates of texts, and their scores.
 
     Attributes:
         scores: of words and n-grams or windows.
-        tables: of the n-grams of each order, with their finders.
         words: `[R, N, S]` scores of the candidates alone; infinite for padding.
         padded: `[R, w - 1 + N, S]` candidates, after those of the words in front.
+        count: `[R, N]`, numbers of candidates.
+        ngrams: for each order the positions of last words in the flattened texts `[M]`, their
+            candidates `[order, M]` and scores `[M]`.
         direction: `[R, C]`.
     """
 
     scores: NgramScores
-    tables: list[tuple[Tensor, NgramFinder]]
     words: Tensor
     padded: Tensor
+    count: Tensor
+    ngrams: Sequence[tuple[Tensor, Tensor, Tensor]]
     direction: Tensor
 
-    def part(self, starts: Tensor, lengths: Tensor) -> Self:
-        """Return the lattice of `[M]` segments, padded with word 0; starts are flat positions."""
-        rows, length, size = self.words.shape
+    def parts(self, starts: Tensor, lengths: Tensor, limit: int) -> Iterator[tuple[Self, Tensor]]:
+        """Yield lattices of segments, padded with word 0, and which segments each has.
+
+        Starts are flat positions; memory is bounded, for `limit` numbers of changes.
+        """
+        size = self._size(starts, lengths)
+        together = max(1, AT_ONCE // (limit * size**self.scores.width))
+        for at in torch.arange(len(starts), device=starts.device).split(together):
+            yield self._part(starts[at], lengths[at], size), at
+
+    def _size(self, starts: Tensor, lengths: Tensor) -> int:
+        offsets = torch.arange(int(lengths.amax()), device=starts.device)
+        at = (starts.unsqueeze(1) + offsets).clamp_max(self.count.numel() - 1)
+        inside = offsets < lengths.unsqueeze(1)
+        return int((self.count.flatten()[at] * inside).amax())
+
+    def _part(self, starts: Tensor, lengths: Tensor, size: int) -> Self:
+        rows, length, _ = self.words.shape
         row = torch.div(starts, length, rounding_mode="floor")
-        longest = int(lengths.max())
-        # One choice is enough for words without others.
-        alone = longest == 1 and bool(self.words.flatten(0, 1)[starts, 1:].isinf().all())
-        size = 1 if alone else size
+        longest = int(lengths.amax())
         offsets = torch.arange(longest, device=starts.device)
-        inside = (offsets < lengths.unsqueeze(1)).unsqueeze(2)
+        inside = offsets < lengths.unsqueeze(1)
         at = (starts.unsqueeze(1) + offsets).clamp_max(rows * length - 1)
-        words = self.words[..., :size].flatten(0, 1)[at]
-        padding = words.new_full((size,), torch.inf)
+        padding = self.words.new_full((size,), torch.inf)
         padding[0] = 0.0
-        words = torch.where(inside, words, padding)
+        words = self.words[..., :size].flatten(0, 1)[at]
+        words = torch.where(inside.unsqueeze(2), words, padding)
         front = self.padded.shape[1] - length
         before = torch.arange(front, device=starts.device)
         begin = (starts + row * front).unsqueeze(1)
         flat = self.padded[..., :size].flatten(0, 1)
-        own = flat[(begin + front + offsets).clamp_max(len(flat) - 1)] * inside
+        own = flat[(begin + front + offsets).clamp_max(len(flat) - 1)] * inside.unsqueeze(2)
+        count = torch.where(inside, self.count.flatten()[at], 1)
+        # The positions of segments in place of those of texts.
+        moved = torch.full((rows * length,), -1, device=starts.device)
+        moved[at[inside]] = torch.arange(inside.numel(), device=starts.device).view_as(at)[inside]
+        ngrams = []
+        for ends, choices, values in self.ngrams:
+            some = (moved[ends] >= 0).nonzero().flatten()
+            ngrams.append((moved[ends[some]], choices[:, some], values[some]))
         padded = torch.cat([flat[begin + before], own], dim=1)
-        return self._replace(words=words, padded=padded, direction=self.direction[row])
+        return self._replace(
+            words=words, padded=padded, count=count, ngrams=ngrams, direction=self.direction[row]
+        )
 
     def shortest(self, k: int | None) -> WorstTexts:
         """Return the least scores with at most 0 to k changes, or without a limit."""
@@ -212,35 +282,37 @@ class _Lattice(NamedTuple):
         for start in range(0, length, together):
             stop = min(start + together, length)
             local = self.words[:, start:stop]
-            for order, (table, find) in enumerate(self.tables, start=2):
-                first = width - order + start
-                ends = range(first, first + order)
-                columns = [self.padded[:, at : at + stop - start] for at in ends]
-                at, ngrams = find.among([column.flatten(0, 1) for column in columns])
+            for ends, choices, values in self.ngrams:
                 # The choice of one more word in front counts most.
                 local = local.unsqueeze(2).expand(-1, -1, size, -1).flatten(2)
-                # `at` are flat indices of [R, T, S^w] with an n-gram that has a score.
-                row = torch.div(at, local[0].numel(), rounding_mode="floor")
-                local.view(-1)[at] += (table[ngrams] * self.direction[row]).sum(dim=-1)
+                row = torch.div(ends, length, rounding_mode="floor")
+                column = ends - row * length - start
+                some = ((column >= 0) & (column < stop - start)).nonzero().flatten()
+                at = row[some] * (stop - start) + column[some]
+                for choice in choices:
+                    at = at * size + choice[some]
+                local.view(-1)[at] += values[some]
             if self.scores.net is not None:
-                windows = _windows(self.padded[:, start : stop + width - 1].unfold(1, width, 1))
-                of_windows = (self.scores.of_windows(windows) * self.direction[:, None, None]).sum(
-                    -1
-                )
-                local = local.unsqueeze(2) + of_windows.view(rows, stop - start, -1, size)
+                local = local.unsqueeze(2).expand(-1, -1, size ** (width - 1), -1).flatten(2)
+                at, windows = self._windows(start, stop)
+                of_windows = self.scores.of_windows(windows)
+                row = torch.div(at, local[0].numel(), rounding_mode="floor")
+                local.view(-1)[at] += (of_windows * self.direction[row]).sum(dim=-1)
             yield from local.flatten(2).unbind(1)
 
-
-def _windows(candidates: Tensor) -> Tensor:
-    """Return every choice of one candidate per position: `[R, T, S, w]` to `[R, T, S^w, w]`."""
-    rows, steps, size, width = candidates.shape
-    parts = [
-        candidates[..., at]
-        .view(rows, steps, *[1] * at, size, *[1] * (width - at - 1))
-        .expand(rows, steps, *[size] * width)
-        for at in range(width)
-    ]
-    return torch.stack(parts, dim=-1).view(rows, steps, -1, width)
+    def _windows(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Return flat indices of `[R, T, S^w]` that are choices, and `[M, w]` ids of these."""
+        rows, length, size = self.words.shape
+        width = self.scores.width
+        count = functional.pad(self.count, (width - 1, 0), value=1)
+        real = torch.arange(size, device=count.device) < count.unsqueeze(2)
+        fits = real[:, start:stop]
+        for i in range(1, width):
+            fits = (fits.unsqueeze(3) & real[:, start + i : stop + i].unsqueeze(2)).flatten(2)
+        at = fits.flatten().nonzero().flatten()
+        row, column, *choices = torch.unravel_index(at, (rows, stop - start, *[size] * width))
+        ids = [self.padded[row, column + start + i, choice] for i, choice in enumerate(choices)]
+        return at, torch.stack(ids, dim=1)
 
 
 def _counted(moved: Tensor, changed: Tensor, *, alone: bool) -> Tensor:
