@@ -6,7 +6,7 @@ transformation may do to a word, and which of its conditions judge single words.
 only make an attack weaker. The recipe must change no word twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,12 +25,20 @@ from attacks.recipe_parts import RecipeParts
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, find_recipe
 from attacks.resources.catalogue import Resources
-from attacks.set_names import check_names, file_title, is_file
-from attacks.transformations import Composite, Inflect
+from attacks.resources.lemmas import PARTS_OF_TAGS
+from attacks.resources.tagger import Tagger
+from attacks.resources.wordnet import WordNet
+from attacks.set_names import AND, check_names, file_title, is_file, read_name, title
+from attacks.transformations import Composite, EmbeddingSwap, Inflect, WordNetSwap
+from attacks.transformations.keys import LAYOUTS, find_neighbours
 from attacks.transformations.word_swap import WordSwap
 from certify.threats import (
     THREATS,
+    ChainedSets,
+    DeletedWords,
+    InsertedWords,
     ListedWords,
+    SameForm,
     Substitutions,
     Synonyms,
     Threat,
@@ -38,9 +46,11 @@ from certify.threats import (
     WordSet,
     parse_threat,
 )
-from certify.threats.substitutions import Words, unite
+from certify.threats.substitutions import TAG, Words, unite
 from text import WordSettings, WordTokenizer
 from text.corrector import Reach
+from text.typo_kinds import InnerTypos, KeyboardTypos
+from text.word_splitter import WordSplitter
 
 
 class SwapSet(ListedWords):
@@ -112,6 +122,11 @@ class RecipeSet(WordSet):
     def splits(self) -> bool:  # type: ignore[override] # made of the parts
         """See `WordSet`."""
         return any(part.splits for part in self.parts)
+
+    @property
+    def listable(self) -> bool:  # type: ignore[override] # made of the parts
+        """See `WordSet`."""
+        return all(part.listable for part in self.parts)
 
     @property
     def statement(self) -> str:  # type: ignore[override] # made of the name
@@ -219,27 +234,116 @@ def is_endless(name: str) -> bool:
 
 
 def _find(name: str, words: WordSettings, resources: Resources) -> WordSet:
+    first, *rest = name.split(AND)
+    part = _find_one(first, words, resources)
+    for second in rest:
+        if not part.listable:
+            msg = f"got {name}, expected a set of synonyms before {AND}: {first} has typos"
+            raise ValueError(msg)
+        part = ChainedSets(title(name), part, _find_one(second, words, resources))
+    return part
+
+
+def _find_one(name: str, words: WordSettings, resources: Resources) -> WordSet:
     parts = RecipeParts(resources, RecipeSettings())
-    if name == "wordnet":
-        return SwapSet(name, parts.wordnet_swap(), "by a synonym of WordNet")
-    if name == "inflections":
-        return SwapSet(name, Inflect(resources.inflected()), "by another form of it")
-    kind, _, number = name.partition(":")
-    if kind == "neighbours":
-        swap = parts.embedding_swap(int(number or 50))
-        return SwapSet(name, swap, f"by one of the {swap.k} nearest words")
-    if name in ("typos", "typos-splits"):
-        return Typos(words, splits=name == "typos-splits")
-    if not is_file(name):
-        # These conditions depend on more than the word: without them no model is loaded.
-        has = find_recipe(name).settings
-        settings = RecipeSettings(
-            recipe=name,
-            similarity=0.0 if "similarity" in has else None,
-            fluency=0.0 if "fluency" in has else None,
-        )
-        return recipe_set(build(settings, resources), words)
-    return FileSet(Synonyms.read(name, words=words), Path(name).name)
+    kind, number, cosine, language = read_name(name)
+
+    def stop_words() -> list[str]:
+        # In the form of the model's words; those that it splits are left out.
+        split = WordSplitter(words).split
+        own = (split(word) for word in sorted(resources.stop_words(language)))
+        return list(dict.fromkeys(word[0] for word in own if len(word) == 1))
+
+    own_sets: dict[str, Callable[[], WordSet]] = {
+        "canonical": lambda: SameForm(words),
+        "wordnet": lambda: SwapSet(name, parts.wordnet_swap(), "by a synonym of WordNet"),
+        "wordnet-pos": lambda: TaggedSynonyms(name, resources.wordnet(), resources.tagger()),
+        "neighbours": lambda: _neighbours(name, parts.embedding_swap(number), cosine),
+        "inflections": lambda: SwapSet(
+            name, Inflect(resources.inflected()), "by another form of it"
+        ),
+        "typos": lambda: Typos(words),
+        "typos-splits": lambda: Typos(words, splits=True, name=name),
+        "typos-keyboard": lambda: Typos(
+            words, kind=KeyboardTypos(find_neighbours(LAYOUTS[language])), name=name
+        ),
+        "typos-inner": lambda: Typos(words, kind=InnerTypos(), name=name),
+        "delete": lambda: DeletedWords(name, frozenset(stop_words())),
+        "insert": lambda: InsertedWords(name, tuple(stop_words())),
+    }
+    if kind in own_sets:
+        return own_sets[kind]()
+    if is_file(name):
+        return FileSet(Synonyms.read(name, words=words), Path(name).name)
+    # These conditions depend on more than the word: without them no model is loaded.
+    has = find_recipe(name).settings
+    settings = RecipeSettings(
+        recipe=name,
+        similarity=0.0 if "similarity" in has else None,
+        fluency=0.0 if "fluency" in has else None,
+    )
+    return recipe_set(build(settings, resources), words)
+
+
+def _neighbours(name: str, swap: EmbeddingSwap, cosine: float | None) -> SwapSet:
+    statement, vectors = f"by one of the {swap.k} nearest words", swap.neighbours.vectors
+    if cosine is None:
+        return SwapSet(name, swap, statement)
+    if vectors is None:
+        msg = f"got {name} with ready lists of neighbours, expected word vectors for a cosine"
+        raise ValueError(msg)
+    near = [WordSimilarity(vectors, cosine)]
+    return SwapSet(name, swap, f"{statement}, of a cosine of {cosine} or more", constraints=near)
+
+
+class _OnePart:
+    """The synonyms of one part of speech; see `SynonymSource`."""
+
+    def __init__(self, wordnet: WordNet, part: str) -> None:
+        self.wordnet, self.part = wordnet, part
+
+    def synonyms(self, word: str) -> Sequence[str]:
+        """See `SynonymSource`."""
+        return self.wordnet.synonyms(word, (self.part,))
+
+
+class TaggedSynonyms(ListedWords):
+    """Synonyms of WordNet with the part of speech that a tagger gives the word in its text.
+
+    Words of other parts of speech than nouns, verbs, adjectives and adverbs have none. Training,
+    which tags no text, takes those of all parts of speech.
+
+    Args:
+        name: of the set.
+        wordnet: finds synonyms.
+        tagger: reads the words of the original text, as they are written.
+    """
+
+    statement = "by a synonym of WordNet of the part of speech that it has in the text"
+    tags = True
+
+    def __init__(self, name: str, wordnet: WordNet, tagger: Tagger) -> None:
+        self.name, self.tagger = name, tagger
+        self._parts = {
+            tag: SwapSet(tag, WordNetSwap(_OnePart(wordnet, part)), "")
+            for tag, part in PARTS_OF_TAGS.items()
+        }
+
+    @cached_property
+    def content(self) -> Any:
+        """See `WordSet`."""
+        return [self.name, describe(self.tagger), *(part.content for part in self._parts.values())]
+
+    def tag(self, words: Sequence[str]) -> Sequence[str]:
+        """See `WordSet`; the tagger keeps its latest texts."""
+        return self.tagger.tag(words)
+
+    def replacements(self, word: str) -> Sequence[str]:
+        """See `ListedWords`."""
+        own, _, tag = word.partition(TAG)
+        parts = [self._parts[tag]] if tag in self._parts else []
+        listed = (part.replacements(own) for part in (parts if tag else self._parts.values()))
+        return list(dict.fromkeys(new for words in listed for new in words))
 
 
 class FileSet(ListedWords):

@@ -9,7 +9,7 @@ needs to be compared. Edits are those of Damerau 1964 (one of them: optimal stri
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, count
 from typing import NamedTuple
@@ -17,11 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rapidfuzz.distance import OSA
 from torch import Tensor
 
-LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-"""The characters of targets."""
+from text.typo_kinds import LETTERS, Flags, TypoKind, are_near
+
 LONGEST = 24
 """Characters of the longest word that is corrected; a target has fewer."""
 MASK = "?"
@@ -119,7 +118,9 @@ class Corrector:
             )
         return self.unknown if best == _NONE else best
 
-    def reach(self, words: Sequence[str], *, splits: bool = False) -> Reach:
+    def reach(
+        self, words: Sequence[str], *, splits: bool = False, kind: TypoKind | None = None
+    ) -> Reach:
         """Return the distinct results of all typos of each word.
 
         A typo is none, or one edit that leaves a character. What it inserts or puts in place of
@@ -129,6 +130,7 @@ class Corrector:
             words: words without separators, none of them empty.
             splits: a separator may be typed, too, between two characters or in place of one; its
                 results are the pairs of the results of head and tail.
+            kind: the edits that are made; None for all.
 
         Raises:
             ValueError: a word is empty.
@@ -140,9 +142,9 @@ class Corrector:
         distinct = list(numbers)
         own = np.array([self(word) for word in distinct], np.int64)
         if _FEW * len(distinct) < len(self._targets):
-            owners, results = self._list_few(distinct)
+            owners, results = self._list_few(distinct, kind)
         else:
-            owners, results = self._list_many(distinct, own)
+            owners, results = self._list_many(distinct, own, kind)
         base = len(self.tokens) + 2
         # One number for a word and its result (first, second), where second + 1 is 0 if absent.
         keys = [(np.append(np.arange(len(own)), owners) * base + np.append(own, results)) * base]
@@ -161,13 +163,21 @@ class Corrector:
         picks = np.repeat(begin[positions] - starts[:-1], lengths) + np.arange(starts[-1])
         return Reach(torch.from_numpy(ids[picks]), torch.from_numpy(starts))
 
-    def witness(self, word: str, result: Sequence[int], *, splits: bool = False) -> str | None:
+    def witness(
+        self,
+        word: str,
+        result: Sequence[int],
+        *,
+        splits: bool = False,
+        kind: TypoKind | None = None,
+    ) -> str | None:
         """Return a string within one edit of a word whose result this is; None if there is none.
 
         Args:
             word: a word as for `reach`.
             result: one id, or the two of a pair; -1 is skipped, so that it may be a row of `reach`.
             splits: as for `reach`; without it no pair has a witness.
+            kind: as for `reach`.
 
         Returns:
             A word, or two words with a space between them. The word itself comes first, then a
@@ -176,7 +186,8 @@ class Corrector:
         ids = tuple(i for i in result if i >= 0)
         if len(ids) == 1:
             tokens = (self.tokens[i] for i in ids if self.first <= i < len(self.tokens))
-            typos = chain([word], (t for t in tokens if _are_near(word, t)), self._typos(word))
+            near = are_near if kind is None else kind.has
+            typos = chain([word], (t for t in tokens if near(word, t)), self._typos(word, kind))
             return next((typo for typo in typos if self(typo) == ids[0]), None)
         if len(ids) == 2 and splits:
             for head, tail in _cuts(word):
@@ -216,14 +227,17 @@ class Corrector:
         """The characters outside `LETTERS` that tokens have."""
         return frozenset(_NOT_LETTER.findall("".join(self._ids)))
 
-    def _find_fixed(self, word: str) -> list[int]:
+    def _find_fixed(self, word: str, near: Callable[[str, str], bool]) -> list[int]:
         """Return the ids of the tokens within one edit of a word that are no target."""
         get = self._fixed.get
         numbers = {i for key in {word, *_deletions(word)} for i in get(key, ())}
-        return sorted(i for i in numbers if _are_near(word, self.tokens[i]))
+        return sorted(i for i in numbers if near(word, self.tokens[i]))
 
-    def _typos(self, word: str) -> Iterator[str]:
+    def _typos(self, word: str, kind: TypoKind | None = None) -> Iterator[str]:
         """Yield the strings within one edit, with letters and one character that no token has."""
+        if kind is not None:
+            yield from (typo for typo in self._typos(word) if kind.has(word, typo))
+            return
         yield word
         yield from filter(None, _deletions(word))
         for i in range(len(word) - 1):
@@ -239,17 +253,20 @@ class Corrector:
         chars, foreign = chain(FOREIGN, map(chr, count(0xE000))), self._foreign
         return next(char for char in chars if char not in foreign and char not in word)
 
-    def _list_few(self, words: Sequence[str]) -> tuple[Numbers, Numbers]:
+    def _list_few(self, words: Sequence[str], kind: TypoKind | None) -> tuple[Numbers, Numbers]:
         """Return rows (number of the word, result) by calling the corrector on every typo."""
+        near = are_near if kind is None else kind.has
         rows = [
             (i, result)
             for i, word in enumerate(words)
-            for result in {*map(self, self._typos(word)), *self._find_fixed(word)}
+            for result in {*map(self, self._typos(word, kind)), *self._find_fixed(word, near)}
         ]
         owners, results = np.array(rows, np.int64).reshape(-1, 2).T
         return owners, results
 
-    def _list_many(self, words: Sequence[str], own: Numbers) -> tuple[Numbers, Numbers]:
+    def _list_many(
+        self, words: Sequence[str], own: Numbers, kind: TypoKind | None
+    ) -> tuple[Numbers, Numbers]:
         """Return the same rows by a join: the typos of all words and targets, sorted.
 
         The correction of a string is the smallest target among those that it is a typo of. The
@@ -261,7 +278,10 @@ class Corrector:
         best = np.array([self._targets.get(item, _NONE) for item in items] + [_NONE])
         # Long words become too long to be corrected.
         unknown = np.array([len(item) >= LONGEST for item in items] + [False])
-        fixed, dropped = self._list_fixed(words)
+        if kind is not None:
+            for row in np.flatnonzero(unknown[: len(words)]):
+                unknown[row] = self.unknown in map(self, self._typos(words[row], kind))
+        fixed, dropped = self._list_fixed(words, kind)
         owners, results = [fixed[0]], [fixed[1]]
         base = len(self.tokens)
         for length in range(1, LONGEST + 1):
@@ -269,13 +289,19 @@ class Corrector:
             drops = [(pattern, row) for pattern, row in dropped if len(pattern) == length]
             probes = _pack(_codes([*tokens, *(pattern for pattern, _ in drops)], length))
             numbers = np.array([self._targets[token] for token in tokens], np.int64)
-            for typos, authors in _list_typos(blocks, length):
+            for typos, authors, flags in _list_typos(blocks, length, kind):
                 strings = np.concatenate([typos, probes], 1)
                 typists = np.append(authors, np.full(probes.shape[1], len(items)))
                 alone = _find_single(strings)
                 alone[len(authors) :] = False
                 # What no target lists but its author is corrected to it: its own result.
-                lost = typists[alone]
+                # Typos of other kinds count for targets alone.
+                others = (
+                    None
+                    if flags is None
+                    else np.append(~flags, np.zeros(probes.shape[1], np.bool_))
+                )
+                lost = typists[alone if others is None else alone & ~others]
                 unknown[lost[best[lost] == _NONE]] = True
                 met = np.flatnonzero(~alone)
                 if not len(met):
@@ -293,6 +319,8 @@ class Corrector:
                 for i, (_, row) in zip(group[len(tokens) :], drops, strict=True):
                     rows = typists[starts[i] : starts[i] + sizes[i]]
                     rows[rows == row] = len(items)
+                if others is not None:
+                    typists[others[met[order]]] = len(items)
                 result = np.repeat(result, sizes)
                 unknown[typists[result == _NONE]] = True
                 new = np.flatnonzero((typists < len(words)) & (result != _NONE))
@@ -306,7 +334,9 @@ class Corrector:
         results.append(np.full(len(lost), self.unknown))
         return np.concatenate(owners), np.concatenate(results)
 
-    def _list_fixed(self, words: Sequence[str]) -> tuple[Numbers, list[tuple[str, int]]]:
+    def _list_fixed(
+        self, words: Sequence[str], kind: TypoKind | None
+    ) -> tuple[Numbers, list[tuple[str, int]]]:
         """Return what the tokens that are no target change in the results of the join.
 
         Returns:
@@ -315,15 +345,16 @@ class Corrector:
             the join would correct the pattern, and no typo is corrected so.
         """
         rows, dropped = [], []
+        near = are_near if kind is None else kind.has
         for row, word in enumerate(words):
-            for number in self._find_fixed(word):
+            for number in self._find_fixed(word, near):
                 rows.append((row, number))
                 pattern = _NOT_LETTER.sub(MASK, self.tokens[number])
                 if len(pattern) > LONGEST or pattern.count(MASK) > 1:
                     continue
                 foreign = {*_NOT_LETTER.findall(word), self._new(word)}
                 typos = (pattern.replace(MASK, char) for char in foreign)
-                if all(t in self._ids for t in typos if _are_near(word, t)):
+                if all(t in self._ids for t in typos if near(word, t)):
                     dropped.append((pattern, row))
         return np.array(rows, np.int64).reshape(-1, 2).T, dropped
 
@@ -338,11 +369,6 @@ class Corrector:
                         memory[part] = self(part)
                 rows.append((row * base + memory[parts[0]]) * base + memory[parts[1]] + 1)
         return np.array(rows, np.int64)
-
-
-def _are_near(first: str, second: str) -> bool:
-    """Return whether at most one edit makes one string the other."""
-    return OSA.distance(first, second, score_cutoff=1) <= 1
 
 
 def _deletions(word: str) -> Iterator[str]:
@@ -386,28 +412,36 @@ def _powers(length: int) -> Packed:
 
 
 def _list_typos(
-    blocks: Sequence[tuple[Packed, Numbers]], length: int
-) -> Iterator[tuple[Packed, Numbers]]:
+    blocks: Sequence[tuple[Packed, Numbers]], length: int, kind: TypoKind | None
+) -> Iterator[tuple[Packed, Numbers, Flags | None]]:
     """Yield the typos of one length as numbers, [1 or 2, R], and the item of each, [R].
 
-    Equal strings come together. Memory is bounded: of many strings, some are yielded at a time.
+    The third value is True for those of the kind, [R]; None for all. Equal strings come together.
+    Memory is bounded: of many strings, some are yielded at a time.
     """
     blocks = [block for block in blocks if abs(block[0].shape[1] - length) <= 1]
     total = sum(codes.shape[0] * (length + 1) * len(_SYMBOLS) for codes, _ in blocks)
     parts = np.uint64(total // _ROWS + 1)
     for part in range(int(parts)):
-        strings, items = [], []
+        strings, items, counted = [], [], []
         for codes, rows in blocks:
             typos = _edit(codes, length - codes.shape[1])
             owners = np.repeat(rows, typos.shape[1] // len(rows))
+            flags = None if kind is None else kind.flags(codes, length - codes.shape[1])
             if parts > 1:
                 # Any function of the string: its typists must meet.
                 mine = (typos[0] + typos[-1]) % parts == part
                 typos, owners = typos[:, mine], owners[mine]
+                flags = None if flags is None else flags[mine]
             strings.append(typos)
             items.append(owners)
+            counted += [] if flags is None else [flags]
         if any(map(len, items)):
-            yield np.concatenate(strings, 1), np.concatenate(items)
+            yield (
+                np.concatenate(strings, 1),
+                np.concatenate(items),
+                np.concatenate(counted) if counted else None,
+            )
 
 
 def _edit(codes: Packed, change: int) -> Packed:

@@ -15,7 +15,7 @@ from attacks.resources.tagger import Tagger
 from attacks.resources.word_forms import PARTS, WordForms
 from text import WordSettings
 
-_PARTS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
+PARTS_OF_TAGS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
 """Parts of speech in WordNet, by universal tags. Words of others have no forms there."""
 
 
@@ -43,7 +43,7 @@ class Lemmas:
         if self._tagger is None:
             return [self._lemma(word, "noun") for word in words]
         tags = self._tagger.tag(sentence)
-        parts = (_PARTS.get(tags[position]) for position in positions)
+        parts = (PARTS_OF_TAGS.get(tags[position]) for position in positions)
         return [
             word if part is None else self._lemma(word, part)
             for word, part in zip(words, parts, strict=True)

@@ -6,7 +6,7 @@ languages; a test compares the two over the whole vocabulary.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from attacks.digests import content_digest, digest
@@ -33,7 +33,7 @@ class WordNet(WordForms):
         super().__init__(path)
         self._data = {part: member(self.place, f"data.{part}") for part in PARTS}
         self._synsets: dict[tuple[str, int], tuple[str, ...]] = {}
-        self._synonyms: dict[str, tuple[str, ...]] = {}
+        self._synonyms: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._antonyms: dict[str, frozenset[str]] = {}
 
     def about(self) -> dict[str, str]:
@@ -42,23 +42,24 @@ class WordNet(WordForms):
         exceptions = content_digest(self._exceptions)
         return {"digest": digest([*self._data.values(), *lines, exceptions])}
 
-    def synonyms(self, word: str) -> tuple[str, ...]:
-        """Return the other names in all senses of a word, of any part of speech, without phrases.
+    def synonyms(self, word: str, parts: Sequence[str] = PARTS) -> tuple[str, ...]:
+        """Return the other names in all senses of a word, of some parts of speech, without phrases.
 
         The word and its base forms are looked up in any case; names are written as in WordNet
         ("Hollywood").
         """
-        synonyms = self._synonyms.get(word)
+        key = (word, *parts)
+        synonyms = self._synonyms.get(key)
         if synonyms is None:
             lemma = word.lower()
             names: dict[str, None] = {}
-            for part in PARTS:
+            for part in parts:
                 for form in self.forms(lemma, part):
                     for offset in self._offsets_of(form, part):
                         names.update(dict.fromkeys(self._names(part, offset)))
             # Phrases are joined by "_".
             synonyms = tuple(name for name in names if name != word and "_" not in name)
-            self._synonyms[word] = synonyms
+            self._synonyms[key] = synonyms
         return synonyms
 
     def lemmas(self, word: str) -> frozenset[str]:

@@ -24,15 +24,19 @@ A certifier certifies `threat.subject(text)`: with lists for each text and posit
 of the list file, or None where the file has no such text. Such texts are skipped and counted.
 
 - `Synonyms`: words replaced by those of a list.
-- `Substitutions`: words replaced by those of perturbation sets (`WordSet`): recipes, typos.
+- `Substitutions`: words replaced by those of perturbation sets (`WordSet`): recipes, typos. For
+  nothing but strings of one canonical form, `SameForm`, any model has a certificate.
 - `Characters`: characters inserted, deleted or replaced, in the raw string.
 - `WordEditDistance`: words inserted, deleted or replaced.
 - `L2`: embedded tokens moved; not a set of texts, and so without `contains`.
 """
 
+from certify.threats.chained_sets import ChainedSets
 from certify.threats.character_edits import Characters
 from certify.threats.l2_ball import L2
 from certify.threats.parsing import THREATS, parse_threat
+from certify.threats.same_form import SameForm, SameFormCertifier, is_same_form
+from certify.threats.stop_words import DeletedWords, InsertedWords
 from certify.threats.substitutions import ListedWords, Substitutions, WordSet
 from certify.threats.synonym_lists import Synonyms
 from certify.threats.text_certificate import Kind, TextCertificate, TextCertifier
@@ -43,9 +47,14 @@ from certify.threats.word_edits import WordEditDistance
 __all__ = [
     "L2",
     "THREATS",
+    "ChainedSets",
     "Characters",
+    "DeletedWords",
+    "InsertedWords",
     "Kind",
     "ListedWords",
+    "SameForm",
+    "SameFormCertifier",
     "Substitutions",
     "Synonyms",
     "TextCertificate",
@@ -55,5 +64,6 @@ __all__ = [
     "Typos",
     "WordEditDistance",
     "WordSet",
+    "is_same_form",
     "parse_threat",
 ]

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from certify.threats.threat import Threat, ThreatName
 from text import WordTokenizer
 from text.corrector import Reach
+from text.word_splitter import WordSplitter
 
 Words = tuple[str, ...]
-"""The words that replace a word: one or two."""
+"""The words that replace a word: none, one or two."""
+TAG = "\t"
+"""Between a word and its part of speech; no word has it."""
 
 
 class WordSet(ABC):
@@ -22,11 +26,18 @@ class WordSet(ABC):
         name: name on the command line.
         statement: part of a sentence: "by a synonym of WordNet".
         splits: True if a word may become two.
+        deletes: True if a word may become none.
+        listable: True if `listed` has all that a word may become.
+        tags: True if the set depends on the part of speech, which follows a word after `TAG`. A
+            word without one stands for all of its parts of speech.
     """
 
     name: str
     statement: str
     splits: bool = False
+    deletes: bool = False
+    listable: bool = False
+    tags: bool = False
 
     @property
     @abstractmethod
@@ -38,8 +49,8 @@ class WordSet(ABC):
         """Return True if a word may become these words; the word itself is not asked for.
 
         Args:
-            word: a word of `Threat.split`.
-            changed: one or two words of a changed text.
+            word: a word of `Threat.occurrences`.
+            changed: the words of a changed text: one or two, or none.
         """
 
     @abstractmethod
@@ -47,7 +58,7 @@ class WordSet(ABC):
         """Return the ids that the changed words may get, for each word its own first.
 
         Args:
-            words: words of `Threat.split`.
+            words: words of `Threat.occurrences`.
             tokenizer: of the model.
         """
 
@@ -59,9 +70,15 @@ class WordSet(ABC):
         """Return what a word may become, as far as the set lists it."""
         return ()
 
+    def tag(self, words: Sequence[str]) -> Sequence[str]:
+        """Return the parts of speech of the words of a text, as they are written; see `tags`."""
+        raise NotImplementedError
+
 
 class ListedWords(WordSet):
     """A set whose members can be listed for each word."""
+
+    listable = True
 
     @abstractmethod
     def replacements(self, word: str) -> Sequence[str]:
@@ -80,16 +97,21 @@ class ListedWords(WordSet):
         rows: list[tuple[int, int]] = []
         starts = [0]
         for word in words:
-            texts = (word, *self.replacements(word))
+            texts = (plain(word), *self.replacements(word))
             rows += dict.fromkeys(_ids_of(text, tokenizer) for text in texts)
             starts.append(len(rows))
         return Reach(torch.tensor(rows, dtype=torch.int64).view(-1, 2), torch.tensor(starts))
 
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
         """See `WordSet`."""
-        texts = (word, *self.replacements(word))
+        texts = (plain(word), *self.replacements(word))
         pair = (*ids, -1)[:2]
         return next((text for text in texts if _ids_of(text, tokenizer) == pair), None)
+
+
+def plain(word: str) -> str:
+    """Return a word without its part of speech."""
+    return word.partition(TAG)[0]
 
 
 def _ids_of(text: str, tokenizer: WordTokenizer) -> tuple[int, int]:
@@ -124,6 +146,22 @@ class Substitutions(Threat):
         """True if a word may become two."""
         return any(part.splits for part in self.sets)
 
+    @property
+    def deletes(self) -> bool:
+        """True if a word may vanish."""
+        return any(part.deletes for part in self.sets)
+
+    def occurrences(self, text: str) -> tuple[str, ...]:
+        """Return the words of a text, with their parts of speech if a set depends on them."""
+        words = self.split(text)
+        part = next((part for part in self.sets if part.tags), None)
+        if part is None:
+            return words
+        # As they are written: the tagger reads capitals.
+        spans = WordSplitter(self.words).spans(text)
+        tags = part.tag([text[start:end] for start, end in spans])
+        return tuple(f"{word}{TAG}{tag}" for word, tag in zip(words, tags, strict=True))
+
     def listed(self, word: str) -> Iterator[str]:
         """Yield the words that sets list for a word; not those of typos."""
         for part in self.sets:
@@ -132,7 +170,7 @@ class Substitutions(Threat):
 
     def contains(self, original: str, changed: str) -> bool:
         """See `Threat`."""
-        words, others = self.split(original), self.split(changed)
+        words, others = self.occurrences(original), self.split(changed)
         # Least number of changes that turn the words so far into the first n other words.
         costs = {0: 0}
         for word in words:
@@ -146,21 +184,25 @@ class Substitutions(Threat):
 
     def _steps(self, word: str, others: Words, start: int) -> Iterator[tuple[int, int]]:
         """Yield the ends of what a word may have become from a start on, and their costs."""
-        if others[start : start + 1] == (word,):
+        if others[start : start + 1] == (plain(word),):
             yield start + 1, 0
-        for size in (1, 2) if self.splits else (1,):
+        for size in range(0 if self.deletes else 1, 3 if self.splits else 2):
             changed = others[start : start + size]
-            if len(changed) == size and any(part.contains(word, changed) for part in self.sets):
+            if len(changed) == size and any(
+                part.contains(own_form(part, word), changed) for part in self.sets
+            ):
                 yield start + size, 1
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """Return the ids that words may get, for each word its own first; see `WordSet.reach`."""
-        parts = [part.reach(words, tokenizer) for part in self.sets]
+        parts = [
+            part.reach([own_form(part, word) for word in words], tokenizer) for part in self.sets
+        ]
         return parts[0] if len(parts) == 1 else unite(parts)
 
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
         """Return what a word has to become, to get these ids; None if no set has it."""
-        found = (part.witness(word, ids, tokenizer) for part in self.sets)
+        found = (part.witness(own_form(part, word), ids, tokenizer) for part in self.sets)
         return next((text for text in found if text is not None), None)
 
     @property
@@ -176,13 +218,28 @@ class Substitutions(Threat):
         return f"{number} words are replaced, each {ways}"
 
 
+def own_form(part: WordSet, word: str) -> str:
+    """Return a word as a set takes it: with its part of speech if the set depends on it."""
+    return word if part.tags else plain(word)
+
+
 def unite(parts: Sequence[Reach]) -> Reach:
     """Return the union of several sets for the same words, each result once, the own first."""
     count = len(parts[0].starts) - 1
     owners = [torch.arange(count).repeat_interleave(part.starts.diff()) for part in parts]
     # A stable sort by the owner keeps the own result of the first set in front.
     owner, order = torch.cat(owners).sort(stable=True)
-    ids = torch.cat([part.ids for part in parts])[order]
+    return distinct_rows(owner, torch.cat([part.ids for part in parts])[order], count)
+
+
+def distinct_rows(owner: Tensor, ids: Tensor, count: int) -> Reach:
+    """Return each result of each word once, in its first position.
+
+    Args:
+        owner: `[R]`, rising: the number of the word of each result.
+        ids: `[R, 2]`.
+        count: number of words.
+    """
     rows = torch.cat([owner.unsqueeze(1), ids], dim=1)
     distinct, inverse = torch.unique(rows, dim=0, return_inverse=True)
     first = torch.full((len(distinct),), len(rows)).scatter_reduce_(

@@ -55,6 +55,10 @@ class Threat:
         """Return the words of a text, in lower case."""
         return _split(self.words, text)
 
+    def occurrences(self, text: str) -> tuple[str, ...]:
+        """Return the words of a text as `reach` takes them."""
+        return self.split(text)
+
     def subject(self, text: str) -> str | None:
         """Return the text that the threat is about; None if it says nothing about this one."""
         return text

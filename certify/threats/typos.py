@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from rapidfuzz.distance import OSA
+from typing import Any
 
 from certify.threats.substitutions import Words, WordSet
 from text import WordSettings, WordTokenizer
 from text.corrector import Reach
+from text.typo_kinds import TypoKind, are_near
 from text.word_splitter import WordSplitter
 
 
@@ -23,6 +22,7 @@ class Typos(WordSet):
     Attributes:
         words: the words of the model, with a spelling corrector.
         splits: see above.
+        kind: the edits that are made; None for all.
 
     Raises:
         ValueError: words without a corrector: a typo may give any unknown word.
@@ -30,7 +30,8 @@ class Typos(WordSet):
 
     words: WordSettings
     splits: bool = False
-    name: ClassVar[str] = "typos"  # type: ignore[misc] # the same for all
+    kind: TypoKind | None = None
+    name: str = "typos"
 
     def __post_init__(self) -> None:
         """Check the words."""
@@ -44,20 +45,24 @@ class Typos(WordSet):
     @property
     def statement(self) -> str:  # type: ignore[override] # made of the settings
         """See `WordSet`."""
+        if self.kind is not None:
+            return self.kind.statement
         split = ", which may also split it" if self.splits else ""
         return f"by one typo (a character inserted, deleted, replaced or swapped{split})"
 
     @property
     def content(self) -> Any:
         """See `WordSet`."""
-        return [self.name, self.splits]
+        return ["typos", self.splits, *([] if self.kind is None else [self.kind.content])]
 
     def contains(self, word: str, changed: Words) -> bool:
         """See `WordSet`."""
+        if not changed:
+            return False
         splitter = WordSplitter(self.words)
         (own,), parts = splitter.read([word]), splitter.read(changed)
         if len(parts) == 1:
-            return OSA.distance(own, parts[0], score_cutoff=1) <= 1
+            return (are_near if self.kind is None else self.kind.has)(own, parts[0])
         head, tail = parts
         if not self.splits or not own.startswith(head) or not own.endswith(tail):
             return False
@@ -66,9 +71,10 @@ class Typos(WordSet):
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """See `WordSet`."""
-        return tokenizer.corrector.reach(tokenizer.splitter.read(words), splits=self.splits)
+        own = tokenizer.splitter.read(words)
+        return tokenizer.corrector.reach(own, splits=self.splits, kind=self.kind)
 
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
         """See `WordSet`."""
         (own,) = tokenizer.splitter.read([word])
-        return tokenizer.corrector.witness(own, ids, splits=self.splits)
+        return tokenizer.corrector.witness(own, ids, splits=self.splits, kind=self.kind)

@@ -15,6 +15,7 @@ from certify.threats import (
     Threat,
     WordEditDistance,
 )
+from certify.threats.substitutions import plain
 from certify.threats.text_certificate import largest
 from certify.words.kept_separators import EditedTexts
 from certify.words.spelling import Edits, Trie
@@ -145,7 +146,7 @@ class SynonymCertifier(_Certifier):
         if isinstance(self.threat, Substitutions) or (
             self.model.scores.width == 1 and not self.threat.texts
         ):
-            self._worst_of.measure(word for text in texts for word in self.threat.split(text))
+            self._worst_of.measure(word for text in texts for word in self.threat.occurrences(text))
             batches = (texts[i : i + 256] for i in range(0, len(texts), 256))
             return [certificate for batch in batches for certificate in self._alone(batch, ks)]
         threat = self.threat
@@ -161,9 +162,11 @@ class SynonymCertifier(_Certifier):
     def _alone(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """Certify words alone, with lists of words: a word loses the same in every text."""
         limit = self.model.tokenizer.max_length
-        splits = isinstance(self.threat, Substitutions) and self.threat.splits
+        sets = self.threat if isinstance(self.threat, Substitutions) else None
+        splits, deletes = sets is not None and sets.splits, sets is not None and sets.deletes
         words = [self.threat.split(text) for text in texts]
-        index, own, lost = self._worst_of([text[:limit] for text in words])
+        keys = [self.threat.occurrences(text) for text in texts]
+        index, own, lost = self._worst_of([text[:limit] for text in keys])
         read, rows = (index >= 0).unsqueeze(-1), index.clamp_min(0)
         # [B, N, C] scores; padding has index -1 and none.
         logits = (own[rows] * read).sum(dim=1)
@@ -184,8 +187,9 @@ class SynonymCertifier(_Certifier):
             zip(texts, predictions[:, 0].tolist(), held, strict=True)
         ):
             length = len(words[row])
-            # A split moves the words after it: some might leave, or enter, what the model reads.
-            free = max(0, limit - length) if splits else length
+            # A split or a deletion moves the words after it: some might leave, or enter, what the
+            # model reads.
+            free = max(0, limit - length) if splits or (deletes and length > limit) else length
             fits = [free >= min(length, length if k is None else k) for k in ks]
             verdicts = [margin and fit for margin, fit in zip(margins, fits, strict=True)]
             certified = None if most[row] < 0 else most[row]
@@ -197,7 +201,7 @@ class SynonymCertifier(_Certifier):
                 rival = int(rivals[row, k])
                 changed = list(words[row])
                 where = [i for i in order[row, :k, rival].tolist() if i < min(length, limit)]
-                worst = self._worst_of.words([changed[i] for i in where], y, rival)
+                worst = self._worst_of.words([keys[row][i] for i in where], y, rival)
                 for i, word in zip(where, worst, strict=True):
                     changed[i] = word
                 witness = self._written(text, changed)
@@ -298,7 +302,7 @@ class SynonymCertifier(_Certifier):
             end = stop
         written = "".join([*parts, text[end:]])
         joined = " ".join(words)
-        return written if self.threat.split(written) == tuple(joined.split(" ")) else joined
+        return written if self.threat.split(written) == tuple(joined.split()) else joined
 
 
 class _WorstOfWords:
@@ -331,7 +335,7 @@ class _WorstOfWords:
             ids = self._worst[self._rows[word], y, rival].tolist()
             text = self._threat.witness(word, tuple(i for i in ids if i >= 0), tokenizer)
             # None: the word itself is the worst.
-            replacements.append(word if text is None else text)
+            replacements.append(plain(word) if text is None else text)
         return replacements
 
     def measure(self, words_of_texts: Iterable[str]) -> None:

@@ -10,7 +10,13 @@ from torch import Tensor, nn
 from attacks import PGD
 from certify.certificate import evaluating
 from certify.raw_text import check_code, check_copy
-from certify.threats import TextCertifier, Threat, ThreatName
+from certify.threats import (
+    SameFormCertifier,
+    TextCertifier,
+    Threat,
+    ThreatName,
+    is_same_form,
+)
 from lit_modules.shared.process_means import batch_weight
 from lit_modules.shared.rebuilt import rebuild
 from lit_modules.shared.tasks import TASKS, Task, positive_class
@@ -235,6 +241,9 @@ class TaskModule(TextModule):
         Raises:
             ValueError: no certificate for this threat with these settings, or see `exact_copy`.
         """
+        if is_same_form(threat):
+            copied = self.exact_copy()
+            return SameFormCertifier(copied.predict_texts, copied.require_tokenizer(), threat)
         if threat.name not in self.threats:
             raise ValueError(self.no_certifier(threat))
         return self.exact_copy().own_certifier(threat)
