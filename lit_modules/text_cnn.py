@@ -13,7 +13,7 @@ from layers.interval_cnn import IntervalCNN, WindowPooling
 from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
 from lit_modules.shared.word_level import WordLevel
-from lit_modules.shared.word_robustness import WordRobustness
+from lit_modules.shared.word_robustness import WordOptions, WordRobustness
 from lit_modules.shared.word_table import WordTable
 from text import Batch, Text, Tokenizer, WordTokenizer, check_choice, check_range
 
@@ -21,7 +21,7 @@ from text import Batch, Text, Tokenizer, WordTokenizer, check_choice, check_rang
 class TextCNN(WordLevel, method=True):
     """A convolution over word vectors, trained so that intervals around words certify it."""
 
-    threats: Sequence[ThreatName] = ("synonyms",)
+    threats: Sequence[ThreatName] = ("synonyms", "substitutions")
 
     def __init__(
         self,
@@ -41,21 +41,25 @@ class TextCNN(WordLevel, method=True):
             vectors: file of word vectors, which are frozen; null: random vectors, which are
                 trained.
             vector_width: numbers of a vector.
-            robustness: the lists of words for robust training. Intervals grow to the hull of a
-                word's candidates while kappa rises; `together` weighs the term that draws words
-                near their candidates (EIBC).
+            robustness: synonyms or perturbation sets for robust training. Intervals grow to the
+                hull of a word's candidates while kappa rises; `together` weighs the term that draws
+                words near their candidates (EIBC).
             base: settings of `WordLevel`.
         """
         super().__init__(**base)
         check_choice("pooling", pooling, get_args(WindowPooling))
         check_range({"width": width, "vector_width": vector_width}, least=1)
         if robustness.against == "characters":
-            msg = "got robustness.against=characters, expected none or synonyms"
+            msg = (
+                "got robustness.against=characters, expected none, synonyms or perturbation sets "
+                "(pwws,typos)"
+            )
             raise ValueError(msg)
         self.width, self.pooling, self.robustness = width, pooling, robustness
         self.vectors, self.vector_width = vectors, vector_width
         self.table = None if vectors is None else WordTable(vectors, vector_width)
-        self.candidates: Tensor | None = None
+        self.perturbation_sets, self.resources = robustness.sets, robustness.resources
+        self.options: WordOptions | None = None
         self.embedding: nn.Embedding | None = None
 
     def unused(self) -> dict[str, str]:
@@ -73,7 +77,8 @@ class TextCNN(WordLevel, method=True):
 
     def build_tokenizer(self, texts: Any) -> Tokenizer:
         corpus: list[Text] = list(texts)
-        return self.word_tokenizer(corpus, self.min_count, self.max_vocab_size)
+        tokenizer = self.word_tokenizer(corpus, self.min_count, self.max_vocab_size)
+        return self.robustness.add_words(tokenizer, ordered=self.method)
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)
@@ -102,14 +107,15 @@ class TextCNN(WordLevel, method=True):
         tokenizer, _ = self.require_text()
         assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
         if self.robustness.against != "none":
-            self.candidates = self.robustness.table(tokenizer).to(self.device)
+            sets = self.robustness.replacements(tokenizer, ordered=self.method)
+            self.options = WordOptions.of(sets, tokenizer).to(self.device)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         batch = self.trained_on(batch)
         labels = labels_of(batch)
         logits = self(batch)
         losses = functional.cross_entropy(logits, labels, reduction="none")
-        if self.candidates is not None:
+        if self.options is not None:
             losses = self._robust(batch, labels, losses)
         loss = losses.mean()
         weight = self.step_weight(batch, batch_idx)
@@ -122,15 +128,17 @@ class TextCNN(WordLevel, method=True):
     def _robust(self, batch: Batch, labels: Tensor, losses: Tensor) -> Tensor:
         """`[B]` losses with those of the intervals."""
         settings, network = self.robustness, self.network
-        assert self.candidates is not None  # checked by the caller
+        assert self.options is not None  # checked by the caller
         assert self.embedding is not None  # set by `configure_model`
         assert isinstance(network, IntervalCNN)  # set by `configure_model`
         kappa = settings.weight(self.progress())
         # The radii of the intervals grow with kappa, up to the hull.
         share = kappa / settings.kappa if settings.kappa else 0.0
-        vectors = self.embedding(self.candidates[batch.input_ids])
-        lower, upper = network.hull(vectors)
-        own = network.projection(vectors[:, :, 0])
+        # Each word of the batch once, with all its candidates.
+        words, inverse = torch.unique(batch.input_ids, return_inverse=True)
+        ids, starts = self.options.of_words(words)
+        hull = network.hull(self.embedding.weight, ids[:, 0], starts)
+        own, lower, upper = (part[inverse] for part in hull)
         lower, upper = own + share * (lower - own), own + share * (upper - own)
         if kappa > 0:
             leads = network.least_leads(lower, upper, batch.mask, labels)

@@ -29,12 +29,13 @@ from lit_modules.shared.word_robustness import (
     WordEdits,
     WordOptions,
     WordRobustness,
+    extend_vocabulary,
     least_leads,
     rivals,
     worst_texts,
 )
 from lit_modules.shared.word_table import WordTable
-from text import Batch, Text, Tokenizer, Vocabulary, WordTokenizer, check_range
+from text import Batch, Text, Tokenizer, WordTokenizer, check_range
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +121,8 @@ class WordScores(WordLevel, method=True):
             reasons["min_ngram_count"] = "net.hidden"
         elif self.robustness.against != "none":
             reasons["robustness.search"] = "net.hidden=0"
+        if self.window == 1 and self.robustness.sets is not None:
+            reasons["robustness.together"] = "window=1 with perturbation sets"
         if self.vectors is None:
             reasons["vector_width"] = "vectors=null"
         if self.unlabelled is None:
@@ -143,21 +146,25 @@ class WordScores(WordLevel, method=True):
         if self.unlabelled is not None and self.min_unlabelled_count is not None:
             further = [row.text for row in read_answers(self.unlabelled)]
             more = self.word_tokenizer(further, self.min_unlabelled_count, self.max_vocab_size)
-            tokenizer = _add_words(tokenizer, more.vocabulary.get_itos())
+            tokenizer = extend_vocabulary(tokenizer, more.vocabulary.get_itos())
             corpus += further
         if self.robustness.lists is not None:
             # An adversary may insert the listed words of known ones.
             threat = self.robustness.threat(tokenizer)
             words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
-            tokenizer = _add_words(tokenizer, chain.from_iterable(map(threat.of_word, words)))
-        if self.robustness.sets is not None and self.robustness.extend:
-            sets = self.robustness.substitutions(self.words)
-            words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
-            tokenizer = _add_words(tokenizer, chain.from_iterable(map(sets.listed, words)))
+            tokenizer = extend_vocabulary(
+                tokenizer, chain.from_iterable(map(threat.of_word, words))
+            )
+        tokenizer = self.robustness.add_words(tokenizer, ordered=self._ordered)
         if self._orders > 1:
             self.ngrams = _count_ngrams(tokenizer, corpus, self.window, self.min_ngram_count)
             self.ngram_counts = [len(rows) for rows in self.ngrams]
         return tokenizer
+
+    @property
+    def _ordered(self) -> str | None:
+        """Name of the model where the order of words matters."""
+        return f"WordScores with window={self.window}" if self.window > 1 else None
 
     @property
     def _orders(self) -> int:
@@ -216,8 +223,12 @@ class WordScores(WordLevel, method=True):
         tokenizer, names = self.require_text()
         assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
         if self.robustness.sets is not None:
-            sets = self.robustness.substitutions(self.words)
-            self.edits = WordOptions.of(sets, tokenizer).to(self.device)
+            sets = self.robustness.replacements(tokenizer, ordered=self._ordered)
+            options = WordOptions.of(sets, tokenizer).to(self.device)
+            if self.window == 1:
+                self.edits = options
+            else:
+                self.candidates = options.table()
         elif self.robustness.against != "none":
             self.candidates = self.robustness.table(tokenizer).to(self.device)
         if self.robustness.splits:
@@ -347,21 +358,6 @@ def _check_net(
             "expected a net over windows, and k=null: intervals are about any number of words"
         )
         raise ValueError(msg)
-
-
-def _add_words(tokenizer: WordTokenizer, words: Iterable[str]) -> WordTokenizer:
-    """Return a tokenizer with further words, after those that it has."""
-    vocabulary = tokenizer.vocabulary
-    tokens = list(dict.fromkeys((*vocabulary.get_itos(), *words)))
-    counts = list(map(vocabulary.count, tokens))
-    state = {**vocabulary.state(), "tokens": tokens, "counts": counts}
-    splitter = tokenizer.splitter
-    return WordTokenizer(
-        Vocabulary.from_state(state),
-        tokenizer.max_length,
-        words=splitter.settings,
-        lemmatizer=splitter.lemmatizer,
-    )
 
 
 def _count_ngrams(

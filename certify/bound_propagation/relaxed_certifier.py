@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from certify.bound_propagation.replaced_words import ReplacedWords
-from certify.threats import Kind, Synonyms, TextCertificate, Threat
+from certify.threats import Kind, ReadWords, Replacements, TextCertificate, Threat
 from certify.threats.listing import count, reachable
 from certify.threats.text_certificate import largest
 from certify.ties import allowance, leads
@@ -38,13 +38,13 @@ class _EmbeddedText(NamedTuple):
     """The words of a text that the model reads.
 
     Attributes:
-        candidates: for each position the ids that it can have, and a word with each; its own first.
+        candidates: for each position the ids that it can have, its own first.
         table: `[N, S + 1, d]` float64, what these are embedded to.
         label: the predicted class.
         allowed: margin that rounding may cause.
     """
 
-    candidates: list[dict[int, str]]
+    candidates: list[list[int]]
     table: Tensor
     label: int
     allowed: float
@@ -67,7 +67,8 @@ class RelaxedCertifier:
             0 for none.
 
     Raises:
-        ValueError: another threat, other words than those of the model, or a limit below 0.
+        ValueError: another threat, other words than those of the model, sets that move words, or a
+            limit below 0.
     """
 
     kind: Kind = "lower bound"
@@ -76,33 +77,25 @@ class RelaxedCertifier:
         if limit < 0:
             msg = f"got limit={limit}, expected at least 0"
             raise ValueError(msg)
-        self.threat = Synonyms.of_model(threat, model.tokenizer.splitter.settings)
+        words = model.tokenizer.splitter.settings
+        self.threat = Replacements.of_model(threat, words, ordered="a model with attention")
         self.model, self.limit = model, limit
+        self._reader = ReadWords(self.threat, model.tokenizer)
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`."""
+        # All words at once: that costs least.
+        self._reader(texts)
         return [self._certified(text, ks) for text in texts]
 
     def table(self, text: str) -> Tensor:
         """Return `[N, S + 1, d]` float64: each word that is read, and its candidates, embedded."""
-        return self._read(self._candidates(text)).table
-
-    def _candidates(self, text: str) -> list[dict[int, str]]:
-        """Return the ids that each position can have, and a word with each; its own first."""
-        vocabulary = self.model.tokenizer.vocabulary
-        choices: list[dict[int, str]] = []
-        for candidates in self.threat.candidates(text):
-            # Unknown words share an id: to replace one by another changes nothing.
-            choices.append({})
-            for index, word in zip(vocabulary([*candidates]), candidates, strict=True):
-                choices[-1].setdefault(index, word)
-        return choices
+        return self._read(text).table
 
     def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
         tokenizer = self.model.tokenizer
-        choices = self._candidates(text)
-        embedded = self._read(choices)
+        embedded = self._read(text)
         held, worst = self._relaxed(embedded, ks)
         witness: list[int] | None = None
         exact = True
@@ -114,12 +107,11 @@ class RelaxedCertifier:
                 # A certificate for more changes would hold for these: none can follow.
                 exact = witness is not None
                 break
+        words = self.threat.split(text)
         changed, rival = None, None
         if witness is not None:
-            # Words after those that are read are not changed; a text may have none at all.
-            chosen = [*witness, *[0] * (len(choices) - len(witness))]
-            words = (list(ids.values())[i] for ids, i in zip(choices, chosen, strict=False))
-            changed, rival = " ".join(words), int(self._logits(embedded, [witness]).argmax())
+            rival = int(self._logits(embedded, [witness]).argmax())
+            changed = " ".join(self._witness(text, embedded, witness))
         return TextCertificate(
             text=text,
             prediction=embedded.label,
@@ -128,20 +120,33 @@ class RelaxedCertifier:
             kind="exact" if exact else "lower bound",
             witness=changed,
             witness_prediction=rival,
-            cut=len(choices) > tokenizer.max_length,
-            unknown=sum(next(iter(ids)) == tokenizer.unk_id for ids in choices),
+            cut=len(words) > tokenizer.max_length,
+            unknown=tokenizer.ids(words).count(tokenizer.unk_id),
         )
 
-    def _read(self, choices: list[dict[int, str]]) -> _EmbeddedText:
+    def _witness(self, text: str, embedded: _EmbeddedText, choices: Sequence[int]) -> list[str]:
+        """Return the words of a text with some choices; those that are not read stay."""
+        words = list(self.threat.split(text))
+        listed = self.threat.occurrences(text)
+        for at, (word, choice) in enumerate(zip(listed, choices, strict=False)):
+            if choice:
+                ids = (embedded.candidates[at][choice],)
+                new = self.threat.witness(word, ids, self.model.tokenizer)
+                assert new is not None  # the id is of its list
+                words[at] = new
+        return words
+
+    def _read(self, text: str) -> _EmbeddedText:
         """Embed the words that are read, and classify the text."""
-        tokenizer = self.model.tokenizer
-        choices = choices[: tokenizer.max_length] or [{tokenizer.unk_id: ""}]
-        size = max(len(words) for words in choices)
-        # Shorter lists are filled up with the word itself.
-        ids = [[*words, *list(words)[:1] * (size - len(words))] for words in choices]
-        table = self.model.embed(torch.tensor(ids).T).to(torch.float64).transpose(0, 1)
+        choices = self._reader([text])
+        ids = choices.table()[choices.rows[0]]
+        # A text without words is one unknown word.
+        ids = ids if len(ids) else torch.tensor([[self.model.tokenizer.unk_id]])
+        sizes = choices.starts.diff()[choices.rows[0]].tolist() or [1]
+        candidates = [row[:size] for row, size in zip(ids.tolist(), sizes, strict=True)]
+        table = self.model.embed(ids.T).to(torch.float64).transpose(0, 1)
         logits = self.model.bounds.logits(table[:, 0].unsqueeze(0))
-        return _EmbeddedText(choices, table, int(logits.argmax()), float(allowance(logits)))
+        return _EmbeddedText(candidates, table, int(logits.argmax()), float(allowance(logits)))
 
     def _relaxed(
         self, embedded: _EmbeddedText, ks: Sequence[int | None]

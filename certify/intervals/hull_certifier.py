@@ -1,12 +1,13 @@
 """Certifies replaced words by interval bound propagation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from certify.threats import Kind, Synonyms, TextCertificate, Threat
+from certify.threats import Kind, ReadWords, Replacements, TextCertificate, Threat
 from certify.threats.text_certificate import largest
 from certify.ties import allowance
 from layers.interval_cnn import IntervalCNN
@@ -21,6 +22,10 @@ class HullModel(NamedTuple):
     tokenizer: WordTokenizer
 
 
+AT_ONCE = 1 << 19
+"""Numbers of an interval bound of one layer that are computed together."""
+
+
 class HullCertifier:
     """Certifies texts against replaced words; one change by each position on its own.
 
@@ -33,51 +38,78 @@ class HullCertifier:
         threat: the sets of texts.
 
     Raises:
-        ValueError: another threat, or other words than those of the model.
+        ValueError: another threat, other words than those of the model, or sets that move words.
     """
 
     kind: Kind = "lower bound"
 
     def __init__(self, model: HullModel, threat: Threat) -> None:
         self.model = model
-        self.threat = Synonyms.of_model(threat, model.tokenizer.splitter.settings)
+        words = model.tokenizer.splitter.settings
+        self.threat = Replacements.of_model(threat, words, ordered="TextCNN")
+        self._read = ReadWords(self.threat, model.tokenizer)
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`."""
-        return [self._certified(text, ks) for text in texts]
+        choices = self._read(texts)
+        # A text without words is one unknown word, which is padding to no word: the last row.
+        unknown = len(choices.words)
+        ids = torch.cat([choices.ids[:, 0], torch.tensor([self.model.tokenizer.unk_id])])
+        starts = torch.cat([choices.starts, choices.starts[-1:] + 1])
+        hull = self.model.network.hull(self.model.vectors, ids, starts)
+        lengths = (choices.rows >= 0).sum(dim=1)
+        order = sorted(range(len(texts)), key=lambda i: int(lengths[i]))
+        certificates: dict[int, TextCertificate] = {}
+        size = self.model.network.hidden.in_features * max(1, choices.rows.shape[1])
+        for some in torch.tensor(order).split(max(1, AT_ONCE // size)):
+            rows = choices.rows[some, : max(1, int(lengths[some].amax()))]
+            if not rows.shape[1]:
+                rows = torch.full((len(some), 1), -1)
+            rows[:, 0] = rows[:, 0].where(rows[:, 0] >= 0, unknown)
+            mask, rows = rows >= 0, rows.clamp_min(0)
+            bounds = [part[rows] for part in hull]
+            batch = [texts[i] for i in some.tolist()]
+            certificates |= zip(
+                some.tolist(), self._certified(batch, bounds, mask, ks), strict=True
+            )
+        return [certificates[i] for i in range(len(texts))]
 
-    def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
-        network, vectors, tokenizer = self.model
-        candidates = [tokenizer.ids(words) for words in self.threat.candidates(text)]
-        read = candidates[: tokenizer.max_length] or [[tokenizer.unk_id]]
-        size = max(len(row) for row in read)
-        # Shorter lists are filled up with the word itself: the hull does not change.
-        ids = torch.tensor([[*row, *row[:1] * (size - len(row))] for row in read])
-        mask = torch.ones(1, len(ids), dtype=torch.bool)
-        logits = network(vectors[ids[:, 0]].unsqueeze(0), mask)
-        label = logits.argmax(dim=1)
-        own = network.hull(vectors[ids[None, :, :1]])
-        hull = network.hull(vectors[ids].unsqueeze(0))
-        # [N, N, w]: the hull at one position, for each of N positions.
-        at = torch.eye(len(ids), dtype=torch.bool).unsqueeze(-1)
-        each = [torch.where(at, wide, bound) for bound, wide in zip(own, hull, strict=True)]
-        # 0: the text; 1: the hull at one position; 2: hulls at all positions, for any number.
-        needed = {0 if k == 0 else 1 if k == 1 else 2 for k in ks}
-        held = {}
-        for number in needed:
-            lower, upper = (own, each, hull)[number]
-            rows = len(lower)
-            leads = network.least_leads(lower, upper, mask.expand(rows, -1), label.expand(rows))
-            rivals = torch.arange(leads.shape[1]) != label
-            held[number] = bool((leads[:, rivals] > allowance(logits)).all())
-        verdicts = [held[0 if k == 0 else 1 if k == 1 else 2] for k in ks]
-        return TextCertificate(
-            text=text,
-            prediction=int(label),
-            holds=tuple(verdicts),
-            certified=largest(verdicts, ks),
-            kind=self.kind,
-            cut=len(candidates) > tokenizer.max_length,
-            unknown=sum(row[0] == tokenizer.unk_id for row in candidates),
-        )
+    def _certified(
+        self, texts: Sequence[str], bounds: Sequence[Tensor], mask: Tensor, ks: Sequence[int | None]
+    ) -> Iterator[TextCertificate]:
+        """Yield certificates, from projections `[B, N, w]` of words and of their hulls."""
+        network, tokenizer = self.model.network, self.model.tokenizer
+        own, lower, upper = bounds
+        logits = network.from_projections(own, mask)
+        labels = logits.argmax(dim=1)
+        allowed = allowance(logits)
+        leads = {0: (logits.gather(1, labels.unsqueeze(1)) - logits).unsqueeze(1)}
+        # 1: the hull at one position; 2: hulls at all positions, for any number.
+        needed = [0 if k == 0 else 1 if k == 1 else 2 for k in ks]
+        if 1 in needed:
+            single = network.least_leads_of_one(own, lower, upper, mask, labels)
+            leads[1] = single.masked_fill(~mask.unsqueeze(2), torch.inf)
+        if 2 in needed:
+            leads[2] = network.least_leads(lower, upper, mask, labels).unsqueeze(1)
+        label = functional.one_hot(labels, logits.shape[1]).bool().unsqueeze(1)
+        held = {
+            # Not `<=`: a NaN holds nothing.
+            number: (lead.masked_fill(label, torch.inf) > allowed.view(-1, 1, 1))
+            .flatten(1)
+            .all(dim=1)
+            .tolist()
+            for number, lead in leads.items()
+        }
+        for row, text in enumerate(texts):
+            words = self.threat.split(text)
+            verdicts = [held[number][row] for number in needed]
+            yield TextCertificate(
+                text=text,
+                prediction=int(labels[row]),
+                holds=tuple(verdicts),
+                certified=largest(verdicts, ks),
+                kind=self.kind,
+                cut=len(words) > tokenizer.max_length,
+                unknown=tokenizer.ids(words).count(tokenizer.unk_id),
+            )

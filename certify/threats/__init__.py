@@ -23,6 +23,8 @@ needs no more than this.
 A certifier certifies `threat.subject(text)`: with lists for each text and position this is the text
 of the list file, or None where the file has no such text. Such texts are skipped and counted.
 
+- `Replacements`: words replaced one by one. `ReadWords` lists what a model reads in their place;
+  certifiers of all methods take these lists. Two threats are of this kind:
 - `Synonyms`: words replaced by those of a list.
 - `Substitutions`: words replaced by those of perturbation sets (`WordSet`): recipes, typos. For
   nothing but strings of one canonical form, `SameForm`, any model has a certificate.
@@ -35,6 +37,7 @@ from certify.threats.chained_sets import ChainedSets
 from certify.threats.character_edits import Characters
 from certify.threats.l2_ball import L2
 from certify.threats.parsing import THREATS, parse_threat
+from certify.threats.replacements import Choices, ReadWords, Replacements
 from certify.threats.same_form import SameForm, SameFormCertifier, is_same_form
 from certify.threats.stop_words import DeletedWords, InsertedWords
 from certify.threats.substitutions import ListedWords, Substitutions, WordSet
@@ -49,10 +52,13 @@ __all__ = [
     "THREATS",
     "ChainedSets",
     "Characters",
+    "Choices",
     "DeletedWords",
     "InsertedWords",
     "Kind",
     "ListedWords",
+    "ReadWords",
+    "Replacements",
     "SameForm",
     "SameFormCertifier",
     "Substitutions",

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from certify.threats.threat import Threat, ThreatName
+from certify.threats.replacements import Replacements
+from certify.threats.threat import ThreatName
 from text import WordTokenizer
 from text.corrector import Reach
 from text.word_splitter import WordSplitter
@@ -120,7 +121,7 @@ def _ids_of(text: str, tokenizer: WordTokenizer) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Substitutions(Threat):
+class Substitutions(Replacements):
     """Texts in which at most k words are replaced by words of perturbation sets.
 
     Each changed word is changed once, by one of the sets. Case, spaces and what else does not
@@ -131,9 +132,7 @@ class Substitutions(Threat):
     """
 
     name: ClassVar[ThreatName] = "substitutions"
-    endless: ClassVar[bool] = True
 
-    k: int | None = None
     sets: tuple[WordSet, ...]
 
     @property
@@ -150,6 +149,11 @@ class Substitutions(Threat):
     def deletes(self) -> bool:
         """True if a word may vanish."""
         return any(part.deletes for part in self.sets)
+
+    @property
+    def moves(self) -> bool:
+        """See `Replacements`."""
+        return self.splits or self.deletes
 
     def occurrences(self, text: str) -> tuple[str, ...]:
         """Return the words of a text, with their parts of speech if a set depends on them."""
@@ -194,14 +198,14 @@ class Substitutions(Threat):
                 yield start + size, 1
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
-        """Return the ids that words may get, for each word its own first; see `WordSet.reach`."""
+        """See `Replacements`."""
         parts = [
             part.reach([own_form(part, word) for word in words], tokenizer) for part in self.sets
         ]
         return parts[0] if len(parts) == 1 else unite(parts)
 
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
-        """Return what a word has to become, to get these ids; None if no set has it."""
+        """See `Replacements`."""
         found = (part.witness(own_form(part, word), ids, tokenizer) for part in self.sets)
         return next((text for text in found if text is not None), None)
 

@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Self
 
 import torch
 
-from certify.threats.threat import Threat, ThreatName
+from certify.threats.replacements import Replacements
+from certify.threats.substitutions import TAG
+from certify.threats.threat import ThreatName
 from text import WordSettings, WordTokenizer
 from text.bounded_files import read_json
 from text.corrector import Reach
@@ -22,7 +24,7 @@ _BREAK = re.compile(r"<\s*br\s*/?\s*>")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Synonyms(Threat):
+class Synonyms(Replacements):
     """Texts with the same number of words, where at most k words are replaced by listed ones.
 
     The word itself may always stay, also where its list does not name it. A listed word that no
@@ -36,9 +38,7 @@ class Synonyms(Threat):
     """
 
     name: ClassVar[ThreatName] = "synonyms"
-    endless: ClassVar[bool] = True
 
-    k: int | None = None
     lists: Lists
     texts: Mapping[str, Mapping[str, Sequence[str]]]
 
@@ -116,17 +116,6 @@ class Synonyms(Threat):
     def _places(self) -> dict[str, str]:
         return {_squeezed(text): text for text in self.texts}
 
-    @classmethod
-    def of_model(cls, threat: Threat, words: WordSettings) -> "Synonyms":
-        """Return a threat; a ValueError unless it is of synonyms of the words of a model."""
-        if not isinstance(threat, cls) or threat.words != words:
-            msg = (
-                f"got the threat {threat.name} about {threat.words} for a model of {words}, "
-                "expected synonyms of the words of the model"
-            )
-            raise ValueError(msg)
-        return threat
-
     def subject(self, text: str) -> str | None:
         """Return the text itself, or, with lists for texts, that of the file.
 
@@ -160,21 +149,28 @@ class Synonyms(Threat):
             candidates = self._of_words[word] = self._with(word, self.lists.get(word, ()))
         return candidates
 
+    def occurrences(self, text: str) -> tuple[str, ...]:
+        """See `Threat`: with lists for texts, a word and its candidates, with `TAG` between."""
+        return tuple(map(TAG.join, self.candidates(text))) if self.texts else self.split(text)
+
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
-        """See `Substitutions.reach`, for lists of words."""
+        """See `Replacements`."""
         rows: list[int] = []
         starts = [0]
         for word in words:
-            rows += dict.fromkeys(tokenizer.ids(self.of_word(word)))
+            rows += dict.fromkeys(tokenizer.ids(self._listed(word)))
             starts.append(len(rows))
         first = torch.tensor(rows, dtype=torch.int64)
         return Reach(torch.stack([first, torch.full_like(first, -1)], dim=1), torch.tensor(starts))
 
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
-        """See `Substitutions.witness`, for lists of words."""
-        listed = self.of_word(word)
+        """See `Replacements`."""
+        listed = self._listed(word)
         pairs = zip(listed, tokenizer.ids(listed), strict=True)
         return next((text for text, index in pairs if (index,) == ids), None)
+
+    def _listed(self, word: str) -> tuple[str, ...]:
+        return tuple(word.split(TAG)) if self.texts else self.of_word(word)
 
     @cached_property
     def _of_words(self) -> dict[str, tuple[str, ...]]:

@@ -9,8 +9,9 @@ from torch import Tensor
 from certify.threats import (
     Characters,
     Kind,
+    ReadWords,
+    Replacements,
     Substitutions,
-    Synonyms,
     TextCertificate,
     Threat,
     WordEditDistance,
@@ -19,14 +20,14 @@ from certify.threats.substitutions import plain
 from certify.threats.text_certificate import largest
 from certify.words.kept_separators import EditedTexts
 from certify.words.spelling import Edits, Trie
-from certify.words.worst_path import WorstTexts, worst_path, worst_words
+from certify.words.worst_path import WorstTexts, worst_path, worst_results
 from layers.ngram_scores import LARGEST, NgramScores
 from text import WordTokenizer
 
 LONGEST = 1 << 10
 """Words of a text that a net over windows reads at most: sums of its scores are exact then."""
-AT_ONCE = 1 << 20
-"""Scores that a shortest path may look up for one position of all texts of a batch."""
+AT_ONCE = 1 << 18
+"""Candidates of the texts of a batch for a shortest path."""
 
 
 class ScoreModel(NamedTuple):
@@ -119,51 +120,57 @@ class SynonymCertifier(_Certifier):
     """Certifies against replaced words: exact, by a shortest path through their candidates.
 
     Words after the model's `max_length` are not read; replacements move no word, so they change
-    nothing after it. Where a replacement may split a word and so move others across it, nothing is
-    certified, and the certificate is called a lower bound. For words alone `certified` is the
-    largest number of changes; for n-grams the largest in the request.
+    nothing after it. Where one may move words across it, nothing is certified, and the certificate
+    is called a lower bound. For words alone `certified` is the largest number of changes; for
+    n-grams the largest in the request.
     """
 
-    threat: Synonyms | Substitutions
+    threat: Replacements
 
-    def __init__(self, model: ScoreModel, threat: Synonyms | Substitutions) -> None:
+    def __init__(self, model: ScoreModel, threat: Threat) -> None:
         """Measure the model; see `_Certifier`.
 
         Raises:
-            ValueError: n-grams or a net over windows, and perturbation sets.
+            ValueError: n-grams or a net over windows, and a threat that moves words.
         """
         super().__init__(model, threat)
-        if model.scores.width > 1 and isinstance(threat, Substitutions):
-            msg = (
-                f"got {threat.title} for n-grams or windows of {model.scores.width} words, "
-                "expected words alone (window=1), or synonyms of a file of lists"
-            )
-            raise ValueError(msg)
-        self._worst_of = _WorstOfWords(model, threat)
+        width = model.scores.width
+        Replacements.of_model(
+            threat,
+            model.tokenizer.splitter.settings,
+            ordered=f"WordScores with window={width}" if width > 1 else None,
+        )
+        self._worst_of = _WorstOfWords(model, self.threat)
+        self._read = ReadWords(self.threat, model.tokenizer)
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`."""
-        if isinstance(self.threat, Substitutions) or (
-            self.model.scores.width == 1 and not self.threat.texts
-        ):
+        if self.model.scores.width == 1:
             self._worst_of.measure(word for text in texts for word in self.threat.occurrences(text))
             batches = (texts[i : i + 256] for i in range(0, len(texts), 256))
             return [certificate for batch in batches for certificate in self._alone(batch, ks)]
-        threat = self.threat
-        candidates = [threat.candidates(text) for text in texts]
-        order = sorted(range(len(texts)), key=lambda i: _size(candidates[i]))
+        choices = self._read(texts)
+        table, sizes = choices.table(), choices.starts.diff()
+        # The largest list of each text, and its length.
+        lengths = (choices.rows >= 0).sum(dim=1).tolist()
+        widths = [
+            int(sizes[row[:n]].amax()) if n else 1
+            for row, n in zip(choices.rows, lengths, strict=True)
+        ]
+        order = sorted(range(len(texts)), key=lambda i: (widths[i], lengths[i]))
         certificates: dict[int, TextCertificate] = {}
-        for rows in _batches([candidates[i] for i in order], self.model.scores.width):
-            some = [order[row] for row in rows]
-            answers = self._batch([texts[i] for i in some], [candidates[i] for i in some], ks)
+        for some in _batches(order, widths, lengths):
+            rows = choices.rows[some, : max(lengths[i] for i in some)]
+            candidates = table[rows.clamp_min(0), : max(widths[i] for i in some)]
+            candidates = candidates.masked_fill((rows < 0).unsqueeze(2), 0)
+            answers = self._batch([texts[i] for i in some], candidates, ks)
             certificates |= dict(zip(some, answers, strict=True))
         return [certificates[i] for i in range(len(texts))]
 
     def _alone(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """Certify words alone, with lists of words: a word loses the same in every text."""
         limit = self.model.tokenizer.max_length
-        sets = self.threat if isinstance(self.threat, Substitutions) else None
-        splits, deletes = sets is not None and sets.splits, sets is not None and sets.deletes
+        splits = isinstance(self.threat, Substitutions) and self.threat.splits
         words = [self.threat.split(text) for text in texts]
         keys = [self.threat.occurrences(text) for text in texts]
         index, own, lost = self._worst_of([text[:limit] for text in keys])
@@ -189,7 +196,8 @@ class SynonymCertifier(_Certifier):
             length = len(words[row])
             # A split or a deletion moves the words after it: some might leave, or enter, what the
             # model reads.
-            free = max(0, limit - length) if splits or (deletes and length > limit) else length
+            moved = splits or (self.threat.moves and length > limit)
+            free = max(0, limit - length) if moved else length
             fits = [free >= min(length, length if k is None else k) for k in ks]
             verdicts = [margin and fit for margin, fit in zip(margins, fits, strict=True)]
             certified = None if most[row] < 0 else most[row]
@@ -220,14 +228,10 @@ class SynonymCertifier(_Certifier):
         return certificates
 
     def _batch(
-        self,
-        texts: Sequence[str],
-        listed: Sequence[Sequence[tuple[str, ...]]],
-        ks: Sequence[int | None],
+        self, texts: Sequence[str], candidates: Tensor, ks: Sequence[int | None]
     ) -> list[TextCertificate]:
+        """Certify texts by n-grams or windows of their candidates `[B, N, S]`."""
         model = self.model
-        limit = model.tokenizer.max_length
-        candidates = pad_ids([[model.ids(words) for words in text[:limit]] for text in listed])
         mask = candidates[..., 0] != 0
         logits = (model.scores(candidates[..., 0]) * mask.unsqueeze(-1)).sum(dim=1)
         predictions = logits.argmax(dim=1)
@@ -235,46 +239,34 @@ class SynonymCertifier(_Certifier):
         count = rivals.shape[1]
         # A row for each text and other class: [B (C - 1), N, S].
         rows, flat = candidates.repeat_interleave(count, dim=0), direction.flatten(0, 1)
-        alone = model.scores.width == 1
-        find = worst_words if alone else worst_path
-        worst = {k: find(model.scores, rows, flat, k) for k in self._limits(ks, candidates)}
+        worst = {k: worst_path(model.scores, rows, flat, k) for k in _limits(ks)}
         certificates = []
         for row, text in enumerate(texts):
             mine = slice(row * count, (row + 1) * count)
             margins = [self._of(worst, k)[0][mine] for k in ks]
             verdicts = [bool((margin > 0).all()) for margin in margins]
-            certified = None
-            if alone:
-                (single,) = worst.values()
-                # Least margin over the other classes, by number of changes.
-                least = single.value[mine].amin(dim=0) > 0
-                certified = None if bool(least.all()) else max(int(least.int().argmin()) - 1, 0)
             witness = None
             if not all(verdicts):
                 first = verdicts.index(False)
                 at = int(margins[first].argmin()) + mine.start
                 choice = self._of(worst, ks[first])[1][at]
-                witness = self._text(text, listed[row], choice[: len(listed[row])].tolist())
+                ids = candidates[row].gather(1, choice.unsqueeze(1)).flatten()
+                witness = self._witness(text, ids.where(choice > 0, -1).tolist())
             certificates.append(
-                self._certificate(
-                    text,
-                    int(predictions[row]),
-                    verdicts,
-                    ks,
-                    certified=certified,
-                    endless=alone and certified is None,
-                    witness=witness,
-                )
+                self._certificate(text, int(predictions[row]), verdicts, ks, witness=witness)
             )
         return certificates
 
-    def _limits(self, ks: Sequence[int | None], candidates: Tensor) -> list[int | None]:
-        """Return the numbers of changes to solve for: one sort answers all for words alone."""
-        if self.model.scores.width == 1:
-            return [candidates.shape[1]]
-        limits = [k for k in ks if k is not None]
-        numbers: list[int | None] = [max(limits)] if limits else []
-        return [*numbers, None] if None in ks else numbers
+    def _witness(self, text: str, ids: Sequence[int]) -> str:
+        """Return the text with the words of ids; -1: the word itself."""
+        words = list(self.threat.split(text))
+        keys = self.threat.occurrences(text)
+        for at, (word, index) in enumerate(zip(keys, ids, strict=False)):
+            if index >= 0:
+                new = self.threat.witness(word, (index,), self.model.tokenizer)
+                assert new is not None  # the id is of the word's list
+                words[at] = new
+        return self._written(text, words)
 
     def _of(self, worst: dict[int | None, WorstTexts], k: int | None) -> tuple[Tensor, Tensor]:
         """Return least scores `[R]` with at most k changes, and their choices `[R, N]`."""
@@ -282,15 +274,6 @@ class SynonymCertifier(_Certifier):
         texts = worst[limit] if k is not None or None not in worst else worst[None]
         at = -1 if k is None else min(k, texts.value.shape[1] - 1)
         return texts.value[:, at], texts.path[:, at]
-
-    def _text(self, text: str, candidates: Sequence[tuple[str, ...]], choice: Sequence[int]) -> str:
-        """Return the text with other words, and the original spelling between them if possible."""
-        chosen = [*choice, *[0] * (len(candidates) - len(choice))]
-        words = [
-            listed[at] if at < len(listed) else listed[0]
-            for listed, at in zip(candidates, chosen, strict=True)
-        ]
-        return self._written(text, words)
 
     def _written(self, text: str, words: Sequence[str]) -> str:
         """Return the text with its words replaced one by one."""
@@ -308,7 +291,7 @@ class SynonymCertifier(_Certifier):
 class _WorstOfWords:
     """Scores of the words so far, and the largest losses by a replacement of each."""
 
-    def __init__(self, model: ScoreModel, threat: Synonyms | Substitutions) -> None:
+    def __init__(self, model: ScoreModel, threat: Replacements) -> None:
         self._model, self._threat = model, threat
         self._rows: dict[str, int] = {}
         classes = model.scores.classes
@@ -347,23 +330,10 @@ class _WorstOfWords:
         ids, starts = self._threat.reach(words, self._model.tokenizer)
         # Padding has score 0: a missing second word adds nothing.
         scores = self._model.scores.word_table()[ids.clamp_min(0)].sum(dim=1)
-        own = scores[starts[:-1]]
-        owner = torch.arange(len(words)).repeat_interleave(starts.diff())
-        lost, worst = [], []
-        for y in range(scores.shape[-1]):
-            # [R, C] margins of y for each result.
-            lead = scores[:, y : y + 1] - scores
-            index = owner.unsqueeze(1).expand_as(lead)
-            least = lead.new_full(own.shape, torch.inf).scatter_reduce_(0, index, lead, "amin")
-            # The first result with the least margin.
-            position = torch.arange(len(lead)).unsqueeze(1).expand_as(lead)
-            position = position.masked_fill(lead > least[owner], len(lead))
-            first = torch.full(own.shape, len(lead)).scatter_reduce_(0, index, position, "amin")
-            lost.append(own[:, y : y + 1] - own - least)
-            worst.append(ids[first])
-        self._own = torch.cat([self._own, own])
-        self._lost = torch.cat([self._lost, torch.stack(lost, dim=1)])
-        self._worst = torch.cat([self._worst, torch.stack(worst, dim=1)])
+        lost, first = worst_results(scores, starts)
+        self._own = torch.cat([self._own, scores[starts[:-1]]])
+        self._lost = torch.cat([self._lost, lost])
+        self._worst = torch.cat([self._worst, ids[first]])
 
 
 class CharacterCertifier(_Certifier):
@@ -487,30 +457,24 @@ class WordCertifier(_Certifier):
         return " ".join(word for word in changed if word is not None)
 
 
-def pad_ids(rows: Sequence[Sequence[Sequence[int]]]) -> Tensor:
-    """Return ids of candidates as one tensor `[B, N, S]`, padded for `worst_words`."""
-    length = max((len(row) for row in rows), default=0)
-    size = max((len(ids) for row in rows for ids in row), default=1)
-    padded = [
-        [[*ids, *[ids[0]] * (size - len(ids))] for ids in row] + [[0] * size] * (length - len(row))
-        for row in rows
-    ]
-    return torch.tensor(padded, dtype=torch.int64).view(len(rows), length, size)
+def _limits(ks: Sequence[int | None]) -> list[int | None]:
+    """Return the numbers of changes to solve for; the largest answers for those below it."""
+    limits = [k for k in ks if k is not None]
+    numbers: list[int | None] = [max(limits)] if limits else []
+    return [*numbers, None] if None in ks else numbers
 
 
-def _size(candidates: Sequence[tuple[str, ...]]) -> tuple[int, int]:
-    return max(map(len, candidates), default=1), len(candidates)
-
-
-def _batches(candidates: Sequence[Sequence[tuple[str, ...]]], width: int) -> Iterator[list[int]]:
-    """Yield positions of texts of like size."""
+def _batches(
+    order: Sequence[int], widths: Sequence[int], lengths: Sequence[int]
+) -> Iterator[list[int]]:
+    """Yield texts of like size, in this order."""
     batch: list[int] = []
-    for row, text in enumerate(candidates):
-        size, length = _size(text)
-        cost = max(1, size**width * (length if width == 1 else 8))
-        if batch and (len(batch) + 1) * cost > AT_ONCE:
+    longest = 1
+    for text in order:
+        longest = max(longest, lengths[text])
+        if batch and (len(batch) + 1) * widths[text] * longest > AT_ONCE:
             yield batch
-            batch = []
-        batch.append(row)
+            batch, longest = [], max(1, lengths[text])
+        batch.append(text)
     if batch:
         yield batch

@@ -1,6 +1,7 @@
 """The worst text among all combinations of candidates: a shortest path through a lattice."""
 
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from typing import NamedTuple, Self
 
 import torch
@@ -60,6 +61,32 @@ def worst_words(
     changes = torch.arange(k + 1, device=rank.device)
     path = chosen.unsqueeze(1) * (rank.unsqueeze(1) < changes[None, :, None])
     return WorstTexts(torch.cat([own, own - losses], dim=1), path)
+
+
+def worst_results(scores: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the result of each word that takes most from the lead of a class over another.
+
+    Args:
+        scores: `[M, C]` of results, for each word its own first.
+        starts: `[U + 1]`, the first result of each of U words.
+
+    Returns:
+        `[U, C, C]`, for classes y and j the largest loss of y's lead over j, and the first result
+        with this loss.
+    """
+    classes = scores.shape[1]
+    sizes = starts.diff()
+    owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+    lost = scores.new_zeros(len(sizes), classes, classes)
+    first = starts[:-1, None, None].repeat(1, classes, classes)
+    for y, j in permutations(range(classes), 2):
+        lead = scores[:, y] - scores[:, j]
+        least = torch.segment_reduce(lead, "min", lengths=sizes)
+        lost[:, y, j] = lead[starts[:-1]] - least
+        at = (~(lead > least[owner])).nonzero().flatten()
+        none = torch.full_like(sizes, len(lead))
+        first[:, y, j] = none.scatter_reduce_(0, owner[at], at, "amin")
+    return lost, first
 
 
 @torch.no_grad()
@@ -302,7 +329,7 @@ class _Lattice(NamedTuple):
 
     def _windows(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """Return flat indices of `[R, T, S^w]` that are choices, and `[M, w]` ids of these."""
-        rows, length, size = self.words.shape
+        rows, _, size = self.words.shape
         width = self.scores.width
         count = functional.pad(self.count, (width - 1, 0), value=1)
         real = torch.arange(size, device=count.device) < count.unsqueeze(2)

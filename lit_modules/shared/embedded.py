@@ -14,7 +14,7 @@ from text import Batch, WordTokenizer, check_range
 class EmbeddedClassifier(CertifiedClassifier):
     """A classifier with a network on embedded tokens; `configure_model` sets `embedding`."""
 
-    threats: Sequence[ThreatName] = ("synonyms",)
+    threats: Sequence[ThreatName] = ("synonyms", "substitutions")
 
     def __init__(
         self, *, heads: int = 8, width: int = 256, embedding_norm: float = 2.0, **base: Any

@@ -1,7 +1,8 @@
 """Training for certificates in words: candidates of each word, and the loss of the worst text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -10,11 +11,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from attacks.set_names import check_names
-from certify.threats import Substitutions, Synonyms
+from certify.threats import Replacements, Substitutions, Synonyms
 from certify.words.spelling import LETTERS
-from certify.words.worst_path import worst_path, worst_words
+from certify.words.worst_path import worst_path, worst_results, worst_words
 from layers.ngram_scores import NgramScores
-from text import WordSettings, WordTokenizer, check_choice, check_range
+from text import Vocabulary, WordSettings, WordTokenizer, check_choice, check_range
 
 OWN = ("none", "synonyms", "characters")
 """Threats that are no perturbation sets."""
@@ -146,6 +147,31 @@ class WordRobustness:
             raise ValueError(msg)
         return threat
 
+    def replacements(self, tokenizer: WordTokenizer, *, ordered: str | None) -> Replacements:
+        """Return the synonyms or perturbation sets; see `Replacements.of_model`.
+
+        Raises:
+            ValueError: see `threat` and `substitutions`, or sets that move words.
+            OSError: a file or resource cannot be read.
+        """
+        words = tokenizer.splitter.settings
+        sets = self.threat(tokenizer) if self.sets is None else self.substitutions(words)
+        return Replacements.of_model(sets, words, ordered=ordered)
+
+    def add_words(self, tokenizer: WordTokenizer, *, ordered: str | None) -> WordTokenizer:
+        """Return a tokenizer that knows the words that sets list for its words, with `extend`.
+
+        Raises:
+            ValueError: see `replacements`.
+            OSError: a resource is missing.
+        """
+        if self.sets is None or not self.extend:
+            return tokenizer
+        sets = self.replacements(tokenizer, ordered=ordered)
+        assert isinstance(sets, Substitutions)  # it has names of sets
+        words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
+        return extend_vocabulary(tokenizer, chain.from_iterable(map(sets.listed, words)))
+
     def table(self, tokenizer: WordTokenizer) -> Tensor:
         """`[V, S]` ids of the candidates of each word: itself first, and as padding."""
         tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
@@ -225,6 +251,21 @@ def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int 
     return texts.view(len(labels), classes - 1, -1)
 
 
+def extend_vocabulary(tokenizer: WordTokenizer, words: Iterable[str]) -> WordTokenizer:
+    """Return a tokenizer with further words, after those that it has."""
+    vocabulary = tokenizer.vocabulary
+    tokens = list(dict.fromkeys((*vocabulary.get_itos(), *words)))
+    counts = list(map(vocabulary.count, tokens))
+    state = {**vocabulary.state(), "tokens": tokens, "counts": counts}
+    splitter = tokenizer.splitter
+    return WordTokenizer(
+        Vocabulary.from_state(state),
+        tokenizer.max_length,
+        words=splitter.settings,
+        lemmatizer=splitter.lemmatizer,
+    )
+
+
 class WordOptions(NamedTuple):
     """The possible replacements of each known word.
 
@@ -237,7 +278,7 @@ class WordOptions(NamedTuple):
     starts: Tensor
 
     @classmethod
-    def of(cls, threat: Substitutions, tokenizer: WordTokenizer) -> "WordOptions":
+    def of(cls, threat: Replacements, tokenizer: WordTokenizer) -> "WordOptions":
         """Collect the results of all known words; specials only become themselves."""
         tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
         reach = threat.reach(tokens[first:], tokenizer)
@@ -251,6 +292,23 @@ class WordOptions(NamedTuple):
         """Return a copy on another device."""
         return WordOptions(self.ids.to(device), self.starts.to(device))
 
+    def of_words(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the results `[M, 2]` of some words `[U]`, and where each begins `[U + 1]`."""
+        sizes = self.starts.diff()[words]
+        starts = functional.pad(sizes.cumsum(0), (1, 0))
+        shift = (self.starts[words] - starts[:-1]).repeat_interleave(sizes)
+        return self.ids[torch.arange(len(shift), device=words.device) + shift], starts
+
+    def table(self) -> Tensor:
+        """`[V, S]` results of one word, rows filled up with the word itself."""
+        sizes = self.starts.diff()
+        owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+        table = self.ids[self.starts[:-1], :1].repeat(1, int(sizes.amax()))
+        table[owner, torch.arange(len(owner), device=sizes.device) - self.starts[owner]] = self.ids[
+            :, 0
+        ]
+        return table
+
     @torch.no_grad()
     def worst(self, scores: NgramScores, ids: Tensor, labels: Tensor, k: int | None) -> Tensor:
         """`[B, C - 1, 2 N]` ids, 0 for none: for each rival the text with the smallest margin.
@@ -261,29 +319,10 @@ class WordOptions(NamedTuple):
             labels: `[B]`.
             k: largest number of replaced words; None for any number.
         """
-        # Only the words of the batch, each once: rows of all their results.
         words, inverse = torch.unique(ids, return_inverse=True)
-        sizes = self.starts.diff()[words]
-        ends = sizes.cumsum(0)
-        owner = torch.arange(len(words), device=ids.device).repeat_interleave(sizes)
-        rows = torch.arange(int(ends[-1]), device=ids.device) + (
-            self.starts[words] - ends + sizes
-        ).repeat_interleave(sizes)
-        results = self.ids[rows]
-        table = scores.word_table()[results].sum(dim=1)  # [R, C]
+        results, starts = self.of_words(words)
         classes = scores.classes
-        least, chosen = [], []
-        for y in range(classes):
-            lead = table[:, y : y + 1] - table
-            lowest = torch.segment_reduce(lead, "min", lengths=sizes, axis=0)
-            # The first result with the lowest lead.
-            position = torch.arange(len(lead), device=ids.device).unsqueeze(1).expand_as(lead)
-            position = position.masked_fill(lead > lowest[owner], len(lead))
-            index = owner.unsqueeze(1).expand_as(lead)
-            first = torch.full_like(lowest, len(lead), dtype=torch.int64)
-            chosen.append(first.scatter_reduce_(0, index, position, "amin"))
-            least.append(lead[ends - sizes] - lowest)
-        lost, place = torch.stack(least, dim=1), torch.stack(chosen, dim=1)  # [U, C, C]
+        lost, place = worst_results(scores.word_table()[results].sum(dim=1), starts)
         # [B, N, C - 1]
         column = rivals(labels, classes).unsqueeze(1).expand(-1, ids.shape[1], -1)
         row = inverse.unsqueeze(2).expand_as(column)
@@ -292,7 +331,7 @@ class WordOptions(NamedTuple):
         if k is not None:
             losses = lost[row, own, column]
             rank = losses.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
-            own_ids = results[ends - sizes][inverse].unsqueeze(2)
+            own_ids = results[starts[:-1]][inverse].unsqueeze(2)
             texts = torch.where((rank < k).unsqueeze(3), texts, own_ids)
         return texts.transpose(1, 2).flatten(2)
 

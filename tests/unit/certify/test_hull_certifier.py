@@ -56,10 +56,16 @@ def test_a_hull_of_one_point_is_the_forward_pass(pooling: WindowPooling) -> None
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]).bool()
     x[1, 2:] = 9.0  # padding may hold anything
     logits, labels = made.network(x, mask), torch.tensor([1, 2])
-    lower, upper = made.network.hull(x.unsqueeze(2))
+    ids, starts = torch.arange(8), torch.arange(9)
+    own, lower, upper = (
+        part.view(2, 4, -1) for part in made.network.hull(x.flatten(0, 1), ids, starts)
+    )
+    assert torch.equal(lower, upper)
     leads = made.network.least_leads(lower, upper, mask, labels)
-    own = logits.gather(1, labels.unsqueeze(1))
-    torch.testing.assert_close(leads, own - logits)
+    margins = logits.gather(1, labels.unsqueeze(1))
+    torch.testing.assert_close(leads, margins - logits)
+    single = made.network.least_leads_of_one(own, lower, upper, mask, labels)
+    torch.testing.assert_close(single[mask], leads.unsqueeze(1).expand_as(single)[mask])
     alone = made.network(x[1:, :2], mask[1:, :2])
     torch.testing.assert_close(alone, logits[1:])
 
@@ -74,3 +80,27 @@ def test_what_is_not_read_is_no_matter() -> None:
     assert unknown.unknown == 1
     with pytest.raises(ValueError, match="expected synonyms"):
         HullCertifier(model("mean", 0), Characters(k=1))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_one_word_moves_as_if_the_others_had_no_candidates(pooling: WindowPooling) -> None:
+    network = model(pooling, 1).network
+    torch.manual_seed(0)
+    own = torch.randn(3, 6, 6, dtype=F64)
+    lower, upper = own - torch.rand_like(own), own + torch.rand_like(own)
+    mask = torch.arange(6) < torch.tensor([[6], [1], [3]])
+    labels = torch.tensor([0, 1, 2])
+    found = network.least_leads_of_one(own, lower, upper, mask, labels)
+    for position in range(6):
+        at = (torch.arange(6) == position).view(1, -1, 1)
+        low, high = torch.where(at, lower, own), torch.where(at, upper, own)
+        real = mask[:, position]
+        expected = network.least_leads(low, high, mask, labels)
+        torch.testing.assert_close(found[real, position], expected[real])
+
+
+def test_certificates_do_not_depend_on_the_batch() -> None:
+    certifier = HullCertifier(model("mean", 2), SYNONYMS)
+    texts = ["a b c", "", "d", "x x", "e a d c b a"]
+    alone = [certifier([text], [0, 1, None])[0] for text in texts]
+    assert certifier(texts, [0, 1, None]) == alone

@@ -81,7 +81,7 @@ def test_fits_and_certifies(tmp_path: Path) -> None:
 
 
 def test_wrong_settings() -> None:
-    with pytest.raises(ValueError, match="expected none or synonyms"):
+    with pytest.raises(ValueError, match="expected none, synonyms or perturbation sets"):
         TextCNN(robustness=WordRobustness(against="characters"))
     with pytest.raises(ValueError, match="pooling"):
         TextCNN(pooling="last")  # type: ignore[arg-type] # what is refused

@@ -1,0 +1,130 @@
+"""The base of threats that replace words one by one, and what certifiers read from them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from certify.threats.threat import Threat
+from text import WordSettings, WordTokenizer
+from text.corrector import Reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replacements(Threat, ABC):
+    """Texts in which at most k words are replaced, each without regard to the others."""
+
+    endless: ClassVar[bool] = True
+
+    k: int | None = None
+
+    @property
+    def moves(self) -> bool:
+        """True if a word may become two or none, which moves the words after it."""
+        return False
+
+    @abstractmethod
+    def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
+        """Return the ids that words may get, for each word its own first.
+
+        Args:
+            words: words of `occurrences`.
+            tokenizer: of the model.
+        """
+
+    @abstractmethod
+    def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
+        """Return what a word has to become, to get these ids; None if nothing does."""
+
+    @classmethod
+    def of_model(cls, threat: Threat, words: WordSettings, *, ordered: str | None = None) -> Self:
+        """Return a threat against which a model may be certified.
+
+        Args:
+            threat: the threat.
+            words: the words of the model.
+            ordered: name of a model to which the order of words matters; None for others.
+
+        Raises:
+            ValueError: another kind of threat, other words, or a threat that moves words.
+        """
+        if not isinstance(threat, cls) or threat.words != words:
+            msg = (
+                f"got the threat {threat.title} about {threat.words} for a model of {words}, "
+                "expected synonyms or perturbation sets, of the words of the model"
+            )
+            raise ValueError(msg)
+        if ordered is not None and threat.moves:
+            msg = (
+                f"got {threat.title}, where a word may become two or none, for {ordered}, expected "
+                "sets that replace a word by one (typos, pwws, deepwordbug, ...), or WordScores "
+                "with window=1"
+            )
+            raise ValueError(msg)
+        return threat
+
+
+class Choices(NamedTuple):
+    """What a model may read in place of the words of some texts.
+
+    Attributes:
+        rows: `[B, N]` numbers of words, -1 after a text.
+        words: U different words of `Threat.occurrences`.
+        ids: `[M, 2]`, see `Reach`.
+        starts: `[U + 1]`.
+    """
+
+    rows: Tensor
+    words: Sequence[str]
+    ids: Tensor
+    starts: Tensor
+
+    @property
+    def owners(self) -> Tensor:
+        """`[M]`: the number of the word of each result."""
+        return torch.arange(len(self.words)).repeat_interleave(self.starts.diff())
+
+    def table(self) -> Tensor:
+        """`[U, S]` results of one id, rows filled up with that of the word itself."""
+        owners, own = self.owners, self.ids[self.starts[:-1], :1]
+        table = own.repeat(1, int(self.starts.diff().amax()) if len(own) else 1)
+        table[owners, torch.arange(len(owners)) - self.starts[owners]] = self.ids[:, 0]
+        return table
+
+
+class ReadWords:
+    """Looks up what a model may read in place of words, for each word once.
+
+    Args:
+        threat: the sets of texts.
+        tokenizer: of the model.
+    """
+
+    def __init__(self, threat: Replacements, tokenizer: WordTokenizer) -> None:
+        self.threat, self.tokenizer = threat, tokenizer
+        self._ids: dict[str, Tensor] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Choices:
+        """Return the choices of those words of subjects that the model reads."""
+        limit = self.tokenizer.max_length
+        read = [self.threat.occurrences(text)[:limit] for text in texts]
+        self.look_up(word for words in read for word in words)
+        numbers: dict[str, int] = {}
+        rows = [[numbers.setdefault(word, len(numbers)) for word in words] for words in read]
+        length = max(map(len, rows), default=0)
+        padded = [[*row, *[-1] * (length - len(row))] for row in rows]
+        ids = [self._ids[word] for word in numbers]
+        starts = torch.tensor([0, *map(len, ids)]).cumsum(0)
+        index = torch.tensor(padded, dtype=torch.int64).view(len(texts), length)
+        joined = torch.cat(ids) if ids else torch.zeros(0, 2, dtype=torch.int64)
+        return Choices(index, list(numbers), joined, starts)
+
+    def look_up(self, words: Iterable[str]) -> None:
+        """Look up the words that are new: many at once cost least."""
+        new = list(dict.fromkeys(word for word in words if word not in self._ids))
+        if new:
+            ids, starts = self.threat.reach(new, self.tokenizer)
+            self._ids |= zip(new, ids.split(starts.diff().tolist()), strict=True)
