@@ -1,11 +1,13 @@
 """The set of a recipe has all that the recipe proposes."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
+import torch
 
 from attacks.composition import Attack, Job
 from attacks.document import Document
@@ -15,7 +17,10 @@ from attacks.resources.catalogue import Resources
 from attacks.set_names import check_names, title
 from attacks.word_sets import find_sets, find_threat, recipe_set
 from certify.threats import Substitutions
+from certify.words.score_certifiers import ScoreModel, SynonymCertifier
+from layers.ngram_scores import NgramScores
 from tests.unit.attacks.lexicon import write_resources
+from tests.unit.certify.words.test_substitutions import predict, typos
 from text import Vocabulary, WordSettings, WordTokenizer
 
 FRONT = WordSettings(split="joined", front_end="spelling")
@@ -166,3 +171,147 @@ def test_a_file_of_lists_is_a_set(tmp_path: Path, resources: Resources) -> None:
     assert not threat.at(1).contains("a good film", "a bad movie")
     with pytest.raises(ValueError, match="or their file as a set"):
         find_threat("typos", lists=str(path), k=2, words=FRONT, resources=resources)
+
+
+def test_the_part_of_speech_in_the_text_selects_synonyms(resources: Resources) -> None:
+    every, tagged = (find_sets(name, FRONT, resources) for name in ("wordnet", "wordnet-pos"))
+    # A verb after "to", a noun after "the" (`lexicon.WEIGHTS`).
+    for text, noun, verb in (("the film", True, False), ("to film", False, True)):
+        first = text.split()[0]
+        assert every.contains(text, f"{first} movie")
+        assert every.contains(text, f"{first} shoot")
+        assert tagged.contains(text, f"{first} movie") == noun
+        assert tagged.contains(text, f"{first} shoot") == verb
+    # The tagger reads the text as it is written: it does not know "TO".
+    assert tagged.occurrences("TO film") == ("to\tADJ", "film\tVERB")
+    # Training does not know the part of speech.
+    assert set(tagged.listed("film")) == set(every.listed("film"))
+
+
+@pytest.mark.parametrize("names", ["wordnet-pos", "wordnet-pos-and-typos", "wordnet-pos,delete"])
+def test_certificates_by_part_of_speech_equal_brute_force(names: str, resources: Resources) -> None:
+    vocabulary = ("film", "movie", "shoot", "to", "the", "mo", "hoot", "move")
+    tokenizer = WordTokenizer(
+        Vocabulary({word: 9 - i for i, word in enumerate(vocabulary)}), words=FRONT
+    )
+    noun, verb = ("movie",), ("shoot", "take")
+    stop_words = resources.stop_words()
+    threat, held = find_sets(names, FRONT, resources), 0
+    for seed in range(12):
+        scores = NgramScores(tokenizer.vocab_size, 2)
+        drawn = torch.randint(
+            -8, 9, scores.words.shape, generator=torch.Generator().manual_seed(seed)
+        )
+        with torch.no_grad():
+            scores.words.copy_(drawn / 8)
+        scorer = ScoreModel(scores.eval().requires_grad_(requires_grad=False), tokenizer)
+        for text in ("the film to Film", "to film the film"):
+            (found,) = SynonymCertifier(scorer, threat)([text], (None,))
+            options = []
+            previous = ""
+            for word in text.lower().split():
+                own = [word, *((noun if previous == "the" else verb) * (word == "film"))]
+                if "typos" in names:
+                    own = sorted({typo for new in own for typo in typos(new, splits=False)})
+                if "delete" in names and word in stop_words:
+                    own.append("")
+                distinct = {tuple(tokenizer.ids(new.split())): new for new in own}
+                options.append(list(distinct.values()))
+                previous = word
+            texts = [" ".join(words) for words in product(*options)]
+            logits = torch.stack([predict(scorer, changed) for changed in texts])
+            leads = logits[:, found.prediction] - logits[:, 1 - found.prediction]
+            assert found.holds == (bool((leads > 0).all()),), text
+            held += found.holds[0]
+            if found.witness is not None:
+                assert threat.contains(text, found.witness)
+    assert held > 0
+
+
+@pytest.mark.parametrize("name", ["wordnet", "neighbours:1", "inflections"])
+def test_a_typo_in_a_listed_word(name: str, resources: Resources) -> None:
+    threat = find_sets(f"{name}-and-typos", FRONT, resources)
+    word = {"wordnet": "movie", "neighbours:1": "movie", "inflections": "films"}[name]
+    for changed in ("film", "fil", word, word[1:], f"x{word}"):
+        assert threat.contains("film", changed), changed
+    assert not threat.contains("film", word[2:])
+    assert not find_sets(f"{name},typos", FRONT, resources).contains("film", word[1:])
+    assert threat.title == title(f"{name}-and-typos") == f"{name}-and-typos"
+
+
+def test_a_recipe_of_synonyms_and_a_file_begin_a_chain(
+    tmp_path: Path, resources: Resources
+) -> None:
+    path = tmp_path / "lists.json"
+    path.write_text('{"good": ["bad"]}')
+    threat = find_sets(f"pwws-and-{path}-and-typos", FRONT, resources)
+    assert threat.title == title(f"pwws-and-{path}-and-typos") == "pwws-and-lists-and-typos"
+    assert threat.contains("film", "moovie")
+    assert threat.contains("well", "bd")  # well, good, bad
+    assert not find_sets("pwws-and-typos", FRONT, resources).contains("well", "bd")
+    with pytest.raises(ValueError, match="expected a set of synonyms before -and-"):
+        find_sets("deepwordbug-and-wordnet", FRONT, resources)
+
+
+def test_a_least_cosine_of_neighbours(tmp_path: Path) -> None:
+    folder = write_resources(tmp_path, {})
+    vectors = folder / "vectors.txt"
+    rows = {"good": (1.0, 0.0), "fine": (0.9, 0.3), "bad": (0.5, 0.9), "film": (0.0, -1.0)}
+    lines = [f"{word} {' '.join(map(str, row))}" for word, row in rows.items()]
+    vectors.write_text("\n".join(lines) + "\n")
+    for name, words in (("neighbours@0.9", "fine"), ("neighbours@0.4", "fine bad")):
+        threat = find_sets(name, FRONT, Resources(folder, vectors=vectors))
+        assert threat.sets[0].listed("good") == tuple(words.split())
+        assert threat.title == title(name) == name
+    # Stored lists have no cosines.
+    with pytest.raises(ValueError, match="ready lists of neighbours, expected word vectors"):
+        find_sets("neighbours:8@0.5", FRONT, Resources(folder))
+
+
+def test_stop_words_of_a_language(resources: Resources) -> None:
+    threat = find_sets("delete:german,insert:german", FRONT, resources)
+    # In canonical form, as the model reads words.
+    assert threat.at(1).contains("Film f\u00fcr alle", "film alle")
+    assert threat.at(1).contains("Film gut", "Film \u00fcber gut")
+    assert not threat.at(1).contains("the film", "film")
+
+
+def test_keyboards_of_languages(resources: Resources) -> None:
+    english, german = (
+        find_sets(f"typos-keyboard{language}", FRONT, resources) for language in ("", ":german")
+    )
+    assert english.contains("film", "fikm")
+    assert english.contains("type", "tupe")
+    assert not german.contains("type", "tupe")
+    assert german.contains("type", "txpe")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("wordnt", r"'wordnt' \(did you mean wordnet\?\), expected recipes"),
+        ("typos:2", r"'typos:2' \(did you mean typos\?\)"),
+        ("typo-keyboard", "did you mean typos-keyboard"),
+        ("neighbours:x", "got perturbation set 'neighbours:x'"),
+        ("neighbours:8@", "got perturbation set 'neighbours:8@'"),
+        ("neighbours@2", "got perturbation set 'neighbours@2'"),
+        ("wordnet:german", "a language without resources, expected one of english, or a JSON file"),
+        ("delete:latin", "expected one of english, german, french, spanish"),
+        ("typos-and-wordnet", "expected a set of words before -and-: wordnet"),
+        ("delete-and-typos", "expected a set of words before -and-: wordnet"),
+        ("wordnet-and-", "got perturbation set ''"),
+        ("wordnet-and-wordnet-pos", "expected wordnet-pos first or alone"),
+        ("wordnet-and-canonical", "expected canonical first or alone"),
+    ],
+)
+def test_wrong_names_are_refused_before_anything_is_read(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_names(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["typos-keyboard", "typos-inner", "typos-splits", "wordnet-and-typos", "canonical"]
+)
+def test_sets_of_a_front_end_are_refused_without_it(name: str, resources: Resources) -> None:
+    with pytest.raises(ValueError, match=r"words\.front_end=none, expected a model with"):
+        find_sets(name, WordSettings(), resources)
