@@ -4,12 +4,13 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from attacks.resources.stop_words import LISTS, StopWordList
 from certify.threats import TextCertifier, Threat, ThreatName
 from certify.words.score_certifiers import (
     CharacterCertifier,
@@ -35,7 +36,7 @@ from lit_modules.shared.word_robustness import (
     worst_texts,
 )
 from lit_modules.shared.word_table import WordTable
-from text import Batch, Text, Tokenizer, WordTokenizer, check_range
+from text import Batch, Text, Tokenizer, WordTokenizer, check_choice, check_range
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class WordScores(WordLevel, method=True):
         *,
         window: int = 1,
         min_ngram_count: int = 15,
+        function_words: StopWordList | None = None,
         bounded: bool = False,
         normalised: bool = True,
         vectors: str | None = None,
@@ -70,6 +72,9 @@ class WordScores(WordLevel, method=True):
         Args:
             window: words of the longest n-gram, or of a window of the net: 1 to 4.
             min_ngram_count: n-grams that are rarer in the training split have no score.
+            function_words: n-grams are those of the stop words of this list, with all other words
+                as one and the same. Attacks leave stop words as they are, and so most of these
+                n-grams. null: n-grams of all words.
             bounded: bound the score of a word to [-1, 1].
             normalised: divide the sum by the square root of the number of words.
             vectors: file of word vectors; a linear function of them is added, or the net's input.
@@ -86,6 +91,7 @@ class WordScores(WordLevel, method=True):
         """
         super().__init__(optimisation=optimisation, **base)
         self.window, self.min_ngram_count, self.net = window, min_ngram_count, net
+        self.function_words = function_words
         self.vectors, self.vector_width, self.spelling = vectors, vector_width, spelling
         self.bounded, self.normalised, self.robustness = bounded, normalised, robustness
         self.unlabelled, self.min_unlabelled_count = unlabelled, min_unlabelled_count
@@ -109,6 +115,8 @@ class WordScores(WordLevel, method=True):
         if self.robustness.splits and self.window > 1:
             msg = f"got robustness.splits with window={self.window}, expected window=1"
             raise ValueError(msg)
+        if self.function_words is not None:
+            check_choice("function_words", self.function_words, get_args(StopWordList))
         _check_net(self.net, self.window, bounded=self.bounded, robustness=self.robustness)
         return None if self.vectors is None else WordTable(self.vectors, self.vector_width)
 
@@ -116,9 +124,9 @@ class WordScores(WordLevel, method=True):
         reasons = super().unused() | within("robustness", self.robustness.unused)
         reasons |= within("net", self.net.unused)
         if self.window == 1:
-            reasons["min_ngram_count"] = "window=1"
+            reasons |= dict.fromkeys(("min_ngram_count", "function_words"), "window=1")
         if self.net.hidden:
-            reasons["min_ngram_count"] = "net.hidden"
+            reasons |= dict.fromkeys(("min_ngram_count", "function_words"), "net.hidden")
         elif self.robustness.against != "none":
             reasons["robustness.search"] = "net.hidden=0"
         if self.window == 1 and self.robustness.sets is not None:
@@ -157,9 +165,26 @@ class WordScores(WordLevel, method=True):
             )
         tokenizer = self.robustness.add_words(tokenizer, ordered=self._ordered)
         if self._orders > 1:
-            self.ngrams = _count_ngrams(tokenizer, corpus, self.window, self.min_ngram_count)
+            groups = self._groups(tokenizer) if self._grouped else None
+            self.ngrams = _count_ngrams(
+                tokenizer, corpus, self.window, self.min_ngram_count, groups
+            )
             self.ngram_counts = [len(rows) for rows in self.ngrams]
         return tokenizer
+
+    @property
+    def _grouped(self) -> bool:
+        """True if n-grams are those of function words."""
+        return self.function_words is not None and self._orders > 1
+
+    def _groups(self, tokenizer: WordTokenizer) -> Tensor:
+        """`[V]`: the group of each word, see `NgramScores.set_groups`; padding keeps its id."""
+        assert self.function_words is not None  # callers ask
+        read = tokenizer.splitter.read(sorted(LISTS[self.function_words]))
+        ids = torch.tensor(
+            [tokenizer.pad_id, *filter(tokenizer.unk_id.__ne__, tokenizer.vocabulary(read))]
+        )
+        return torch.full((tokenizer.vocab_size,), tokenizer.vocab_size).scatter_(0, ids, ids)
 
     @property
     def _ordered(self) -> str | None:
@@ -204,9 +229,12 @@ class WordScores(WordLevel, method=True):
             window=self.window,
             net=self.net if self.net.hidden else None,
             spelling=self.spelling,
+            grouped=self._grouped,
         )
+        assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
+        if self._grouped:
+            self.scores.set_groups(self._groups(tokenizer))
         if self.spelling:
-            assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
             self.scores.set_spelling(tokenizer.vocabulary.get_itos())
         if self.ngrams:
             self.scores.set_ngrams(self.ngrams)
@@ -225,7 +253,7 @@ class WordScores(WordLevel, method=True):
         if self.robustness.sets is not None:
             sets = self.robustness.replacements(tokenizer, ordered=self._ordered)
             options = WordOptions.of(sets, tokenizer).to(self.device)
-            if self.window == 1:
+            if self.window == 1 or self._grouped:
                 self.edits = options
             else:
                 self.candidates = options.table()
@@ -286,6 +314,9 @@ class WordScores(WordLevel, method=True):
         if self.edits is not None:
             ids = batch.input_ids * batch.mask
             texts = self.edits.worst(self.scores, ids, labels, self.robustness.k)
+            if self._grouped:
+                # The worst by the words alone, and then with its n-grams. No word is split.
+                texts = texts[..., ::2]
             mask = (texts > 0).flatten(0, 1)
         else:
             assert candidates is not None  # of the threats without edits
@@ -361,10 +392,17 @@ def _check_net(
 
 
 def _count_ngrams(
-    tokenizer: WordTokenizer, texts: Sequence[Text], width: int, least: int
+    tokenizer: WordTokenizer,
+    texts: Sequence[Text],
+    width: int,
+    least: int,
+    groups: Tensor | None,
 ) -> list[Tensor]:
-    """Return the frequent n-grams of 2 to `width` known words: `[M, order]` ids each."""
+    """Return the frequent n-grams of 2 to `width` known words or groups: `[M, order]` each."""
     rows = [encoding.input_ids for encoding in tokenizer.encode(texts)]
+    if groups is not None:
+        group_of = groups.tolist()
+        rows = [[group_of[index] for index in row] for row in rows]
     tables = []
     for order in range(2, width + 1):
         counts: Counter[tuple[int, ...]] = Counter()
