@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from text.batch import Span, Text
 from text.canonical import CanonicalForm
@@ -101,7 +101,7 @@ class FrontEnd:
         return cls(settings.canonical, corrector, spellings=spellings, unknown=unknown)
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Literal["canonical", "spelling"]:
         """The setting `words.front_end`."""
         return "canonical" if self.corrector is None else "spelling"
 
