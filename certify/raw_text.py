@@ -30,6 +30,8 @@ from layers.frozen_backbone import FrozenBackbone
 from layers.ngram_scores import NgramScores
 from layers.orthogonal import OrthogonalLinear
 from text import PretrainedTokenizer
+from text.corrector import Corrector
+from text.front_end import FrontEnd
 
 OURS = ("text", "layers", "lit_modules")
 """The packages that a text passes through."""
@@ -75,6 +77,12 @@ def _tables(scores: NgramScores) -> list[Tensor]:
     return tables if scores.net is None else [*tables, scores.net_tables()]
 
 
+def _forget(front_end: FrontEnd) -> list[Any]:
+    # What it remembered is computed again, by the corrector that is compared.
+    front_end.forget()
+    return []
+
+
 CACHED: dict[type, Cached] = {
     NgramScores: Cached(("_kept", "_net_tables", "_finders"), _tables),
     OrthogonalLinear: Cached(("_cache", "_fixed"), lambda layer: [layer.weight()]),
@@ -82,6 +90,11 @@ CACHED: dict[type, Cached] = {
     PretrainedTokenizer: Cached(
         ("_backend", "_unlimited", "_words"), lambda tokenizer: [tokenizer._backend.to_str()]
     ),
+    Corrector: Cached(
+        ("_near", "_fixed", "_foreign"),
+        lambda corrector: [repr([corrector._near, corrector._fixed, sorted(corrector._foreign)])],
+    ),
+    FrontEnd: Cached(("_ids", "_texts"), _forget),
 }
 
 

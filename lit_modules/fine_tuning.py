@@ -6,6 +6,7 @@ Understanding", 2019, sections 3.2 and 4.
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, get_args
 
 from torch import Tensor
@@ -16,8 +17,19 @@ from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling, Re
 from layers.pretrained_encoders import pooler_of
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import TaskModule
-from text import Batch, EncodedWords, TaskName, Text, Tokenizer, check_choice, check_range
+from text import (
+    Batch,
+    EncodedWords,
+    FrontEndSettings,
+    TaskName,
+    Text,
+    Tokenizer,
+    check_choice,
+    check_range,
+)
+from text.front_end_tokenizer import build_with_front_end
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +52,8 @@ class FineTuning(TaskModule, method=True):
         pretrained_pooler: bool = True,
         dropout: float = 0.1,
         backbone_dropout: float | None = None,
+        words: FrontEndSettings = FrontEndSettings(),
+        min_count: int = 1,
         encoding: str | None = None,
         optimisation: Optimisation = Optimisation(warmup=0.06, decay="linear"),
         **base: Any,
@@ -55,6 +69,8 @@ class FineTuning(TaskModule, method=True):
             dropout: dropout in the head, while training.
             backbone_dropout: dropout in the encoder, while training; null: that of its
                 configuration.
+            words: the front end, before the tokenizer (docs/robust_words.md); not for tagging.
+            min_count: words rarer than this in the training split are unknown to the corrector.
             encoding: JSON of `resources encode-words`: words are replaced before the tokenizer, so
                 that most synonyms become equal; `certify --threat synonyms` lists the possible
                 results for a text. The tokenizer then gets lower-case texts.
@@ -68,13 +84,24 @@ class FineTuning(TaskModule, method=True):
         self.pooling: Pooling = pooling
         self.pretrained_pooler = pretrained_pooler
         self.dropout, self.backbone_dropout = dropout, backbone_dropout
-        self.encoding = encoding
+        self.encoding, self.words, self.min_count = encoding, words, min_count
+        check_range({"min_count": min_count}, least=1)
+        if encoding is not None and words.front_end != "none":
+            msg = (
+                f"got encoding={encoding} and words.front_end={words.front_end}, expected one of "
+                "them: the words of an encoding are not those of a front end"
+            )
+            raise ValueError(msg)
 
     def unused(self) -> dict[str, str]:
-        return super().unused() | self.source.unused
+        reasons = super().unused() | self.source.unused | within("words", self.words.unused)
+        if self.words.front_end != "spelling":
+            reasons["min_count"] = f"words.front_end={self.words.front_end}"
+        return reasons
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        tokenizer = self.source.build_tokenizer(texts, max_length=self.max_length)
+        build = partial(self.source.build_tokenizer, max_length=self.max_length)
+        tokenizer = build_with_front_end(texts, self.words, self.min_count, build)
         if self.encoding is None:
             return tokenizer
         return EncodedWords(tokenizer, SynonymEncoding.read(self.encoding).representatives)

@@ -17,6 +17,7 @@ from lit_modules.shared.radius_objective import RadiusObjective
 from lit_modules.shared.settings import within
 from lit_modules.shared.text_module import CHECKPOINT_KEY
 from text import Batch, PretrainedTokenizer, Text, Tokenizer, check_range
+from text.front_end_tokenizer import build_with_front_end
 
 
 class OLSA(EmbeddedClassifier, method=True):
@@ -51,7 +52,11 @@ class OLSA(EmbeddedClassifier, method=True):
         if self.backbone.pretrained is None:
             names = dict.fromkeys(("layer", "cache"), "backbone.pretrained=null")
             return super().unused() | within("backbone", names)
-        words = ("width", "min_count", "max_vocab_size", "words")
+        words = ["width", "max_vocab_size"]
+        if self.words.front_end != "spelling":
+            words.append("min_count")
+        if self.words.front_end == "none":
+            words.append("words")
         return super().unused() | dict.fromkeys(words, "a backbone, which has its own")
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
@@ -59,7 +64,8 @@ class OLSA(EmbeddedClassifier, method=True):
         if name is None:
             return super().build_tokenizer(texts)
         check_backbone(name)
-        return PretrainedTokenizer.from_pretrained(name, max_length=self.max_length)
+        pretrained = PretrainedTokenizer.from_pretrained(name, max_length=self.max_length)
+        return build_with_front_end(texts, self.words, self.min_count, lambda _: pretrained)
 
     def configure_model(self) -> None:
         if self.embedding is not None:

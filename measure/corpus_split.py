@@ -1,6 +1,6 @@
 """The texts of a split of the corpus that a run was trained on."""
 
-from typing import Any
+from typing import Any, Literal
 
 from datamodules import CORPORA, TextDataModule
 from datamodules.batching.sampler import permutation
@@ -55,8 +55,12 @@ def split_texts(
 
 
 def words_read(model: TaskModule) -> WordSettings:
-    """Return the word splitting of a model; the default for a tokenizer of subwords."""
+    """Return the words of a model; for a tokenizer of subwords the default, after its front end."""
     tokenizer, _ = model.require_text()
     if isinstance(tokenizer, WordTokenizer):
         return tokenizer.splitter.settings
-    return WordSettings()
+    front_end = tokenizer.front_end
+    if front_end is None:
+        return WordSettings()
+    split: Literal["joined", "clitics"] = "joined" if front_end.corrector else "clitics"
+    return WordSettings(split=split, front_end=front_end.kind, canonical=front_end.form)

@@ -9,7 +9,7 @@ import torch
 from certify import Certifier
 from lit_modules import TaskModule
 from measure.certified_answers import ThreatCertifiers
-from text import Text, WordTokenizer, cuts_unsaid
+from text import Text, cuts_unsaid
 
 BATCH = 256
 """Texts per forward pass."""
@@ -92,9 +92,8 @@ class TextPredictor:
             prediction["cut"] = encoding.truncated
             # Each word once, in the order of the text.
             prediction["unknown"] = [word for word in dict.fromkeys(words) if word]
-            if isinstance(tokenizer, WordTokenizer) and (
-                corrected := tokenizer.corrections(f"{first} {second or ''}")
-            ):
+            front_end = tokenizer.front_end
+            if front_end and (corrected := front_end.corrections(f"{first} {second or ''}")):
                 prediction["corrected"] = corrected
             if self.words is not None:
                 prediction["certificates"] = self.words(first) if second is None else []

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from text.character_tokenizer import CharacterTokenizer
     from text.checks import check_choice, check_range
     from text.encoded_words import EncodedWords
+    from text.front_end import FrontEnd
+    from text.front_end_tokenizer import FrontEndTokenizer
     from text.given import Texts, cuts_unsaid, given_texts, say_cut
     from text.hub_access import hub_reachable
     from text.hugging_face import save_tokenizer
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from text.tokenizer_state import tokenizer_from_state
     from text.vocabulary import Vocabulary
     from text.word_piece import train_word_piece
-    from text.word_settings import Lemmatizer, WordSettings
+    from text.word_settings import FrontEndSettings, Lemmatizer, WordSettings
     from text.word_splitter import split_words
     from text.word_tokenizer import WordTokenizer
 
@@ -58,6 +60,8 @@ _EXPORTS = {
     "character_tokenizer": ("CharacterTokenizer",),
     "checks": ("check_choice", "check_range"),
     "encoded_words": ("EncodedWords",),
+    "front_end": ("FrontEnd",),
+    "front_end_tokenizer": ("FrontEndTokenizer",),
     "given": ("Texts", "cuts_unsaid", "given_texts", "say_cut"),
     "hub_access": ("hub_reachable",),
     "hugging_face": ("save_tokenizer",),
@@ -68,7 +72,7 @@ _EXPORTS = {
     "tokenizer_state": ("tokenizer_from_state",),
     "vocabulary": ("Vocabulary",),
     "word_piece": ("train_word_piece",),
-    "word_settings": ("Lemmatizer", "WordSettings"),
+    "word_settings": ("FrontEndSettings", "Lemmatizer", "WordSettings"),
     "word_splitter": ("split_words",),
     "word_tokenizer": ("WordTokenizer",),
 }
@@ -84,6 +88,9 @@ __all__ = [
     "EncodedWords",
     "Encoding",
     "FileLabelsError",
+    "FrontEnd",
+    "FrontEndSettings",
+    "FrontEndTokenizer",
     "Lemmatizer",
     "PretrainedTokenizer",
     "Sample",

@@ -167,6 +167,12 @@ class PretrainedTokenizer(Tokenizer):
         return encodings
 
     @property
+    def unk_token(self) -> str | None:
+        """The text that is read as the unknown token; None if there is none."""
+        token = self._backend.id_to_token(self.unk_id)
+        return token if self.unk_id in self._backend.get_added_tokens_decoder() else None
+
+    @property
     def special_ids(self) -> frozenset[int]:
         """Ids that represent no text: padding, unknown, those of the template, the mask."""
         added = self._backend.get_added_tokens_decoder()

@@ -2,9 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from text.batch import Encoding, Span, Text, WordEncoding, Words
+
+if TYPE_CHECKING:
+    from text.front_end import FrontEnd
 
 
 class Tokenizer(ABC):
@@ -15,12 +18,14 @@ class Tokenizer(ABC):
         unk_id: the id of a word that has none of its own.
         vocab_size: ids are below this.
         max_length: no encoding is longer.
+        front_end: texts with the same `front_end.form` have the same encoding; None without one.
     """
 
     pad_id: int
     unk_id: int
     vocab_size: int
     max_length: int
+    front_end: "FrontEnd | None" = None
 
     @abstractmethod
     def encode(self, texts: Sequence[Text]) -> list[Encoding]:

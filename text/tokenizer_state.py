@@ -5,6 +5,8 @@ from typing import Any
 
 from text.character_tokenizer import CharacterTokenizer
 from text.encoded_words import EncodedWords
+from text.front_end import FrontEnd
+from text.front_end_tokenizer import FrontEndTokenizer
 from text.pretrained_tokenizer import PretrainedTokenizer
 from text.tokenizer import Tokenizer
 from text.word_settings import Lemmatizer, WordSettings
@@ -30,7 +32,11 @@ def tokenizer_from_state(
         if kind == "word":
             return WordTokenizer.from_state(state, find)
         if kind == "pretrained":
-            return PretrainedTokenizer.from_state(state)
+            pretrained = PretrainedTokenizer.from_state(state)
+            if "front_end" not in state:
+                return pretrained
+            front_end = FrontEnd.from_state(state["front_end"], unknown=pretrained.unk_token)
+            return FrontEndTokenizer(pretrained, front_end)
         if kind == "character":
             return CharacterTokenizer.from_state(state)
         if kind == "encoded":

@@ -1,14 +1,44 @@
 """The settings of the words that a text is split into, and the interface of lemmatisers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from text.canonical import CanonicalForm
 from text.checks import check_choice
+
+FRONT_ENDS = ("none", "canonical", "spelling")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordSettings:
+class FrontEndSettings:
+    """The front end: what happens to a text before the model reads it.
+
+    Attributes:
+        front_end: none: nothing; canonical: each character becomes the plain one that it looks
+            like, and invisible ones go (`text.canonical`): capitals and accents are lost, also for
+            a cased model; spelling: also, a word that is not in the vocabulary becomes the most
+            frequent word of it within one edit, else an unknown word (`text.corrector`).
+        canonical: options of the canonical form; with any of them there is no certificate for
+            words that are replaced.
+    """
+
+    front_end: Literal["none", "canonical", "spelling"] = "none"
+    # No attribute of the class: certificates allow no callable ones but methods.
+    canonical: CanonicalForm = field(default_factory=CanonicalForm)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an unknown choice."""
+        check_choice("words.front_end", self.front_end, FRONT_ENDS)
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings without effect, each with the setting that disables it."""
+        return {"canonical": "words.front_end=none"} if self.front_end == "none" else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordSettings(FrontEndSettings):
     r"""The settings of the words of a text, the same in training, attacks and predictions.
 
     Attributes:
@@ -18,10 +48,6 @@ class WordSettings:
             to z and digits, all else between words, so that one character never changes more
             than the words next to it; joined: runs of letters, digits and the marks inside a word
             (well-known, don't), the words of attacks; the model reads them without the marks.
-        front_end: what happens to a text before the model reads it (`text.canonical`,
-            `text.corrector`). none: nothing; canonical: each character becomes the plain one that
-            it looks like, and invisible ones go; spelling: also, a word that is not in the
-            vocabulary becomes the most frequent word of it within one edit, if there is one.
         lemmas: base forms that replace the words. none: unchanged words; noun: NLTK's
             `WordNetLemmatizer`, which treats every word as a noun (was: wa); part_of_speech: by the
             part of speech in its sentence (was: be).
@@ -30,14 +56,13 @@ class WordSettings:
     """
 
     split: Literal["clitics", "alphanumeric", "ascii", "joined"] = "clitics"
-    front_end: Literal["none", "canonical", "spelling"] = "none"
     lemmas: Literal["none", "noun", "part_of_speech"] = "none"
     resources: str | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown choice."""
+        super().__post_init__()
         check_choice("words.split", self.split, ("clitics", "alphanumeric", "ascii", "joined"))
-        check_choice("words.front_end", self.front_end, ("none", "canonical", "spelling"))
         check_choice("words.lemmas", self.lemmas, ("none", "noun", "part_of_speech"))
         if self.lemmas != "none" and (
             self.split in ("ascii", "joined") or self.front_end != "none"
@@ -57,7 +82,8 @@ class WordSettings:
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings without effect, each with the setting that disables it."""
-        return {"resources": "words.lemmas=none"} if self.lemmas == "none" else {}
+        own = {"resources": "words.lemmas=none"} if self.lemmas == "none" else {}
+        return super().unused | own
 
 
 class Lemmatizer(Protocol):

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
-from text.canonical import canonical, canonical_origins
+from text.canonical import CanonicalForm
 from text.marks import MARKS
 from text.word_settings import Lemmatizer, WordSettings
 
@@ -28,13 +28,13 @@ _ALPHANUMERIC = re.compile(rf"\w[\w{MARKS}]*")
 _ASCII = re.compile(r"[A-Za-z0-9]+")
 # The words of `attacks.document`: marks inside a word belong to it, those at its ends do not. On
 # canonical text only.
-_JOINED = re.compile(rf"[^\W_](?:[\w{MARKS}'\-*@`]*[^\W_][{MARKS}]*)?")
-_INNER = re.compile(r"['\-*@`_]+")
+JOINED = re.compile(rf"[^\W_](?:[\w{MARKS}'\-*@`]*[^\W_][{MARKS}]*)?")
+INNER = re.compile(r"['\-*@`_]+")
 _PATTERNS = {
     "clitics": _TOKEN,
     "alphanumeric": _ALPHANUMERIC,
     "ascii": _ASCII,
-    "joined": _JOINED,
+    "joined": JOINED,
 }
 _RUN = re.compile(r"\S+|\s+")
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
@@ -119,13 +119,13 @@ class WordSplitter:
             raise ValueError(msg)
         self.settings, self.lemmatizer = settings, lemmatizer
         self._pattern = _PATTERNS[settings.split]
-        self._canonical = settings.front_end != "none"
+        self._form = None if settings.front_end == "none" else settings.canonical
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text, or their base forms."""
         lemmatizer = self.lemmatizer
-        if self._canonical:
-            return [match.group() for match in self._pattern.finditer(canonical(text))]
+        if self._form is not None:
+            return [match.group() for match in self._pattern.finditer(self._form(text))]
         if self._pattern is _ASCII:
             return [word.lower() for word in _ASCII.findall(text)]
         if lemmatizer is None or not lemmatizer.tags:
@@ -146,14 +146,14 @@ class WordSplitter:
 
     def read(self, words: Iterable[str]) -> list[str]:
         """Return words as the model reads them: of joined words without the marks inside."""
-        if self._pattern is not _JOINED:
+        if self._pattern is not JOINED:
             return list(words)
-        return [word if word.isalnum() else _INNER.sub("", word) for word in words]
+        return [word if word.isalnum() else INNER.sub("", word) for word in words]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return start and end of each word of `split(text)`, in characters of `text`."""
-        if self._canonical:
-            plain, origins = canonical(text), canonical_origins(text)
+        if self._form is not None:
+            plain, origins = self._form(text), self._form.origins(text)
             matches = [match.span() for match in self._pattern.finditer(plain)]
             return [(origins[start], origins[end - 1] + 1) for start, end in matches]
         if self._pattern is _ASCII:
@@ -165,7 +165,10 @@ class WordSplitter:
         if self.settings == WordSettings():
             return {}
         digest = None if self.lemmatizer is None else self.lemmatizer.digest
-        return {"words": {**asdict(self.settings), "digest": digest}}
+        words = asdict(self.settings)
+        if self.settings.canonical == CanonicalForm():
+            del words["canonical"]
+        return {"words": {**words, "digest": digest}}
 
 
 def words_of(
@@ -185,6 +188,7 @@ def words_of(
     options = dict(state["words"])
     digest = options.pop("digest")
     try:
+        options["canonical"] = CanonicalForm(**options.get("canonical", {}))
         settings = WordSettings(**options)
     except TypeError as error:
         msg = f"got settings of words {sorted(options)}, expected those that this version knows"

@@ -1,18 +1,15 @@
 """The word-level tokenizer of the methods that train their own embedding."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from text.batch import Encoding, Span, Text
 from text.corrector import Corrector
+from text.front_end import FrontEnd
 from text.tokenizer import Tokenizer
 from text.vocabulary import Vocabulary
 from text.word_settings import Lemmatizer, WordSettings
 from text.word_splitter import WordSplitter, words_of
-
-CORRECTIONS = 1 << 16
-"""Corrections that a tokenizer keeps."""
 
 
 class WordTokenizer(Tokenizer):
@@ -48,10 +45,15 @@ class WordTokenizer(Tokenizer):
             raise ValueError(msg)
         self.splitter = WordSplitter(words, lemmatizer)
         self.vocabulary = vocabulary
-        self._corrected: dict[str, int] = {}
         self.max_length = max_length
         self.vocab_size = len(vocabulary)
         self.pad_id, self.unk_id, self.sep_id = vocabulary(self.specials)
+        if words.front_end != "none":
+            corrector = None
+            if words.front_end == "spelling":
+                first = len(self.specials)
+                corrector = Corrector(vocabulary.get_itos(), first=first, unknown=self.unk_id)
+            self.front_end = FrontEnd(words.canonical, corrector)
 
     @classmethod
     def build(
@@ -97,42 +99,29 @@ class WordTokenizer(Tokenizer):
             self._single(text) if isinstance(text, str) else self._pair(*text) for text in texts
         ]
 
-    @cached_property
+    @property
     def corrector(self) -> Corrector:
-        """The corrector of the words that the vocabulary lacks."""
-        first = len(self.specials)
-        return Corrector(self.vocabulary.get_itos(), first=first, unknown=self.unk_id)
+        """The corrector of the words that the vocabulary lacks.
+
+        Raises:
+            ValueError: the front end corrects nothing.
+        """
+        corrector = None if self.front_end is None else self.front_end.corrector
+        if corrector is None:
+            front_end = self.splitter.settings.front_end
+            msg = f"got words.front_end={front_end}, expected spelling for a corrector"
+            raise ValueError(msg)
+        return corrector
 
     def ids(self, words: Iterable[str]) -> list[int]:
         """Return the id of each word of a text, after the front end."""
         read = self.splitter.read(words)
         ids = self.vocabulary(read)
-        if self.splitter.settings.front_end == "spelling":
+        if self.front_end is not None and self.front_end.corrector is not None:
             for position, index in enumerate(ids):
                 if index == self.unk_id:
-                    ids[position] = self._correct(read[position])
+                    ids[position] = self.front_end.id_of(read[position])
         return ids
-
-    def corrections(self, text: str) -> dict[str, str]:
-        """Return the words of a text that the front end corrects, and what they become."""
-        if self.splitter.settings.front_end != "spelling":
-            return {}
-        words = self.tokens(text)
-        read = zip(words, self.splitter.read(words), self.ids(words), strict=True)
-        return {
-            word: self.vocabulary.lookup_token(index)
-            for word, own, index in read
-            if index != self.unk_id and self.vocabulary[own] != index
-        }
-
-    def _correct(self, word: str) -> int:
-        corrected = self._corrected.get(word)
-        if corrected is None:
-            # Unknown words repeat; a long-running service must not collect them for ever.
-            if len(self._corrected) >= CORRECTIONS:
-                self._corrected.clear()
-            corrected = self._corrected[word] = self.corrector(word)
-        return corrected
 
     def _ids(self, text: str) -> list[int]:
         return self.ids(self.tokens(text)) or [self.unk_id]

@@ -11,7 +11,9 @@ from app.cli.run_options import add_option, full_names
 from attacks.digests import digest
 from attacks.victims.http_settings import HttpSettings
 from measure.named_victims import NamedVictim, Outputs, named_victim
+from measure.victim_front_end import VictimFrontEnd, put_front_end
 from run_files.devices import torch_device
+from text import CanonicalForm
 from text.web_address import redact
 
 
@@ -43,6 +45,7 @@ def add_victim(parser: ArgumentParser) -> None:
     for option in ("--runs_dir", "--device", "--debug"):
         add_option(parser, option)
     parser.add_class_arguments(HttpSettings, "http")
+    parser.add_class_arguments(VictimFrontEnd, "words")
 
 
 def folder_of(args: Any) -> Path:
@@ -50,8 +53,9 @@ def folder_of(args: Any) -> Path:
     if args.output is not None:
         return Path(args.output)
     name = redact(args.victim)
+    words = [] if args.words.front_end == "none" else [str(_words(args))]
     text = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[-60:].strip("-.")
-    return Path(f"attacked/{text}-{digest([name])[:6]}")
+    return Path(f"attacked/{text}-{digest([name, *words])[:6]}")
 
 
 def victim_of(
@@ -65,7 +69,7 @@ def victim_of(
         batch_size: texts per forward pass; that of the options if None.
         answers: name of the file with the responses of a service; only one process may write it.
     """
-    return named_victim(
+    named = named_victim(
         args.victim,
         classes=split_names(args.classes),
         outputs=args.outputs,
@@ -75,6 +79,12 @@ def victim_of(
         device=torch_device(args.device),
         batch_size=args.batch_size if batch_size is None else batch_size,
     )
+    return put_front_end(named, _words(args), Path(args.runs_dir))
+
+
+def _words(args: Any) -> VictimFrontEnd:
+    options = args.words.as_dict()
+    return VictimFrontEnd(**{**options, "canonical": CanonicalForm(**options["canonical"])})
 
 
 def split_names(option: str | None) -> list[str] | None:

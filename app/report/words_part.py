@@ -19,6 +19,7 @@ from measure.certificate_records import (
     sandwich,
 )
 from measure.evidence import Evidence, StageRecords
+from text.canonical import CanonicalForm
 from text.word_settings import WordSettings
 
 
@@ -116,7 +117,11 @@ def _threat(settings: Mapping[str, Any]) -> Threat:
     lists, name = source["lists"], source.get("sets") or settings["threat"]["name"]
     # The digest is about the lists; k does not change it.
     k = None if is_endless(name) else 0
-    words = WordSettings(split=source["words"], front_end=source.get("front_end", "none"))
+    words = WordSettings(
+        split=source["words"],
+        front_end=source.get("front_end", "none"),
+        canonical=CanonicalForm(**source.get("canonical", {})),
+    )
     resources = Resources(source.get("resources"))
     threat = find_threat(name, lists=lists, k=k, words=words, resources=resources)
     if threat.digest != settings["threat"]["digest"]:

@@ -23,7 +23,7 @@ from attacks.victims.saliency import (
     transformer_weights,
 )
 from layers.positions import longest_text
-from text import Text, cuts_unsaid, length_batches
+from text import FrontEnd, Text, cuts_unsaid, length_batches
 
 log = logging.getLogger(__name__)
 
@@ -168,6 +168,11 @@ class ModuleVictim(_Batched):
     def class_names(self) -> list[str]:
         """Names of the classes; none where the module has none."""
         return list(getattr(self.module, "class_names", None) or ())
+
+    @property
+    def front_end(self) -> FrontEnd | None:
+        """The front end of the module, if it has one."""
+        return getattr(self.module, "front_end", None)
 
     @property
     def differentiable(self) -> bool:

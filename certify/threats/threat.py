@@ -2,14 +2,18 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
+from text.canonical import CanonicalForm
 from text.word_settings import WordSettings
 from text.word_splitter import WordSplitter
 
 ThreatName = Literal["synonyms", "substitutions", "characters", "words", "l2"]
+
+_REPLACED = ("synonyms", "substitutions")
+"""Threats that replace words one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +38,13 @@ class Threat:
         if (self.k is None and not self.endless) or (self.k is not None and self.k < 0):
             number = "all" if self.k is None else self.k
             msg = f"got k={number} for {self.name}, expected an integer of at least 0{endless}"
+            raise ValueError(msg)
+        if self.name in _REPLACED and self.words.canonical != CanonicalForm():
+            msg = (
+                f"got words.canonical={self.words.canonical} for {self.name}, expected none of its "
+                "options: they may change or join more words than the replaced one, which no list "
+                "of replacements covers"
+            )
             raise ValueError(msg)
         if self.words.lemmas != "none":
             msg = (
@@ -70,8 +81,11 @@ class Threat:
     @property
     def content(self) -> Any:
         """JSON value of all that the sets depend on, but for k."""
-        front_end = [] if self.words.front_end == "none" else [self.words.front_end]
-        return [self.name, self.words.split, *front_end]
+        words = self.words
+        front_end: list[Any] = [] if words.front_end == "none" else [words.front_end]
+        if words.canonical != CanonicalForm():
+            front_end.append(asdict(words.canonical))
+        return [self.name, words.split, *front_end]
 
     @property
     def digest(self) -> str:

@@ -84,7 +84,7 @@ class EncoderSource:
         ready = "a backbone" if self.backbone else "a tokenizer" if self.tokenizer else None
         return {"backbone.vocab_size": ready} if ready else {}
 
-    def build_tokenizer(self, texts: Iterable[Text], *, max_length: int) -> Tokenizer:
+    def build_tokenizer(self, texts: Iterable[Text], *, max_length: int) -> PretrainedTokenizer:
         """Return the tokenizer: pretrained, named in the settings, or learnt from the texts.
 
         Args:

@@ -14,7 +14,7 @@ from lit_modules.shared.process_means import batch_weight, global_means
 from lit_modules.shared.schedule import learning_rate_factor
 from lit_modules.shared.settings import CODE, parameters, plain, rebuilt, within
 from lit_modules.shared.weight_decay import exempt_vectors
-from text import Batch, Text, Tokenizer, check_range, tokenizer_from_state
+from text import Batch, FrontEnd, Text, Tokenizer, check_range, tokenizer_from_state
 
 if TYPE_CHECKING:
     from pytorch_lightning.utilities.types import OptimizerLRScheduler
@@ -148,6 +148,11 @@ class TextModule(LightningModule):
             )
             raise RuntimeError(msg)
         return self.tokenizer
+
+    @property
+    def front_end(self) -> FrontEnd | None:
+        """The front end: texts with the same `front_end.form` have the same prediction."""
+        return self.require_tokenizer().front_end
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         """Attach the tokenizer and classes of a checkpoint (as `read_checkpoint` returns it).

@@ -1,0 +1,229 @@
+"""The front end of a model: the text that it reads in place of the given one."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from text.batch import Span, Text
+from text.canonical import CanonicalForm
+from text.corrector import Corrector
+from text.word_settings import FrontEndSettings
+from text.word_splitter import INNER, JOINED
+
+REMEMBERED = 1 << 16
+"""Corrections, and texts, that a front end remembers."""
+
+
+class FrontEnd:
+    """Replaces texts by their canonical form, and corrects the words in it.
+
+    Texts with the same `form` are the same text for the model, whatever the model is.
+
+    Args:
+        form: the canonical form.
+        corrector: of the words without the marks inside; None for no correction.
+        spellings: how known words are written, where that has marks inside: `dont` is "don't".
+        unknown: replaces a word without a correction; None keeps it.
+    """
+
+    def __init__(
+        self,
+        form: CanonicalForm,
+        corrector: Corrector | None = None,
+        *,
+        spellings: Mapping[str, str] | None = None,
+        unknown: str | None = None,
+    ) -> None:
+        self.form, self.corrector, self.unknown = form, corrector, unknown
+        self.spellings = dict(spellings or {})
+        self._ids: dict[str, int] = {}
+        self._texts: dict[str, str] = {}
+
+    @classmethod
+    def build(
+        cls,
+        texts: Iterable[Text],
+        settings: FrontEndSettings,
+        *,
+        min_count: int = 1,
+        unknown: str | None = None,
+    ) -> "FrontEnd":
+        """Make the front end whose vocabulary is the words of (training) texts.
+
+        Args:
+            texts: read once, and only for a corrector; pairs count with both their texts.
+            settings: of the front end.
+            min_count: rarer words are unknown.
+            unknown: see the class.
+
+        Raises:
+            ValueError: no word is that frequent.
+        """
+        if settings.front_end != "spelling":
+            return cls(settings.canonical)
+        counts: Counter[str] = Counter()
+        for text in texts:
+            for part in (text,) if isinstance(text, str) else text:
+                counts.update(JOINED.findall(settings.canonical(part)))
+        totals: Counter[str] = Counter()
+        for word, count in counts.items():
+            totals[_plain(word)] += count
+        # Of the spellings of a word the most frequent one comes first.
+        words = sorted(counts, key=lambda word: (-totals[_plain(word)], -counts[word], word))
+        words = [word for word in words if totals[_plain(word)] >= min_count]
+        if not words:
+            msg = (
+                f"got no word {min_count} times (min_count) for words.front_end=spelling, expected "
+                "texts with words"
+            )
+            raise ValueError(msg)
+        return cls.of_words(words, settings, unknown=unknown)
+
+    @classmethod
+    def of_words(
+        cls, words: Iterable[str], settings: FrontEndSettings, *, unknown: str | None = None
+    ) -> "FrontEnd":
+        """Make the front end of a vocabulary.
+
+        Args:
+            words: the most frequent one first; of several spellings of a word the first counts.
+            settings: of the front end.
+            unknown: see the class.
+        """
+        if settings.front_end != "spelling":
+            return cls(settings.canonical)
+        written: dict[str, str] = {}
+        for word in words:
+            for part in JOINED.findall(settings.canonical(word)):
+                written.setdefault(_plain(part), part)
+        corrector = Corrector(list(written), first=0, unknown=len(written))
+        spellings = {word: part for word, part in written.items() if word != part}
+        return cls(settings.canonical, corrector, spellings=spellings, unknown=unknown)
+
+    @property
+    def kind(self) -> Literal["canonical", "spelling"]:
+        """The setting `words.front_end`."""
+        return "canonical" if self.corrector is None else "spelling"
+
+    @property
+    def words(self) -> list[str]:
+        """The vocabulary as it is written, the most frequent word first; empty without one."""
+        if self.corrector is None:
+            return []
+        tokens = self.corrector.tokens[self.corrector.first :]
+        return [self.spellings.get(token, token) for token in tokens]
+
+    def __call__(self, text: str) -> str:
+        """Return the text that the model reads."""
+        read = self._texts.get(text)
+        if read is None:
+            read = self.form(text)
+            if self.corrector is not None:
+                read = JOINED.sub(lambda match: self._write(match[0]), read)
+            # A text is encoded, located and corrected one after the other.
+            if len(self._texts) >= REMEMBERED >> 6:
+                self._texts.clear()
+            self._texts[text] = read
+        return read
+
+    def read(self, text: Text) -> Text:
+        """Return the text, or pair of texts, that the model reads."""
+        return self(text) if isinstance(text, str) else (self(text[0]), self(text[1]))
+
+    def id_of(self, word: str) -> int:
+        """Return the id of a word without marks inside, corrected.
+
+        Raises:
+            ValueError: there is no corrector.
+        """
+        number = self._ids.get(word)
+        if number is None:
+            if self.corrector is None:
+                msg = "got words.front_end=canonical, expected spelling to correct a word"
+                raise ValueError(msg)
+            # Unknown words repeat; a long-running service must not collect them for ever.
+            if len(self._ids) >= REMEMBERED:
+                self._ids.clear()
+            number = self._ids[word] = self.corrector(word)
+        return number
+
+    def corrections(self, text: str) -> dict[str, str]:
+        """Return the words of a text that are corrected, and what they become."""
+        if self.corrector is None:
+            return {}
+        corrected = {}
+        for word in JOINED.findall(self.form(text)):
+            plain = _plain(word)
+            number = self.id_of(plain)
+            if number != self.corrector.unknown and self.corrector.tokens[number] != plain:
+                corrected[word] = self._write(word)
+        return corrected
+
+    def locate(self, text: Text, spans: Sequence[Span]) -> list[Span]:
+        """Return spans of `read(text)` as spans of `text`; in a corrected word, of the word."""
+        origins = [self._origins(part) for part in ((text,) if isinstance(text, str) else text)]
+        return [
+            Span(at, origins[at][0][start], origins[at][1][end - 1])
+            if start < end
+            else Span(at, 0, 0)
+            for at, start, end in spans
+        ]
+
+    def forget(self) -> None:
+        """Drop what is remembered of former texts."""
+        self._ids.clear()
+        self._texts.clear()
+
+    def state(self) -> dict[str, Any]:
+        """Return plain values for `from_state`."""
+        form = self.form
+        options = {"repeats": form.repeats, "leetspeak": form.leetspeak, "spaced": form.spaced}
+        state: dict[str, Any] = {"front_end": self.kind, "canonical": options}
+        return state if self.corrector is None else {**state, "words": self.words}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], *, unknown: str | None = None) -> "FrontEnd":
+        """Rebuild from `state()`.
+
+        Raises:
+            KeyError: the state is incomplete.
+            ValueError: an option that this version does not know.
+        """
+        try:
+            form = CanonicalForm(**state["canonical"])
+        except TypeError as error:
+            names = sorted(state["canonical"])
+            msg = f"got options {names} of words.canonical, expected those of this version"
+            raise ValueError(msg) from error
+        settings = FrontEndSettings(front_end=state["front_end"], canonical=form)
+        return cls.of_words(state.get("words", ()), settings, unknown=unknown)
+
+    def _write(self, word: str) -> str:
+        """Return what the model reads in place of a word of the canonical form."""
+        number = self.id_of(_plain(word))
+        assert self.corrector is not None  # for mypy: `id_of` has checked it
+        if number == self.corrector.unknown:
+            return word if self.unknown is None else self.unknown
+        token = self.corrector.tokens[number]
+        return self.spellings.get(token, token)
+
+    def _origins(self, text: str) -> tuple[list[int], list[int]]:
+        """Return for each character of `front_end(text)` where its part of `text` starts, ends."""
+        plain = self.form(text)
+        starts = self.form.origins(text)
+        ends = [start + 1 for start in starts]
+        if self.corrector is None:
+            return starts, ends
+        for match in reversed(list(JOINED.finditer(plain))):
+            written = self._write(match[0])
+            if written != match[0]:
+                first, last = match.span()
+                size = len(written)
+                starts[first:last] = [starts[first]] * size
+                ends[first:last] = [ends[last - 1]] * size
+        return starts, ends
+
+
+def _plain(word: str) -> str:
+    """Return a word without the marks inside."""
+    return word if word.isalnum() else INNER.sub("", word)
