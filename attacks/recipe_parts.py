@@ -10,9 +10,9 @@ from attacks.constraints.preconstraints import REFERENCE, Columns, RepeatModific
 from attacks.goals import Goal, Untargeted
 from attacks.recipe_settings import Language, RecipeSettings
 from attacks.resources.catalogue import Resources
-from attacks.resources.stop_words import StopWordList
 from attacks.resources.thresholds import PublishedThreshold, find_threshold
 from attacks.transformations import EmbeddingSwap, WordNetSwap
+from text.stop_words import StopWordList
 
 if TYPE_CHECKING:
     from attacks.transformations.inserted_words import Side

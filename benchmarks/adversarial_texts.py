@@ -14,7 +14,7 @@ from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
-from attacks.resources.stop_words import TEXTFOOLER
+from text.stop_words import TEXTFOOLER
 from benchmarks.adversarial_epochs import CorpusTask
 from benchmarks.command import table
 from benchmarks.parity import recorded

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attacks.resources.stop_words import LISTS, StopWordList
 from certify.threats import TextCertifier, Threat, ThreatName
 from certify.words.score_certifiers import (
     CharacterCertifier,
@@ -37,6 +36,7 @@ from lit_modules.shared.word_robustness import (
 )
 from lit_modules.shared.word_table import WordTable
 from text import Batch, Text, Tokenizer, WordTokenizer, check_choice, check_range
+from text.stop_words import LISTS, StopWordList
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class WordScores(WordLevel, method=True):
         *,
         window: int = 1,
         min_ngram_count: int = 15,
-        function_words: StopWordList | None = None,
+        stop_word_ngrams: StopWordList | None = None,
         bounded: bool = False,
         normalised: bool = True,
         vectors: str | None = None,
@@ -72,8 +72,8 @@ class WordScores(WordLevel, method=True):
         Args:
             window: words of the longest n-gram, or of a window of the net: 1 to 4.
             min_ngram_count: n-grams that are rarer in the training split have no score.
-            function_words: n-grams are those of the stop words of this list, with all other words
-                as one and the same. Attacks leave stop words as they are, and so most of these
+            stop_word_ngrams: list of stop words whose n-grams are counted, with all other words as
+                one and the same. Attacks leave stop words as they are, and so most of these
                 n-grams. null: n-grams of all words.
             bounded: bound the score of a word to [-1, 1].
             normalised: divide the sum by the square root of the number of words.
@@ -91,7 +91,7 @@ class WordScores(WordLevel, method=True):
         """
         super().__init__(optimisation=optimisation, **base)
         self.window, self.min_ngram_count, self.net = window, min_ngram_count, net
-        self.function_words = function_words
+        self.stop_word_ngrams = stop_word_ngrams
         self.vectors, self.vector_width, self.spelling = vectors, vector_width, spelling
         self.bounded, self.normalised, self.robustness = bounded, normalised, robustness
         self.unlabelled, self.min_unlabelled_count = unlabelled, min_unlabelled_count
@@ -115,8 +115,8 @@ class WordScores(WordLevel, method=True):
         if self.robustness.splits and self.window > 1:
             msg = f"got robustness.splits with window={self.window}, expected window=1"
             raise ValueError(msg)
-        if self.function_words is not None:
-            check_choice("function_words", self.function_words, get_args(StopWordList))
+        if self.stop_word_ngrams is not None:
+            check_choice("stop_word_ngrams", self.stop_word_ngrams, get_args(StopWordList))
         _check_net(self.net, self.window, bounded=self.bounded, robustness=self.robustness)
         return None if self.vectors is None else WordTable(self.vectors, self.vector_width)
 
@@ -124,9 +124,9 @@ class WordScores(WordLevel, method=True):
         reasons = super().unused() | within("robustness", self.robustness.unused)
         reasons |= within("net", self.net.unused)
         if self.window == 1:
-            reasons |= dict.fromkeys(("min_ngram_count", "function_words"), "window=1")
+            reasons |= dict.fromkeys(("min_ngram_count", "stop_word_ngrams"), "window=1")
         if self.net.hidden:
-            reasons |= dict.fromkeys(("min_ngram_count", "function_words"), "net.hidden")
+            reasons |= dict.fromkeys(("min_ngram_count", "stop_word_ngrams"), "net.hidden")
         elif self.robustness.against != "none":
             reasons["robustness.search"] = "net.hidden=0"
         if self.window == 1 and self.robustness.sets is not None:
@@ -175,12 +175,12 @@ class WordScores(WordLevel, method=True):
     @property
     def _grouped(self) -> bool:
         """True if n-grams are those of function words."""
-        return self.function_words is not None and self._orders > 1
+        return self.stop_word_ngrams is not None and self._orders > 1
 
     def _groups(self, tokenizer: WordTokenizer) -> Tensor:
         """`[V]`: the group of each word, see `NgramScores.set_groups`; padding keeps its id."""
-        assert self.function_words is not None  # callers ask
-        read = tokenizer.splitter.read(sorted(LISTS[self.function_words]))
+        assert self.stop_word_ngrams is not None  # callers ask
+        read = tokenizer.splitter.read(sorted(LISTS[self.stop_word_ngrams]))
         ids = torch.tensor(
             [tokenizer.pad_id, *filter(tokenizer.unk_id.__ne__, tokenizer.vocabulary(read))]
         )

@@ -63,4 +63,9 @@ def words_read(model: TaskModule) -> WordSettings:
     if front_end is None:
         return WordSettings()
     split: Literal["joined", "clitics"] = "joined" if front_end.corrector else "clitics"
-    return WordSettings(split=split, front_end=front_end.kind, canonical=front_end.form)
+    return WordSettings(
+        split=split,
+        front_end=front_end.kind,
+        canonical=front_end.form,
+        stop_words=front_end.stop_words,
+    )

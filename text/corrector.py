@@ -9,7 +9,7 @@ needs to be compared. Edits are those of Damerau 1964 (one of them: optimal stri
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, count
 from typing import NamedTuple
@@ -76,12 +76,20 @@ class Corrector:
         tokens: all tokens, in the order of their ids: `Vocabulary` has the most frequent one first.
         first: ids below it are specials, which are never a result.
         unknown: the result of words that are no token and have no target.
+        avoid: tokens that are no targets.
 
     Raises:
         ValueError: a token occurs twice, or `first` or `unknown` is no id.
     """
 
-    def __init__(self, tokens: Sequence[str], *, first: int, unknown: int) -> None:
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        *,
+        first: int,
+        unknown: int,
+        avoid: Collection[str] = frozenset(),
+    ) -> None:
         if not 0 <= first <= len(tokens) or not 0 <= unknown <= len(tokens):
             msg = (
                 f"got first={first}, unknown={unknown} for {len(tokens)} tokens, expected "
@@ -93,7 +101,9 @@ class Corrector:
         if len(self._ids) != len(self.tokens) - first:
             msg = "got a token twice, expected distinct tokens"
             raise ValueError(msg)
-        self._targets = {t: i for t, i in self._ids.items() if _TARGET.fullmatch(t)}
+        self._targets = {
+            t: i for t, i in self._ids.items() if t not in avoid and _TARGET.fullmatch(t)
+        }
 
     def __call__(self, word: str) -> int:
         """Return the id of a word, else of its correction, else `unknown`."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from text.batch import Span, Text
 from text.canonical import CanonicalForm
 from text.corrector import Corrector
+from text.stop_words import StopWordList
 from text.word_settings import FrontEndSettings
 from text.word_splitter import INNER, JOINED
 
@@ -24,6 +25,7 @@ class FrontEnd:
         corrector: of the words without the marks inside; None for no correction.
         spellings: how known words are written, where that has marks inside: `dont` is "don't".
         unknown: replaces a word without a correction; None keeps it.
+        stop_words: list of the words that the corrector avoids, for `state`.
     """
 
     def __init__(
@@ -33,8 +35,10 @@ class FrontEnd:
         *,
         spellings: Mapping[str, str] | None = None,
         unknown: str | None = None,
+        stop_words: StopWordList | None = None,
     ) -> None:
         self.form, self.corrector, self.unknown = form, corrector, unknown
+        self.stop_words = stop_words
         self.spellings = dict(spellings or {})
         self._ids: dict[str, int] = {}
         self._texts: dict[str, str] = {}
@@ -96,9 +100,17 @@ class FrontEnd:
         for word in words:
             for part in JOINED.findall(settings.canonical(word)):
                 written.setdefault(_plain(part), part)
-        corrector = Corrector(list(written), first=0, unknown=len(written))
+        corrector = Corrector(
+            list(written), first=0, unknown=len(written), avoid=settings.uncorrected
+        )
         spellings = {word: part for word, part in written.items() if word != part}
-        return cls(settings.canonical, corrector, spellings=spellings, unknown=unknown)
+        return cls(
+            settings.canonical,
+            corrector,
+            spellings=spellings,
+            unknown=unknown,
+            stop_words=settings.stop_words,
+        )
 
     @property
     def kind(self) -> Literal["canonical", "spelling"]:
@@ -179,7 +191,9 @@ class FrontEnd:
         form = self.form
         options = {"repeats": form.repeats, "leetspeak": form.leetspeak, "spaced": form.spaced}
         state: dict[str, Any] = {"front_end": self.kind, "canonical": options}
-        return state if self.corrector is None else {**state, "words": self.words}
+        if self.corrector is None:
+            return state
+        return {**state, "words": self.words, "stop_words": self.stop_words}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], *, unknown: str | None = None) -> "FrontEnd":
@@ -195,7 +209,9 @@ class FrontEnd:
             names = sorted(state["canonical"])
             msg = f"got options {names} of words.canonical, expected those of this version"
             raise ValueError(msg) from error
-        settings = FrontEndSettings(front_end=state["front_end"], canonical=form)
+        settings = FrontEndSettings(
+            front_end=state["front_end"], canonical=form, stop_words=state.get("stop_words")
+        )
         return cls.of_words(state.get("words", ()), settings, unknown=unknown)
 
     def _write(self, word: str) -> str:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from text.canonical import CanonicalForm
 from text.checks import check_choice
+from text.stop_words import LISTS, StopWordList
 
 FRONT_ENDS = ("none", "canonical", "spelling")
 
@@ -19,22 +20,38 @@ class FrontEndSettings:
             like, and invisible ones go (`text.canonical`): capitals and accents are lost, also for
             a cased model; spelling: also, a word that is not in the vocabulary becomes the most
             frequent word of it within one edit, else an unknown word (`text.corrector`).
+        stop_words: no word is corrected to a stop word of this list. Attacks leave stop words as
+            they are, so that a misspelt word was another one. null: to any word.
         canonical: options of the canonical form; with any of them there is no certificate for
             words that are replaced.
     """
 
     front_end: Literal["none", "canonical", "spelling"] = "none"
+    stop_words: StopWordList | None = None
     # No attribute of the class: certificates allow no callable ones but methods.
     canonical: CanonicalForm = field(default_factory=CanonicalForm)
 
     def __post_init__(self) -> None:
         """Raise ValueError for an unknown choice."""
         check_choice("words.front_end", self.front_end, FRONT_ENDS)
+        if self.stop_words is not None:
+            check_choice("words.stop_words", self.stop_words, get_args(StopWordList))
+
+    @property
+    def uncorrected(self) -> frozenset[str]:
+        """The words that no word is corrected to, without the marks inside."""
+        words = frozenset[str]() if self.stop_words is None else LISTS[self.stop_words]
+        return frozenset("".join(filter(str.isalnum, word)) for word in words)
 
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings without effect, each with the setting that disables it."""
-        return {"canonical": "words.front_end=none"} if self.front_end == "none" else {}
+        reasons = (
+            {}
+            if self.front_end == "spelling"
+            else {"stop_words": f"words.front_end={self.front_end}"}
+        )
+        return reasons | ({"canonical": "words.front_end=none"} if self.front_end == "none" else {})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,8 +166,11 @@ class WordSplitter:
             return {}
         digest = None if self.lemmatizer is None else self.lemmatizer.digest
         words = asdict(self.settings)
+        # Absent from checkpoints of former versions: certificates compare the state.
         if self.settings.canonical == CanonicalForm():
             del words["canonical"]
+        if self.settings.stop_words is None:
+            del words["stop_words"]
         return {"words": {**words, "digest": digest}}
 
 

@@ -52,7 +52,12 @@ class WordTokenizer(Tokenizer):
             corrector = None
             if words.front_end == "spelling":
                 first = len(self.specials)
-                corrector = Corrector(vocabulary.get_itos(), first=first, unknown=self.unk_id)
+                corrector = Corrector(
+                    vocabulary.get_itos(),
+                    first=first,
+                    unknown=self.unk_id,
+                    avoid=words.uncorrected,
+                )
             self.front_end = FrontEnd(words.canonical, corrector)
 
     @classmethod

@@ -4,9 +4,9 @@ from attacks.composition import Attack
 from attacks.constraints import WordsChanged
 from attacks.recipe_parts import RecipeParts
 from attacks.recipes import OTHER_ENCODER, recipe
-from attacks.resources.stop_words import StopWordList
 from attacks.resources.thresholds import PublishedThreshold
 from attacks.search import Greedy
+from text.stop_words import StopWordList
 
 # A cosine of 0.2 of the whole text in the reference; the authors set it by corpus.
 SIMILARITY = PublishedThreshold(0.2, "cosine", "use")

@@ -16,14 +16,14 @@ from attacks.recipe_settings import Language, RecipeSettings
 from attacks.resources.inflected import Inflected
 from attacks.resources.neighbours import ListedNeighbours, Neighbours, VectorNeighbours
 from attacks.resources.segmenters import LongestWords, characters
-from attacks.resources.stop_words import LISTS as STOP_WORDS
-from attacks.resources.stop_words import StopWordList
 from attacks.resources.tagger import Tagger
 from attacks.resources.vector_files import cache_folder
 from attacks.resources.vectors import WordVectors
 from attacks.resources.word_forms import WordForms
 from attacks.resources.wordnet import WordNet
 from text.bounded_files import read_text
+from text.stop_words import LISTS as STOP_WORDS
+from text.stop_words import StopWordList
 
 if TYPE_CHECKING:
     import torch

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from attacks.document import words_of
 from attacks.resources.sentence_encoders import SentenceEncoder
-from attacks.resources.stop_words import LISTS
 from attacks.resources.tagger import Tagger
 from attacks.validity.fluency import Entailment, ModelFluency
 from attacks.validity.ngrams import NGrams, word_model
 from attacks.validity.word_changes import Opposites, word_changes
 from text import Text
+from text.stop_words import LISTS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 from rapidfuzz.distance import OSA, Levenshtein
 
 from attacks.document import word_spans
-from attacks.resources.stop_words import ENGLISH, TEXTFOOLER
 from text import Text
+from text.stop_words import ENGLISH, TEXTFOOLER
 
 NEGATIONS = frozenset(
     (

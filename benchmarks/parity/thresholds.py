@@ -30,7 +30,7 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.resources.sentence_encoders import MINILM, SentenceEncoder
-from attacks.resources.stop_words import TEXTFOOLER
+from text.stop_words import TEXTFOOLER
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import COMMON, save, table
 

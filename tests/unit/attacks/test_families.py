@@ -22,7 +22,6 @@ from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, find_recipe, recipe_names
 from attacks.resources.catalogue import Resources
-from attacks.resources.stop_words import TEXTFOOLER
 from attacks.search import Beam
 from attacks.strategies import Genetic, RankedActions, StagedGreedy
 from attacks.transformations import Actions, Composite
@@ -30,6 +29,7 @@ from tests.unit.attacks.lexicon import Alike, write_resources
 from tests.unit.attacks.test_strategies import GradientVictim
 from tests.unit.attacks.transformations.test_expected_words import preferring, wordpiece
 from text import Text
+from text.stop_words import TEXTFOOLER
 
 NEW = sorted(
     set(recipe_names())

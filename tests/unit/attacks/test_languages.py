@@ -21,7 +21,6 @@ from attacks.recipe_settings import Language, RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.resources.segmenters import characters
-from attacks.resources.stop_words import LISTS
 from attacks.search import Beam, Greedy
 from attacks.strategies import HardLabel
 from attacks.transformations import Composite
@@ -29,6 +28,7 @@ from attacks.transformations.expected_words import MaskedLMSwap
 from attacks.transformations.inserted_words import MaskedLMInsert
 from tests.unit.attacks.toys import Synonyms
 from text import Text
+from text.stop_words import LISTS
 
 PRAISE: dict[Language, tuple[str, ...]] = {
     "german": ("wundersch\u00f6n", "gro\u00dfartig"),
