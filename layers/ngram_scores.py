@@ -102,8 +102,7 @@ class NgramScores(nn.Module):
     """Finds the scores `[C]` of each word, and of each n-gram of 2 to `width` words.
 
     An n-gram that is not in the tables has score 0, and so have the first `specials` words (padding
-    and unknown words), alone and in an n-gram. With `grouped`, n-grams are those of `groups`: a
-    word stands for itself, or for its group.
+    and unknown words), alone and in an n-gram.
 
     In evaluation mode scores are rounded to multiples of `GRID` and given in float64: sums of them
     do not depend on their order, and a difference of two is exact.
@@ -119,7 +118,6 @@ class NgramScores(nn.Module):
         net: the net over windows that is added instead of n-grams; None for none.
         spelling: hashed n-grams of characters, whose scores are added to those of their words; 0
             for none.
-        grouped: n-grams are those of groups of words; see `set_groups`.
 
     Raises:
         ValueError: too many words for n-grams of this order.
@@ -137,13 +135,10 @@ class NgramScores(nn.Module):
         window: int = 1,
         net: WindowNetSettings | None = None,
         spelling: int = 0,
-        grouped: bool = False,
     ) -> None:
         super().__init__()
-        _check_sizes(size + grouped, len(counts), window if net else None)
+        _check_sizes(size, len(counts), window if net else None)
         self.size, self.classes, self.bounded, self.specials = size, classes, bounded, specials
-        self.groups: Tensor | None
-        self.register_buffer("groups", torch.arange(size) if grouped else None)
         self.words = nn.Parameter(torch.zeros(size, classes))
         self.tables = nn.ParameterList(torch.zeros(n, classes) for n in counts)
         for order, n in enumerate(counts, start=2):
@@ -199,26 +194,8 @@ class NgramScores(nn.Module):
         return keys
 
     @torch.no_grad()
-    def set_groups(self, groups: Tensor) -> None:
-        """Set the groups `[V]`, each the id of a word or `size`: the words without their own."""
-        assert self.groups is not None  # of a model that has some
-        self.groups.copy_(groups)
-
-    def in_ngrams(self, ids: Tensor) -> Tensor:
-        """Return what words are in n-grams, in the shape of their ids: themselves or groups."""
-        return ids if self.groups is None else self.groups[ids]
-
-    @property
-    def _base(self) -> int:
-        """Number of ids that a word of an n-gram may have."""
-        return self.size + (self.groups is not None)
-
-    @torch.no_grad()
     def set_ngrams(self, ngrams: Sequence[Tensor]) -> None:
-        """Set the tables: for each order from 2 on `[M, order]` ids of words or groups.
-
-        Each n-gram occurs once.
-        """
+        """Set the tables: for each order from 2 on `[M, order]` ids of words, each n-gram once."""
         for order, rows in enumerate(ngrams, start=2):
             self.keys(order).copy_(self._numbers(rows).sort().values)
 
@@ -226,7 +203,7 @@ class NgramScores(nn.Module):
         """`[..., order]` ids to `[...]`, one number for each n-gram."""
         number = ngrams[..., 0]
         for i in range(1, ngrams.shape[-1]):
-            number = number * self._base + ngrams[..., i]
+            number = number * self.size + ngrams[..., i]
         return number
 
     def word_table(self) -> Tensor:
@@ -261,7 +238,7 @@ class NgramScores(nn.Module):
         return (table.to(torch.float64) / GRID).round() * GRID
 
     def rows(self, ngrams: Tensor) -> Tensor:
-        """`[..., order]` ids of words or groups to `[...]` rows of `ngram_table(order)`."""
+        """`[..., order]` ids of words to `[...]` rows of `ngram_table(order)`."""
         order = ngrams.shape[-1]
         keys = self.keys(order)
         if not len(keys):
@@ -285,10 +262,10 @@ class NgramScores(nn.Module):
         keys = rest = self.keys(order)
         fits, words = keys >= 0, []
         for _ in range(order):
-            words.append(rest % self._base)
-            fits, rest = fits & (words[-1] >= self.specials), rest // self._base
+            words.append(rest % self.size)
+            fits, rest = fits & (words[-1] >= self.specials), rest // self.size
         keys, rows = keys[fits], fits.nonzero().flatten()
-        occurs = torch.zeros(order, self._base, dtype=torch.bool, device=keys.device)
+        occurs = torch.zeros(order, self.size, dtype=torch.bool, device=keys.device)
         for i, ids in enumerate(reversed(words)):
             occurs[i, ids[fits]] = True
         bits = max(10, (32 * len(keys)).bit_length())
@@ -297,7 +274,7 @@ class NgramScores(nn.Module):
             mark = torch.zeros(1 << bits, dtype=torch.bool, device=keys.device)
             mark[beginning & (len(mark) - 1)] = True
             marks.append(mark)
-            beginning = beginning // self._base
+            beginning = beginning // self.size
         return NgramFinder(keys, rows, occurs, tuple(marks[::-1]))
 
     def of_windows(self, windows: Tensor) -> Tensor:
@@ -317,7 +294,6 @@ class NgramScores(nn.Module):
         if self.net is not None:
             total: Tensor = scores + self.net(self.net_tables(), ids)
             return total
-        ids = self.in_ngrams(ids)
         for order in self.orders:
             if ids.shape[1] >= order:
                 rows = self.rows(ids.unfold(1, order, 1))

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,8 +35,7 @@ from lit_modules.shared.word_robustness import (
     worst_texts,
 )
 from lit_modules.shared.word_table import WordTable
-from text import Batch, Text, Tokenizer, WordTokenizer, check_choice, check_range
-from text.stop_words import LISTS, StopWordList
+from text import Batch, Text, Tokenizer, WordTokenizer, check_range
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,6 @@ class WordScores(WordLevel, method=True):
         *,
         window: int = 1,
         min_ngram_count: int = 15,
-        stop_word_ngrams: StopWordList | None = None,
         bounded: bool = False,
         normalised: bool = True,
         vectors: str | None = None,
@@ -72,9 +70,6 @@ class WordScores(WordLevel, method=True):
         Args:
             window: words of the longest n-gram, or of a window of the net: 1 to 4.
             min_ngram_count: n-grams that are rarer in the training split have no score.
-            stop_word_ngrams: list of stop words whose n-grams are counted, with all other words as
-                one and the same. Attacks leave stop words as they are, and so most of these
-                n-grams. null: n-grams of all words.
             bounded: bound the score of a word to [-1, 1].
             normalised: divide the sum by the square root of the number of words.
             vectors: file of word vectors; a linear function of them is added, or the net's input.
@@ -91,7 +86,6 @@ class WordScores(WordLevel, method=True):
         """
         super().__init__(optimisation=optimisation, **base)
         self.window, self.min_ngram_count, self.net = window, min_ngram_count, net
-        self.stop_word_ngrams = stop_word_ngrams
         self.vectors, self.vector_width, self.spelling = vectors, vector_width, spelling
         self.bounded, self.normalised, self.robustness = bounded, normalised, robustness
         self.unlabelled, self.min_unlabelled_count = unlabelled, min_unlabelled_count
@@ -115,8 +109,6 @@ class WordScores(WordLevel, method=True):
         if self.robustness.splits and self.window > 1:
             msg = f"got robustness.splits with window={self.window}, expected window=1"
             raise ValueError(msg)
-        if self.stop_word_ngrams is not None:
-            check_choice("stop_word_ngrams", self.stop_word_ngrams, get_args(StopWordList))
         _check_net(self.net, self.window, bounded=self.bounded, robustness=self.robustness)
         return None if self.vectors is None else WordTable(self.vectors, self.vector_width)
 
@@ -124,9 +116,9 @@ class WordScores(WordLevel, method=True):
         reasons = super().unused() | within("robustness", self.robustness.unused)
         reasons |= within("net", self.net.unused)
         if self.window == 1:
-            reasons |= dict.fromkeys(("min_ngram_count", "stop_word_ngrams"), "window=1")
+            reasons["min_ngram_count"] = "window=1"
         if self.net.hidden:
-            reasons |= dict.fromkeys(("min_ngram_count", "stop_word_ngrams"), "net.hidden")
+            reasons["min_ngram_count"] = "net.hidden"
         elif self.robustness.against != "none":
             reasons["robustness.search"] = "net.hidden=0"
         if self.window == 1 and self.robustness.sets is not None:
@@ -165,26 +157,9 @@ class WordScores(WordLevel, method=True):
             )
         tokenizer = self.robustness.add_words(tokenizer, ordered=self._ordered)
         if self._orders > 1:
-            groups = self._groups(tokenizer) if self._grouped else None
-            self.ngrams = _count_ngrams(
-                tokenizer, corpus, self.window, self.min_ngram_count, groups
-            )
+            self.ngrams = _count_ngrams(tokenizer, corpus, self.window, self.min_ngram_count)
             self.ngram_counts = [len(rows) for rows in self.ngrams]
         return tokenizer
-
-    @property
-    def _grouped(self) -> bool:
-        """True if n-grams are those of function words."""
-        return self.stop_word_ngrams is not None and self._orders > 1
-
-    def _groups(self, tokenizer: WordTokenizer) -> Tensor:
-        """`[V]`: the group of each word, see `NgramScores.set_groups`; padding keeps its id."""
-        assert self.stop_word_ngrams is not None  # callers ask
-        read = tokenizer.splitter.read(sorted(LISTS[self.stop_word_ngrams]))
-        ids = torch.tensor(
-            [tokenizer.pad_id, *filter(tokenizer.unk_id.__ne__, tokenizer.vocabulary(read))]
-        )
-        return torch.full((tokenizer.vocab_size,), tokenizer.vocab_size).scatter_(0, ids, ids)
 
     @property
     def _ordered(self) -> str | None:
@@ -229,12 +204,9 @@ class WordScores(WordLevel, method=True):
             window=self.window,
             net=self.net if self.net.hidden else None,
             spelling=self.spelling,
-            grouped=self._grouped,
         )
-        assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
-        if self._grouped:
-            self.scores.set_groups(self._groups(tokenizer))
         if self.spelling:
+            assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
             self.scores.set_spelling(tokenizer.vocabulary.get_itos())
         if self.ngrams:
             self.scores.set_ngrams(self.ngrams)
@@ -253,7 +225,7 @@ class WordScores(WordLevel, method=True):
         if self.robustness.sets is not None:
             sets = self.robustness.replacements(tokenizer, ordered=self._ordered)
             options = WordOptions.of(sets, tokenizer).to(self.device)
-            if self.window == 1 or self._grouped:
+            if self.window == 1:
                 self.edits = options
             else:
                 self.candidates = options.table()
@@ -314,9 +286,6 @@ class WordScores(WordLevel, method=True):
         if self.edits is not None:
             ids = batch.input_ids * batch.mask
             texts = self.edits.worst(self.scores, ids, labels, self.robustness.k)
-            if self._grouped:
-                # The worst by the words alone, and then with its n-grams. No word is split.
-                texts = texts[..., ::2]
             mask = (texts > 0).flatten(0, 1)
         else:
             assert candidates is not None  # of the threats without edits
@@ -392,17 +361,10 @@ def _check_net(
 
 
 def _count_ngrams(
-    tokenizer: WordTokenizer,
-    texts: Sequence[Text],
-    width: int,
-    least: int,
-    groups: Tensor | None,
+    tokenizer: WordTokenizer, texts: Sequence[Text], width: int, least: int
 ) -> list[Tensor]:
-    """Return the frequent n-grams of 2 to `width` known words or groups: `[M, order]` each."""
+    """Return the frequent n-grams of 2 to `width` known words: `[M, order]` ids each."""
     rows = [encoding.input_ids for encoding in tokenizer.encode(texts)]
-    if groups is not None:
-        group_of = groups.tolist()
-        rows = [[group_of[index] for index in row] for row in rows]
     tables = []
     for order in range(2, width + 1):
         counts: Counter[tuple[int, ...]] = Counter()

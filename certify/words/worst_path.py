@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from layers.ngram_scores import NgramScores
+from layers.ngram_scores import FoundNgrams, NgramScores
 
 TOGETHER = 1 << 18
 """Choices of words whose scores are looked up together, if they are of several positions."""
@@ -97,8 +97,7 @@ def worst_path(
 
     A state is the last w - 1 choices and, with a limit, the number of changes so far; so the time
     is N (k + 1) S^w for a width of w. With n-grams S counts only the candidates of a word that form
-    an n-gram with candidates of its neighbours, and the best of the others; of the candidates
-    without a group of their own, only the best. Without a limit texts
+    an n-gram with candidates of its neighbours, and the best of the others. Without a limit texts
     are cut where w - 1 words in a row have no choice: the scores after such a cut do not depend on
     the choices before it.
     """
@@ -107,15 +106,9 @@ def worst_path(
     # Rows are filled up with the word itself. It is one choice: the others are never chosen.
     keep = candidates != candidates[..., :1]
     keep[..., 0] = True
-    ids = scores.in_ngrams(candidates)
-    if scores.groups is not None:
-        keep = _useful(words, keep, ids < scores.size, counted=k is not None)
-    ngrams = [scores.finder(order).among(ids, keep) for order in scores.orders]
+    ngrams = [scores.finder(order).among(candidates, keep) for order in scores.orders]
     if scores.net is None:
-        joined = torch.zeros_like(keep)
-        for part in ngrams:
-            joined.view(-1, joined.shape[2])[part.places, part.choices] = True
-        keep = _useful(words, keep, joined, counted=k is not None)
+        keep = _useful(words, keep, ngrams, counted=k is not None)
     count, rank = keep.sum(dim=2), keep.cumsum(dim=2) - 1
     # `[R, N, S]`: the candidates that are kept, in their order.
     most = int(count.amax()) if count.numel() else 1  # texts may have no words
@@ -137,9 +130,11 @@ def worst_path(
     return WorstTexts(worst.value, originals.gather(3, worst.path.unsqueeze(3)).squeeze(3))
 
 
-def _useful(words: Tensor, real: Tensor, apart: Tensor, *, counted: bool) -> Tensor:
-    """`[R, N, S]`: candidates that a worst text may need; of those not `apart` only the best."""
-    keep = real & apart
+def _useful(words: Tensor, real: Tensor, ngrams: Sequence[FoundNgrams], *, counted: bool) -> Tensor:
+    """`[R, N, S]`: candidates that a worst text may need; of those in no n-gram only the best."""
+    keep = torch.zeros_like(real)
+    for part in ngrams:
+        keep.view(-1, keep.shape[2])[part.places, part.choices] = True
     others = real & ~keep
     if counted:
         # The word itself costs no change.
