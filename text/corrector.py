@@ -283,8 +283,8 @@ class Corrector:
         # Long words become too long to be corrected.
         unknown = np.array([len(item) >= LONGEST for item in items] + [False])
         if kind is not None:
-            for row in np.flatnonzero(unknown[: len(words)]):
-                unknown[row] = self.unknown in map(self, self._typos(words[row], kind))
+            for index in np.flatnonzero(unknown[: len(words)]).tolist():
+                unknown[index] = self.unknown in map(self, self._typos(words[index], kind))
         fixed, dropped = self._list_fixed(words, kind)
         owners, results = [fixed[0]], [fixed[1]]
         base = len(self.tokens)
