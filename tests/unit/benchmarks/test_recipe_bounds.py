@@ -15,17 +15,29 @@ from tests.unit.attacks.lexicon import write_resources
 from text import WordSettings
 
 FRONT = WordSettings(split="joined", front_end="spelling")
-TEXTS = ["a good film", "a big movie", "not a bad film", "go well", "a take", "Hollywood film"]
+TEXTS = [
+    "a good film",
+    "a big movie",
+    "not a bad film",
+    "go well",
+    "a take",
+    "Hollywood film",
+    "ox",
+    "xo",
+]
 
 
 def model() -> WordScores:
     torch.manual_seed(3)
     made = WordScores(words=FRONT)
-    made.attach(made.build_tokenizer(TEXTS), ["negative", "positive"])
+    tokenizer = made.word_tokenizer(TEXTS)
+    made.attach(tokenizer, ["negative", "positive"])
     made.configure_model()
     assert made.scores is not None
     with torch.no_grad():
         made.scores.words.normal_()
+        # A swap of two letters makes one of the other.
+        made.scores.words[tokenizer.ids(["ox", "xo"])] = torch.eye(2)
     return made.eval()
 
 
@@ -67,8 +79,9 @@ def test_the_ways_out_of_a_set(resources: Resources) -> None:
     threat = find_sets("deepwordbug", FRONT, resources)
     ways = dict(ways_out(threat, "the good film was big", "teh goood fl was"))
     assert ways == {
-        "fewer words": "film was big -> fl was",
         "a word of one edit that stays": "the -> teh",
+        "another word": "film -> fl",
+        "fewer words": "big -> ",
     }
     assert list(ways_out(threat, "good film", "goxxd films")) == [("another word", "good -> goxxd")]
     assert list(ways_out(threat, "good film", "go od film")) == [("more words", "good -> go od")]
