@@ -8,6 +8,7 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
+from attacks.victims.front_end_victim import FrontEndVictim
 from attacks.victims.labels_only import check_search
 from measure.archive import FolderArchive
 from measure.attack_series import run_series
@@ -71,12 +72,14 @@ def _attacked_model(
 ) -> AttackedModel:
     labelled = as_classes(table, named.classes, split_names(args.label_names))
     victim = named.facts["victim"]
+    # Always there: a stored name that a subject lacks is not compared.
+    front_end = named.victim.digest if isinstance(named.victim, FrontEndVictim) else None
     return AttackedModel(
         victim=named.victim,
         class_names=named.classes,
         samples=choose_samples(labelled, settings),
         columns=table.columns,
-        subject={"victim": victim, "dataset": table.name},
+        subject={"victim": victim, "dataset": table.name, "front_end": front_end},
         scope={"classes": named.classes, "columns": list(table.columns)},
         facts={**named.facts, "data set": table.name},
         identity={

@@ -37,8 +37,13 @@ class FrontEndVictim:
         """See `attacks.fingerprint`."""
         describe = getattr(self._victim, "about", None)
         victim = describe() if callable(describe) else {"name": self.name}
+        return {**victim, "front_end": self.digest}
+
+    @property
+    def digest(self) -> str:
+        """The digest of the front end."""
         content = json.dumps([self.front_end.state(), self.front_end.unknown], sort_keys=True)
-        return {**victim, "front_end": digest([content])}
+        return digest([content])
 
     def __getattr__(self, name: str) -> Any:
         if name in _GRADIENTS:

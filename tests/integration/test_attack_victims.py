@@ -10,6 +10,7 @@ import pytest
 from tests.faults.program import Piped
 from tests.integration.conftest import Steadfast, lines
 from tests.unit.attacks.victims.service import Service, serving
+from text import FrontEnd, FrontEndSettings
 
 WORDS = "good bad plain odd dull warm slow".split()
 ROWS = [
@@ -112,6 +113,41 @@ def test_other_settings_of_the_same_folder_are_refused(
     more = steadfast(of_http(service, "--output=out", "--num_samples=4"))
     assert more.status == 0, more.err
     assert len(records("out")) == 4
+
+
+def test_a_victim_behind_a_front_end(
+    service: Service, steadfast: Steadfast, checkpoint: str, here: Path
+) -> None:
+    known = [*WORDS, "a", "and", "film", "number", *map(str, range(24))]
+    (here / "words.txt").write_text("\n".join(known))
+    words = ["--words.front_end=spelling", "--words.vocabulary=words.txt"]
+    outcome = steadfast(of_http(service, *words, "--num_samples=8", "--output=out"))
+    assert outcome.status == 0, outcome.err
+    front_end = FrontEnd.of_words(known, FrontEndSettings(front_end="spelling"))
+    assert service.answered
+    assert all(front_end(text) == text for text in service.answered)
+    # The attack has typed other words, and found no other text for the service by many of them.
+    typed = [line["adversarial"] for line in records("out") if line["adversarial"]]
+    assert any(front_end(text) != text for text in typed)
+    # The records belong to this front end.
+    other = steadfast(of_http(service, "--num_samples=8", "--output=out"))
+    assert other.status == 1
+    assert "front_end" in other.err
+
+    command = ["attack", f"--victim={checkpoint}", "--dataset=texts.tsv", "--attack=deepwordbug"]
+    command += ["--label_names=pos=POS,neg=NEG", "--num_samples=3", "--device=cpu"]
+    outcome = steadfast([*command, *words])
+    assert outcome.status == 0, outcome.err
+    plain = steadfast(command)
+    assert plain.status == 0, plain.err
+    assert len(list(Path("attacked").iterdir())) == 2
+    for wrong, message in (
+        (["--words.front_end=spelling"], "expected a run or a file as vocabulary"),
+        ([*words[:1], "--words.vocabulary=nosuch"], "nosuch"),
+    ):
+        outcome = steadfast([*command, *wrong])
+        assert outcome.status in (1, 2)
+        assert message in outcome.err
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import torch
 from certify.threats import ListedWords, Substitutions, Typos
 from certify.words.score_certifiers import ScoreModel, SynonymCertifier
 from layers.ngram_scores import NgramScores
+from layers.window_net import WindowNetSettings
 from tests.unit.certify.words.score_models import score_model
-from text import Vocabulary, WordSettings, WordTokenizer
+from text import Vocabulary, WordSettings, WordTokenizer, collate
 
 FRONT = WordSettings(split="joined", front_end="spelling")
 VOCABULARY = ("good", "god", "go", "bad", "bat", "at", "a", "film", "dont", "well")
@@ -43,15 +44,46 @@ class Phrases(Listed):
         return self.lists.get(word, ())
 
 
-def model(classes: int, seed: int, *, max_length: int = 32) -> ScoreModel:
-    """Scores are multiples of 1/8, so that ties are met, too."""
+def model(
+    classes: int,
+    seed: int,
+    *,
+    max_length: int = 32,
+    window: int = 1,
+    hidden: int = 0,
+    lean: float = 0.0,
+) -> ScoreModel:
+    """Scores are multiples of 1/8, so that ties are met, too.
+
+    Half of all n-grams have some; `lean` is added to those of words and class 0.
+    """
     generator = torch.Generator().manual_seed(seed)
     counts = {word: len(VOCABULARY) - i for i, word in enumerate(VOCABULARY)}
     tokenizer = WordTokenizer(Vocabulary(counts), max_length=max_length, words=FRONT)
-    scores = NgramScores(tokenizer.vocab_size, classes)
+    ids = range(3, tokenizer.vocab_size)
+    grams = [
+        torch.tensor(
+            [
+                gram
+                for gram in product(ids, repeat=order)
+                if torch.rand(1, generator=generator) < 0.5
+            ]
+        )
+        for order in range(2, 2 if hidden else window + 1)
+    ]
+    scores = NgramScores(
+        tokenizer.vocab_size,
+        classes,
+        counts=[*map(len, grams)],
+        window=window,
+        net=WindowNetSettings(hidden=hidden, width=3) if hidden else None,
+    )
+    scores.set_ngrams(grams)
     with torch.no_grad():
-        drawn = torch.randint(-8, 9, scores.words.shape, generator=generator)
-        scores.words.copy_(drawn / 8)
+        for parameter in scores.parameters():
+            drawn = torch.randint(-8, 9, parameter.shape, generator=generator)
+            parameter.copy_(drawn / 8)
+        scores.words[:, 0] += lean
     return ScoreModel(scores.eval().requires_grad_(requires_grad=False), tokenizer)
 
 
@@ -81,6 +113,13 @@ def predict(scorer: ScoreModel, text: str) -> torch.Tensor:
     return logits
 
 
+def predict_all(scorer: ScoreModel, texts: Sequence[str]) -> torch.Tensor:
+    """The same for many texts."""
+    batch = collate(scorer.tokenizer.encode(texts), pad_id=scorer.tokenizer.pad_id)
+    scores: torch.Tensor = scorer.scores(batch.input_ids) * batch.mask.unsqueeze(2)
+    return scores.sum(dim=1)
+
+
 def count_held(
     scorer: ScoreModel,
     threat: Substitutions,
@@ -104,10 +143,14 @@ def count_held(
         surfaces = threat.split(found.text)
         choices = []
         for surface, word in zip(surfaces, own_words(scorer, found.text), strict=True):
-            # One text for each logits: the rest would only repeat it. Padded, for "" alone is one
-            # unknown word, and with others it is nothing.
+            # One text for each list of ids: the rest would only repeat it. Padded, for "" alone is
+            # one unknown word, and with others it is nothing.
             new = {f"{text} zzzz" for text in changes(surface, word)}
-            distinct = {tuple(predict(scorer, text).tolist()): text[:-5] for text in new}
+            encoded = scorer.tokenizer.encode(sorted(new))
+            distinct = {
+                tuple(encoding.input_ids): text[:-5]
+                for encoding, text in zip(encoded, sorted(new), strict=True)
+            }
             choices.append([surface, *distinct.values()])
         verdicts = []
         for k in KS:
@@ -116,7 +159,7 @@ def count_held(
             for places in combinations(range(len(choices)), size):
                 options = [c if i in places else c[:1] for i, c in enumerate(choices)]
                 reached += [" ".join(words) for words in product(*options)]
-            leads = torch.stack([predict(scorer, text) for text in reached])
+            leads = predict_all(scorer, reached)
             own = leads[:, prediction].clone()
             leads[:, prediction] = -torch.inf
             verdicts.append(bool((own > leads.amax(dim=1)).all()))
@@ -197,10 +240,10 @@ def test_the_digest_names_sets_and_front_end() -> None:
 def test_sets_that_no_model_can_have_are_refused() -> None:
     with pytest.raises(ValueError, match=r"words\.front_end=none, expected a model with"):
         Typos(WordSettings())
-    with pytest.raises(ValueError, match="for n-grams or windows of 2 words, expected words alone"):
-        SynonymCertifier(
-            score_model(2), Substitutions(words=WordSettings(split="ascii"), sets=(Listed(),))
-        )
+    ascii_words = WordSettings(split="ascii")
+    SynonymCertifier(score_model(2), Substitutions(words=ascii_words, sets=(Listed(),)))
+    with pytest.raises(ValueError, match="listed, where a word may become two or none, for WordSc"):
+        SynonymCertifier(score_model(2), Substitutions(words=ascii_words, sets=(Phrases(),)))
 
 
 def test_the_union_of_sets_has_each_result_once() -> None:
