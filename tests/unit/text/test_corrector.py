@@ -22,13 +22,13 @@ NEW = "\N{SNOWMAN}"
 Row = tuple[int, int]
 
 
-def correct(tokens: Sequence[str], word: str) -> int:
+def correct(tokens: Sequence[str], avoid: frozenset[str], word: str) -> int:
     """The definition: compare the word with every token."""
     for i, token in enumerate(tokens[len(SPECIALS) :]):
         if token == word:
             return i + len(SPECIALS)
     for i, token in enumerate(tokens[len(SPECIALS) :]):
-        target = 1 <= len(token) <= 23 and set(token) <= set(LETTERS)
+        target = 1 <= len(token) <= 23 and set(token) <= set(LETTERS) and token not in avoid
         if target and len(word) <= 24 and OSA.distance(token, word) <= 1:
             return i + len(SPECIALS)
     return UNKNOWN
@@ -63,10 +63,16 @@ def rows_of(listed: Reach, word: int) -> list[Row]:
     return [(first, second) for first, second in listed.ids[start:end].tolist()]
 
 
-def check(tokens: Sequence[str], words: Sequence[str], splits: bool, alphabet: str) -> None:
+def check(
+    tokens: Sequence[str],
+    words: Sequence[str],
+    splits: bool,
+    alphabet: str,
+    avoid: frozenset[str] = frozenset(),
+) -> None:
     """Compare both ways of listing with brute force, and ask for a witness of every result."""
-    corrector = Corrector(tokens, first=len(SPECIALS), unknown=UNKNOWN)
-    expected = reach(cache(partial(correct, tokens)), words, splits, alphabet + NEW)
+    corrector = Corrector(tokens, first=len(SPECIALS), unknown=UNKNOWN, avoid=avoid)
+    expected = reach(cache(partial(correct, tokens, avoid)), words, splits, alphabet + NEW)
     for few in (-1, 10**9):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "_FEW", few)
@@ -103,6 +109,16 @@ vocabularies = st.lists(st.text(ALPHABET, min_size=1, max_size=4), max_size=20, 
 @settings(max_examples=60)
 def test_all_results_and_nothing_else(tokens: list[str], words: list[str], splits: bool) -> None:
     check(tokens, words, splits, ALPHABET)
+
+
+@given(vocabularies, words, st.booleans(), st.data())
+@example([*SPECIALS, "ab", "b"], ["a", "ab", "bb"], True, None)
+@settings(max_examples=60)
+def test_tokens_that_no_word_is_corrected_to(
+    tokens: list[str], words: list[str], splits: bool, data: st.DataObject | None
+) -> None:
+    avoid = tokens[3:4] if data is None else data.draw(st.lists(st.sampled_from(tokens)))
+    check(tokens, words, splits, ALPHABET, frozenset(avoid))
 
 
 def test_every_small_vocabulary() -> None:

@@ -61,11 +61,13 @@ KINDS: dict[str, tuple[TypoKind, Callable[[str], set[str]]]] = {
 }
 
 
-def check(name: str, tokens: Sequence[str], words: Sequence[str]) -> None:
+def check(
+    name: str, tokens: Sequence[str], words: Sequence[str], avoid: frozenset[str] = frozenset()
+) -> None:
     """Compare both ways of listing with brute force, and ask for a witness of every result."""
     kind, edit = KINDS[name]
-    corrector = Corrector(tokens, first=len(SPECIALS), unknown=UNKNOWN)
-    result = cache(partial(correct, tokens))
+    corrector = Corrector(tokens, first=len(SPECIALS), unknown=UNKNOWN, avoid=avoid)
+    result = cache(partial(correct, tokens, avoid))
     expected = [{(result(typo), -1) for typo in edit(word)} for word in words]
     for few in (-1, 10**9):
         with pytest.MonkeyPatch.context() as patch:
@@ -96,6 +98,7 @@ def test_all_results_of_a_kind_and_nothing_else(
     name: str, tokens: list[str], words: list[str]
 ) -> None:
     check(name, tokens, words)
+    check(name, tokens, words, frozenset(tokens[3::2]))
 
 
 @pytest.mark.parametrize("name", KINDS)
