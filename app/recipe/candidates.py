@@ -1,0 +1,182 @@
+"""The candidates of a recipe: their figures on validation rows, the choice, the table."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attacks.summary import IntervalEstimate, wilson
+from certify.threats.parsing import parse_k
+from run_files.ledger import Record
+
+CERTIFIED = ("3", "all")
+"""Numbers of changed words whose certified accuracy is shown."""
+COLLAPSED = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """Labelled predictions of one model.
+
+    Attributes:
+        labels: gold classes.
+        predictions: classes.
+    """
+
+    labels: Sequence[int]
+    predictions: Sequence[int]
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> "Predictions":
+        """Return the predictions of records."""
+        pairs = [(int(record["label"]), int(record["prediction"])) for record in records]
+        return cls(labels=[label for label, _ in pairs], predictions=[p for _, p in pairs])
+
+    @property
+    def largest(self) -> tuple[int, float]:
+        """The most frequent prediction, and its share."""
+        return most_frequent(self.predictions)
+
+    @property
+    def accuracy(self) -> IntervalEstimate:
+        """Share of right predictions."""
+        pairs = zip(self.labels, self.predictions, strict=True)
+        return wilson(sum(label == p for label, p in pairs), len(self.labels))
+
+    @property
+    def collapsed(self) -> bool:
+        """True if nearly all texts of the other classes get the most frequent prediction.
+
+        Unlike a limit on the share of that class, this also fits data where one class is rare.
+        """
+        largest = self.largest[0]
+        pairs = zip(self.labels, self.predictions, strict=True)
+        rest = [prediction for label, prediction in pairs if label != largest]
+        return sum(p == largest for p in rest) >= COLLAPSED * len(rest)
+
+
+def most_frequent(classes: Sequence[int]) -> tuple[int, float]:
+    """Return the most frequent class, the first of several, and its share."""
+    chosen = max(sorted(set(classes)), key=classes.count)
+    return chosen, classes.count(chosen) / len(classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A trained model of the grid.
+
+    Attributes:
+        kappa: weight of the worst text in training.
+        k: number of changed words in training; `all` for any.
+        clean: clean accuracy on the validation rows.
+        certified: certified accuracy there, by the number of changed words.
+        share: share of its most frequent prediction.
+        collapsed: True if it predicts one class for nearly all texts.
+    """
+
+    kappa: float
+    k: str
+    clean: IntervalEstimate
+    certified: dict[str, IntervalEstimate]
+    share: float
+    collapsed: bool
+
+    @classmethod
+    def of(cls, kappa: float, k: str, records: Sequence[Record]) -> "Candidate":
+        """Return the figures of a candidate by its certificates."""
+        made = Predictions.of(records)
+        right = [r for r in records if r["label"] == r["prediction"]]
+        held = {n: sum(bool(r["holds"][n]) for r in right) for n in CERTIFIED}
+        return cls(
+            kappa=kappa,
+            k=k,
+            clean=made.accuracy,
+            certified={n: wilson(count, len(records)) for n, count in held.items()},
+            share=made.largest[1],
+            collapsed=made.collapsed,
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of its run."""
+        return candidate_name(self.kappa, self.k)
+
+    def line(self) -> dict[str, Any]:
+        """Return the figures as JSON."""
+        certified = {f"certified@{n}": share.value for n, share in self.certified.items()}
+        return {
+            "kappa": self.kappa,
+            "k": self.k,
+            "samples": self.clean.count,
+            "clean": self.clean.value,
+            **certified,
+            "largest_class": self.share,
+            "collapsed": self.collapsed,
+        }
+
+
+def candidate_name(kappa: float, k: str) -> str:
+    """Return the name of the run of a candidate."""
+    return f"kappa-{kappa:g}" + ("" if k == "all" else f"-k-{k}")
+
+
+def grid(kappas: Sequence[str], defaults: Sequence[float], ks: Sequence[str]) -> list[Any]:
+    """Return the pairs of kappa and k to try, each once, in order.
+
+    Raises:
+        ValueError: a malformed k, or one below 1.
+    """
+    for k in ks:
+        if parse_k(k) == 0:
+            msg = "got --k 0, expected numbers of at least 1, or all"
+            raise ValueError(msg)
+    numbers = [n for word in kappas for n in (defaults if word == "auto" else [float(word)])]
+    order = sorted(set(ks), key=lambda k: math.inf if k == "all" else int(k))
+    return [(kappa, k) for k in order for kappa in sorted(set(numbers))]
+
+
+def choose(candidates: Sequence[Candidate], by: str, clean_loss: float) -> Candidate:
+    """Return the best candidate; a collapsed one only if there is no other.
+
+    Args:
+        candidates: at least one.
+        by: `certified` or `certified-K`, the largest certified accuracy among the candidates whose
+            clean accuracy is near the best; `mean`, the largest mean of clean and certified.
+        clean_loss: largest distance to the best clean accuracy, in points.
+    """
+    sound = [c for c in candidates if not c.collapsed] or list(candidates)
+    k = by.partition("-")[2] or "all"
+    if by == "mean":
+        return max(sound, key=lambda c: c.clean.value + c.certified[k].value)
+    # Rounding must not exclude a difference of exactly this many points.
+    least = max(c.clean.value for c in sound) - clean_loss / 100 - 1e-9
+    near = [c for c in sound if c.clean.value >= least]
+    return max(near, key=lambda c: (c.certified[k].value, c.clean.value))
+
+
+def table(candidates: Sequence[Candidate], chosen: Candidate) -> str:
+    """Return the table of the candidates; a star marks the chosen one."""
+    header = ["kappa", "k", "clean", *(f"certified, {n} words" for n in CERTIFIED), "largest class"]
+    rows = [header]
+    for candidate in candidates:
+        shares = [candidate.clean, *candidate.certified.values()]
+        mark = " *" if candidate == chosen else ""
+        note = " (collapsed)" if candidate.collapsed else ""
+        cells = [f"{candidate.kappa:g}{mark}", candidate.k, *map(cell, shares)]
+        rows.append([*cells, f"{100 * candidate.share:.1f}{note}"])
+    return aligned(rows)
+
+
+def cell(share: IntervalEstimate) -> str:
+    """Return a share and its 95 % interval in %."""
+    return f"{100 * share.value:.1f} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table with a line below its header."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
