@@ -44,6 +44,12 @@ class Predictions:
         return wilson(sum(label == p for label, p in pairs), len(self.labels))
 
     @property
+    def balanced(self) -> float:
+        """Mean over the classes of the share of right predictions."""
+        pairs = zip(self.labels, self.predictions, strict=True)
+        return class_mean(self.labels, [label == p for label, p in pairs])
+
+    @property
     def collapsed(self) -> bool:
         """True if nearly all texts of the other classes get the most frequent prediction.
 
@@ -53,6 +59,20 @@ class Predictions:
         pairs = zip(self.labels, self.predictions, strict=True)
         rest = [prediction for label, prediction in pairs if label != largest]
         return sum(p == largest for p in rest) >= COLLAPSED * len(rest)
+
+
+def holds(record: Record, k: str) -> bool:
+    """Return True for a right prediction that is certified for k changed words."""
+    return bool(record["label"] == record["prediction"] and record["holds"][k])
+
+
+def class_mean(labels: Sequence[int], hits: Sequence[bool]) -> float:
+    """Return the mean over the classes of the share of hits."""
+    shares = []
+    for label in set(labels):
+        own = [hit for y, hit in zip(labels, hits, strict=True) if y == label]
+        shares.append(sum(own) / len(own))
+    return sum(shares) / len(shares)
 
 
 def most_frequent(classes: Sequence[int]) -> tuple[int, float]:
@@ -70,6 +90,7 @@ class Candidate:
         k: number of changed words in training; `all` for any.
         clean: clean accuracy on the validation rows.
         certified: certified accuracy there, by the number of changed words.
+        balanced: the means of these accuracies over the classes, by `clean` and the same numbers.
         share: share of its most frequent prediction.
         collapsed: True if it predicts one class for nearly all texts.
     """
@@ -78,6 +99,7 @@ class Candidate:
     k: str
     clean: IntervalEstimate
     certified: dict[str, IntervalEstimate]
+    balanced: dict[str, float]
     share: float
     collapsed: bool
 
@@ -85,13 +107,14 @@ class Candidate:
     def of(cls, kappa: float, k: str, records: Sequence[Record]) -> "Candidate":
         """Return the figures of a candidate by its certificates."""
         made = Predictions.of(records)
-        right = [r for r in records if r["label"] == r["prediction"]]
-        held = {n: sum(bool(r["holds"][n]) for r in right) for n in CERTIFIED}
+        right = {n: [holds(record, n) for record in records] for n in CERTIFIED}
         return cls(
             kappa=kappa,
             k=k,
             clean=made.accuracy,
-            certified={n: wilson(count, len(records)) for n, count in held.items()},
+            certified={n: wilson(sum(hits), len(records)) for n, hits in right.items()},
+            balanced={"clean": made.balanced}
+            | {n: class_mean(made.labels, hits) for n, hits in right.items()},
             share=made.largest[1],
             collapsed=made.collapsed,
         )
@@ -104,12 +127,14 @@ class Candidate:
     def line(self) -> dict[str, Any]:
         """Return the figures as JSON."""
         certified = {f"certified@{n}": share.value for n, share in self.certified.items()}
+        balanced = {f"balanced@{n}": value for n, value in self.balanced.items()}
         return {
             "kappa": self.kappa,
             "k": self.k,
             "samples": self.clean.count,
             "clean": self.clean.value,
             **certified,
+            **balanced,
             "largest_class": self.share,
             "collapsed": self.collapsed,
         }
@@ -142,27 +167,33 @@ def choose(candidates: Sequence[Candidate], by: str, clean_loss: float) -> Candi
         candidates: at least one.
         by: `certified` or `certified-K`, the largest certified accuracy among the candidates whose
             clean accuracy is near the best; `mean`, the largest mean of clean and certified.
-        clean_loss: largest distance to the best clean accuracy, in points.
+        clean_loss: largest distance to the best clean accuracy, in points. All these accuracies
+            are means over the classes.
     """
+    # Means over the classes: with a rare class, a model that never predicts it has a high accuracy.
     sound = [c for c in candidates if not c.collapsed] or list(candidates)
     k = by.partition("-")[2] or "all"
     if by == "mean":
-        return max(sound, key=lambda c: c.clean.value + c.certified[k].value)
+        return max(sound, key=lambda c: c.balanced["clean"] + c.balanced[k])
     # Rounding must not exclude a difference of exactly this many points.
-    least = max(c.clean.value for c in sound) - clean_loss / 100 - 1e-9
-    near = [c for c in sound if c.clean.value >= least]
-    return max(near, key=lambda c: (c.certified[k].value, c.clean.value))
+    least = max(c.balanced["clean"] for c in sound) - clean_loss / 100 - 1e-9
+    near = [c for c in sound if c.balanced["clean"] >= least]
+    return max(near, key=lambda c: (c.balanced[k], c.balanced["clean"]))
 
 
 def table(candidates: Sequence[Candidate], chosen: Candidate) -> str:
-    """Return the table of the candidates; a star marks the chosen one."""
-    header = ["kappa", "k", "clean", *(f"certified, {n} words" for n in CERTIFIED), "largest class"]
-    rows = [header]
+    """Return the table of the candidates; a star marks the chosen one.
+
+    The class means are those of the three accuracies before them.
+    """
+    certified = [f"certified, {n} words" for n in CERTIFIED]
+    rows = [["kappa", "k", "clean", *certified, "class means", "largest class"]]
     for candidate in candidates:
         shares = [candidate.clean, *candidate.certified.values()]
         mark = " *" if candidate == chosen else ""
         note = " (collapsed)" if candidate.collapsed else ""
-        cells = [f"{candidate.kappa:g}{mark}", candidate.k, *map(cell, shares)]
+        means = " / ".join(f"{100 * value:.1f}" for value in candidate.balanced.values())
+        cells = [f"{candidate.kappa:g}{mark}", candidate.k, *map(cell, shares), means]
         rows.append([*cells, f"{100 * candidate.share:.1f}{note}"])
     return aligned(rows)
 

@@ -2,7 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from app.recipe.candidates import CERTIFIED, Predictions, aligned, cell, most_frequent
+from app.recipe.candidates import (
+    CERTIFIED,
+    Predictions,
+    aligned,
+    cell,
+    class_mean,
+    holds,
+    most_frequent,
+)
 from attacks.summary import wilson
 from run_files.ledger import Ledger
 from run_files.run_directory import RunDirectory
@@ -20,7 +28,9 @@ def compare_models(
         attacks: names of the attacks.
         class_names: classes of the corpus.
     """
-    titles = ["clean", "largest class", *(f"certified, {k} words" for k in CERTIFIED)]
+    titles = ["clean", "  mean of the classes", "largest class"]
+    for k in CERTIFIED:
+        titles += [f"certified, {k} words", "  mean of the classes"]
     titles += ["attacked texts, clean", *(f"  under {name}" for name in attacks)] if attacks else []
     columns = [["accuracy, %", *titles]]
     notes = []
@@ -30,8 +40,16 @@ def compare_models(
         metrics = {} if results is None else results["metrics"]
         made = Predictions.of(Ledger(run.predictions).records())
         labels = made.labels
-        column = [run.name, cell(made.accuracy), f"{100 * made.largest[1]:.1f}"]
-        column += [_share(metrics, stage, f"accuracy@{k}") for k in CERTIFIED]
+        column = [run.name, cell(made.accuracy), f"{100 * made.balanced:.1f}"]
+        column.append(f"{100 * made.largest[1]:.1f}")
+        certificates = Ledger(run.path / f"certificates_{stage.removeprefix('certify_')}.jsonl")
+        records = certificates.records()
+        for k in CERTIFIED:
+            hits = [holds(record, k) for record in records]
+            column.append(cell(wilson(sum(hits), len(hits))) if hits else "-")
+            column.append(
+                f"{100 * class_mean([r['label'] for r in records], hits):.1f}" if hits else "-"
+            )
         if attacks:
             column.append(_share(metrics, f"attack/{attacks[0]}", "clean_accuracy"))
         column += [_share(metrics, f"attack/{name}", "accuracy") for name in attacks]
@@ -60,10 +78,17 @@ def _doubts(name: str, made: Predictions, class_names: Sequence[str]) -> Iterato
     """Yield the reason why a model is no good, if there is one."""
     number, largest = made.largest
     usual, share = most_frequent(made.labels)
+    rare = min(sorted(set(made.labels)), key=list(made.labels).count)
+    times = round(share * len(made.labels) / list(made.labels).count(rare))
+    advice = ""
+    if times > 1:
+        repeat = f"--data.upsample '{{{class_names[rare]}: {times}}}'"
+        advice = f"; {repeat} trains on a rare class more often"
     if made.collapsed:
         yield (
             f"{name} has collapsed: it predicts {class_names[number]!r} for {100 * largest:.1f} % "
-            "of the texts, whatever they say; that is no robustness"
+            f"of the texts, whatever they say; that is no robustness{advice}"
         )
     elif made.accuracy.low <= share:
-        yield f"{name} is not clearly better than to predict {class_names[usual]!r} for every text"
+        always = f"to predict {class_names[usual]!r} for every text"
+        yield f"{name} is not clearly better than {always}{advice}"
