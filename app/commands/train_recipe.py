@@ -84,14 +84,14 @@ def parser() -> argparse.ArgumentParser:
     add("--config", default="word_scores/robust", metavar="FILE", help=text)
     text = "perturbation sets that it is trained and certified against (default: pwws,deepwordbug, "
     add("--against", type=_sets, metavar="SETS", help=f"{text}without WordNet typos,deepwordbug)")
-    text = "weights of the worst text that are tried; auto is the default"
-    auto = [str(kappa) for kappa in KAPPAS]
-    add("--kappa", nargs="+", type=_kappa, default=auto, metavar="KAPPA", help=text)
-    text = "numbers of changed words to train against that are tried, each with each kappa"
+    text = f"weights of the worst text to try (default: auto, {', '.join(map(str, KAPPAS))})"
+    add("--kappa", nargs="+", type=_kappa, default=["auto"], metavar="KAPPA", help=text)
+    text = "numbers of changed words to train against, each with each kappa (default: all)"
     add("--k", nargs="+", default=["all"], metavar="K", help=text)
     text = "certified: the largest certified accuracy, for any number of changed words, among the "
     text += "models whose clean accuracy is within --clean_loss of the best; certified-3: the same "
-    text += "for 3 changed words; mean: the largest mean of clean and certified accuracy"
+    text += "for 3 changed words; mean: the largest mean of clean and certified accuracy. Each "
+    text += "class counts the same in all of them"
     add("--choose_by", choices=CRITERIA, default=CRITERIA[0], help=text)
     text = "points of clean accuracy that robustness may cost"
     add("--clean_loss", type=float, default=5.0, metavar="POINTS", help=text)
