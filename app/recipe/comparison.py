@@ -33,7 +33,7 @@ def compare_models(
         titles += [f"certified, {k} words", "  mean of the classes"]
     titles += ["attacked texts, clean", *(f"  under {name}" for name in attacks)] if attacks else []
     columns = [["accuracy, %", *titles]]
-    notes = []
+    notes: list[str] = []
     labels: Sequence[int] = ()
     for run in runs:
         results = run.results()

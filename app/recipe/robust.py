@@ -24,6 +24,7 @@ from attacks.resources.catalogue import ResourceError, Resources
 from attacks.set_names import title
 from datamodules import CORPORA, DataError, TextDataModule
 from datamodules.batching.examples import fingerprint
+from datamodules.labelled import Split
 from measure.attack_settings import AttackSettings, plan
 from run_files import atomic, run_directory
 from run_files import results as results_file
@@ -43,7 +44,7 @@ CONFIGS = {
 """Settings of the models to compare with."""
 CANDIDATES = "candidates"
 """Folder of the candidates inside the run."""
-SPLITS = ("train", "validation", "test")
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 _QUIET = ("training", "datamodules", "measure", "pytorch_lightning", "lightning_fabric")
 
 
