@@ -22,7 +22,7 @@ from app.report.report_page import write_report
 from attacks.recipes import find_recipe
 from attacks.resources.catalogue import ResourceError, Resources
 from attacks.set_names import title
-from datamodules import CORPORA, DataError, TextDataModule
+from datamodules import CORPORA, TextDataModule
 from datamodules.batching.examples import fingerprint
 from datamodules.labelled import Split
 from measure.attack_settings import AttackSettings, plan
@@ -65,21 +65,18 @@ def train_robust(args: argparse.Namespace) -> None:
     attacks, missing = _find_attacks(args.attack, args.resources)
     runs_dir = Path(args.runs_dir)
     name = args.run or run_directory.fresh_name(runs_dir, args.recipe, corpus.corpus)
-    recipe = _Recipe(args=args, run=RunDirectory(runs_dir / name), data=data, sets=sets)
-    recipe.begin(corpus, pairs)
-    if not recipe.run.begun:
-        recipe.fit_candidates(pairs, rows=len(corpus.examples("train")))
-    print(f"{recipe.entry()['table']}\n", flush=True)
-    rows = len(corpus.examples("train"))
-    runs = [recipe.run, *(recipe.fit_other(model, rows=rows) for model in args.compare)]
+    recipe = _Recipe(
+        args=args, run=RunDirectory(runs_dir / name), data=data, sets=sets, corpus=corpus
+    )
+    recipe.fit_candidates(pairs)
+    runs = [recipe.run, *map(recipe.fit_other, args.compare)]
     count = min(args.num_samples, len(corpus.examples("test")))
     for run in runs:
         recipe.measure(run, attacks, count=count)
     recipe.certify(recipe.run)
     print(harmless(f"\n{recipe.run.name}: trained against {sets}, certified against the same sets"))
-    print(compare_models(runs, f"certify_{title(sets)}", attacks, corpus.class_names))
-    for line in missing:
-        print(line)
+    text = compare_models(runs, f"certify_{title(sets)}", attacks, corpus.class_names)
+    print("\n".join([text, *missing]))
     report = write_report(runs)
     for contradiction in report.contradictions:
         log.warning("contradiction: %s", contradiction)
@@ -95,46 +92,48 @@ class _Recipe:
         run: the run of the chosen model.
         data: words of the command line that name the corpus.
         sets: perturbation sets.
+        corpus: the corpus, with all splits in memory.
     """
 
     args: argparse.Namespace
     run: RunDirectory
     data: Sequence[str]
     sets: str
+    corpus: TextDataModule
 
-    @property
-    def ledger(self) -> Ledger:
-        """The entry of the recipe: `recipe.json`."""
-        return Ledger(self.run.path / "recipe.jsonl")
+    def _begin(self, run: RunDirectory, config: str, **more: Any) -> Ledger:
+        """Return the entry `recipe.json` of a run, after a comparison with an earlier start.
 
-    def entry(self) -> dict[str, Any]:
-        """Return the candidates and their table; empty before the choice."""
-        return self.ledger.extra("choice") or {}
-
-    def begin(self, corpus: TextDataModule, pairs: Sequence[tuple[float, str]]) -> None:
-        """Write the subject of the candidates, or compare it with that of an earlier start."""
-        subject = {
-            "candidates": [list(pair) for pair in pairs],
-            **{name: getattr(self.args, name) for name in ("config", "choose_by", "clean_loss")},
-            "seed": self.args.seed,
-            "sets": self.sets,
-            "settings": self.args.passed,
-            **{f"{split} rows": fingerprint(corpus.examples(split)) for split in SPLITS},
-        }
-        ledger = self.ledger
-        if ledger.path.is_file():
-            changes = differences(ledger.subject(), subject)
-            reason = f"was begun with other settings ({joined(changes)}); repeat them, or"
-        else:
-            changes = []
-            reason = "was trained without this recipe, expected a new one:"
-        if changes or (self.run.begun and not ledger.path.is_file()):
-            msg = f"got run {self.run.name!r}, which {reason} choose another --run"
+        Raises:
+            ValueError: the run has other settings or rows, or is not of this recipe.
+        """
+        rows = {f"{split} rows": fingerprint(self.corpus.examples(split)) for split in SPLITS}
+        subject = {"config": config, "seed": self.args.seed, **more, **rows}
+        ledger = Ledger(run.path / "recipe.jsonl")
+        there = ledger.path.is_file()
+        changes = differences(ledger.subject(), subject) if there else []
+        if changes or (run.begun and not there):
+            reason = (
+                f"was begun with other settings ({joined(changes)}); repeat them, or"
+                if changes
+                else "was trained without this recipe, expected a new one:"
+            )
+            msg = f"got run {run.name!r}, which {reason} choose another --run"
             raise ValueError(msg)
         ledger.begin(subject)
+        return ledger
 
-    def fit_candidates(self, pairs: Sequence[tuple[float, str]], *, rows: int) -> None:
-        """Train and certify the candidates that are missing, and keep the best one in the run."""
+    def fit_candidates(self, pairs: Sequence[tuple[float, str]]) -> None:
+        """Train and certify the missing candidates, keep the best one in the run, print all."""
+        settings = {name: getattr(self.args, name) for name in ("choose_by", "clean_loss")}
+        settings |= {"candidates": pairs, "sets": self.sets, "settings": self.args.passed}
+        ledger = self._begin(self.run, self.args.config, **settings)
+        if not self.run.begun:
+            self._choose(pairs, ledger)
+        # Written before the run begins.
+        print(f"{(ledger.extra('choice') or {})['table']}\n", flush=True)
+
+    def _choose(self, pairs: Sequence[tuple[float, str]], ledger: Ledger) -> None:
         candidates = []
         print(
             f"{self.run.name}: {len(pairs)} candidates against {self.sets}, certified on the "
@@ -143,7 +142,7 @@ class _Recipe:
         )
         for kappa, k in pairs:
             began = time.monotonic()
-            candidate = self._fit_candidate(kappa, k, rows)
+            candidate = self._fit_candidate(kappa, k)
             certified = 100 * candidate.certified["all"].value
             print(
                 f"kappa {kappa:g}, k {k}: clean {100 * candidate.clean.value:.1f} %, certified "
@@ -160,10 +159,10 @@ class _Recipe:
             f"(--choose_by {self.args.choose_by}, --clean_loss {self.args.clean_loss:g})\n{text}",
             "candidates": [candidate.line() for candidate in candidates],
         }
-        self.ledger.finish(self.ledger.subject(), 0.0, None, choice=choice)
+        ledger.finish(ledger.subject(), 0.0, None, choice=choice)
         keep_candidate(RunDirectory(self.run.path / CANDIDATES / chosen.name), self.run)
 
-    def _fit_candidate(self, kappa: float, k: str, rows: int) -> Candidate:
+    def _fit_candidate(self, kappa: float, k: str) -> Candidate:
         folder = RunDirectory(self.run.path / CANDIDATES / candidate_name(kappa, k))
         settings = {
             "against": self.sets,
@@ -173,7 +172,7 @@ class _Recipe:
         }
         words = [f"--model.robustness.{n}={v}" for n, v in settings.items() if v is not None]
         if self.args.config == "word_scores/robust":
-            words.append(f"--trainer.max_epochs={_epochs(rows, 200_000, 3)}")
+            words.append(f"--trainer.max_epochs={self._epochs(200_000, 3)}")
         passed = [word for word in self.args.passed if not word.startswith("--data.")]
         self._fit(folder, self.args.config, [*words, *passed])
         stage = f"certify_{title(self.sets)}-validation"
@@ -183,16 +182,21 @@ class _Recipe:
         file = folder.path / f"certificates_{stage.removeprefix('certify_')}.jsonl"
         return Candidate.of(kappa, k, Ledger(file).records())
 
-    def fit_other(self, model: str, *, rows: int) -> RunDirectory:
+    def fit_other(self, model: str) -> RunDirectory:
         """Train a model to compare with, unless that is done; return its run."""
         run = RunDirectory(self.run.path.with_name(f"{self.run.name}-{model}"))
         if not run.finished("fit"):
             print(f"trains {run.name} (settings: {CONFIGS[model]})", flush=True)
         passes, least = (200_000, 3) if model == "bag" else (100_000, 2)
-        words = [f"--trainer.max_epochs={_epochs(rows, passes, least)}"]
+        words = [f"--trainer.max_epochs={self._epochs(passes, least)}"]
         words += [word for word in self.args.passed if word.startswith("--trainer.")]
+        self._begin(run, CONFIGS[model], settings=words)
         self._fit(run, CONFIGS[model], words)
         return run
+
+    def _epochs(self, passes: int, least: int) -> int:
+        """Return the epochs for a number of texts in training: many for few rows, 20 at most."""
+        return min(20, max(least, round(passes / len(self.corpus.examples("train")))))
 
     def _fit(self, run: RunDirectory, config: str, words: Sequence[str]) -> None:
         if run.finished("fit"):
@@ -290,11 +294,6 @@ def _has_stage(run: RunDirectory, stage: str) -> bool:
     return results is not None and stage in results["seconds"]
 
 
-def _epochs(rows: int, passes: int, least: int) -> int:
-    """Return a number of epochs for a number of rows: many for few rows, 20 at most."""
-    return min(20, max(least, round(passes / rows)))
-
-
 def _data_words(args: argparse.Namespace) -> list[str]:
     """Return the words that name the corpus, each with its value."""
     words = [f"--data={args.data}"]
@@ -307,7 +306,7 @@ def _read_corpus(words: Sequence[str]) -> TextDataModule:
     """Read all splits before anything is trained.
 
     Raises:
-        ValueError: an unknown corpus, other data than single texts with classes, or no rows.
+        ValueError: an unknown corpus, or other data than single texts with classes.
     """
     values = dict(word.split("=", 1) for word in words)
     name = values.pop("--data")
@@ -332,10 +331,6 @@ def _read_corpus(words: Sequence[str]) -> TextDataModule:
     corpus.fetch(SPLITS)
     corpus.setup("fit")
     corpus.setup("test")
-    for split in SPLITS:
-        if not corpus.examples(split):
-            msg = f"got no rows in the {split} split of {corpus.corpus}, expected some"
-            raise DataError(msg)
     return corpus
 
 
