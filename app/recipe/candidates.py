@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attacks.summary import IntervalEstimate, wilson
+from attacks.summary import IntervalEstimate, aligned, wilson
 from certify.threats.parsing import parse_k
 from run_files.ledger import Record
 
@@ -201,13 +201,3 @@ def table(candidates: Sequence[Candidate], chosen: Candidate) -> str:
 def cell(share: IntervalEstimate) -> str:
     """Return a share and its 95 % interval in %."""
     return f"{100 * share.value:.1f} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return a table with a line below its header."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from app.recipe.candidates import (
     CERTIFIED,
     Predictions,
-    aligned,
     cell,
     class_mean,
     holds,
     most_frequent,
 )
-from attacks.summary import wilson
+from attacks.summary import aligned, wilson
 from run_files.ledger import Ledger
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.recipe import robust
-from lit_modules import load, read_checkpoint
+from lit_modules import WordScores, load, read_checkpoint
 from run_files.run_directory import RunDirectory
 from tests.integration.conftest import QUIET, Steadfast, results
 
@@ -41,7 +41,9 @@ def test_a_file_gets_a_robust_model(
     # The kept model is the chosen candidate, and says so.
     kept = run.path / "candidates" / f"kappa-{choice['kappa']:g}" / "checkpoints" / "best.ckpt"
     assert run.best.read_bytes() == kept.read_bytes()
-    assert load(run.best).robustness.kappa == choice["kappa"]  # type: ignore[attr-defined] # WordScores
+    model = load(run.best)
+    assert isinstance(model, WordScores)
+    assert model.robustness.kappa == choice["kappa"]
     assert "robustness" in str(read_checkpoint(run.best)["hyper_parameters"])
     settings = run.config()["model"]["init_args"]["robustness"]
     assert settings["kappa"] == choice["kappa"]
