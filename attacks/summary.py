@@ -232,13 +232,18 @@ def table(summaries: Mapping[str, Summary]) -> str:
                 interval_text += f" ({estimate.count})"
             intervals.append(interval_text)
         rows += [values, intervals]
+    notes = [note for name, summary in summaries.items() for note in remarks(name, summary)]
+    return "\n".join([aligned(rows), *notes])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as text, with a line below its first row."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    notes = [note for name, summary in summaries.items() for note in remarks(name, summary)]
-    return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:], *notes])
+    return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:]])
 
 
 def interval(estimate: IntervalEstimate, digits: int) -> str:

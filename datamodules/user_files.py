@@ -4,6 +4,8 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
+from datamodules.batching.examples import Example
+from datamodules.batching.sampler import permutation
 from datamodules.labelled import Split, TextDataModule
 from datamodules.sources.readers import DataError
 from text import check_range, label_text
@@ -20,6 +22,7 @@ class UserFiles(TextDataModule):
         validation: file to validate on; a tenth of the training rows, always the same, if not
             given.
         test: file to test and to predict on; to predict, it needs no labels.
+        test_share: share of the training rows that test instead, always the same ones; null: none.
         classes: class names; found in `train` if not given.
         min_rows_per_class: training stops if a class (a type of tags) has fewer training rows
             before `limit_train`, which may be due to a typo. 0 allows a class without rows.
@@ -37,6 +40,7 @@ class UserFiles(TextDataModule):
         train: str | None = None,
         validation: str | None = None,
         test: str | None = None,
+        test_share: float | None = None,
         classes: list[str] | None = None,
         min_rows_per_class: int = 2,
         name: str = "text_files",
@@ -51,7 +55,13 @@ class UserFiles(TextDataModule):
             msg = f"got classes {classes}, expected at least two different ones"
             raise ValueError(msg)
         check_range({"min_rows_per_class": min_rows_per_class}, least=0)
-        self.paths = {"train": train, "validation": validation, "test": test}
+        check_range({"test_share": test_share}, above=0, below=1)
+        if test is not None and test_share is not None:
+            msg = f"got test {test} and test_share {test_share}, expected one of the two"
+            raise ValueError(msg)
+        self.test_share = test_share
+        last = test if test_share is None else train
+        self.paths = {"train": train, "validation": validation, "test": last}
         self.class_names = list(classes or ())
         self.min_rows_per_class = min_rows_per_class
         self.corpus = name
@@ -71,6 +81,23 @@ class UserFiles(TextDataModule):
     @abstractmethod
     def _find_classes(self, path: Path) -> list[str]:
         """Find the class names that a training file holds."""
+
+    def _read(self, split: Split) -> list[Example]:
+        if self.test_share is None or split == "validation":
+            return super()._read(split)
+        rows = super()._read("train")
+        order = permutation(len(rows), 6)
+        count = round(self.test_share * len(rows))
+        if not 0 < count < len(rows):
+            msg = (
+                f"{self.corpus}: got {len(rows)} rows and test_share {self.test_share}, expected "
+                "some rows to test and some to train: pass `--data.test FILE`, or more rows"
+            )
+            raise DataError(msg)
+        chosen = order[:count] if split == "test" else order[count:]
+        # In the order of the file; the same rows for every seed of a run.
+        drawn = sorted(chosen.tolist())
+        return [rows[row]._replace(sample_id=i) for i, row in enumerate(drawn)]
 
     def _splits(self, stage: str | None) -> tuple[Split, ...]:
         # Without a stage (outside a Trainer): all files that the user named.

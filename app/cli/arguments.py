@@ -8,6 +8,7 @@ from typing import NamedTuple
 import yaml
 
 import datamodules
+from datamodules.sources.readers import ENDINGS
 from lit_modules import METHODS, AdversarialTraining, TaskModule
 from lit_modules.adversaries import ADVERSARIES
 from lit_modules.checkpoints.reading import verify
@@ -24,6 +25,8 @@ COMMON = (
     *("checkpoint_every_n_minutes", "on_nonfinite_loss", "track"),
 )
 """Settings that every command takes; `config.yaml` holds these."""
+TEST_SHARE = 0.2
+"""Share of the rows of `--data FILE` that test."""
 
 
 class _Option(NamedTuple):
@@ -57,6 +60,25 @@ def device_words(words: Sequence[str]) -> list[str]:
             settings = [f"--trainer.accelerator={'gpu' if kind == 'cuda' else kind}"]
             if kind != "auto":
                 settings.append(f"--trainer.devices={f'[{index}]' if index else 1}")
+            words[option.at : option.at + option.size] = settings
+    return words
+
+
+def file_words(words: Sequence[str]) -> list[str]:
+    """Replace `--data FILE` by the settings of `TextFiles` that read the file.
+
+    Without a test file, a fifth of its rows tests.
+    """
+    words = list(words)
+    options = _options(words)
+    for option in reversed(options):
+        path = Path(option.value.removesuffix(".gz"))
+        if option.name == "--data" and path.suffix in ENDINGS:
+            settings = ["--data=TextFiles", f"--data.train={option.value}"]
+            if not any(o.name.startswith("--data.test") for o in options):
+                settings.append(f"--data.test_share={TEST_SHARE}")
+            if not any(o.name == "--data.name" for o in options):
+                settings.append(f"--data.name={path.stem}")
             words[option.at : option.at + option.size] = settings
     return words
 

@@ -82,11 +82,19 @@ _TEXTS = _way(
     container=("--run",),
     instead={"--data": "", "--data_dir": ""},
 )
+_RECIPE = Command(
+    "commands.train_recipe",
+    "",
+    "late",
+    ("--run", "--data_dir"),
+    chosen_by=("--recipe",),
+    instead={"--ckpt_path": "", "--pgd": "", "--radii": ""},
+)
 _RUN = ("--run",)
 _SERVED = (*_RUN, "--host", "--data_dir", "--resources")
 COMMANDS = {
     "doctor": Command("commands.doctor", "Check the installation and the machine.", "none"),
-    "train": _on_corpus("Fit a model, then test and certify its best checkpoint."),
+    "train": _on_corpus("Fit a model, then test and certify its best checkpoint.", way=_RECIPE),
     "fit": _on_corpus("Train a model, or resume the training of a run."),
     "validate": _on_corpus("Measure a checkpoint on the validation split."),
     "test": _on_corpus("Measure a checkpoint on the test split, without attack and under l2-PGD."),

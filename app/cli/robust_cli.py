@@ -22,6 +22,7 @@ from app.cli.arguments import (
     check_classes,
     classes_first,
     device_words,
+    file_words,
     with_configs,
     with_stored_settings,
 )
@@ -174,7 +175,7 @@ class RobustCLI(LightningCLI):
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         """Parse the command line; settings of a stored run have lower priority."""
         command = next((word for word in self.argv if word in self.subcommands()), None)
-        argv = classes_first(device_words(full_names(command or "", self.argv)))
+        argv = classes_first(file_words(device_words(full_names(command or "", self.argv))))
         check_classes(argv)
         try:
             argv = with_configs(argv)

@@ -296,6 +296,10 @@ def _figures(section: Section) -> dict[str, FigureCell]:
     macro = metrics.get("test/macro_f1") if section.clean is None else section.clean.macro
     if macro is not None:
         figures["F1, mean of the classes"] = FigureCell(format_number(macro))
+    if "predict/largest_class" in metrics:
+        # Near 1, the model has collapsed, and its robustness is none.
+        share = share_cell(metrics["predict/largest_class"], 0)
+        figures["share of the most frequent prediction"] = share
     for name in _TEST_METRICS:
         if f"test/{name}" in metrics:
             value = format_number(metrics[f"test/{name}"])

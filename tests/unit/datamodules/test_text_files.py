@@ -140,3 +140,39 @@ def test_what_is_missing_is_said(
 def test_classes_must_differ(classes: list[str]) -> None:
     with pytest.raises(ValueError, match="two different ones"):
         TextFiles(classes=classes)
+
+
+def test_a_share_of_the_rows_tests(tmp_path: Path) -> None:
+    make(tmp_path, a_csv="text,label\n" + "".join(f"t{i},{i % 2}\n" for i in range(50)))
+    modules = [
+        TextFiles(train="a.csv", test_share=0.2, seed=seed, data_dir=str(tmp_path))
+        for seed in (0, 1)
+    ]
+    for module in modules:
+        module.setup()
+    splits = [
+        {split: texts(module, split) for split in ("train", "validation", "test")}
+        for module in modules
+    ]
+    assert splits[0] == splits[1]
+    assert {split: len(rows) for split, rows in splits[0].items()} == {
+        "train": 36,
+        "validation": 4,
+        "test": 10,
+    }
+    assert len({text for rows in splits[0].values() for text, _, _ in rows}) == 50
+    # A test alone, as after the training, has the same rows.
+    alone = TextFiles(train="a.csv", test_share=0.2, data_dir=str(tmp_path))
+    alone.setup("test")
+    assert texts(alone, "test") == splits[0]["test"]
+
+
+def test_a_share_that_cannot_test(tmp_path: Path) -> None:
+    make(tmp_path, a_csv="text,label\nx,0\ny,1\n")
+    folder = str(tmp_path)
+    with pytest.raises(ValueError, match=r"got test a.csv and test_share 0.5, expected one"):
+        TextFiles(train="a.csv", test="a.csv", test_share=0.5, data_dir=folder)
+    with pytest.raises(ValueError, match="test_share=1"):
+        TextFiles(train="a.csv", test_share=1.0, data_dir=folder)
+    with pytest.raises(DataError, match=r"got 2 rows and test_share 0.1, expected some rows"):
+        TextFiles(train="a.csv", test_share=0.1, data_dir=folder).setup("test")

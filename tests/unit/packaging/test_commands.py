@@ -13,7 +13,7 @@ import pytest
 from jsonargparse import ArgumentParser
 from pytorch_lightning.cli import LightningCLI
 
-from app.cli.arguments import classes_first, device_words, with_configs
+from app.cli.arguments import classes_first, device_words, file_words, with_configs
 from app.cli.commands import LIGHTNING, check_options, find_command
 from app.cli.robust_cli import RobustCLI
 from app.cli.run_options import full_names
@@ -143,7 +143,7 @@ def test_every_command_of_the_pages_can_be_given(
         with nullcontext() if call.name in ("attack", "attack pairs") else pytest.raises(Parsed):
             call.parse()
         return
-    options = device_words(full_names(call.name, call.words))
+    options = file_words(device_words(full_names(call.name, call.words)))
     keys = {word.split("=")[0] for word in options}
     # An evaluation has both from its run.
     if not keys & {"--config", "--model"}:
@@ -179,7 +179,7 @@ def test_every_setting_of_the_pages_has_an_effect(
     keys = {word.split("=")[0] for word in options}
     if not keys & {"--config", "--data"}:
         options = ["--data", "SST2", *options]
-    options = device_words(full_names(name, options))
+    options = file_words(device_words(full_names(name, options)))
     parsed = parsers[name].parse_args(classes_first(with_configs(options)))
     module = parsers[name].instantiate_classes(type(parsed)(model=parsed.model)).model
     found = [f"--model.{sentence}" for sentence in unused_settings(module)]

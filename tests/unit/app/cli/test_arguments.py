@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.cli.arguments import check_classes, classes_first, device_words, with_stored_settings
+from app.cli.arguments import (
+    check_classes,
+    classes_first,
+    device_words,
+    file_words,
+    with_stored_settings,
+)
 from lit_modules import CheckpointError
 from run_files.run_directory import RunDirectory
 
@@ -168,3 +174,17 @@ def test_other_names_are_left_to_the_parser(words: str) -> None:
 )
 def test_a_device_is_short_for_settings_of_the_trainer(given: str, expected: str) -> None:
     assert device_words(given.split()) == expected.split()
+
+
+def test_a_file_is_a_corpus() -> None:
+    assert file_words(["--data", "a/mails.csv.gz", "--data.batch_size=8"]) == [
+        "--data=TextFiles",
+        "--data.train=a/mails.csv.gz",
+        "--data.test_share=0.2",
+        "--data.name=mails",
+        "--data.batch_size=8",
+    ]
+    own = ["--data=b.tsv", "--data.test=t.tsv", "--data.name=x"]
+    assert file_words(own) == ["--data=TextFiles", "--data.train=b.tsv", *own[1:]]
+    for words in (["--data", "SST2"], ["--data.train", "a.tsv"], ["--dataset", "a.tsv"]):
+        assert file_words(words) == words

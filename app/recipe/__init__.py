@@ -1,0 +1,1 @@
+"""A recipe of several trainings: candidates, their choice on validation rows, a comparison."""
