@@ -188,6 +188,10 @@ class Corrector:
             tokens = (self.tokens[i] for i in ids if self.first <= i < len(self.tokens))
             near = are_near if kind is None else kind.has
             typos = chain([word], (t for t in tokens if near(word, t)), self._typos(word, kind))
+            if ids[0] != self.unknown and self.first <= ids[0] < len(self.tokens):
+                # A string that is corrected to a token is near it: that is seen fast.
+                target = self.tokens[ids[0]]
+                typos = (typo for typo in typos if are_near(typo, target))
             return next((typo for typo in typos if self(typo) == ids[0]), None)
         if len(ids) == 2 and splits:
             for head, tail in _cuts(word):
