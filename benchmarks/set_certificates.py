@@ -61,7 +61,7 @@ class Trained:
                     losses = module._robust(batch, batch.labels, losses)
                 loss = losses.mean()
             self.optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
             self.optimizer.step()
         module.eval()
 
@@ -103,7 +103,11 @@ def main() -> None:
     corpus.setup("fit")
     corpus.setup("test")
     count = options.steps * options.batch
-    rows = [(str(e.text), int(e.label)) for e in islice(corpus.examples("train"), count)]
+    rows = [
+        (str(example.text), example.label)
+        for example in islice(corpus.examples("train"), count)
+        if isinstance(example.label, int)
+    ]
     texts = [str(example.text) for example in islice(corpus.examples("test"), options.texts)]
     threat: Substitutions = find_sets(options.sets, FRONT, Resources(options.resources))
     figures: dict[str, dict[str, float]] = {}

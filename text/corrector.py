@@ -187,7 +187,8 @@ class Corrector:
         if len(ids) == 1:
             tokens = (self.tokens[i] for i in ids if self.first <= i < len(self.tokens))
             near = are_near if kind is None else kind.has
-            typos = chain([word], (t for t in tokens if near(word, t)), self._typos(word, kind))
+            known = (t for t in tokens if near(word, t))
+            typos: Iterator[str] = chain([word], known, self._typos(word, kind))
             if ids[0] != self.unknown and self.first <= ids[0] < len(self.tokens):
                 # A string that is corrected to a token is near it: that is seen fast.
                 target = self.tokens[ids[0]]
