@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rapidfuzz.distance import DamerauLevenshtein
 from torch import Tensor
 
 from text.typo_kinds import LETTERS, Flags, TypoKind, are_near
@@ -185,7 +186,10 @@ class Corrector:
         """
         ids = tuple(i for i in result if i >= 0)
         if len(ids) == 1:
-            tokens = (self.tokens[i] for i in ids if self.first <= i < len(self.tokens))
+            tokens = [self.tokens[i] for i in ids if self.first <= i < len(self.tokens)]
+            # A metric, unlike OSA: two edits at most lead from the word over the typo to a token.
+            if tokens and DamerauLevenshtein.distance(word, tokens[0], score_cutoff=2) > 2:
+                return None
             near = are_near if kind is None else kind.has
             known = (t for t in tokens if near(word, t))
             typos: Iterator[str] = chain([word], known, self._typos(word, kind))
@@ -284,8 +288,8 @@ class Corrector:
         # Long words become too long to be corrected.
         unknown = np.array([len(item) >= LONGEST for item in items] + [False])
         if kind is not None:
-            for row in np.flatnonzero(unknown[: len(words)]):
-                unknown[row] = self.unknown in map(self, self._typos(words[row], kind))
+            for index in np.flatnonzero(unknown[: len(words)]).tolist():
+                unknown[index] = self.unknown in map(self, self._typos(words[index], kind))
         fixed, dropped = self._list_fixed(words, kind)
         owners, results = [fixed[0]], [fixed[1]]
         base = len(self.tokens)

@@ -244,12 +244,10 @@ def distinct_rows(owner: Tensor, ids: Tensor, count: int) -> Reach:
         ids: `[R, 2]`.
         count: number of words.
     """
-    rows = torch.cat([owner.unsqueeze(1), ids], dim=1)
-    distinct, inverse = torch.unique(rows, dim=0, return_inverse=True)
-    first = torch.full((len(distinct),), len(rows)).scatter_reduce_(
-        0, inverse, torch.arange(len(rows)), "amin"
-    )
-    chosen = first.sort().values
+    base = int(ids.max()) + 2 if len(ids) else 2
+    # One number for a word and its result; a stable sort keeps the first of equal ones in front.
+    keys, order = ((owner * base + ids[:, 0] + 1) * base + ids[:, 1] + 1).sort(stable=True)
+    chosen = order[torch.cat([keys.new_full((1,), -1), keys]).diff() != 0].sort().values
     starts = torch.zeros(count + 1, dtype=torch.int64)
     starts[1:] = torch.bincount(owner[chosen], minlength=count).cumsum(0)
     return Reach(ids[chosen], starts)

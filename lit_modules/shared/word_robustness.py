@@ -30,9 +30,8 @@ class WordRobustness:
         against: none; synonyms: words are replaced by those of `lists`; characters: by known words
             that differ in one character, and by an unknown word; else perturbation sets with commas
             between, whose union each word may use: recipes of attacks (pwws, textfooler,
-            textbugger, deepwordbug ...), wordnet, neighbours, inflections, typos, typos-splits, or
-            JSON files of lists (docs/robust_words.md). They have to be the threat of the
-            certificate.
+            textbugger, deepwordbug ...), wordnet, typos and others, or JSON files of lists
+            (docs/robust_words.md). They have to be the threat of the certificate.
         lists: JSON file with a list of words for each word, for synonyms.
         resources: folder with the WordNet and the word vectors of the sets.
         extend: words of the sets are known, though the training split lacks them; false: the model

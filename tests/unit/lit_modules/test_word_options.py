@@ -32,8 +32,9 @@ def batch(module: WordScores) -> Batch:
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("k", [1, 2, None])
-def test_the_worst_text_is_the_worst(classes: int, k: int | None) -> None:
-    module = made(classes, k=k)
+@pytest.mark.parametrize("against", ["typos-splits", "delete,insert", "canonical,typos-inner"])
+def test_the_worst_text_is_the_worst(classes: int, k: int | None, against: str) -> None:
+    module = made(classes, k=k, against=against)
     tokenizer = module.require_tokenizer()
     assert isinstance(tokenizer, WordTokenizer)
     assert module.scores is not None

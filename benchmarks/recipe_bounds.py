@@ -1,0 +1,181 @@
+"""Certified accuracy as a lower bound of accuracy under published recipes, on the same texts.
+
+    python -m benchmarks.recipe_bounds --run runs/NAME [--recipes pwws deepwordbug ...]
+        [--num_samples 1000] [--similarity 0] [--data_dir DIR] [--resources DIR]
+
+For each recipe the texts of the run's test split are certified for the set of the recipe
+(docs/robust_words.md), any number of words changed, and attacked by the recipe as published, its
+budget included. A certified text that a text of the set changes refutes the certificate: it is
+printed, and the command ends with 1. Texts that left the set are counted with the way out.
+`--similarity 0` runs recipes without their sentence encoder, which makes them stronger.
+"""
+
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from rapidfuzz.distance import OSA
+
+from attacks import attack
+from attacks.recipe_settings import RecipeSettings
+from attacks.recipes import build, find_recipe
+from attacks.resources.catalogue import Resources
+from attacks.word_sets import find_sets
+from benchmarks.command import command, save, table
+from benchmarks.word_sandwich import draw_subjects
+from certify.threats import Substitutions
+from lit_modules import TaskModule, load
+from measure.corpus_split import words_read
+from run_files.run_directory import RunDirectory
+from text.word_splitter import WordSplitter
+
+RECIPES = ("pwws", "textfooler", "textbugger", "deepwordbug", "pruthi")
+
+
+@dataclass
+class Bound:
+    """Certificates and an attack by one recipe on the same texts.
+
+    Attributes:
+        right: positions of texts with a right prediction.
+        certified: those of them with a certificate.
+        changed: those that the recipe changed.
+        outside: those of `changed` whose text is not in the set.
+        ways: ways out of the set, with their numbers and one example each.
+    """
+
+    right: set[int] = field(default_factory=set)
+    certified: set[int] = field(default_factory=set)
+    changed: set[int] = field(default_factory=set)
+    outside: set[int] = field(default_factory=set)
+    ways: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def broken(self) -> set[int]:
+        """Certified texts that a text of the set has changed: there must be none."""
+        return (self.certified & self.changed) - self.outside
+
+
+def ways_out(threat: Substitutions, original: str, changed: str) -> Iterator[tuple[str, str]]:
+    """Yield each change that is not in the set: its kind, and the words."""
+    old, new = threat.split(original), threat.split(changed)
+    read = WordSplitter(threat.words).read
+    for kind, start, stop, begin, end in SequenceMatcher(None, old, new, False).get_opcodes():
+        before, after = old[start:stop], new[begin:end]
+        words = f"{' '.join(before)} -> {' '.join(after)}"
+        if kind == "equal" or threat.at(None).contains(" ".join(before), " ".join(after)):
+            continue
+        if len(after) != len(before):
+            yield f"{'fewer' if len(after) < len(before) else 'more'} words", words
+            continue
+        for pair in zip(before, after, strict=True):
+            if not threat.at(None).contains(*pair):
+                edits = OSA.distance(*read(pair))
+                reason = "a word of one edit that stays" if edits == 1 else "another word"
+                yield reason, " -> ".join(pair)
+
+
+def bound(
+    model: TaskModule,
+    samples: list[tuple[str, int]],
+    recipe: str,
+    resources: Resources,
+    similarity: float | None,
+) -> Bound:
+    """Certify texts for the set of a recipe, and attack them by the recipe.
+
+    Args:
+        model: a classifier with certificates for perturbation sets.
+        samples: texts with their classes.
+        recipe: its name.
+        resources: of the recipe.
+        similarity: least similarity of sentences; None as published.
+    """
+    threat = find_sets(recipe, words_read(model), resources)
+    certificates = model.text_certifier(threat)([text for text, _ in samples], (None,))
+    has = "similarity" in find_recipe(recipe).settings
+    settings = RecipeSettings(recipe=recipe, similarity=similarity if has else None)
+    records = attack(model, samples, recipe=build(settings, resources), progress=False).records
+    outcome = Bound()
+    for index, (certificate, (_, label)) in enumerate(zip(certificates, samples, strict=True)):
+        if certificate.prediction == label:
+            outcome.right.add(index)
+            outcome.certified |= {index} if certificate.holds[0] else set()
+    for record in records:
+        if record.outcome != "succeeded" or not isinstance(record.adversarial, str):
+            continue
+        outcome.changed.add(record.sample_id)
+        text = samples[record.sample_id][0]
+        if not threat.contains(text, record.adversarial):
+            outcome.outside.add(record.sample_id)
+            for way, words in ways_out(threat, text, record.adversarial):
+                outcome.ways[way] += 1
+                outcome.examples.setdefault(way, words)
+    return outcome
+
+
+def report(bounds: dict[str, Bound], count: int) -> str:
+    """Return the tables of all recipes."""
+    rows: list[list[object]] = []
+    ways: list[list[object]] = []
+    for recipe, outcome in bounds.items():
+        shares = (
+            f"{100 * len(indices) / count:.1f}"
+            for indices in (outcome.right, outcome.certified, outcome.right - outcome.changed)
+        )
+        left = outcome.outside
+        rows.append(
+            [recipe, *shares, len(outcome.broken), len(left), len(left & outcome.certified)]
+        )
+        ways += [[recipe, way, n, outcome.examples[way]] for way, n in outcome.ways.most_common()]
+    head = ["recipe", "clean, %", "certified, %", "under the recipe, %"]
+    head += ["certified texts changed in the set", "texts that left the set", "certified of these"]
+    parts = [table(head, rows)]
+    if ways:
+        parts.append(table(["recipe", "way out of the set", "words", "example"], ways))
+    return "\n\n".join(parts)
+
+
+def main() -> int:
+    """Compare certificates with recipes; returns 1 if a certificate was broken."""
+    parser = command(__doc__, "run", "data_dir", "out")
+    add = parser.add_argument
+    add("--recipes", nargs="+", default=RECIPES, metavar="NAME", help="recipes with a set")
+    add("--num_samples", type=int, default=1000, help="texts, drawn as `attack` draws them")
+    add("--resources", help="folder with resources of attacks (docs/attacks.md)")
+    add("--similarity", type=float, help="least similarity of sentences; 0 without an encoder")
+    options: Namespace = parser.parse_args()
+    model = load(RunDirectory(options.run).chosen)
+    resources = Resources(options.resources)
+    threat = find_sets("canonical", words_read(model), resources)
+    samples = draw_subjects(threat, options)
+    bounds = {
+        recipe: bound(model, samples, recipe, resources, options.similarity)
+        for recipe in options.recipes
+    }
+    print(f"{len(samples)} texts, any number of words changed\n\n{report(bounds, len(samples))}")
+    broken = {recipe: sorted(outcome.broken) for recipe, outcome in bounds.items()}
+    for recipe, indices in broken.items():
+        for index in indices:
+            print(f"broken, {recipe}: {samples[index][0]}")
+    figures = {
+        recipe: {
+            "right": len(outcome.right),
+            "certified": len(outcome.certified),
+            "changed": len(outcome.changed),
+            "outside": len(outcome.outside),
+            "broken": broken[recipe],
+            "ways": dict(outcome.ways),
+        }
+        for recipe, outcome in bounds.items()
+    }
+    save(options.out, {"about": {"run": str(options.run), "texts": len(samples)}, "by": figures})
+    return int(any(broken.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
