@@ -174,6 +174,27 @@ def changes(word: str, pre_constraints: Sequence[PreConstraint]) -> bool:
     )
 
 
+def changes_of(part: WordSet, word: str) -> tuple[Sequence[str], bool]:
+    """Return the texts that a set lists for a word, and True if it allows any typo in it.
+
+    Raises:
+        ValueError: a set of other changes: kinds of typos, chains.
+    """
+    if isinstance(part, SameForm):
+        return (), False
+    if isinstance(part, ListedWords):
+        return part.replacements(word), False
+    if isinstance(part, Typos) and part.kind is None and not part.splits:
+        return (), True
+    if isinstance(part, RecipeSet):
+        if not changes(word, part.pre_constraints):
+            return (), False
+        parts = [changes_of(inner, word) for inner in part.parts]
+        return [text for texts, _ in parts for text in texts], any(typed for _, typed in parts)
+    msg = f"got {part.name}, expected sets of listed words, and typos of every kind"
+    raise ValueError(msg)
+
+
 def only(reach: Reach, keep: Sequence[bool]) -> Reach:
     """Return a set that leaves some words as they are."""
     counts = reach.starts.diff()

@@ -33,12 +33,17 @@ class _Forms(dict[int, str]):
 def _forms() -> _Forms:
     """Read the file; not at import, since most texts have ASCII characters only."""
     forms = _Forms()
-    for form, ranges in json.loads(_FORMS.read_text(encoding="utf-8"))["forms"].items():
+    for form, ranges in json.loads(canonical_table())["forms"].items():
         for part in ranges.split():
             first, _, last = part.partition("-")
             for code in range(int(first, 16), int(last or first, 16) + 1):
                 forms[code] = form
     return forms
+
+
+def canonical_table() -> str:
+    """Return the file with the form of every character, for programs that check certificates."""
+    return _FORMS.read_text(encoding="utf-8")
 
 
 def canonical(text: str) -> str:

@@ -201,7 +201,12 @@ class Corrector:
             if tokens and DamerauLevenshtein.distance(word, tokens[0], score_cutoff=2) > 2:
                 return None
             near = are_near if kind is None else kind.has
-            typos = chain([word], (t for t in tokens if near(word, t)), self._typos(word, kind))
+            known = (t for t in tokens if near(word, t))
+            typos: Iterator[str] = chain([word], known, self._typos(word, kind))
+            if ids[0] != self.unknown and self.first <= ids[0] < len(self.tokens):
+                # A string that is corrected to a token is near it: that is seen fast.
+                target = self.tokens[ids[0]]
+                typos = (typo for typo in typos if are_near(typo, target))
             return next((typo for typo in typos if self(typo) == ids[0]), None)
         if len(ids) == 2 and splits:
             for head, tail in _cuts(word):

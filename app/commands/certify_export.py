@@ -1,13 +1,14 @@
 """Write weights, statement and all certified texts of a run as a folder that others can check.
 
-docs/certificates/check.py verifies it without this program.
+docs/certificates/check.py verifies it without this program; perturbation sets behind a front end:
+docs/certificates/check_sets.py.
 """
 
 import argparse
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from safetensors.torch import save
 from torch import Tensor
 
 from app.cli.run_options import RUN, add_option, command_parser
-from certify.threats import Synonyms, Threat, parse_threat
+from attacks.resources.catalogue import Resources, resources_named
+from attacks.set_names import check_names
+from attacks.word_sets import changes_of, find_threat
+from certify.threats import Substitutions, Synonyms, Threat
 from certify.threats.parsing import parse_k
 from certify.words.score_certifiers import ScoreModel
 from layers.ngram_scores import GRID
@@ -32,10 +36,13 @@ from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.weights import shelf, weights_of
 from text.bounded_files import json_lines
+from text.canonical import canonical_table
 from text.subjects import differences, joined
 from text.word_splitter import pattern_of
 
 STATEMENT = "statement.json"
+KINDS = ("synonyms", "characters")
+"""Threats that are no perturbation sets."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,17 +59,26 @@ def run(args: argparse.Namespace) -> int:
     if run is None or not isinstance(model, WordScores):
         msg = f"got {checkpoint} of {type(model).__name__}, expected a run of WordScores"
         raise ValueError(msg)
-    if model.words.front_end != "none":
+    front_end = model.words.front_end
+    if (args.threat in KINDS) != (front_end == "none"):
         msg = (
-            f"got a model with words.front_end={model.words.front_end}, expected none: the checker "
-            "of exported claims knows no front end"
+            f"got --threat {args.threat} for a model with words.front_end={front_end}, expected "
+            "perturbation sets for a model with a front end (lists: their file as a set), and "
+            "synonyms or characters for one without"
         )
         raise ValueError(msg)
     folder = Path(args.output)
     if folder.exists() and not (folder / STATEMENT).is_file():
         msg = f"got --output {folder}, which exists, expected a new folder or an earlier export"
         raise ValueError(msg)
-    threat = parse_threat(args.threat, lists=args.lists, k=parse_k(args.k), words=words_read(model))
+    with resources_named("--resources"):
+        threat = find_threat(
+            args.threat,
+            lists=args.lists,
+            k=parse_k(args.k),
+            words=words_read(model),
+            resources=Resources(args.resources),
+        )
     weights = weights_of(checkpoint)
     files = run if checkpoint == run.chosen else shelf(run, weights)
     records = _certified(files, args, threat, weights.checkpoint)
@@ -88,10 +104,24 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
     parser = command_parser("certify export", __doc__, *RUN, "--lists", "--tag")
     add = parser.add_argument
-    add("--threat", required=True, choices=("synonyms", "characters"))
+    text = "synonyms, characters, or names of perturbation sets with commas between"
+    add("--threat", required=True, type=_threat_name, metavar="NAME", help=text)
+    text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
+    add("--resources", metavar="DIR", help=text)
     add("--k", required=True, metavar="K", help="number of changes, as `certify` was asked; or all")
     add_option(parser, "--output", required=True, help="folder to write")
     return parser
+
+
+def _threat_name(value: str) -> str:
+    """Check a threat of the command line; nothing is read."""
+    if value not in KINDS:
+        try:
+            check_names(value)
+        except ValueError as error:
+            msg = f"{error}; or one of {', '.join(KINDS)}"
+            raise argparse.ArgumentTypeError(msg) from error
+    return value
 
 
 def _certified(
@@ -103,7 +133,7 @@ def _certified(
         ValueError: no certification has this name, or it has another subject.
         OSError: the records cannot be read.
     """
-    name = args.threat if args.tag is None else f"{args.threat}-{args.tag}"
+    name = threat.title if args.tag is None else f"{threat.title}-{args.tag}"
     results = files.results()
     subject = {} if results is None else results["about"].get(f"certify_{name}", {})
     if not subject:
@@ -145,8 +175,11 @@ def _stamp(line: dict[str, Any]) -> dict[str, Any]:
 
 def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:
     names = ("sample_id", "text", "prediction")
+    claim = {name: line[name] for name in names}
+    if isinstance(threat, Substitutions):
+        return claim
     candidates = threat.candidates(line["text"]) if isinstance(threat, Synonyms) else None
-    return {**{name: line[name] for name in names}, "k": threat.k, "places": candidates}
+    return {**claim, "k": threat.k, "places": candidates}
 
 
 def _contents(
@@ -156,15 +189,22 @@ def _contents(
     copy = model.exact_copy()
     assert isinstance(copy, WordScores)  # of the same class
     scores = score_model(copy)
-    lists = json.dumps(threat.content, sort_keys=True).encode()
+    if isinstance(threat, Substitutions):
+        lists = _lists(threat, (claim["text"] for claim in claims))
+    else:
+        lists = json.dumps(threat.content, sort_keys=True).encode()
     # safetensors stores contiguous tensors only.
     weights = save({name: tensor.contiguous() for name, tensor in _tensors(scores)})
     lines = "".join(json.dumps(claim) + "\n" for claim in claims).encode()
     splitter, specials = scores.tokenizer.splitter, scores.scores.specials
+    sets = isinstance(threat, Substitutions)
+    forms = canonical_table().encode()
     statement = {
         "threat": threat.name,
+        **({"sets": threat.statement} if sets else {}),
         "split": splitter.settings.split,
         "pattern": pattern_of(splitter.settings),
+        **({"front_end": splitter.settings.front_end, "forms": _digest(forms)} if sets else {}),
         "lists": _digest(lists),
         "weights": _digest(weights),
         "claims": _digest(lines),
@@ -178,10 +218,37 @@ def _contents(
     sealed = {**statement, "seal": _digest(json.dumps(statement).encode())}
     return {
         STATEMENT: json.dumps(sealed, indent=1).encode(),
+        **({"forms.json": forms} if sets else {}),
         "lists.json": lists,
         "scores.safetensors": weights,
         "claims.jsonl": lines,
     }
+
+
+def _lists(threat: Substitutions, texts: Iterable[str]) -> bytes:
+    """Return what each word of some texts may become, and the words that get no typo.
+
+    Raises:
+        ValueError: sets that are no lists of single words and no typos, see `changes_of`.
+    """
+    if threat.moves or any(part.tags for part in threat.sets):
+        msg = (
+            f"got {threat.title}, expected sets that replace a word by one, whatever the text: "
+            "the checker knows lists of words, and typos"
+        )
+        raise ValueError(msg)
+    lists: dict[str, list[str]] = {}
+    excluded, typos = [], False
+    for word in sorted({word for text in texts for word in threat.split(text)}):
+        changes = [changes_of(part, word) for part in threat.sets]
+        if listed := list(dict.fromkeys(text for texts, _ in changes for text in texts)):
+            lists[word] = listed
+        if any(typed for _, typed in changes):
+            typos = True
+        else:
+            excluded.append(word)
+    content = {"lists": lists, "excluded": excluded if typos else None}
+    return json.dumps(content, ensure_ascii=False).encode()
 
 
 def _digest(content: bytes) -> str:

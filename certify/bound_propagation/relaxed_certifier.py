@@ -130,10 +130,7 @@ class RelaxedCertifier:
         listed = self.threat.occurrences(text)
         for at, (word, choice) in enumerate(zip(listed, choices, strict=False)):
             if choice:
-                ids = (embedded.candidates[at][choice],)
-                new = self.threat.witness(word, ids, self.model.tokenizer)
-                assert new is not None  # the id is of its list
-                words[at] = new
+                words[at] = self._reader.witness(word, (embedded.candidates[at][choice],))
         return words
 
     def _read(self, text: str) -> _EmbeddedText:

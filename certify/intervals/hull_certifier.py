@@ -62,7 +62,7 @@ class HullCertifier:
         order = sorted(range(len(texts)), key=lambda i: int(lengths[i]))
         certificates: dict[int, TextCertificate] = {}
         size = self.model.network.hidden.in_features * max(1, choices.rows.shape[1])
-        for some in torch.tensor(order).split(max(1, AT_ONCE // size)):
+        for some in torch.split(torch.tensor(order), max(1, AT_ONCE // size)):
             rows = choices.rows[some, : max(1, int(lengths[some].amax()))]
             if not rows.shape[1]:
                 rows = torch.full((len(some), 1), -1)

@@ -106,6 +106,7 @@ class ReadWords:
     def __init__(self, threat: Replacements, tokenizer: WordTokenizer) -> None:
         self.threat, self.tokenizer = threat, tokenizer
         self._ids: dict[str, Tensor] = {}
+        self._witnesses: dict[tuple[str, tuple[int, ...]], str] = {}
 
     def __call__(self, texts: Sequence[str]) -> Choices:
         """Return the choices of those words of subjects that the model reads."""
@@ -122,9 +123,18 @@ class ReadWords:
         joined = torch.cat(ids) if ids else torch.zeros(0, 2, dtype=torch.int64)
         return Choices(index, list(numbers), joined, starts)
 
+    def witness(self, word: str, ids: tuple[int, ...]) -> str:
+        """Return what a word has to become, to get ids of its list."""
+        text = self._witnesses.get((word, ids))
+        if text is None:
+            text = self.threat.witness(word, ids, self.tokenizer)
+            assert text is not None  # each id of a list has one
+            self._witnesses[word, ids] = text
+        return text
+
     def look_up(self, words: Iterable[str]) -> None:
         """Look up the words that are new: many at once cost least."""
         new = list(dict.fromkeys(word for word in words if word not in self._ids))
         if new:
             ids, starts = self.threat.reach(new, self.tokenizer)
-            self._ids |= zip(new, ids.split(starts.diff().tolist()), strict=True)
+            self._ids |= zip(new, torch.split(ids, starts.diff().tolist()), strict=True)

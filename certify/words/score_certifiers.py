@@ -1,6 +1,7 @@
 """Certifiers of classifiers that add up scores of words and n-grams."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -16,7 +17,6 @@ from certify.threats import (
     Threat,
     WordEditDistance,
 )
-from certify.threats.substitutions import plain
 from certify.threats.text_certificate import largest
 from certify.words.kept_separators import EditedTexts
 from certify.words.spelling import Edits, Trie
@@ -42,8 +42,16 @@ class ScoreModel(NamedTuple):
 
     def logits(self, words: Sequence[str]) -> Tensor:
         """Return `[C]` float64: the sums of the scores of a text."""
-        ids = self.ids(words)[: self.tokenizer.max_length] or [self.tokenizer.unk_id]
-        logits: Tensor = self.scores(torch.tensor([ids]))[0].sum(dim=0)
+        return self.all_logits([words])[0]
+
+    def all_logits(self, texts: Sequence[Sequence[str]]) -> Tensor:
+        """Return `[B, C]` float64, the same for some texts."""
+        limit, unknown = self.tokenizer.max_length, self.tokenizer.unk_id
+        ids = [self.ids(words)[:limit] or [unknown] for words in texts]
+        length = max(map(len, ids))
+        # Padding has no score.
+        padded = torch.tensor([[*row, *[0] * (length - len(row))] for row in ids])
+        logits: Tensor = self.scores(padded).sum(dim=1)
         return logits
 
 
@@ -97,11 +105,6 @@ class _Certifier:
         kind: Kind = "exact",
     ) -> TextCertificate:
         words = self.threat.split(text)
-        rival = None
-        if witness is not None:
-            # With a tie, the first of equal classes counts as another.
-            logits = self.model.logits(self.threat.split(witness))
-            rival = int(logits.scatter(0, torch.tensor([prediction]), -torch.inf).argmax())
         has_number = certified is not None or endless
         return TextCertificate(
             text=text,
@@ -110,10 +113,23 @@ class _Certifier:
             certified=certified if has_number else largest(verdicts, ks),
             kind=kind,
             witness=witness,
-            witness_prediction=rival,
             cut=len(words) > self.model.tokenizer.max_length,
-            unknown=sum(index == self.model.tokenizer.unk_id for index in self.model.ids(words)),
+            unknown=self.model.ids(words).count(self.model.tokenizer.unk_id),
         )
+
+    def _with_rivals(self, certificates: Sequence[TextCertificate]) -> list[TextCertificate]:
+        """Add the predictions of the witnesses."""
+        some = [c for c in certificates if c.witness is not None]
+        if not some:
+            return list(certificates)
+        logits = self.model.all_logits([self.threat.split(c.witness or "") for c in some])
+        own = torch.tensor([[c.prediction] for c in some])
+        # With a tie, the first of equal classes counts as another.
+        rivals = iter(logits.scatter(1, own, -torch.inf).argmax(dim=1).tolist())
+        return [
+            c if c.witness is None else replace(c, witness_prediction=next(rivals))
+            for c in certificates
+        ]
 
 
 class SynonymCertifier(_Certifier):
@@ -140,8 +156,8 @@ class SynonymCertifier(_Certifier):
             model.tokenizer.splitter.settings,
             ordered=f"WordScores with window={width}" if width > 1 else None,
         )
-        self._worst_of = _WorstOfWords(model, self.threat)
         self._read = ReadWords(self.threat, model.tokenizer)
+        self._worst_of = _WorstOfWords(model, self._read)
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`."""
@@ -225,7 +241,7 @@ class SynonymCertifier(_Certifier):
                     kind=self.kind if all(fits) else "lower bound",
                 )
             )
-        return certificates
+        return self._with_rivals(certificates)
 
     def _batch(
         self, texts: Sequence[str], candidates: Tensor, ks: Sequence[int | None]
@@ -240,22 +256,21 @@ class SynonymCertifier(_Certifier):
         # A row for each text and other class: [B (C - 1), N, S].
         rows, flat = candidates.repeat_interleave(count, dim=0), direction.flatten(0, 1)
         worst = {k: worst_path(model.scores, rows, flat, k) for k in _limits(ks)}
+        # [K, B, C - 1]
+        margins = torch.stack([_of(worst, k)[0] for k in ks]).view(len(ks), len(texts), count)
+        held, least = (margins > 0).all(dim=2).T.tolist(), margins.argmin(dim=2).T.tolist()
         certificates = []
-        for row, text in enumerate(texts):
-            mine = slice(row * count, (row + 1) * count)
-            margins = [self._of(worst, k)[0][mine] for k in ks]
-            verdicts = [bool((margin > 0).all()) for margin in margins]
+        for row, (text, verdicts) in enumerate(zip(texts, held, strict=True)):
             witness = None
             if not all(verdicts):
                 first = verdicts.index(False)
-                at = int(margins[first].argmin()) + mine.start
-                choice = self._of(worst, ks[first])[1][at]
+                choice = _of(worst, ks[first])[1][row * count + least[row][first]]
                 ids = candidates[row].gather(1, choice.unsqueeze(1)).flatten()
                 witness = self._witness(text, ids.where(choice > 0, -1).tolist())
             certificates.append(
                 self._certificate(text, int(predictions[row]), verdicts, ks, witness=witness)
             )
-        return certificates
+        return self._with_rivals(certificates)
 
     def _witness(self, text: str, ids: Sequence[int]) -> str:
         """Return the text with the words of ids; -1: the word itself."""
@@ -263,17 +278,8 @@ class SynonymCertifier(_Certifier):
         keys = self.threat.occurrences(text)
         for at, (word, index) in enumerate(zip(keys, ids, strict=False)):
             if index >= 0:
-                new = self.threat.witness(word, (index,), self.model.tokenizer)
-                assert new is not None  # the id is of the word's list
-                words[at] = new
+                words[at] = self._read.witness(word, (index,))
         return self._written(text, words)
-
-    def _of(self, worst: dict[int | None, WorstTexts], k: int | None) -> tuple[Tensor, Tensor]:
-        """Return least scores `[R]` with at most k changes, and their choices `[R, N]`."""
-        limit = max((most for most in worst if most is not None), default=None)
-        texts = worst[limit] if k is not None or None not in worst else worst[None]
-        at = -1 if k is None else min(k, texts.value.shape[1] - 1)
-        return texts.value[:, at], texts.path[:, at]
 
     def _written(self, text: str, words: Sequence[str]) -> str:
         """Return the text with its words replaced one by one."""
@@ -291,8 +297,8 @@ class SynonymCertifier(_Certifier):
 class _WorstOfWords:
     """Scores of the words so far, and the largest losses by a replacement of each."""
 
-    def __init__(self, model: ScoreModel, threat: Replacements) -> None:
-        self._model, self._threat = model, threat
+    def __init__(self, model: ScoreModel, read: ReadWords) -> None:
+        self._model, self._read = model, read
         self._rows: dict[str, int] = {}
         classes = model.scores.classes
         self._own = torch.zeros(0, classes, dtype=torch.float64)
@@ -312,14 +318,11 @@ class _WorstOfWords:
 
     def words(self, words: Sequence[str], y: int, rival: int) -> list[str]:
         """Return the replacements of words that take most from y's lead over a rival."""
-        tokenizer = self._model.tokenizer
-        replacements = []
-        for word in words:
-            ids = self._worst[self._rows[word], y, rival].tolist()
-            text = self._threat.witness(word, tuple(i for i in ids if i >= 0), tokenizer)
-            # None: the word itself is the worst.
-            replacements.append(plain(word) if text is None else text)
-        return replacements
+        results = (self._worst[self._rows[word], y, rival].tolist() for word in words)
+        return [
+            self._read.witness(word, tuple(i for i in ids if i >= 0))
+            for word, ids in zip(words, results, strict=True)
+        ]
 
     def measure(self, words_of_texts: Iterable[str]) -> None:
         """Measure the words that are new: many at once cost least."""
@@ -327,7 +330,7 @@ class _WorstOfWords:
         if not words:
             return
         self._rows |= {word: len(self._rows) + i for i, word in enumerate(words)}
-        ids, starts = self._threat.reach(words, self._model.tokenizer)
+        ids, starts = self._read.threat.reach(words, self._model.tokenizer)
         # Padding has score 0: a missing second word adds nothing.
         scores = self._model.scores.word_table()[ids.clamp_min(0)].sum(dim=1)
         lost, first = worst_results(scores, starts)
@@ -390,7 +393,7 @@ class CharacterCertifier(_Certifier):
                     text, int(predictions[row]), verdicts, ks, witness=witness, kind=kind
                 )
             )
-        return certificates
+        return self._with_rivals(certificates)
 
 
 class WordCertifier(_Certifier):
@@ -406,7 +409,7 @@ class WordCertifier(_Certifier):
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`; a k of None is refused with a ValueError."""
         limits = [self.threat.at(k).k or 0 for k in ks]
-        return [self._one(text, limits) for text in texts]
+        return self._with_rivals([self._one(text, limits) for text in texts])
 
     def _one(self, text: str, ks: Sequence[int]) -> TextCertificate:
         model, words = self.model, self.threat.split(text)
@@ -455,6 +458,14 @@ class WordCertifier(_Certifier):
             else:
                 changed[position] = worst
         return " ".join(word for word in changed if word is not None)
+
+
+def _of(worst: dict[int | None, WorstTexts], k: int | None) -> tuple[Tensor, Tensor]:
+    """Return least scores `[R]` with at most k changes, and their choices `[R, N]`."""
+    limit = max((most for most in worst if most is not None), default=None)
+    texts = worst[limit] if k is not None or None not in worst else worst[None]
+    at = -1 if k is None else min(k, texts.value.shape[1] - 1)
+    return texts.value[:, at], texts.path[:, at]
 
 
 def _limits(ks: Sequence[int | None]) -> list[int | None]:

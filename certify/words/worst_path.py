@@ -145,13 +145,13 @@ def _useful(words: Tensor, real: Tensor, ngrams: Sequence[FoundNgrams], *, count
 
 def _by_size(lattice: "_Lattice", k: int | None) -> WorstTexts:
     """Find the least scores of whole texts, those with about as many choices side by side."""
-    rows, length = lattice.count.shape
+    rows, length = lattice.counts.shape
     limit = 1 if k is None else k + 1
     value = lattice.words.new_zeros(rows, limit)
     path = torch.zeros(rows, limit, length, dtype=torch.int64, device=value.device)
     if length:
         every = torch.arange(rows, device=value.device)
-        for some in _alike(every, lattice.count.amax(dim=1)):
+        for some in _alike(every, lattice.counts.amax(dim=1)):
             lengths = torch.full_like(some, length)
             for part, at in lattice.parts(some * length, lengths, limit):
                 worst = part.shortest(k)
@@ -161,8 +161,8 @@ def _by_size(lattice: "_Lattice", k: int | None) -> WorstTexts:
 
 def _by_segments(lattice: "_Lattice") -> WorstTexts:
     """Find the least score without a limit, of all segments of the texts side by side."""
-    rows, length = lattice.count.shape
-    choice = lattice.count > 1
+    rows, length = lattice.counts.shape
+    choice = lattice.counts > 1
     value = lattice.words.new_zeros(rows)
     path = choice.new_zeros(rows * length, dtype=torch.int64)
     # A segment starts after w - 1 words without a choice. A text starts with such words.
@@ -174,7 +174,7 @@ def _by_segments(lattice: "_Lattice") -> WorstTexts:
     filled = (lattice.padded[:, -length:, 0].flatten()[first] == 0) & (lengths == 1)
     filled &= ~choice.flatten()[first]
     owner = starts.flatten().cumsum(0) - 1
-    sizes = torch.zeros_like(first).scatter_reduce_(0, owner, lattice.count.flatten(), "amax")
+    sizes = torch.zeros_like(first).scatter_reduce_(0, owner, lattice.counts.flatten(), "amax")
     first, lengths, sizes = first[~filled], lengths[~filled], sizes[~filled]
     groups = [
         alike[some]
@@ -216,7 +216,7 @@ class _Lattice(NamedTuple):
         scores: of words and n-grams or windows.
         words: `[R, N, S]` scores of the candidates alone; infinite for padding.
         padded: `[R, w - 1 + N, S]` candidates, after those of the words in front.
-        count: `[R, N]`, numbers of candidates.
+        counts: `[R, N]`, numbers of candidates.
         ngrams: for each order the positions of last words in the flattened texts `[M]`, their
             candidates `[order, M]` and scores `[M]`.
         direction: `[R, C]`.
@@ -225,7 +225,7 @@ class _Lattice(NamedTuple):
     scores: NgramScores
     words: Tensor
     padded: Tensor
-    count: Tensor
+    counts: Tensor
     ngrams: Sequence[tuple[Tensor, Tensor, Tensor]]
     direction: Tensor
 
@@ -236,14 +236,14 @@ class _Lattice(NamedTuple):
         """
         size = self._size(starts, lengths)
         together = max(1, AT_ONCE // (limit * size**self.scores.width))
-        for at in torch.arange(len(starts), device=starts.device).split(together):
+        for at in torch.split(torch.arange(len(starts), device=starts.device), together):
             yield self._part(starts[at], lengths[at], size), at
 
     def _size(self, starts: Tensor, lengths: Tensor) -> int:
         offsets = torch.arange(int(lengths.amax()), device=starts.device)
-        at = (starts.unsqueeze(1) + offsets).clamp_max(self.count.numel() - 1)
+        at = (starts.unsqueeze(1) + offsets).clamp_max(self.counts.numel() - 1)
         inside = offsets < lengths.unsqueeze(1)
-        return int((self.count.flatten()[at] * inside).amax())
+        return int((self.counts.flatten()[at] * inside).amax())
 
     def _part(self, starts: Tensor, lengths: Tensor, size: int) -> Self:
         rows, length, _ = self.words.shape
@@ -261,7 +261,7 @@ class _Lattice(NamedTuple):
         begin = (starts + row * front).unsqueeze(1)
         flat = self.padded[..., :size].flatten(0, 1)
         own = flat[(begin + front + offsets).clamp_max(len(flat) - 1)] * inside.unsqueeze(2)
-        count = torch.where(inside, self.count.flatten()[at], 1)
+        count = torch.where(inside, self.counts.flatten()[at], 1)
         # The positions of segments in place of those of texts.
         moved = torch.full((rows * length,), -1, device=starts.device)
         moved[at[inside]] = torch.arange(inside.numel(), device=starts.device).view_as(at)[inside]
@@ -271,7 +271,7 @@ class _Lattice(NamedTuple):
             ngrams.append((moved[ends[some]], choices[:, some], values[some]))
         padded = torch.cat([flat[begin + before], own], dim=1)
         return self._replace(
-            words=words, padded=padded, count=count, ngrams=ngrams, direction=self.direction[row]
+            words=words, padded=padded, counts=count, ngrams=ngrams, direction=self.direction[row]
         )
 
     def shortest(self, k: int | None) -> WorstTexts:
@@ -308,7 +308,7 @@ class _Lattice(NamedTuple):
         together = max(1, TOGETHER // max(1, rows * size**width))
         for start in range(0, length, together):
             stop = min(start + together, length)
-            local = self.words[:, start:stop]
+            local = self.words[:, start:stop].clone()
             for ends, choices, values in self.ngrams:
                 # The choice of one more word in front counts most.
                 local = local.unsqueeze(2).expand(-1, -1, size, -1).flatten(2)
@@ -331,7 +331,7 @@ class _Lattice(NamedTuple):
         """Return flat indices of `[R, T, S^w]` that are choices, and `[M, w]` ids of these."""
         rows, _, size = self.words.shape
         width = self.scores.width
-        count = functional.pad(self.count, (width - 1, 0), value=1)
+        count = functional.pad(self.counts, (width - 1, 0), value=1)
         real = torch.arange(size, device=count.device) < count.unsqueeze(2)
         fits = real[:, start:stop]
         for i in range(1, width):

@@ -1,10 +1,13 @@
 """Training, certificates and attacks for perturbation sets of words, by the real command line."""
 
 import json
+import sys
 from pathlib import Path
+from subprocess import run
 
 from tests.integration.conftest import QUIET, REVIEWS, Steadfast, lines, results
 
+CHECKER = Path(__file__).parents[2] / "docs/certificates/check_sets.py"
 FRONT = ["--model=WordScores", "--model.words.split=joined", "--model.words.front_end=spelling"]
 MODEL = [*FRONT, "--model.robustness.against=deepwordbug", "--model.robustness.kappa=0.9"]
 
@@ -33,6 +36,14 @@ def test_a_recipe_never_beats_the_certificate_of_its_set(here: Path, steadfast: 
     assert float(row[1]) <= float(row[2])
     about = results("a")["about"]["certify_deepwordbug"]
     assert about["threat_from"]["sets"] == "deepwordbug"
+    export = ["--run=a", "--threat=deepwordbug", "--k=all", "--output=claims"]
+    outcome = steadfast("certify", "export", export)
+    assert outcome.status == 0, outcome.err
+    checked = run(
+        [sys.executable, str(CHECKER), "claims"], capture_output=True, text=True, check=False
+    )
+    number = sum(line["holds"]["all"] for line in records.values())
+    assert checked.stdout.startswith(f"{number} claims of any number of words"), checked.stderr
 
     text = "The food was good and the staff were freindly."
     answer = json.loads(steadfast("certify", "--run=a", "--threat=typos", "--text", text).out)
@@ -66,9 +77,11 @@ def test_wrong_sets_are_one_line(here: Path, steadfast: Steadfast) -> None:
     window = [*FRONT, "--model.window=2", "--model.min_ngram_count=2"]
     outcome = steadfast("fit", window, REVIEWS, QUIET, "--trainer.max_epochs=1", "--run=d")
     assert outcome.status == 0, outcome.err
-    outcome = steadfast("certify", "--run=d", "--threat=typos")
+    outcome = steadfast("certify", "--run=d", "--threat=typos-splits")
     assert outcome.status == 1
-    assert "expected words alone (window=1)" in outcome.err
+    assert "a word may become two or none, for WordScores with window=2" in outcome.err
+    outcome = steadfast("certify", "--run=d", "--threat=typos", "--text=good food")
+    assert outcome.status == 0, outcome.err
     outcome = steadfast("certify", "export", "--run=d", "--threat=synonyms", "--output=claims")
     assert outcome.status in (1, 2)
     assert not Path("claims").exists()

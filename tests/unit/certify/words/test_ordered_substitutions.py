@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -172,7 +173,7 @@ def test_what_moves_words_is_refused_by_models_of_their_order() -> None:
     with pytest.raises(ValueError, match=message):
         HullCertifier(HullModel(IntervalCNN(4, 6, 2), vectors, tokenizer), splits)
     robustness = WordRobustness(against="typos-splits")
-    settings = {"words": FRONT, "robustness": robustness}
+    settings: dict[str, Any] = {"words": FRONT, "robustness": robustness}
     for module in (WordScores(window=2, **settings), TextCNN(**settings)):
         with pytest.raises(ValueError, match=message):
             module.build_tokenizer(["a good film"])
