@@ -98,6 +98,21 @@ def test_threats_read_the_words_of_the_front_end() -> None:
     assert (read.front_end, read.canonical, read.split) == ("canonical", form, "clitics")
 
 
+def test_an_exact_copy_has_the_front_end() -> None:
+    """Certificates are about a copy: the front end is a part of it, what it remembers is not."""
+    module = made(FineTuning, words=SPELLING).eval()
+    before = module.predict_texts([TYPO])
+    copied = module.exact_copy()
+    assert torch.equal(copied.predict_texts([TYPO]), before)
+    assert module.front_end is not None
+    module.front_end._texts[TYPO] = "bad"
+    module.exact_copy()
+    assert torch.equal(module.predict_texts([TYPO]), before)
+    module.front_end.spellings["good"] = "bad"
+    with pytest.raises(ValueError, match=r"in tokenizer\.front_end"):
+        module.exact_copy()
+
+
 def test_settings_without_effect() -> None:
     form = CanonicalForm(leetspeak=True)
     off = made(FineTuning, words=FrontEndSettings(canonical=form), min_count=3)
