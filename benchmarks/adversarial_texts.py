@@ -14,7 +14,6 @@ from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
-from text.stop_words import TEXTFOOLER
 from benchmarks.adversarial_epochs import CorpusTask
 from benchmarks.command import table
 from benchmarks.parity import recorded
@@ -22,6 +21,7 @@ from benchmarks.parity.sides import TimedVictim, result
 from benchmarks.parity.textattack_process import TextAttackProcess
 from benchmarks.timing import rounds, time_work
 from lit_modules.shared.task_module import TaskModule
+from text.stop_words import TEXTFOOLER
 from training.join import training_samples
 
 REFERENCE_BATCH = 32

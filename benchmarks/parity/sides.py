@@ -11,10 +11,10 @@ from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits, longest_first
 from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
-from text.stop_words import ENGLISH, TEXTFOOLER
 from attacks.victims.kinds import ModuleVictim, Victim
 from benchmarks.parity.textattack_process import Probabilities, TextAttackProcess
 from text import Text
+from text.stop_words import ENGLISH, TEXTFOOLER
 
 
 class SideResults(NamedTuple):

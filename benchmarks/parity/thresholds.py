@@ -30,9 +30,9 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.resources.sentence_encoders import MINILM, SentenceEncoder
-from text.stop_words import TEXTFOOLER
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import COMMON, save, table
+from text.stop_words import TEXTFOOLER
 
 PARTS = ("human", "published", "words", "effect")
 THRESHOLDS = (0.7, 0.75, 0.8, 0.82, 0.840845, 0.86, 0.88, 0.9)
