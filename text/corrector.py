@@ -175,9 +175,11 @@ class Corrector:
         """
         ids = tuple(i for i in result if i >= 0)
         if len(ids) == 1:
-            tokens = (self.tokens[i] for i in ids if self.first <= i < len(self.tokens))
+            tokens = [self.tokens[i] for i in ids if self.first <= i < len(self.tokens)]
             typos = chain([word], (t for t in tokens if _are_near(word, t)), self._typos(word))
-            return next((typo for typo in typos if self(typo) == ids[0]), None)
+            # A token is the result of nothing but what is near it: that is cheaper to compare.
+            near = (t for t in typos if not tokens or _are_near(t, tokens[0]))
+            return next((typo for typo in near if self(typo) == ids[0]), None)
         if len(ids) == 2 and splits:
             for head, tail in _cuts(word):
                 if self(head) == ids[0] and self(tail) == ids[1]:

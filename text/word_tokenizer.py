@@ -125,6 +125,14 @@ class WordTokenizer(Tokenizer):
             if index != self.unk_id and self.vocabulary[own] != index
         }
 
+    def read(self, text: str) -> str | None:
+        """Return a text as the front end passes it on, with unknown words; None without one."""
+        if self.splitter.settings.front_end == "none":
+            return None
+        words = self.tokens(text)
+        corrected = self.corrections(text)
+        return " ".join(corrected.get(word, word) for word in words)
+
     def _correct(self, word: str) -> int:
         corrected = self._corrected.get(word)
         if corrected is None:

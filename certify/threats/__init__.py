@@ -35,7 +35,7 @@ from certify.threats.l2_ball import L2
 from certify.threats.parsing import THREATS, parse_threat
 from certify.threats.substitutions import ListedWords, Substitutions, WordSet
 from certify.threats.synonym_lists import Synonyms
-from certify.threats.text_certificate import Kind, TextCertificate, TextCertifier
+from certify.threats.text_certificate import Kind, TextCertificate, TextCertifier, WorstText
 from certify.threats.threat import Threat, ThreatName
 from certify.threats.typos import Typos
 from certify.threats.word_edits import WordEditDistance
@@ -55,5 +55,6 @@ __all__ = [
     "Typos",
     "WordEditDistance",
     "WordSet",
+    "WorstText",
     "parse_threat",
 ]

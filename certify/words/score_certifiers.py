@@ -1,6 +1,7 @@
 """Certifiers of classifiers that add up scores of words and n-grams."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from certify.threats import (
     TextCertificate,
     Threat,
     WordEditDistance,
+    WorstText,
 )
 from certify.threats.text_certificate import largest
 from certify.words.kept_separators import EditedTexts
@@ -24,6 +26,8 @@ from text import WordTokenizer
 
 LONGEST = 1 << 10
 """Words of a text that a net over windows reads at most: sums of its scores are exact then."""
+WORDS = 1 << 18
+"""Words whose worst replacements are kept."""
 AT_ONCE = 1 << 20
 """Scores that a shortest path may look up for one position of all texts of a batch."""
 
@@ -93,6 +97,7 @@ class _Certifier:
         endless: bool = False,
         witness: str | None = None,
         kind: Kind = "exact",
+        worst: Sequence[WorstText] = (),
     ) -> TextCertificate:
         words = self.threat.split(text)
         rival = None
@@ -111,6 +116,7 @@ class _Certifier:
             witness_prediction=rival,
             cut=len(words) > self.model.tokenizer.max_length,
             unknown=sum(index == self.model.tokenizer.unk_id for index in self.model.ids(words)),
+            worst=tuple(worst),
         )
 
 
@@ -138,27 +144,39 @@ class SynonymCertifier(_Certifier):
                 "expected words alone (window=1), or synonyms of a file of lists"
             )
             raise ValueError(msg)
-        self._worst_of = _WorstOfWords(model, threat)
+        sets = threat.sets if isinstance(threat, Substitutions) else ()
+        self.alone: list[SynonymCertifier] = []
+        """Certifiers of the same model against each set of a union."""
+        if len(sets) > 1:
+            assert isinstance(threat, Substitutions)  # it has sets
+            self.alone = [SynonymCertifier(model, replace(threat, sets=(one,))) for one in sets]
+        parts = [certifier._worst_of for certifier in self.alone]
+        self._worst_of = _WorstOfWords(model, threat, parts)
 
-    def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
-        """See `TextCertifier`."""
+    def __call__(
+        self, texts: Sequence[str], ks: Sequence[int | None], *, worst: bool = False
+    ) -> list[TextCertificate]:
+        """See `TextCertifier`; `worst`: find `TextCertificate.worst`, too."""
         if isinstance(self.threat, Substitutions) or (
             self.model.scores.width == 1 and not self.threat.texts
         ):
             self._worst_of.measure(word for text in texts for word in self.threat.split(text))
             batches = (texts[i : i + 256] for i in range(0, len(texts), 256))
-            return [certificate for batch in batches for certificate in self._alone(batch, ks)]
+            return [found for batch in batches for found in self._alone(batch, ks, worst=worst)]
         threat = self.threat
         candidates = [threat.candidates(text) for text in texts]
         order = sorted(range(len(texts)), key=lambda i: _size(candidates[i]))
         certificates: dict[int, TextCertificate] = {}
         for rows in _batches([candidates[i] for i in order], self.model.scores.width):
             some = [order[row] for row in rows]
-            answers = self._batch([texts[i] for i in some], [candidates[i] for i in some], ks)
+            listed = [candidates[i] for i in some]
+            answers = self._batch([texts[i] for i in some], listed, ks, worst=worst)
             certificates |= dict(zip(some, answers, strict=True))
         return [certificates[i] for i in range(len(texts))]
 
-    def _alone(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
+    def _alone(
+        self, texts: Sequence[str], ks: Sequence[int | None], *, worst: bool
+    ) -> list[TextCertificate]:
         """Certify words alone, with lists of words: a word loses the same in every text."""
         limit = self.model.tokenizer.max_length
         splits = isinstance(self.threat, Substitutions) and self.threat.splits
@@ -191,16 +209,17 @@ class SynonymCertifier(_Certifier):
             certified = None if most[row] < 0 else most[row]
             if not all(fits):
                 certified = free if certified is None else min(certified, free)
-            witness = None
-            if not all(verdicts) and all(fits):
-                k = at[verdicts.index(False)]
-                rival = int(rivals[row, k])
-                changed = list(words[row])
-                where = [i for i in order[row, :k, rival].tolist() if i < min(length, limit)]
-                worst = self._worst_of.words([changed[i] for i in where], y, rival)
-                for i, word in zip(where, worst, strict=True):
-                    changed[i] = word
-                witness = self._written(text, changed)
+            changed: dict[int, WorstText] = {}
+            if all(fits):
+                failing = [] if all(verdicts) else [at[verdicts.index(False)]]
+                for k in dict.fromkeys(at if worst else failing):
+                    rival = int(rivals[row, k])
+                    where = [i for i in order[row, :k, rival].tolist() if i < min(length, limit)]
+                    new = self._worst_of.words([words[row][i] for i in where], y, rival)
+                    replaced = dict(zip(where, new, strict=True))
+                    changed[k] = self._written(
+                        text, [replaced.get(i, word) for i, word in enumerate(words[row])]
+                    )
             certificates.append(
                 self._certificate(
                     text,
@@ -209,8 +228,9 @@ class SynonymCertifier(_Certifier):
                     ks,
                     certified=certified,
                     endless=certified is None,
-                    witness=witness,
+                    witness=changed[failing[0]].text if all(fits) and failing else None,
                     kind=self.kind if all(fits) else "lower bound",
+                    worst=[changed[k] for k in at] if worst and all(fits) else (),
                 )
             )
         return certificates
@@ -220,6 +240,8 @@ class SynonymCertifier(_Certifier):
         texts: Sequence[str],
         listed: Sequence[Sequence[tuple[str, ...]]],
         ks: Sequence[int | None],
+        *,
+        worst: bool,
     ) -> list[TextCertificate]:
         model = self.model
         limit = model.tokenizer.max_length
@@ -233,24 +255,25 @@ class SynonymCertifier(_Certifier):
         rows, flat = candidates.repeat_interleave(count, dim=0), direction.flatten(0, 1)
         alone = model.scores.width == 1
         find = worst_words if alone else worst_path
-        worst = {k: find(model.scores, rows, flat, k) for k in self._limits(ks, candidates)}
+        paths = {k: find(model.scores, rows, flat, k) for k in self._limits(ks, candidates)}
         certificates = []
         for row, text in enumerate(texts):
             mine = slice(row * count, (row + 1) * count)
-            margins = [self._of(worst, k)[0][mine] for k in ks]
+            margins = [self._of(paths, k)[0][mine] for k in ks]
             verdicts = [bool((margin > 0).all()) for margin in margins]
             certified = None
             if alone:
-                (single,) = worst.values()
+                (single,) = paths.values()
                 # Least margin over the other classes, by number of changes.
                 least = single.value[mine].amin(dim=0) > 0
                 certified = None if bool(least.all()) else max(int(least.int().argmin()) - 1, 0)
-            witness = None
-            if not all(verdicts):
-                first = verdicts.index(False)
-                at = int(margins[first].argmin()) + mine.start
-                choice = self._of(worst, ks[first])[1][at]
-                witness = self._text(text, listed[row], choice[: len(listed[row])].tolist())
+            changed = {}
+            failing = [] if all(verdicts) else [verdicts.index(False)]
+            for number in range(len(ks)) if worst else failing:
+                at = int(margins[number].argmin()) + mine.start
+                choice = self._of(paths, ks[number])[1][at]
+                texts_of = listed[row]
+                changed[number] = self._text(text, texts_of, choice[: len(texts_of)].tolist())
             certificates.append(
                 self._certificate(
                     text,
@@ -259,7 +282,8 @@ class SynonymCertifier(_Certifier):
                     ks,
                     certified=certified,
                     endless=alone and certified is None,
-                    witness=witness,
+                    witness=changed[failing[0]].text if failing else None,
+                    worst=[changed[number] for number in range(len(ks))] if worst else (),
                 )
             )
         return certificates
@@ -272,14 +296,16 @@ class SynonymCertifier(_Certifier):
         numbers: list[int | None] = [max(limits)] if limits else []
         return [*numbers, None] if None in ks else numbers
 
-    def _of(self, worst: dict[int | None, WorstTexts], k: int | None) -> tuple[Tensor, Tensor]:
+    def _of(self, paths: dict[int | None, WorstTexts], k: int | None) -> tuple[Tensor, Tensor]:
         """Return least scores `[R]` with at most k changes, and their choices `[R, N]`."""
-        limit = max((most for most in worst if most is not None), default=None)
-        texts = worst[limit] if k is not None or None not in worst else worst[None]
+        limit = max((most for most in paths if most is not None), default=None)
+        texts = paths[limit] if k is not None or None not in paths else paths[None]
         at = -1 if k is None else min(k, texts.value.shape[1] - 1)
         return texts.value[:, at], texts.path[:, at]
 
-    def _text(self, text: str, candidates: Sequence[tuple[str, ...]], choice: Sequence[int]) -> str:
+    def _text(
+        self, text: str, candidates: Sequence[tuple[str, ...]], choice: Sequence[int]
+    ) -> WorstText:
         """Return the text with other words, and the original spelling between them if possible."""
         chosen = [*choice, *[0] * (len(candidates) - len(choice))]
         words = [
@@ -288,26 +314,38 @@ class SynonymCertifier(_Certifier):
         ]
         return self._written(text, words)
 
-    def _written(self, text: str, words: Sequence[str]) -> str:
+    def _written(self, text: str, words: Sequence[str]) -> WorstText:
         """Return the text with its words replaced one by one."""
-        parts, end = [], 0
+        parts, changes, end = [], [], 0
         for (start, stop), old, new in zip(
             self.model.tokenizer.splitter.spans(text), self.threat.split(text), words, strict=True
         ):
             parts += [text[end:start], text[start:stop] if old == new else new]
+            changes += [] if old == new else [(text[start:stop], new)]
             end = stop
         written = "".join([*parts, text[end:]])
         joined = " ".join(words)
-        return written if self.threat.split(written) == tuple(joined.split(" ")) else joined
+        fits = self.threat.split(written) == tuple(joined.split(" "))
+        return WorstText(written if fits else joined, tuple(changes))
 
 
 class _WorstOfWords:
     """Scores of the words so far, and the largest losses by a replacement of each."""
 
-    def __init__(self, model: ScoreModel, threat: Synonyms | Substitutions) -> None:
-        self._model, self._threat = model, threat
+    def __init__(
+        self,
+        model: ScoreModel,
+        threat: Synonyms | Substitutions,
+        parts: Sequence["_WorstOfWords"] = (),
+    ) -> None:
+        """Parts: the same for each set of a union."""
+        self._model, self._threat, self._parts = model, threat, parts
+        self._forget()
+
+    def _forget(self) -> None:
+        classes = self._model.scores.classes
         self._rows: dict[str, int] = {}
-        classes = model.scores.classes
+        self._replacements: dict[tuple[int, int, int], str] = {}
         self._own = torch.zeros(0, classes, dtype=torch.float64)
         self._lost = self._own.new_zeros(0, classes, classes)
         self._worst = torch.zeros(0, classes, classes, 2, dtype=torch.int64)
@@ -325,21 +363,47 @@ class _WorstOfWords:
 
     def words(self, words: Sequence[str], y: int, rival: int) -> list[str]:
         """Return the replacements of words that take most from y's lead over a rival."""
-        tokenizer = self._model.tokenizer
-        replacements = []
-        for word in words:
-            ids = self._worst[self._rows[word], y, rival].tolist()
-            text = self._threat.witness(word, tuple(i for i in ids if i >= 0), tokenizer)
+        return [self._replacement(word, y, rival) for word in words]
+
+    def _replacement(self, word: str, y: int, rival: int) -> str:
+        # A typo with a given result is found by trying: texts repeat their words.
+        key = (self._rows[word], y, rival)
+        if key not in self._replacements:
+            ids = tuple(i for i in self._worst[key].tolist() if i >= 0)
+            text = self._threat.witness(word, ids, self._model.tokenizer)
             # None: the word itself is the worst.
-            replacements.append(word if text is None else text)
-        return replacements
+            self._replacements[key] = word if text is None else text
+        return self._replacements[key]
 
     def measure(self, words_of_texts: Iterable[str]) -> None:
         """Measure the words that are new: many at once cost least."""
-        words = list(dict.fromkeys(word for word in words_of_texts if word not in self._rows))
+        asked = dict.fromkeys(words_of_texts)
+        words = [word for word in asked if word not in self._rows]
         if not words:
             return
+        if self._rows and len(self._rows) + len(words) > WORDS:
+            # A long-running service must not collect the words of users for ever.
+            self._forget()
+            words = list(asked)
         self._rows |= {word: len(self._rows) + i for i, word in enumerate(words)}
+        own, lost, worst = self._join(words) if self._parts else self._reach(words)
+        self._own = torch.cat([self._own, own])
+        self._lost = torch.cat([self._lost, lost])
+        self._worst = torch.cat([self._worst, worst])
+
+    def _join(self, words: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return figures of words: of each loss the largest of all sets."""
+        for part in self._parts:
+            part.measure(words)
+        rows = [[part._rows[word] for word in words] for part in self._parts]
+        pairs = list(zip(self._parts, rows, strict=True))
+        lost, which = torch.stack([part._lost[row] for part, row in pairs]).max(dim=0)
+        worst = torch.stack([part._worst[row] for part, row in pairs])  # [S, W, C, C, 2]
+        index = which[None, ..., None].expand(1, *worst.shape[1:])
+        return pairs[0][0]._own[rows[0]], lost, worst.gather(0, index)[0]
+
+    def _reach(self, words: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return figures of words: scores, losses and the ids of the worst replacements."""
         ids, starts = self._threat.reach(words, self._model.tokenizer)
         # Padding has score 0: a missing second word adds nothing.
         scores = self._model.scores.word_table()[ids.clamp_min(0)].sum(dim=1)
@@ -357,9 +421,7 @@ class _WorstOfWords:
             first = torch.full(own.shape, len(lead)).scatter_reduce_(0, index, position, "amin")
             lost.append(own[:, y : y + 1] - own - least)
             worst.append(ids[first])
-        self._own = torch.cat([self._own, own])
-        self._lost = torch.cat([self._lost, torch.stack(lost, dim=1)])
-        self._worst = torch.cat([self._worst, torch.stack(worst, dim=1)])
+        return own, torch.stack(lost, dim=1), torch.stack(worst, dim=1)
 
 
 class CharacterCertifier(_Certifier):
