@@ -134,6 +134,11 @@ class RecipeSet(WordSet):
         return f"as {self.name} may replace it"
 
     @property
+    def change(self) -> str:
+        """See `WordSet`."""
+        return f"a change by {self.name}"
+
+    @property
     def content(self) -> Any:
         """See `WordSet`."""
         words = [c for c in self.pre_constraints if isinstance(c, StopWords | WordLength)]

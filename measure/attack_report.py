@@ -88,8 +88,8 @@ def example_lines(
     for record in successes:
         yield harmless(f"\n{headline(record, names)}")
         for before, after in pairs(record):
-            yield f"  - {_line(before, _RED, colour)}"
-            yield f"  + {_line(after, _GREEN, colour)}"
+            yield f"  - {mark(before, new=False, colour=colour)}"
+            yield f"  + {mark(after, new=True, colour=colour)}"
 
 
 def headline(record: AttackRecord, names: Sequence[str]) -> str:
@@ -114,9 +114,10 @@ def class_name(index: int | None, names: Sequence[str]) -> str:
     return names[index] if 0 <= index < len(names) else str(index)
 
 
-def _line(pieces: Sequence[Piece], code: str, colour: bool) -> str:
+def mark(pieces: Sequence[Piece], *, new: bool, colour: bool) -> str:
+    """Return a text as a line for a terminal, with its changed words in colour or brackets."""
     # `_flat` escapes the text: the terminal gets only the codes of this file.
-    begin, end = (code, _PLAIN) if colour else ("[", "]")
+    begin, end = (_GREEN if new else _RED, _PLAIN) if colour else ("[", "]")
     return "".join(
         f"{begin}{_flat(piece.text)}{end}" if piece.changed else _flat(piece.text)
         for piece in pieces

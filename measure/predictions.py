@@ -8,6 +8,7 @@ import torch
 
 from certify import Certifier
 from lit_modules import TaskModule
+from measure.certificate_records import Record
 from measure.certified_answers import ThreatCertifiers
 from text import Text, cuts_unsaid
 
@@ -43,7 +44,9 @@ class TextPredictor:
         """The reason why predictions have no certificate; None if they have one."""
         if self.number:
             return "a regression has no certificate"
-        return self.model.no_certificate
+        reason = self.model.no_certificate
+        missing = () if self.words is None else self.words.missing
+        return "; ".join(missing) if reason is not None and missing else reason
 
     def __call__(self, texts: Sequence[Text]) -> Iterator[TextPrediction]:
         """Predict texts, in their order.
@@ -56,8 +59,9 @@ class TextPredictor:
             `probability`, `probabilities` by class, `margin` (the largest logit less the next) and
             `radius` (None without a certificate); of a regression `value`; `cut`, True if the text
             was longer than the input of the model; `unknown`, the words outside of the vocabulary;
-            `corrected`, the words that the spelling corrector has changed, if any, with what they
-            became; `certificates` in words, if there are certifiers (`ThreatCertifiers`).
+            `reads`, what the model reads of the text, if it has a front end; `corrected`, the words
+            that its corrector has changed, if any, with what they became; `certificates` in words,
+            if there are certifiers (`ThreatCertifiers`).
         """
         for start in range(0, len(texts), BATCH):
             yield from self._predict(list(texts[start : start + BATCH]))
@@ -70,6 +74,10 @@ class TextPredictor:
             radii = [None] * len(texts)
             if self._certifier is not None:
                 radii = self._certifier(texts).radius.tolist()
+        certified: dict[str, list[Record]] = {}
+        if self.words is not None:
+            alone = list(dict.fromkeys(text for text in texts if isinstance(text, str)))
+            certified = dict(zip(alone, self.words(alone), strict=True))
         rows = zip(
             texts, logits, radii, tokenizer.encode(texts), tokenizer.spans(texts), strict=True
         )
@@ -92,11 +100,13 @@ class TextPredictor:
             prediction["cut"] = encoding.truncated
             # Each word once, in the order of the text.
             prediction["unknown"] = [word for word in dict.fromkeys(words) if word]
-            front_end = tokenizer.front_end
-            if front_end and (corrected := front_end.corrections(f"{first} {second or ''}")):
-                prediction["corrected"] = corrected
+            if (front_end := tokenizer.front_end) is not None:
+                whole = f"{first} {second or ''}".strip()
+                prediction["reads"] = front_end(whole)
+                if corrected := front_end.corrections(whole):
+                    prediction["corrected"] = corrected
             if self.words is not None:
-                prediction["certificates"] = self.words(first) if second is None else []
+                prediction["certificates"] = certified.get(first, []) if second is None else []
             yield prediction
 
 

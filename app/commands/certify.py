@@ -9,7 +9,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,11 @@ from datamodules.batching.examples import fingerprint
 from lit_modules import LipsLev, TaskModule
 from lit_modules.checkpoints.reading import load
 from measure.archive import FolderArchive
-from measure.certificate_records import format_changes, record
+from measure.attack_report import colours, compare, mark
+from measure.certificate_records import Record, format_changes
+from measure.certified_answers import CHANGES, ThreatCertifiers
 from measure.corpus_split import split_texts, words_read
+from measure.predictions import TextPredictor
 from measure.runner import run as measure
 from measure.word_certificates import WordCertificates
 from run_files.checkpoint_lookup import find_checkpoint
@@ -58,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
     model = load(checkpoint).to(torch_device(args.device))
     require_classifier(model, "certify --threat")
     require_classification(model.task.name, "certify --threat")
-    ks = numbers(args.k, endless=is_endless(args.threat))
+    endless = is_endless(args.threat)
+    own = list(CHANGES) if args.text and args.k is None and endless else None
+    ks = own or numbers(args.k, endless=endless)
     # The threat is built once, for the largest number of changes.
     with resources_named("--resources"):
         threat = find_threat(
@@ -70,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         )
     certifier = _certifier(args, model, threat)
     if args.text:
-        _answer(args.text, certifier, threat, ks, model)
+        _answer(args, certifier, threat, ks, model)
         return 0
     if run is None:
         msg = f"got {args.ckpt_path}, which lies in no run, expected --run NAME, or texts: --text"
@@ -100,7 +105,8 @@ def parser() -> argparse.ArgumentParser:
     add("--threat", required=True, type=_threat_name, help=text)
     text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
     add("--resources", metavar="DIR", help=text)
-    text = "numbers of changes; all: any number (default: 1 2 all for synonyms, else 1 2)"
+    text = "numbers of changes; all: any number (default: 1 2 all for synonyms and sets, with "
+    text += "--text 1 2 3 all; else 1 2)"
     add("--k", nargs="+", metavar="K", help=text)
     add("--text", action="append", default=[], help="a text; may be given several times")
     add("--split", choices=("test", "validation"), default="test", help="split of the corpus")
@@ -208,26 +214,51 @@ def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _answer(
-    texts: Sequence[str],
+    args: argparse.Namespace,
     certifier: TextCertifier,
     threat: Threat,
     ks: Sequence[int | None],
     model: TaskModule,
 ) -> None:
-    _, names = model.require_text()
-    for text in texts:
-        subject = threat.subject(text)
-        if subject is None:
+    """Print the certificates of texts: of all sets together, then of each set."""
+    subjects = []
+    for text in args.text:
+        subjects.append(threat.subject(text))
+        if subjects[-1] is None:
             msg = f"got {text[:60]!r}, which the lists do not have, expected a text that they have"
             raise ValueError(msg)
-        (certificate,) = certifier([subject], ks)
-        line = record(certificate, ks, names, None)
-        if not sys.stdout.isatty():
-            print(json.dumps({**line, "statement": threat.statement}))
+    certifiers = ThreatCertifiers(model, [(threat, certifier)], ks=ks, worst="levels")
+    for subject, answer in zip(subjects, TextPredictor(model, certifiers)(args.text), strict=True):
+        (line, *sets) = answer["certificates"]
+        line["text"] = subject
+        if args.json or not sys.stdout.isatty():
+            extra = {"statement": threat.statement, "margin": answer["margin"], "sets": sets}
+            reads = {"reads": answer["reads"]} if "reads" in answer else {}
+            print(json.dumps({**line, **extra, **reads}))
             continue
-        print(harmless(f"{line['class']}: {line['certified']} changes certified ({line['kind']})"))
-        if line["witness"] is not None:
-            print(harmless(f"  {line['witness_class']}: {line['witness']}"))
+        print(harmless(f"{answer['prediction']}, margin {answer['margin']:.3f}: {answer['text']}"))
+        if "reads" in answer:
+            print(harmless(f"the model reads: {answer['reads']}"))
+        for part in (line, *sets):
+            for row in _describe(part, line["text"]):
+                print(row)
+
+
+def _describe(line: Record, text: str) -> Iterator[str]:
+    """Yield a certificate in words, a row for each number of changes, and the worst text."""
+    yield harmless(f"\n{line['threat']} ({line['kind']}): {line['sentence']}")
+    if not line["worst"]:
+        return
+    yield f"  {'changes':>7}  {'certified':>9}  {'margin':>7}  worst replacements"
+    for worst in line["worst"]:
+        holds = "yes" if line["holds"][worst["k"]] else "no"
+        words = ", ".join(f"{old} -> {new}" for old, new in worst["replaced"]) or "none"
+        yield harmless(f"  {worst['k']:>7}  {holds:>9}  {worst['margin']:>7.3f}  {words}")
+    worst = next((w for w in line["worst"] if not line["holds"][w["k"]]), line["worst"][-1])
+    _, after = compare(text, worst["text"])
+    yield f"  worst text, k = {worst['k']}: {mark(after, new=True, colour=colours(sys.stdout))}"
+    if worst["reads"] is not None:
+        yield harmless(f"  the model reads: {worst['reads']}")
 
 
 def _certify_split(

@@ -7,6 +7,7 @@ import argparse
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -48,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
     _, checkpoint = find_checkpoint("predict", Path(args.runs_dir), args.run, args.ckpt_path)
     model = load(checkpoint).to(torch_device(args.device))
     # Only a model that is trained against perturbation sets is certified for them by default.
-    words = None if model.perturbation_sets is None else ThreatCertifiers(model, None, SETS)
+    words = None
+    if model.perturbation_sets is not None:
+        words = ThreatCertifiers.of_model(model, None, SETS, args.resources)
     answering = TextPredictor(model, words)
     pairs = answering.model.pairs
     numbered = (
@@ -76,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser("predict", __doc__, *RUN, "--device", "--json")
+    parser = command_parser("predict", __doc__, *RUN, "--device", "--json", "--resources")
     add_option(parser, "--output", help="file of JSON lines, written whole or not at all")
     add = parser.add_argument
     add_texts(parser)
@@ -110,11 +113,13 @@ def _table(answers: Iterator[TextPrediction], answering: TextPredictor) -> None:
             unknown += 1
             print(harmless(f"  unknown words: {', '.join(answer['unknown'])}")[:room])
         for note in _word_notes(answer):
-            print(harmless(f"  {note}")[:room])
+            print(
+                harmless(textwrap.fill(note, room, initial_indent="  ", subsequent_indent="    "))
+            )
     if cut:
         length = answering.model.require_text()[0].max_length
         print(f"\n{cut} of the texts were longer than {length} tokens, and are cut there")
-    if answering.no_certificate is not None and answering.words is None:
+    if answering.no_certificate is not None and not (answering.words and answering.words.threats):
         print(f"\nno certificate: {answering.no_certificate}")
 
 
@@ -123,10 +128,7 @@ def _word_notes(answer: TextPrediction) -> Iterator[str]:
     if corrected := answer.get("corrected"):
         yield "read as: " + ", ".join(f"{word} -> {read}" for word, read in corrected.items())
     for record in answer.get("certificates", ()):
-        verdict = "not certified for" if record["certified"] == "0" else "certified:"
-        yield f"{verdict} {record['statement']}"
-        if record["witness"] is not None:
-            yield f"changes to {record['witness_class']}: {record['witness']}"
+        yield record["sentence"]
 
 
 def _class_row(answering: TextPredictor) -> Callable[[TextPrediction | None], str]:

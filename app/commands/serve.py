@@ -156,7 +156,10 @@ def _load_models(
             log.warning("%s", warning)
         name = run.name if run is not None else checkpoint.stem
         model = load(checkpoint).to(device)
-        answering = TextPredictor(model, ThreatCertifiers(model, args.lists))
+        certifiers = ThreatCertifiers.of_model(
+            model, args.lists, resources=args.resources, worst="nearest"
+        )
+        answering = TextPredictor(model, certifiers)
         workers[name] = ModelWorker(name, answering, waiting=limits.requests)
         if run is not None:
             texts[name] = corpus_texts(

@@ -28,7 +28,13 @@ from app.report.page_parts import (
 from app.report.report_pictures import AccuracyCurve, Picture
 from app.report.sandwich import steps
 from app.report.sandwich_part import SandwichCheck, check_sandwich
-from app.report.words_part import ThreatCertificates, contradiction, threat_certificates
+from app.report.words_part import (
+    ThreatCertificates,
+    changes_of,
+    contradiction,
+    threat_certificates,
+    words_picture,
+)
 from attacks.outcome import AttackRecord
 from attacks.summary import mean, remarks, wilson
 from measure.attack_report import class_name, pairs
@@ -59,6 +65,7 @@ class Section:
     calibration: Calibration | None
     sandwich: SandwichCheck | None
     in_words: Sequence[ThreatCertificates]
+    words_picture: Picture | None
     # Text pairs by the name of the attack.
     worst: Mapping[str, Sequence[TextPair]]
     # Missing measurements, each with its command.
@@ -97,7 +104,8 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
     common = list(_common_pictures(sections))
     parts = [part for s in sections for part in (s.calibration, s.sandwich) if part is not None]
     # The page embeds its pictures; the files are for papers and slides.
-    for picture in [*common, *(part.picture for part in parts)]:
+    of_words = (section.words_picture for section in sections)
+    for picture in [*common, *of_words, *(part.picture for part in parts)]:
         if picture is not None:
             atomic.write_text(folder / f"{picture.name}.svg", picture.svg)
     page = folder / PAGE
@@ -143,6 +151,7 @@ def _template() -> "Template":
         finalize=lambda value: harmless(value) if type(value) is str else value,
     )
     environment.filters["number"] = format_number
+    environment.filters["changes"] = changes_of
     return environment.get_template("report.html.j2")
 
 
@@ -151,12 +160,14 @@ def _template() -> "Template":
 
 def _section(evidence: Evidence, number: int) -> Section:
     sandwich = check_sandwich(evidence, number)
+    in_words = list(threat_certificates(evidence))
     return Section(
         evidence=evidence,
         clean=count_clean(evidence),
         calibration=calibrate(evidence, number),
         sandwich=sandwich,
-        in_words=list(threat_certificates(evidence)),
+        in_words=in_words,
+        words_picture=words_picture(in_words, number),
         worst={attack.name: _worst(evidence, attack, sandwich) for attack in evidence.attacks},
         missing=list(_missing(evidence)),
         remarks=[
@@ -312,7 +323,7 @@ def _figures(section: Section) -> dict[str, FigureCell]:
         count = 0 if evidence.pgd is None else len(evidence.pgd.records)
         title = "accuracy under PGD" + (f", eps {epsilon:g}" if epsilon is not None else "")
         figures[title] = share_cell(metrics["test/pgd_accuracy"], count)
-    figures |= _radius_figures(evidence) | _word_figures(evidence)
+    figures |= _word_figures(evidence) | _radius_figures(evidence)
     if evidence.attacks:
         lowest = min(evidence.attacks, key=lambda attack: attack.summary.accuracy.value)
         accuracy, clean = lowest.summary.accuracy, lowest.summary.clean_accuracy

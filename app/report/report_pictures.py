@@ -11,6 +11,7 @@ from app.report.clean_figures import Bin
 from app.report.sandwich import TextSandwich
 from attacks.summary import IntervalEstimate
 from measure import charts
+from measure.certificate_records import Curve
 from run_files.terminal import harmless
 
 if TYPE_CHECKING:
@@ -148,6 +149,33 @@ def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
         figure.legend(loc="outside upper center", ncols=2, fontsize=9)
         svg = charts.as_svg(figure)
     return Picture(name, svg, f"Accuracy over the radius. {'; '.join(lines)}.")
+
+
+def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
+    """Draw the certified accuracy over the number of changed words, for each set."""
+    # Any number of changes is one place behind the largest number.
+    most = max(k for curve in curves.values() for k in (*curve.changes, 0) if k is not None)
+    last = most + max(1, most // 8)
+    with _drawing((6.4, 3.2 + 0.12 * len(curves))) as figure:
+        axes = figure.add_subplot()
+        for i, (threat, curve) in enumerate(curves.items()):
+            xs = [last if k is None else k for k in curve.changes]
+            ys = [accuracy / 100 for accuracy in curve.accuracy]
+            style: dict[str, Any] = {"color": charts.COLOURS[i % len(charts.COLOURS)]}
+            style |= {"marker": charts.MARKERS[i % len(charts.MARKERS)], "markersize": 4}
+            style["linestyle"] = charts.DASHES[i // len(charts.COLOURS) % len(charts.DASHES)]
+            axes.plot(xs, ys, label=charts.plain_label(threat), **style)
+        ticks = sorted({0, *range(0, most + 1, max(1, most // 4))})
+        axes.set_xticks([*ticks, last], [*map(str, ticks), "all"])
+        axes.set(ylim=(0, 1.02), xlabel="changed words", ylabel="certified accuracy")
+        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
+        svg = charts.as_svg(figure)
+    lines = "; ".join(
+        f"{threat}: {curve.accuracy[0]:.1f} % without changes, {curve.accuracy[-1]:.1f} % for "
+        f"{'any number' if curve.changes[-1] is None else curve.changes[-1]}"
+        for threat, curve in curves.items()
+    )
+    return Picture(name, svg, f"Certified accuracy over the number of changes. {lines}.")
 
 
 def _error_bars(estimates: Sequence[IntervalEstimate]) -> tuple[list[float], list[list[float]]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.report.page_parts import WORST, FigureCell, TextPair, share_cell, shorten
+from app.report.report_pictures import Picture, changes_picture
 from attacks.resources.catalogue import Resources
 from attacks.word_sets import find_threat, is_endless
 from certify.threats import Threat
@@ -13,9 +14,12 @@ from certify.threats.parsing import parse_k
 from measure.attack_report import compare
 from measure.certificate_records import (
     ConfinedAttack,
+    Curve,
     Record,
     SandwichLevel,
     attacks_inside,
+    curve,
+    format_changes,
     sandwich,
 )
 from measure.evidence import Evidence, StageRecords
@@ -42,17 +46,43 @@ class LayerRow:
 class ThreatCertificates:
     """The certificates of one `certify --threat`: a row for each number of changes.
 
-    `worst` are texts to which the fewest changes give another prediction; `broken` the ids of the
-    samples that an attack has changed inside their certificate.
+    `accuracy` is that without changes, `curve` the certified accuracy over the changes. `worst` are
+    texts to which the fewest changes give another prediction; `broken` the ids of the samples that
+    an attack has changed inside their certificate.
     """
 
     name: str
+    accuracy: FigureCell
+    curve: Curve
     statement: str
     remarks: Sequence[str]
     rows: Sequence[LayerRow]
     worst: Sequence[TextPair]
     broken: Sequence[int]
     texts: int
+
+    @property
+    def attacked(self) -> LayerRow | None:
+        """The row of the most changes that has attacks."""
+        return next((row for row in reversed(self.rows) if row.attacks), None)
+
+    def certified(self, k: str) -> FigureCell | None:
+        """Return the certified accuracy for a number of changes; None if it was not measured."""
+        return next((row.certified for row in self.rows if row.k == k), None)
+
+
+def words_picture(certificates: Sequence[ThreatCertificates], number: int) -> Picture | None:
+    """Draw the certified accuracies of a run over the changes; None without any."""
+    if not certificates:
+        return None
+    curves = {one.name: one.curve for one in certificates}
+    return changes_picture(f"certified-words-{number}", curves)
+
+
+def changes_of(certificates: Sequence[ThreatCertificates]) -> list[str]:
+    """Return all numbers of changes, from few to many."""
+    ks = {parse_k(row.k) for one in certificates for row in one.rows}
+    return [format_changes(k) for k in sorted(ks, key=lambda k: (k is None, k or 0))]
 
 
 def threat_certificates(evidence: Evidence) -> Iterator[ThreatCertificates]:
@@ -64,6 +94,8 @@ def threat_certificates(evidence: Evidence) -> Iterator[ThreatCertificates]:
         layers = sandwich(attacks, records, ks)
         yield ThreatCertificates(
             name=stage.removeprefix("certify_"),
+            accuracy=share_cell(sum(map(_is_right, records)) / len(records), len(records)),
+            curve=curve(records, ks),
             statement=settings["threat"]["statement"],
             remarks=[*_describe(measured), *([reason] if reason else [])],
             rows=[_row(layer, records) for layer in layers],
@@ -130,8 +162,12 @@ def _threat(settings: Mapping[str, Any]) -> Threat:
     return threat
 
 
+def _is_right(record: Record) -> bool:
+    return bool(record["prediction"] == record["label"])
+
+
 def _row(layer: SandwichLevel, records: Sequence[Record]) -> LayerRow:
-    right = [record for record in records if record["prediction"] == record["label"]]
+    right = [record for record in records if _is_right(record)]
     share = sum(record["holds"][layer.k] for record in right) / len(records)
     below = attacked = None
     # `below` and `attacked` are about the same texts: those that all these attacks have.
@@ -145,7 +181,7 @@ def _worst(records: Sequence[Record]) -> Iterator[TextPair]:
     pairs = [
         (record, *compare(record["text"], record["witness"]))
         for record in records
-        if record["witness"] is not None and record["prediction"] == record["label"]
+        if record["witness"] is not None and _is_right(record)
     ]
     counted = [(sum(piece.changed for piece in pair[1]), *pair) for pair in pairs]
     # The fewest changed words first.

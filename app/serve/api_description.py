@@ -47,6 +47,16 @@ def _lists(description: str, **properties: Schema) -> Schema:
 
 
 _PIECES = _lists("for each text its pieces", text=_field("string"), changed=_field("boolean"))
+_WORST = _list(
+    "the text of the set that has another prediction, or comes nearest to it",
+    k=_field("string", "number of changed words, or all"),
+    text=_field("string"),
+    after=_list("its pieces", text=_field("string"), changed=_field("boolean")),
+    replaced=_field("array", "pairs of a word and what it became", items=_field("array")),
+    reads=_field("string null", "what the model reads of it, if it has a front end"),
+    prediction=_field("string"),
+    margin=_field("number", "of the predicted class of the original text"),
+)
 _PREDICTION = {
     "prediction": _field("string", "the class"),
     "probability": _field("number", "of that class"),
@@ -56,13 +66,20 @@ _PREDICTION = {
     "certificates": _list(
         "certificates in words, one for each threat",
         threat=_field("string"),
+        sentence=_field("string", "whether it is certified, and the change that is too much"),
         certified=_field("string", "largest number of changes, or all"),
+        holds=_field("object", "by number of changes", additionalProperties=_field("boolean")),
         statement=_field("string"),
         kind=_field("string"),
         witness=_field("string null"),
         witness_class=_field("string null"),
+        worst=_WORST,
     ),
     "covers": _field("string", "the certificates in sentences"),
+    "covers_radius": _field("string", "the sentence about the radius alone"),
+    "reads": _field("string", "what the model reads of the text, if it has a front end"),
+    "read_pieces": _list("its pieces", text=_field("string"), changed=_field("boolean")),
+    "corrected": _field("object", "corrected words", additionalProperties=_field("string")),
     "cut": _field("boolean", "the text was longer than the model reads"),
     "unknown": _field("array", "words without a vector of their own", items=_field("string")),
 }

@@ -8,8 +8,10 @@ from typing import Any
 from app.serve.model_worker import BATCH, ModelWorker
 from attacks.document import Document
 from attacks.goals import Floats
+from measure.attack_report import compare
 from measure.predictions import TextPrediction
 from text import Text
+from text.canonical import canonical
 
 
 async def explain(worker: ModelWorker, text: Text, *, words: int) -> dict[str, Any]:
@@ -74,27 +76,42 @@ def describe_certificates(answer: TextPrediction, reason: str | None) -> str:
 
     `reason` explains why there is no radius; None if there is one.
     """
+    sentences = [record["sentence"] for record in answer["certificates"]]
+    if answer["radius"] is not None:
+        sentences.append(describe_radius(answer))
+    return " ".join(sentences) or f"Nothing is proved about this prediction: {reason}."
+
+
+def describe_radius(answer: TextPrediction) -> str:
+    """Return the sentence about the certified radius; "" if there is none."""
     prediction, radius = answer["prediction"], answer["radius"]
-    sentences = []
-    for record in answer["certificates"]:
-        stays = f"{prediction} if {record['statement']}"
-        if record["certified"] != "0":
-            sentences.append(f"Proved: the prediction stays {stays}.")
-        elif record["witness"] is None:
-            sentences.append(f"Not proved: that it stays {stays}.")
-        else:
-            witness = f"{record['witness']!r} is {record['witness_class']}"
-            sentences.append(f"It does not stay {stays}: {witness}.")
-    if radius is None and not sentences:
-        return f"Nothing is proved about this prediction: {reason}."
-    if radius is not None and radius <= 0:
-        sentences.append("Nothing is proved about its vectors: the certified radius is 0.")
-    elif radius is not None:
-        # Rounded down: never more than what is proved.
-        rounded = math.floor(radius * 1000) / 1000
-        sentences.append(
-            "Proved: as long as the vectors of all tokens together move by less than "
-            f"{rounded:.3f}, the prediction stays {prediction}. This is about vectors; another "
-            "word may move them further, and the prediction may still be wrong."
-        )
-    return " ".join(sentences)
+    if radius is None:
+        return ""
+    if radius <= 0:
+        return "Nothing is proved about its vectors: the certified radius is 0."
+    # Rounded down: never more than what is proved.
+    rounded = math.floor(radius * 1000) / 1000
+    return (
+        "Proved: as long as the vectors of all tokens together move by less than "
+        f"{rounded:.3f}, the prediction stays {prediction}. This is about vectors; another "
+        "word may move them further, and the prediction may still be wrong."
+    )
+
+
+def mark_changes(answer: TextPrediction) -> dict[str, Any]:
+    """Return the parts of a response with marked words.
+
+    These are `certificates`, with the pieces `after` of each worst text, and `read_pieces`, those
+    of what the model reads, with the corrected words marked; empty without a front end.
+    """
+    text = answer["text"]
+    certificates = [
+        {**record, "worst": [{**w, "after": _pieces(text, w["text"])} for w in record["worst"]]}
+        for record in answer["certificates"]
+    ]
+    read = _pieces(canonical(text), answer["reads"]) if "reads" in answer else []
+    return {"certificates": certificates, "read_pieces": read}
+
+
+def _pieces(before: str, after: str) -> list[dict[str, Any]]:
+    return [piece._asdict() for piece in compare(before, after)[1]]

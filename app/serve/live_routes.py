@@ -18,7 +18,12 @@ from starlette.types import Receive, Scope, Send
 
 from app.serve import request_fields
 from app.serve.api_description import describe_api, render_page
-from app.serve.explanations import describe_certificates, explain
+from app.serve.explanations import (
+    describe_certificates,
+    describe_radius,
+    explain,
+    mark_changes,
+)
 from app.serve.http_guard import LOCAL, Guard, refusal
 from app.serve.live_attacks import AttackPool, Event, LiveAttack
 from app.serve.model_worker import BusyError, ModelWorker
@@ -111,7 +116,8 @@ class LiveApp:
         async with asyncio.timeout(self.limits.seconds):
             answer = await asyncio.wrap_future(worker.answer(text))
         covers = describe_certificates(answer, worker.answering.no_certificate)
-        return JSONResponse({**answer, "covers": covers})
+        sentences = {"covers": covers, "covers_radius": describe_radius(answer)}
+        return JSONResponse({**answer, **mark_changes(answer), **sentences})
 
     async def _words(self, request: Request) -> Response:
         worker, text, _ = await self._read(request, request_fields.QUESTION)

@@ -42,7 +42,7 @@ from certify.threats.same_form import SameForm, SameFormCertifier, is_same_form
 from certify.threats.stop_words import DeletedWords, InsertedWords
 from certify.threats.substitutions import ListedWords, Substitutions, WordSet
 from certify.threats.synonym_lists import Synonyms
-from certify.threats.text_certificate import Kind, TextCertificate, TextCertifier
+from certify.threats.text_certificate import Kind, TextCertificate, TextCertifier, WorstText
 from certify.threats.threat import Threat, ThreatName
 from certify.threats.typos import Typos
 from certify.threats.word_edits import WordEditDistance
@@ -70,6 +70,7 @@ __all__ = [
     "Typos",
     "WordEditDistance",
     "WordSet",
+    "WorstText",
     "is_same_form",
     "parse_threat",
 ]

@@ -32,3 +32,9 @@ class Characters(Threat):
             f"at most {self.k} characters are inserted, deleted or replaced, each by any character "
             "of Unicode"
         )
+
+    @property
+    def condition(self) -> str:
+        """See `Threat`."""
+        changed = "1 character" if self.k == 1 else f"{self.k} characters"
+        return f"against {changed} inserted, deleted or replaced by any others"

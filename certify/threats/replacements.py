@@ -105,6 +105,10 @@ class ReadWords:
 
     def __init__(self, threat: Replacements, tokenizer: WordTokenizer) -> None:
         self.threat, self.tokenizer = threat, tokenizer
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what has been looked up."""
         self._ids: dict[str, Tensor] = {}
         self._witnesses: dict[tuple[str, tuple[int, ...]], str] = {}
 

@@ -67,6 +67,11 @@ class WordSet(ABC):
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
         """Return what a word has to become, to get these ids; None if the set has nothing."""
 
+    @property
+    def change(self) -> str:
+        """What happens to a word, as a noun: "a synonym of WordNet"."""
+        return self.statement.removeprefix("by ")
+
     def listed(self, word: str) -> Sequence[str]:
         """Return what a word may become, as far as the set lists it."""
         return ()
@@ -220,6 +225,13 @@ class Substitutions(Replacements):
         number = "any number of" if self.k is None else f"at most {self.k}"
         ways = ", or ".join(part.statement for part in self.sets)
         return f"{number} words are replaced, each {ways}"
+
+    @property
+    def condition(self) -> str:
+        """See `Threat`."""
+        ways = " or ".join(part.change for part in self.sets)
+        words = "every word" if self.k is None else f"any {self.k} words"
+        return f"against {ways} in {'any word' if self.k == 1 else words}"
 
 
 def own_form(part: WordSet, word: str) -> str:

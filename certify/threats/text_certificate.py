@@ -2,9 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 Kind = Literal["exact", "lower bound", "probabilistic", "unproven"]
+
+
+class WorstText(NamedTuple):
+    """The text of a set that comes nearest to another prediction, or has it.
+
+    Attributes:
+        text: the text.
+        changes: each changed word as it was, and what it became, in the order of the text.
+    """
+
+    text: str
+    changes: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +39,8 @@ class TextCertificate:
         confidence: of a probabilistic certificate, for each text.
         cut: True if the model does not read the whole text.
         unknown: number of words that the model does not know.
+        worst: for each number of changes in the request the text of the set for which the sum of
+            scores has the smallest margin; empty unless requested, or if none is known.
     """
 
     text: str
@@ -39,6 +53,7 @@ class TextCertificate:
     confidence: float | None = None
     cut: bool = False
     unknown: int = 0
+    worst: tuple[WorstText, ...] = ()
 
 
 class TextCertifier(Protocol):

@@ -98,6 +98,11 @@ class Threat:
         """One sentence: what may be changed."""
         raise NotImplementedError
 
+    @property
+    def condition(self) -> str:
+        """What follows "certified" in a sentence: "against one typo in every word"."""
+        return f"if {self.statement}"
+
 
 @lru_cache(maxsize=1 << 12)
 def _split(words: WordSettings, text: str) -> tuple[str, ...]:

@@ -51,6 +51,11 @@ class Typos(WordSet):
         return f"by one typo (a character inserted, deleted, replaced or swapped{split})"
 
     @property
+    def change(self) -> str:
+        """See `WordSet`."""
+        return "one typo or space" if self.splits else "one typo"
+
+    @property
     def content(self) -> Any:
         """See `WordSet`."""
         return ["typos", self.splits, *([] if self.kind is None else [self.kind.content])]

@@ -30,3 +30,9 @@ class WordEditDistance(Threat):
     def statement(self) -> str:
         """See `Threat`."""
         return f"at most {self.k} words are inserted, deleted or replaced, each by any word"
+
+    @property
+    def condition(self) -> str:
+        """See `Threat`."""
+        changed = "1 word" if self.k == 1 else f"{self.k} words"
+        return f"against {changed} inserted, deleted or replaced by any others"

@@ -16,6 +16,7 @@ from certify.threats import (
     TextCertificate,
     Threat,
     WordEditDistance,
+    WorstText,
 )
 from certify.threats.text_certificate import largest
 from certify.words.kept_separators import EditedTexts
@@ -26,6 +27,8 @@ from text import WordTokenizer
 
 LONGEST = 1 << 10
 """Words of a text that a net over windows reads at most: sums of its scores are exact then."""
+WORDS = 1 << 18
+"""Words whose worst replacements are kept."""
 AT_ONCE = 1 << 18
 """Candidates of the texts of a batch for a shortest path."""
 
@@ -103,6 +106,7 @@ class _Certifier:
         endless: bool = False,
         witness: str | None = None,
         kind: Kind = "exact",
+        worst: Sequence[WorstText] = (),
     ) -> TextCertificate:
         words = self.threat.split(text)
         has_number = certified is not None or endless
@@ -115,6 +119,7 @@ class _Certifier:
             witness=witness,
             cut=len(words) > self.model.tokenizer.max_length,
             unknown=self.model.ids(words).count(self.model.tokenizer.unk_id),
+            worst=tuple(worst),
         )
 
     def _with_rivals(self, certificates: Sequence[TextCertificate]) -> list[TextCertificate]:
@@ -156,15 +161,24 @@ class SynonymCertifier(_Certifier):
             model.tokenizer.splitter.settings,
             ordered=f"WordScores with window={width}" if width > 1 else None,
         )
+        sets = threat.sets if isinstance(threat, Substitutions) else ()
+        self.alone: list[SynonymCertifier] = []
+        """Certifiers of the same model against each set of a union."""
+        if len(sets) > 1:
+            assert isinstance(threat, Substitutions)  # it has sets
+            self.alone = [SynonymCertifier(model, replace(threat, sets=(one,))) for one in sets]
         self._read = ReadWords(self.threat, model.tokenizer)
-        self._worst_of = _WorstOfWords(model, self._read)
+        parts = [certifier._worst_of for certifier in self.alone]
+        self._worst_of = _WorstOfWords(model, self._read, parts)
 
-    def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
-        """See `TextCertifier`."""
+    def __call__(
+        self, texts: Sequence[str], ks: Sequence[int | None], *, worst: bool = False
+    ) -> list[TextCertificate]:
+        """See `TextCertifier`; `worst`: find `TextCertificate.worst`, too."""
         if self.model.scores.width == 1:
             self._worst_of.measure(word for text in texts for word in self.threat.occurrences(text))
             batches = (texts[i : i + 256] for i in range(0, len(texts), 256))
-            return [certificate for batch in batches for certificate in self._alone(batch, ks)]
+            return [found for batch in batches for found in self._alone(batch, ks, worst=worst)]
         choices = self._read(texts)
         table, sizes = choices.table(), choices.starts.diff()
         # The largest list of each text, and its length.
@@ -179,11 +193,13 @@ class SynonymCertifier(_Certifier):
             rows = choices.rows[some, : max(lengths[i] for i in some)]
             candidates = table[rows.clamp_min(0), : max(widths[i] for i in some)]
             candidates = candidates.masked_fill((rows < 0).unsqueeze(2), 0)
-            answers = self._batch([texts[i] for i in some], candidates, ks)
+            answers = self._batch([texts[i] for i in some], candidates, ks, worst=worst)
             certificates |= dict(zip(some, answers, strict=True))
         return [certificates[i] for i in range(len(texts))]
 
-    def _alone(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
+    def _alone(
+        self, texts: Sequence[str], ks: Sequence[int | None], *, worst: bool
+    ) -> list[TextCertificate]:
         """Certify words alone, with lists of words: a word loses the same in every text."""
         limit = self.model.tokenizer.max_length
         splits = isinstance(self.threat, Substitutions) and self.threat.splits
@@ -219,16 +235,16 @@ class SynonymCertifier(_Certifier):
             certified = None if most[row] < 0 else most[row]
             if not all(fits):
                 certified = free if certified is None else min(certified, free)
-            witness = None
-            if not all(verdicts) and all(fits):
-                k = at[verdicts.index(False)]
+            changed: dict[int, WorstText] = {}
+            failing = [at[verdicts.index(False)]] if all(fits) and not all(verdicts) else []
+            for k in dict.fromkeys(at if worst and all(fits) else failing):
                 rival = int(rivals[row, k])
-                changed = list(words[row])
                 where = [i for i in order[row, :k, rival].tolist() if i < min(length, limit)]
-                worst = self._worst_of.words([keys[row][i] for i in where], y, rival)
-                for i, word in zip(where, worst, strict=True):
-                    changed[i] = word
-                witness = self._written(text, changed)
+                new = self._worst_of.words([keys[row][i] for i in where], y, rival)
+                replaced = dict(zip(where, new, strict=True))
+                changed[k] = self._written(
+                    text, [replaced.get(i, word) for i, word in enumerate(words[row])]
+                )
             certificates.append(
                 self._certificate(
                     text,
@@ -237,14 +253,20 @@ class SynonymCertifier(_Certifier):
                     ks,
                     certified=certified,
                     endless=certified is None,
-                    witness=witness,
+                    witness=changed[failing[0]].text if failing else None,
                     kind=self.kind if all(fits) else "lower bound",
+                    worst=[changed[k] for k in at] if worst and all(fits) else (),
                 )
             )
         return self._with_rivals(certificates)
 
     def _batch(
-        self, texts: Sequence[str], candidates: Tensor, ks: Sequence[int | None]
+        self,
+        texts: Sequence[str],
+        candidates: Tensor,
+        ks: Sequence[int | None],
+        *,
+        worst: bool,
     ) -> list[TextCertificate]:
         """Certify texts by n-grams or windows of their candidates `[B, N, S]`."""
         model = self.model
@@ -255,24 +277,31 @@ class SynonymCertifier(_Certifier):
         count = rivals.shape[1]
         # A row for each text and other class: [B (C - 1), N, S].
         rows, flat = candidates.repeat_interleave(count, dim=0), direction.flatten(0, 1)
-        worst = {k: worst_path(model.scores, rows, flat, k) for k in _limits(ks)}
+        paths = {k: worst_path(model.scores, rows, flat, k) for k in _limits(ks)}
         # [K, B, C - 1]
-        margins = torch.stack([_of(worst, k)[0] for k in ks]).view(len(ks), len(texts), count)
+        margins = torch.stack([_of(paths, k)[0] for k in ks]).view(len(ks), len(texts), count)
         held, least = (margins > 0).all(dim=2).T.tolist(), margins.argmin(dim=2).T.tolist()
         certificates = []
         for row, (text, verdicts) in enumerate(zip(texts, held, strict=True)):
-            witness = None
-            if not all(verdicts):
-                first = verdicts.index(False)
-                choice = _of(worst, ks[first])[1][row * count + least[row][first]]
+            changed = {}
+            failing = [] if all(verdicts) else [verdicts.index(False)]
+            for number in range(len(ks)) if worst else failing:
+                choice = _of(paths, ks[number])[1][row * count + least[row][number]]
                 ids = candidates[row].gather(1, choice.unsqueeze(1)).flatten()
-                witness = self._witness(text, ids.where(choice > 0, -1).tolist())
+                changed[number] = self._changed(text, ids.where(choice > 0, -1).tolist())
             certificates.append(
-                self._certificate(text, int(predictions[row]), verdicts, ks, witness=witness)
+                self._certificate(
+                    text,
+                    int(predictions[row]),
+                    verdicts,
+                    ks,
+                    witness=changed[failing[0]].text if failing else None,
+                    worst=[changed[number] for number in range(len(ks))] if worst else (),
+                )
             )
         return self._with_rivals(certificates)
 
-    def _witness(self, text: str, ids: Sequence[int]) -> str:
+    def _changed(self, text: str, ids: Sequence[int]) -> WorstText:
         """Return the text with the words of ids; -1: the word itself."""
         words = list(self.threat.split(text))
         keys = self.threat.occurrences(text)
@@ -281,26 +310,35 @@ class SynonymCertifier(_Certifier):
                 words[at] = self._read.witness(word, (index,))
         return self._written(text, words)
 
-    def _written(self, text: str, words: Sequence[str]) -> str:
+    def _written(self, text: str, words: Sequence[str]) -> WorstText:
         """Return the text with its words replaced one by one."""
-        parts, end = [], 0
+        parts, changes, end = [], [], 0
         for (start, stop), old, new in zip(
             self.model.tokenizer.splitter.spans(text), self.threat.split(text), words, strict=True
         ):
             parts += [text[end:start], text[start:stop] if old == new else new]
+            changes += [] if old == new else [(text[start:stop], new)]
             end = stop
         written = "".join([*parts, text[end:]])
         joined = " ".join(words)
-        return written if self.threat.split(written) == tuple(joined.split()) else joined
+        fits = self.threat.split(written) == tuple(joined.split())
+        return WorstText(written if fits else joined, tuple(changes))
 
 
 class _WorstOfWords:
     """Scores of the words so far, and the largest losses by a replacement of each."""
 
-    def __init__(self, model: ScoreModel, read: ReadWords) -> None:
-        self._model, self._read = model, read
+    def __init__(
+        self, model: ScoreModel, read: ReadWords, parts: Sequence["_WorstOfWords"] = ()
+    ) -> None:
+        """Parts: the same for each set of a union."""
+        self._model, self._read, self._parts = model, read, parts
+        self._forget()
+
+    def _forget(self) -> None:
+        self._read.forget()
         self._rows: dict[str, int] = {}
-        classes = model.scores.classes
+        classes = self._model.scores.classes
         self._own = torch.zeros(0, classes, dtype=torch.float64)
         self._lost = self._own.new_zeros(0, classes, classes)
         self._worst = torch.zeros(0, classes, classes, 2, dtype=torch.int64)
@@ -326,17 +364,38 @@ class _WorstOfWords:
 
     def measure(self, words_of_texts: Iterable[str]) -> None:
         """Measure the words that are new: many at once cost least."""
-        words = list(dict.fromkeys(word for word in words_of_texts if word not in self._rows))
+        asked = dict.fromkeys(words_of_texts)
+        words = [word for word in asked if word not in self._rows]
         if not words:
             return
+        if self._rows and len(self._rows) + len(words) > WORDS:
+            # A long-running service must not collect the words of users for ever.
+            self._forget()
+            words = list(asked)
         self._rows |= {word: len(self._rows) + i for i, word in enumerate(words)}
+        own, lost, worst = self._join(words) if self._parts else self._look_up(words)
+        self._own = torch.cat([self._own, own])
+        self._lost = torch.cat([self._lost, lost])
+        self._worst = torch.cat([self._worst, worst])
+
+    def _join(self, words: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return figures of words: of each loss the largest of all sets."""
+        for part in self._parts:
+            part.measure(words)
+        rows = [[part._rows[word] for word in words] for part in self._parts]
+        pairs = list(zip(self._parts, rows, strict=True))
+        lost, which = torch.stack([part._lost[row] for part, row in pairs]).max(dim=0)
+        worst = torch.stack([part._worst[row] for part, row in pairs])  # [S, W, C, C, 2]
+        index = which[None, ..., None].expand(1, *worst.shape[1:])
+        return pairs[0][0]._own[rows[0]], lost, worst.gather(0, index)[0]
+
+    def _look_up(self, words: Sequence[str]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return figures of words: scores, losses and the ids of the worst replacements."""
         ids, starts = self._read.threat.reach(words, self._model.tokenizer)
         # Padding has score 0: a missing second word adds nothing.
         scores = self._model.scores.word_table()[ids.clamp_min(0)].sum(dim=1)
         lost, first = worst_results(scores, starts)
-        self._own = torch.cat([self._own, scores[starts[:-1]]])
-        self._lost = torch.cat([self._lost, lost])
-        self._worst = torch.cat([self._worst, ids[first]])
+        return scores[starts[:-1]], lost, ids[first]
 
 
 class CharacterCertifier(_Certifier):

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from subprocess import run
 
+import pytest
+
 from tests.integration.conftest import QUIET, REVIEWS, Steadfast, lines, results
 
 CHECKER = Path(__file__).parents[2] / "docs/certificates/check_sets.py"
@@ -46,8 +48,19 @@ def test_a_recipe_never_beats_the_certificate_of_its_set(here: Path, steadfast: 
     assert checked.stdout.startswith(f"{number} claims of any number of words"), checked.stderr
 
     text = "The food was good and the staff were freindly."
-    answer = json.loads(steadfast("certify", "--run=a", "--threat=typos", "--text", text).out)
+    sets = "--threat=typos,deepwordbug"
+    answer = json.loads(steadfast("certify", "--run=a", sets, "--text", text, "--json").out)
     assert answer["kind"] == "exact"
+    assert answer["reads"] == "the food was good and the staff were friendly"
+    assert list(answer["holds"]) == ["1", "2", "3", "all"]
+    assert [part["threat"] for part in answer["sets"]] == ["typos", "deepwordbug"]
+    worst = answer["worst"][-1]
+    (again,) = map(
+        json.loads, steadfast("predict", "--run=a", "--text", worst["text"]).out.split("\n")[:1]
+    )
+    assert again["prediction"] == worst["prediction"]
+    assert again["reads"] == worst["reads"]
+    assert abs(worst["margin"]) == pytest.approx(again["margin"])
     (predicted,) = map(json.loads, steadfast("predict", "--run=a", "--text", text).out.splitlines())
     assert predicted["corrected"]["freindly"] == "friendly"
     (certificate,) = predicted["certificates"]
@@ -57,6 +70,8 @@ def test_a_recipe_never_beats_the_certificate_of_its_set(here: Path, steadfast: 
     assert report.status == 0, report.err
     page = Path("runs/a/report/report.html").read_text()
     assert "as deepwordbug may replace it" in page
+    assert page.index("Certified in words</h2>") < page.index("Main figures")
+    assert Path("runs/a/report/certified-words-1.svg").is_file()
 
 
 def test_wrong_sets_are_one_line(here: Path, steadfast: Steadfast) -> None:

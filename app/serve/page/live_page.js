@@ -146,7 +146,8 @@ function addPanel(name) {
   panel.setAttribute("aria-busy", "true");
   panel.setAttribute("aria-label", name);
   panel.querySelector(".name").textContent = name;
-  panel.querySelector(".about").textContent = `${run.method}, reads ${run.tokens} tokens`;
+  panel.querySelector(".about").textContent = `${run.method}, reads ${run.tokens} tokens`
+    + (run.threats.length ? `; certificates against ${run.threats.join(", ")}` : "");
   for (const choice of panel.querySelectorAll(".measures input")) {
     choice.name = `measure-${name}`;
     choice.addEventListener("change", () => colour(panel, choice.value));
@@ -178,12 +179,42 @@ function showPrediction(panel, response) {
   panel.querySelector(".classes caption").textContent = classes.length > MANY
     ? `The ${MANY} most probable of ${classes.length} classes` : "Probability of each class";
   panel.querySelector(".margin").textContent = decimal(response.margin);
-  panel.querySelector(".radius").textContent = response.radius === null ? "none" : down(response.radius, 3);
-  panel.querySelector(".covers").textContent = response.covers;
+  panel.querySelector(".radii").hidden = response.radius === null;
+  if (response.radius !== null) panel.querySelector(".radius").textContent = down(response.radius, 3);
+  panel.querySelector(".covers").textContent = response.certificates.length ? response.covers_radius : response.covers;
+  showReading(panel, response.read_pieces);
+  for (const record of response.certificates) {
+    panel.querySelector(".certificates").append(certificate(record, response.margin));
+  }
   const notes = [];
   if (response.cut) notes.push(`The text is longer than the model reads: it is cut.`);
   if (response.unknown.length) notes.push(`Unknown words: ${response.unknown.join(", ")}.`);
   panel.querySelector(".notes").textContent = notes.join(" ");
+}
+
+function showReading(panel, pieces) {
+  const words = pieces.map((part) => (part.changed ? make("mark", part.text) : part.text));
+  panel.querySelector(".read").replaceChildren(...words);
+  panel.querySelector(".reads").hidden = pieces.length === 0;
+}
+
+function certificate(record, margin) {
+  const item = make("article", undefined, "certificate"), full = record.certified === "all";
+  item.classList.add(full ? "held" : record.certified === "0" ? "open" : "partly");
+  const verdict = full ? "any number of changes" : record.certified === "0" ? "not certified" : `up to ${record.certified} changes`;
+  const head = make("h4", record.threat);
+  head.append(make("span", verdict, "badge"));
+  item.append(head, make("p", record.sentence));
+  for (const worst of record.worst) {
+    const more = make("details"), line = make("p", undefined, "text after");
+    line.dir = "auto";
+    for (const part of worst.after) line.append(part.changed ? make("ins", part.text) : part.text);
+    more.append(make("summary", worst.margin > 0 ? "The text that comes nearest to a change" : "The text that changes it"), line);
+    if (worst.reads !== null) more.append(make("p", `The model reads: ${worst.reads}`, "dim"));
+    more.append(make("p", `${worst.prediction}; the margin falls from ${decimal(margin)} to ${decimal(worst.margin)}.`, "dim"));
+    item.append(more);
+  }
+  return item;
 }
 
 function showWords(panel, explanation) {

@@ -29,7 +29,7 @@ JSON = {"Content-Type": "application/json"}
 def worker(name: str = "olsa", made: Build | None = None, *, pairs: bool = False) -> ModelWorker:
     """A model with random weights, and its thread."""
     model = attached(made or olsa(), pairs=pairs).eval()
-    return ModelWorker(name, TextPredictor(model, ThreatCertifiers(model)))
+    return ModelWorker(name, TextPredictor(model, ThreatCertifiers.of_model(model)))
 
 
 @contextmanager
