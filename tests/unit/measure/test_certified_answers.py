@@ -91,6 +91,7 @@ class Listed(ListedWords):
 
 FRONT = WordSettings(split="joined", front_end="spelling")
 UNION = Substitutions(words=FRONT, sets=(Typos(FRONT), Listed()))
+FAR = "dull bat good movie dull movie a dull god bat bat good"
 RAW = ["A gud film!", "Dull, bad\u200b", "wéll good", "zzz"]
 
 
@@ -165,12 +166,13 @@ def test_the_worst_text_is_in_the_set_and_has_its_margin(
 def test_a_sentence_names_the_fewest_words_that_change_the_prediction(
     robust: WordScores, union: list[tuple[Threat, TextCertifier]]
 ) -> None:
-    *failing, unknown = ThreatCertifiers(robust, union)(RAW)
-    *nearest, _ = ThreatCertifiers(robust, union, worst="nearest")(RAW)
+    texts = [*RAW[:-1], "fine movie god fine", FAR]
+    *failing, unknown = ThreatCertifiers(robust, union)([*texts, RAW[-1]])
+    nearest = ThreatCertifiers(robust, union, worst="nearest")(texts)
     # All scores of an unknown word are 0.
     assert unknown[2]["sentence"].endswith("Without a change it has no margin over good.")
     seen = set()
-    for text, records, others in zip(RAW[:-1], failing, nearest, strict=True):
+    for text, records, others in zip(texts, failing, nearest, strict=True):
         for record, other in zip(records, others, strict=True):
             certified = record["certified"]
             seen.add(certified)
@@ -190,7 +192,8 @@ def test_a_sentence_names_the_fewest_words_that_change_the_prediction(
             for old, word in worst["replaced"]:
                 assert f"“{old}” to “{word}”" in record["sentence"]
             assert f"changes the prediction to {worst['prediction']}." in record["sentence"]
-    assert {"0", "all"} < seen
+    # For 3 changes, "all" of the request fails first: the sentence has 4.
+    assert {"0", "1", "3", "all"} <= seen
 
 
 def test_missing_resources_are_named(robust: WordScores, tmp_path: Path) -> None:
@@ -207,9 +210,9 @@ def test_missing_resources_are_named(robust: WordScores, tmp_path: Path) -> None
 def test_marks_of_the_page(robust: WordScores, union: list[tuple[Threat, TextCertifier]]) -> None:
     certifiers = ThreatCertifiers(robust, union, worst="nearest")
     (answer,) = TextPredictor(robust, certifiers)(["A gud FILM!"])
-    assert answer["reads"] == "a good film"
+    assert answer["reads"] == "a god film"
     marked = mark_changes(answer)
-    assert [part["text"] for part in marked["read_pieces"] if part["changed"]] == ["good"]
+    assert [part["text"] for part in marked["read_pieces"] if part["changed"]] == ["god"]
     for record in marked["certificates"]:
         for worst in record["worst"]:
             assert "".join(part["text"] for part in worst["after"]) == worst["text"]
