@@ -90,7 +90,7 @@ def prepare(
 
 def main() -> None:
     """Measure and print."""
-    parser = command(__doc__, "data_dir", "batch", "out", batch=256, repeats=5)
+    parser = command(__doc__, "data_dir", "out", batch=256, repeats=5)
     text = "perturbation sets (docs/robust_words.md)"
     parser.add_argument("--sets", default="pwws,deepwordbug", help=text)
     parser.add_argument("--resources", metavar="DIR", help="folder with WordNet")

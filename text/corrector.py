@@ -203,10 +203,9 @@ class Corrector:
             near = are_near if kind is None else kind.has
             known = (t for t in tokens if near(word, t))
             typos: Iterator[str] = chain([word], known, self._typos(word, kind))
-            if ids[0] != self.unknown and self.first <= ids[0] < len(self.tokens):
+            if tokens and ids[0] != self.unknown:
                 # A string that is corrected to a token is near it: that is seen fast.
-                target = self.tokens[ids[0]]
-                typos = (typo for typo in typos if are_near(typo, target))
+                typos = (typo for typo in typos if are_near(typo, tokens[0]))
             return next((typo for typo in typos if self(typo) == ids[0]), None)
         if len(ids) == 2 and splits:
             for head, tail in _cuts(word):
