@@ -201,18 +201,17 @@ class FrontEnd:
 
         Raises:
             KeyError: the state is incomplete.
-            ValueError: an option that this version does not know.
+            ValueError: other values, or an option that this version does not know.
         """
         try:
             form = CanonicalForm(**state["canonical"])
-        except TypeError as error:
-            names = sorted(state["canonical"])
-            msg = f"got options {names} of words.canonical, expected those of this version"
+            settings = FrontEndSettings(
+                front_end=state["front_end"], canonical=form, stop_words=state.get("stop_words")
+            )
+            return cls.of_words(state.get("words", ()), settings, unknown=unknown)
+        except (AttributeError, TypeError) as error:
+            msg = f"got a front end that cannot be read ({error}), expected one of FrontEnd.state()"
             raise ValueError(msg) from error
-        settings = FrontEndSettings(
-            front_end=state["front_end"], canonical=form, stop_words=state.get("stop_words")
-        )
-        return cls.of_words(state.get("words", ()), settings, unknown=unknown)
 
     def _write(self, word: str) -> str:
         """Return what the model reads in place of a word of the canonical form."""

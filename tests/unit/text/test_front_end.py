@@ -193,9 +193,9 @@ def test_a_state_has_the_front_end(tokenizer: FrontEndTokenizer, form: Canonical
     assert again.front_end.form == form
     texts = ["G00d goood filmm", "w e l l known zz", "don't dont"]
     assert again.encode(texts) == one.encode(texts)
-    broken = one.state() | {"front_end": {"front_end": "spelling", "canonical": {"odd": True}}}
-    with pytest.raises(ValueError, match=r"got options \['odd'\] of words\.canonical"):
-        tokenizer_from_state(broken)
+    for wrong in ({"canonical": {"odd": True}}, {"words": [1]}, {"words": 3}, {"canonical": 1}):
+        with pytest.raises(ValueError, match="got a front end that cannot be read"):
+            tokenizer_from_state(one.state() | {"front_end": one.front_end.state() | wrong})
     # Without a front end nothing is added.
     assert "front_end" not in tokenizer.inner.state()
     assert isinstance(tokenizer_from_state(tokenizer.inner.state()), PretrainedTokenizer)
