@@ -14,6 +14,7 @@ import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
@@ -84,7 +85,7 @@ def bound(
     samples: list[tuple[str, int]],
     recipe: str,
     resources: Resources,
-    similarity: float | None,
+    similarity: float | None = None,
 ) -> Bound:
     """Certify texts for the set of a recipe, and attack them by the recipe.
 
@@ -99,7 +100,9 @@ def bound(
     certificates = model.text_certifier(threat)([text for text, _ in samples], (None,))
     has = "similarity" in find_recipe(recipe).settings
     settings = RecipeSettings(recipe=recipe, similarity=similarity if has else None)
-    records = attack(model, samples, recipe=build(settings, resources), progress=False).records
+    # A copy: a model that has answered is no longer as it was loaded, and gets no certificate.
+    victim = deepcopy(model)
+    records = attack(victim, samples, recipe=build(settings, resources), progress=False).records
     outcome = Bound()
     for index, (certificate, (_, label)) in enumerate(zip(certificates, samples, strict=True)):
         if certificate.prediction == label:

@@ -50,7 +50,7 @@ def resources(tmp_path: Path) -> Resources:
 def test_no_recipe_changes_a_certified_text(recipe: str, resources: Resources) -> None:
     made = model()
     answers = made.predict_texts(TEXTS).argmax(dim=1).tolist()
-    outcome = bound(made, list(zip(TEXTS, answers, strict=True)), recipe, resources, None)
+    outcome = bound(made, list(zip(TEXTS, answers, strict=True)), recipe, resources)
     assert outcome.right == set(range(len(TEXTS)))
     assert outcome.certified
     assert outcome.changed
@@ -71,7 +71,7 @@ def test_a_wrong_certificate_is_noticed(
         return small
 
     monkeypatch.setattr(made, "text_certifier", certifier)
-    outcome = bound(made, list(zip(TEXTS, answers, strict=True)), "deepwordbug", resources, None)
+    outcome = bound(made, list(zip(TEXTS, answers, strict=True)), "deepwordbug", resources)
     assert outcome.broken == outcome.changed != set()
 
 

@@ -26,11 +26,13 @@ from tests.unit.certify.words.test_substitutions import (
     typos,
 )
 from tests.unit.text.test_typo_kinds import KINDS
-from text import WordSettings
+from text import Vocabulary, WordSettings, WordTokenizer
 from text.typo_kinds import InnerTypos, KeyboardTypos
 
 STOPS = ("a", "at", "go")
-LOOKALIKE = str.maketrans("aeo", "\u0430\u0435\u043e")  # Cyrillic
+LOOKALIKE = str.maketrans(
+    "aeocpxyi", "\u0430\u0435\u043e\u0441\u0440\u0445\u0443\u0456"
+)  # Cyrillic
 NEAR = {"o": "pl", "g": "fb", "d": "s", "b": "g", "a": "s", "t": "r"}
 
 
@@ -169,6 +171,26 @@ def test_an_insertion_near_the_end_of_what_the_model_reads_certifies_nothing() -
     (found,) = SynonymCertifier(model(2, 0, max_length=4), threat)(["film film film"], (1, 2))
     assert found.kind == "lower bound"
     assert not found.holds[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        FRONT,
+        WordSettings(split="joined", front_end="canonical"),
+        WordSettings(split="alphanumeric", front_end="canonical"),
+    ],
+    ids=("spelling", "joined", "alphanumeric"),
+)
+def test_strings_of_one_form_are_one_input(words: WordSettings) -> None:
+    # Without a corrector, which would hide a look-alike that is left out.
+    vocabulary = ("good", "god", "taxi", "copy", "bat", "at", "a")
+    tokenizer = WordTokenizer(Vocabulary(dict.fromkeys(vocabulary, 1)), words=words)
+    threat = Substitutions(words=words, sets=(SameForm(words),))
+    for text in ("a good bat", "copy at taxi", "yes"):
+        for raw in disguises(text):
+            assert tokenizer.encode([raw]) == tokenizer.encode([text]), raw
+            assert threat.contains(text, raw)
 
 
 def test_same_form_certifies_any_model_behind_a_front_end() -> None:
