@@ -27,10 +27,14 @@ def compare_models(
         attacks: names of the attacks.
         class_names: classes of the corpus.
     """
-    titles = ["clean", "  mean of the classes", "largest class"]
+    means = "  mean of the classes"
+    titles = ["clean", means, "largest class"]
     for k in CERTIFIED:
-        titles += [f"certified, {k} words", "  mean of the classes"]
-    titles += ["attacked texts, clean", *(f"  under {name}" for name in attacks)] if attacks else []
+        titles += [f"certified, {k} words", means]
+    if attacks:
+        titles += ["attacked texts, clean", means]
+    for name in attacks:
+        titles += [f"under {name}", means]
     columns = [["accuracy, %", *titles]]
     notes: list[str] = []
     labels: Sequence[int] = ()
@@ -51,7 +55,10 @@ def compare_models(
             )
         if attacks:
             column.append(_share(metrics, f"attack/{attacks[0]}", "clean_accuracy"))
-        column += [_share(metrics, f"attack/{name}", "accuracy") for name in attacks]
+            column.append(_attacked_mean(run, attacks[0], clean=True))
+        for name in attacks:
+            column.append(_share(metrics, f"attack/{name}", "accuracy"))
+            column.append(_attacked_mean(run, name, clean=False))
         columns.append(column)
         notes += _doubts(run.name, made, class_names)
     number, share_of_labels = most_frequent(labels)
@@ -71,6 +78,14 @@ def _share(metrics: Mapping[str, float | None], stage: str, name: str) -> str:
         if value is not None and count:
             return cell(wilson(round(value * count), int(count))) + mark
     return "-"
+
+
+def _attacked_mean(run: RunDirectory, name: str, *, clean: bool) -> str:
+    """Return the mean over the classes of the accuracy of attacked texts, before or after."""
+    records = Ledger(run.path / "attacks" / f"{name}.jsonl").records()
+    valid = [record for record in records if record["outcome"] != "error"]
+    hits = [r["prediction"] == r["label"] and (clean or r["outcome"] != "succeeded") for r in valid]
+    return f"{100 * class_mean([r['label'] for r in valid], hits):.1f}" if valid else "-"
 
 
 def _doubts(name: str, made: Predictions, class_names: Sequence[str]) -> Iterator[str]:

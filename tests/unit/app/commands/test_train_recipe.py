@@ -110,6 +110,15 @@ def test_the_comparison_names_models_that_are_no_good(tmp_path: Any) -> None:
             "attack/pwws/samples": 20.0,
         }
         merge(run.results_path, "attack/pwws", identity=identity, metrics=metrics, seconds=1.0)
+        attacked = [
+            {"sample_id": 0, "label": 0, "prediction": 0, "outcome": "succeeded"},
+            {"sample_id": 1, "label": 0, "prediction": 0, "outcome": "failed"},
+            {"sample_id": 2, "label": 1, "prediction": 1, "outcome": "failed"},
+            {"sample_id": 3, "label": 1, "prediction": 0, "outcome": "skipped"},
+            {"sample_id": 4, "label": 1, "prediction": None, "outcome": "error"},
+            {"sample_id": 5, "label": 1, "prediction": 0, "outcome": "skipped"},
+        ]
+        atomic.write_lines(run.path / "attacks" / "pwws.jsonl", attacked)
         runs.append(run)
     text = compare_models(runs, "certify_typos", ["pwws"], ["a", "b", "c"])
     assert "100 test texts, of which 40.0 % are 'a'" in text
@@ -117,6 +126,11 @@ def test_the_comparison_names_models_that_are_no_good(tmp_path: Any) -> None:
     assert "100.0 [96.3, 100.0]" in lines["clean"]
     assert lines["certified, all words"].split()[-3:] == ["-", "-", "-"]
     assert "75.0 [53.1, 88.8]" in lines["attacked texts, clean"]
+    # One of three texts of the second class is right, before the attack and after it.
+    order = text.splitlines()
+    clean = next(i for i, line in enumerate(order) if line.startswith("attacked texts, clean"))
+    means = [order[i].split("  ")[-1].strip() for i in (clean + 1, clean + 3)]
+    assert means == ["66.7", "41.7"]
     assert "constant has collapsed: it predicts 'b' for 100.0 % of the texts" in text
     assert "poor is not clearly better than to predict 'a' for every text" in text
     assert "sound is" not in text
