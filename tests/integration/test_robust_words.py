@@ -51,7 +51,7 @@ def test_a_recipe_never_beats_the_certificate_of_its_set(here: Path, steadfast: 
     sets = "--threat=typos,deepwordbug"
     answer = json.loads(steadfast("certify", "--run=a", sets, "--text", text, "--json").out)
     assert answer["kind"] == "exact"
-    assert answer["reads"] == "the food was good and the staff were friendly"
+    assert answer["reads"] == "the food was good and the staff were friendly."
     assert list(answer["holds"]) == ["1", "2", "3", "all"]
     assert [part["threat"] for part in answer["sets"]] == ["typos", "deepwordbug"]
     worst = answer["worst"][-1]
