@@ -141,9 +141,10 @@ class ThreatCertifiers:
         for row, (holds, certified) in enumerate((c.holds, c.certified) for c in certificates):
             if not all(holds):
                 # All words at once would hide the few that suffice.
-                first = ks[holds.index(False)]
-                few = first is None and certified is not None
-                rows.setdefault(certified + 1 if few else first, []).append(row)
+                number = ks[holds.index(False)]
+                if number is None and certified is not None:
+                    number = certified + 1
+                rows.setdefault(number, []).append(row)
             elif self._worst == "nearest":
                 rows.setdefault(ks[-1], []).append(row)
         # None last: a certifier that does not know the largest number may certify one more.
