@@ -100,7 +100,7 @@ class WordCertificates(Measurement[LabelledText]):
     def about(self) -> Subject:
         """Return the subject, and what `report` makes the threat of again."""
         words = self._threat.words
-        source = {"lists": self._lists, "words": words.split}
+        source: dict[str, Any] = {"lists": self._lists, "words": words.split}
         if words.front_end != "none":
             source["front_end"] = words.front_end
             source["canonical"] = asdict(words.canonical)

@@ -36,7 +36,7 @@ class Service:
 
     def logits(self, texts: Sequence[Text]) -> Floats:
         self.asked += texts
-        reasons = {text: "odd" for text in texts if text in self.invalid}
+        reasons: dict[Text, str] = {text: "odd" for text in texts if text in self.invalid}
         if reasons:
             raise InvalidAnswers("got an odd answer", reasons)
         return np.array([[float(len(str(text))), 0.0] for text in texts])
