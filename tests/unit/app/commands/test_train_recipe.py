@@ -110,7 +110,7 @@ def test_the_comparison_names_models_that_are_no_good(tmp_path: Any) -> None:
             "attack/pwws/samples": 20.0,
         }
         merge(run.results_path, "attack/pwws", identity=identity, metrics=metrics, seconds=1.0)
-        attacked = [
+        attacked: list[dict[str, Any]] = [
             {"sample_id": 0, "label": 0, "prediction": 0, "outcome": "succeeded"},
             {"sample_id": 1, "label": 0, "prediction": 0, "outcome": "failed"},
             {"sample_id": 2, "label": 1, "prediction": 1, "outcome": "failed"},
