@@ -2,9 +2,12 @@
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from attacks.recipes import recipe_names
+
+if TYPE_CHECKING:
+    from attacks.recipe_settings import Language
 
 OWN_SETS = (
     "canonical",
@@ -22,7 +25,7 @@ OWN_SETS = (
 """Sets without a recipe."""
 AND = "-and-"
 """Between sets that change the same word one after another."""
-LANGUAGES = {
+LANGUAGES: dict[str, tuple["Language", ...]] = {
     **dict.fromkeys(("wordnet", "wordnet-pos", "inflections"), ("english",)),
     **dict.fromkeys(
         ("typos-keyboard", "delete", "insert"), ("english", "german", "french", "spanish")
@@ -44,7 +47,7 @@ class SetName(NamedTuple):
     kind: str
     number: int = 50
     cosine: float | None = None
-    language: str = "english"
+    language: "Language" = "english"
 
 
 def read_name(name: str) -> SetName:
@@ -58,13 +61,14 @@ def read_name(name: str) -> SetName:
     head, at, cosine = name.partition("@")
     kind, colon, argument = head.partition(":")
     if kind in LANGUAGES and colon and not at:
-        if argument not in LANGUAGES[kind]:
+        language = next((name for name in LANGUAGES[kind] if name == argument), None)
+        if language is None:
             msg = (
                 f"got {name}, a language without resources, expected one of "
                 f"{', '.join(LANGUAGES[kind])}, or a JSON file of lists"
             )
             raise ValueError(msg)
-        return SetName(kind, language=argument)
+        return SetName(kind, language=language)
     fits = argument.isdecimal() and int(argument) > 0 if colon else True
     if kind == "neighbours" and fits and (not at or _is_cosine(cosine)):
         return SetName(kind, int(argument or 50), float(cosine) if at else None)

@@ -52,7 +52,7 @@ def measure(words: list[str], repeats: int) -> dict[str, float]:
             times.append(time_work(partial(list, map(front_end, texts))))
         seconds[name] = min(time.compared for time in times) / len(asked)
     some = words[:: max(len(words) // SAMPLE, 1)]
-    one_by_one = time_work(lambda: corrector._list_few(some)).compared
+    one_by_one = time_work(lambda: corrector._list_few(some, None)).compared
     seconds["one by one"] = one_by_one / len(some) * len(words)
     seconds["lists"] = time_work(lambda: corrector.reach(words)).compared
     seconds["lists, splits"] = time_work(lambda: corrector.reach(words, splits=True)).compared

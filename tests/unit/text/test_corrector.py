@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
 from text import corrector as module
-from text.corrector import LETTERS, Corrector, Reach
+from text.corrector import Corrector, Reach
+from text.typo_kinds import LETTERS
 
 SPECIALS = ["<pad>", "<unk>", "ba"]
 UNKNOWN = 1
