@@ -169,7 +169,7 @@ class SynonymCertifier(_Certifier):
             self.alone = [SynonymCertifier(model, replace(threat, sets=(one,))) for one in sets]
         self._read = ReadWords(self.threat, model.tokenizer)
         parts = [certifier._worst_of for certifier in self.alone]
-        self._worst_of = _WorstOfWords(model, self._read, parts)
+        self._worst_of: _WorstOfWords = _WorstOfWords(model, self._read, parts)
 
     def __call__(
         self, texts: Sequence[str], ks: Sequence[int | None], *, worst: bool = False

@@ -64,7 +64,7 @@ def test_a_wrong_certificate_is_noticed(
     made = model()
     answers = made.predict_texts(TEXTS).argmax(dim=1).tolist()
     # The set of another recipe.
-    real = recipe_bounds.find_sets
+    real = find_sets
     small = made.text_certifier(real("canonical", FRONT, resources))
 
     def certifier(threat: object) -> TextCertifier:
