@@ -50,6 +50,8 @@ _PACKAGES = (
     *("attacks", "certify", "layers", "text"),
 )
 """Packages whose messages are shown."""
+_UNUSED = ("matplotlib", "scipy", "transformers")
+"""Libraries that torchmetrics loads if they are installed, for none of our metrics."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Error numbers of a disk that is full or read-only."""
 
@@ -147,16 +149,17 @@ def _load(*, debug: bool, predicts: bool = False) -> int:
     """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
     # torchmetrics loads matplotlib for every command, which warns if its cache is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    own = [name.strip() for name in os.environ.get("STEADFAST_IMPORT", "").split(",")]
+    own = [name for name in own if name]
     try:
         from text import process_role  # loads torch
 
         if predicts:
             process_role.predicts_only = True
         else:
-            import pytorch_lightning  # noqa: F401 (loaded early: a broken one is one error)
-        for name in os.environ.get("STEADFAST_IMPORT", "").split(","):
-            if name.strip():
-                import_module(name.strip())
+            _load_lightning(whole=bool(own))
+        for name in own:
+            import_module(name)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Exception as error:  # of any kind, in a broken installation
@@ -168,6 +171,32 @@ def _load(*, debug: bool, predicts: bool = False) -> int:
         )
         return 1
     return 0
+
+
+def _load_lightning(*, whole: bool) -> None:
+    """Load Lightning; unless whole, without metrics of torchmetrics that none of ours is.
+
+    Those for plots, audio and BERT load other libraries, which take a third of a start.
+    """
+    from lightning_utilities.core import imports
+
+    available, check = imports.package_available, imports.RequirementCache._check_available
+
+    def check_used(requirement: imports.RequirementCache) -> None:
+        if str(requirement.requirement).partition(">")[0] in _UNUSED:
+            requirement.available = False
+            requirement.message = "not loaded: set STEADFAST_IMPORT (docs/cli.md)"
+        check(requirement)
+
+    # Lightning loads all of torchmetrics, which asks these two what is installed.
+    imports.package_available = lambda name: name not in _UNUSED and available(name)
+    imports.RequirementCache._check_available = check_used
+    try:
+        if not whole:
+            import torchmetrics  # noqa: F401 (while these packages seem absent)
+    finally:
+        imports.package_available, imports.RequirementCache._check_available = available, check
+    import pytorch_lightning  # noqa: F401 (loaded early: a broken one is one error)
 
 
 def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
