@@ -15,7 +15,6 @@ from pathlib import Path
 
 from app.cli.command_help import help_path
 from app.cli.commands import COMMANDS, LIGHTNING, Call, check_options, find_command, help_of_all
-from app.cli.constructor_errors import unwrap_constructor_error
 from run_files.terminal import harmless
 from run_files.version import line
 from text.multi_line_error import MultiLineError
@@ -50,6 +49,8 @@ _PACKAGES = (
     *("attacks", "certify", "layers", "text"),
 )
 """Packages whose messages are shown."""
+_UNION = "Does not validate against any of the Union subtypes"
+"""jsonargparse puts this and all settings around the error of a constructor, once per nesting."""
 _UNUSED = ("matplotlib", "scipy", "transformers")
 """Libraries that torchmetrics loads if they are installed, for none of our metrics."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -220,6 +221,13 @@ def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
         return 128 + signal.SIGINT
     except Exception as error:
         return _failed(error, debug=debug)
+
+
+def unwrap_constructor_error(error: Exception) -> Exception:
+    """Return the error that a constructor has raised; others as they are."""
+    while isinstance(error.__cause__, Exception) and str(error).startswith(_UNION):
+        error = error.__cause__
+    return error
 
 
 def _failed(error: Exception, *, debug: bool) -> int:
