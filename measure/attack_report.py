@@ -179,7 +179,7 @@ def report(
         lines += [f"\n{name}", *example_lines(outcome, show, names, colour=colour)]
     samples = {outcome.summary.samples for outcome in outcomes.values()}
     count = " / ".join(str(number) for number in sorted(samples)[:-1])
-    count += (" / " if count else "") + plural(max(samples), "sample")
+    count += (" / " if count else "") + plural(max(samples, default=0), "sample")
     lines.append(harmless(f"\n{title}: {count}, 95 % intervals below each figure"))
     lines.append(table({name: outcome.summary for name, outcome in outcomes.items()}))
     return "\n".join([*lines, *map(harmless, notes)])

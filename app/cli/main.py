@@ -183,20 +183,23 @@ def _load_lightning(*, whole: bool) -> None:
 
     available, check = imports.package_available, imports.RequirementCache._check_available
 
-    def check_used(requirement: imports.RequirementCache) -> None:
-        if str(requirement.requirement).partition(">")[0] in _UNUSED:
-            requirement.available = False
-            requirement.message = "not loaded: set STEADFAST_IMPORT (docs/cli.md)"
-        check(requirement)
+    def check_used(self: imports.RequirementCache) -> None:
+        if str(self.requirement).partition(">")[0] in _UNUSED:
+            self.available = False
+            self.message = "not loaded: set STEADFAST_IMPORT (docs/cli.md)"
+        check(self)
 
     # Lightning loads all of torchmetrics, which asks these two what is installed.
-    imports.package_available = lambda name: name not in _UNUSED and available(name)
-    imports.RequirementCache._check_available = check_used
+    imports.package_available = lambda package_name: (
+        package_name not in _UNUSED and available(package_name)
+    )
+    imports.RequirementCache._check_available = check_used  # type: ignore[method-assign] # meant
     try:
         if not whole:
             import torchmetrics  # noqa: F401 (while these packages seem absent)
     finally:
-        imports.package_available, imports.RequirementCache._check_available = available, check
+        imports.package_available = available
+        imports.RequirementCache._check_available = check  # type: ignore[method-assign] # restored
     import pytorch_lightning  # noqa: F401 (loaded early: a broken one is one error)
 
 
