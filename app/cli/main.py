@@ -190,9 +190,7 @@ def _load_lightning(*, whole: bool) -> None:
         check(self)
 
     # Lightning loads all of torchmetrics, which asks these two what is installed.
-    imports.package_available = lambda package_name: (
-        package_name not in _UNUSED and available(package_name)
-    )
+    imports.package_available = lambda name: name not in _UNUSED and available(name)  # type: ignore[assignment] # meant
     imports.RequirementCache._check_available = check_used  # type: ignore[method-assign] # meant
     try:
         if not whole:
