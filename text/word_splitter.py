@@ -30,7 +30,12 @@ _ASCII = re.compile(r"[A-Za-z0-9]+")
 # canonical text only.
 _JOINED = re.compile(rf"[^\W_](?:[\w{MARKS}'\-*@`]*[^\W_][{MARKS}]*)?")
 _INNER = re.compile(r"['\-*@`_]+")
-_PATTERNS = {"clitics": _TOKEN, "alphanumeric": _ALPHANUMERIC, "ascii": _ASCII, "joined": _JOINED}
+_PATTERNS = {
+    "clitics": _TOKEN,
+    "alphanumeric": _ALPHANUMERIC,
+    "ascii": _ASCII,
+    "joined": _JOINED,
+}
 _RUN = re.compile(r"\S+|\s+")
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 
