@@ -10,6 +10,7 @@ from attacks.summary import FIGURES, IntervalEstimate, interval, remarks
 from measure.attack_report import Piece, class_name, pairs
 from run_files import atomic
 from run_files.terminal import harmless
+from text.plural import plural
 
 LIMIT = 2000
 """Rows of the page, so that browsers can open it; adversarial pairs come first."""
@@ -64,7 +65,7 @@ def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> It
     # The page may be cut at LIMIT: the interesting samples come first.
     order = {"succeeded": 0, "failed": 1, "error": 2, "skipped": 3}
     records = sorted(outcome.records, key=lambda record: (order[record.outcome], record.sample_id))
-    yield f"<h2>{len(records)} samples</h2>"
+    yield f"<h2>{plural(len(records), 'sample')}</h2>"
     if len(records) > LIMIT:
         yield f'<p class="dim">The first {LIMIT}; all of them are in the .jsonl next to this.</p>'
     yield '<table class="texts"><thead><tr><th>sample</th><th>clean</th><th>attacked</th></tr>'
@@ -103,7 +104,7 @@ def _row(record: AttackRecord, names: Sequence[str]) -> Iterator[str]:
     facts = [
         f"gold {class_name(record.label, names)}",
         f"{record.words_changed} of {record.words} words",
-        f"{record.queries} queries, {record.unique_queries} different",
+        f"{plural(record.queries, 'query')}, {record.unique_queries} different",
         *([] if record.similarity is None else [f"similarity {record.similarity:.3f}"]),
         *(["budget used up"] if record.exhausted else []),
         *(["does not succeed when asked again"] if record.holds is False else []),

@@ -13,6 +13,7 @@ from attacks.outcome import AttackRecord
 from attacks.summary import table
 from run_files.terminal import harmless
 from text import Text
+from text.plural import plural
 
 _RED, _GREEN, _PLAIN = "\x1b[1;31m", "\x1b[1;32m", "\x1b[0m"
 _EXAMPLES = 5
@@ -100,7 +101,7 @@ def headline(record: AttackRecord, names: Sequence[str]) -> str:
     parts = [
         f"sample {record.sample_id}: {classes}",
         f"{record.words_changed} of {record.words} words",
-        f"{record.queries} queries",
+        plural(record.queries, "query"),
     ]
     if record.similarity is not None:
         parts.append(f"similarity {record.similarity:.3f}")
@@ -178,7 +179,8 @@ def report(
     for name, outcome in outcomes.items() if show else ():
         lines += [f"\n{name}", *example_lines(outcome, show, names, colour=colour)]
     samples = {outcome.summary.samples for outcome in outcomes.values()}
-    count = " / ".join(str(number) for number in sorted(samples))
-    lines.append(harmless(f"\n{title}: {count} samples, 95 % intervals below each figure"))
+    count = " / ".join(str(number) for number in sorted(samples)[:-1])
+    count += (" / " if count else "") + plural(max(samples, default=0), "sample")
+    lines.append(harmless(f"\n{title}: {count}, 95 % intervals below each figure"))
     lines.append(table({name: outcome.summary for name, outcome in outcomes.items()}))
     return "\n".join([*lines, *map(harmless, notes)])

@@ -12,6 +12,7 @@ from datamodules.sources.datasets_hub import load
 from datamodules.sources.datasets_hub import rows as hub_rows
 from datamodules.sources.readers import Row, read_rows
 from text import ClassLabels, FileLabelsError, Text, label_text
+from text.plural import plural
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ def as_classes(
     if index.by_number:
         log.info("%s: labels are numbers: %s", table.name, index.legend())
     if unlabelled:
-        log.info("%s: %d rows without label left out", table.name, unlabelled)
+        log.info("%s: %s without label left out", table.name, plural(unlabelled, "row"))
     return samples
 
 

@@ -10,7 +10,7 @@ import torch
 
 from datamodules import TextDataModule
 from datamodules.labelled import Split
-from lit_modules import TaskModule, read_checkpoint
+from lit_modules import TaskModule
 from training.join import join
 from training.session import check_same_checkpoint, session
 
@@ -70,16 +70,15 @@ def launch(
         join(model, corpus)
         model.configure_model()
         # The weights exist only after configure_model, which needs the vocabulary from join.
-        if path is not None:
+        if content is not None:
             check_same_checkpoint(trainer, path)
-            content = read_checkpoint(path)
             model.on_load_checkpoint(content)
             model.load_state_dict(content["state_dict"])
         strategy.precision_plugin.convert_module(model).to(strategy.root_device)
         with _evaluating(model), strategy.precision_plugin.forward_context():
             return work()
 
-    with session(trainer, model, checkpoint) as path:
+    with session(trainer, model, checkpoint) as (path, content):
         launcher = trainer.strategy.launcher
         outcome: T = prepared() if launcher is None else launcher.launch(prepared, trainer=trainer)
     return outcome

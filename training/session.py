@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.plugins.environments import SLURMEnvironment  # type: ignore[attr-defined] # no __all__
@@ -22,11 +23,11 @@ from training.watch import watched
 @contextmanager
 def session(
     trainer: pl.Trainer, model: pl.LightningModule | None, ckpt_path: str | Path | None
-) -> Iterator[str | None]:
+) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
     """Check the checkpoint of a command of the trainer, and watch the other processes.
 
     Yields:
-        The path of the checkpoint for Lightning.
+        The path of the checkpoint for Lightning, and its content for a model of this project.
 
     Raises:
         CheckpointError: the checkpoint is missing, damaged, or of another model.
@@ -39,8 +40,8 @@ def session(
         environment.auto_requeue = False
     if trainer.world_size > 1 and not any(isinstance(c, SameStart) for c in _callbacks(trainer)):
         _callbacks(trainer).insert(0, SameStart())
-    with watched(trainer), _restored(model, ckpt_path) as path:
-        yield path
+    with watched(trainer), _restored(model, ckpt_path) as checkpoint:
+        yield None if ckpt_path is None else str(ckpt_path), checkpoint
 
 
 def _callbacks(trainer: pl.Trainer) -> list[pl.Callback]:
@@ -51,10 +52,10 @@ def _callbacks(trainer: pl.Trainer) -> list[pl.Callback]:
 @contextmanager
 def _restored(
     model: pl.LightningModule | None, ckpt_path: str | Path | None
-) -> Iterator[str | None]:
+) -> Iterator[dict[str, Any] | None]:
     """Read a checkpoint before Lightning does, and refuse a wrong one."""
     if ckpt_path is None or not isinstance(model, TextModule):
-        yield None if ckpt_path is None else str(ckpt_path)
+        yield None
         return
     checkpoint = read_checkpoint(ckpt_path)
     check_method(checkpoint, model, ckpt_path)
@@ -64,7 +65,7 @@ def _restored(
     check = check_would_fit if next(model.parameters(), None) is None else check_fits
     check(checkpoint, model, ckpt_path)
     try:
-        yield str(ckpt_path)
+        yield checkpoint
     except RuntimeError as error:
         # Lightning loads the weights inside the block; our check has the better message.
         if "loading state_dict" in str(error):

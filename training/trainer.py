@@ -79,7 +79,7 @@ class RobustTrainer(pl.Trainer):
         # With max_steps, Lightning treats every checkpoint as one from the middle of an epoch. A
         # run that resumes from the end of an epoch would skip the next one.
         self.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign] # meant
-        with session(self, model, ckpt_path) as path:
+        with session(self, model, ckpt_path) as (path, _):
             super().fit(
                 model,
                 train_dataloaders=train_dataloaders,
@@ -242,7 +242,7 @@ class RobustTrainer(pl.Trainer):
         circumstances = self._circumstances(stage)
         if self._files is not None and self.recorder is not None:
             self.recorder.show(self.loggers, stage)
-        with session(self, model, ckpt_path) as path:
+        with session(self, model, ckpt_path) as (path, _):
             outcome = evaluate(path)
         metrics = numbers(self.callback_metrics, prefix) | (settings or {})
         full_subject = {**(subject or {}), **circumstances}
@@ -254,13 +254,15 @@ class RobustTrainer(pl.Trainer):
         self, ckpt_path: str | Path | None, stage: Stage, corpus: object
     ) -> dict[str, Any]:
         """Return what the records of a stage depend on, but for its own settings and its rows."""
-        checkpoint = Path(ckpt_path) if ckpt_path and Path(ckpt_path).exists() else None
+        weights = None if self.recorder is None else self.recorder.weights
+        if weights is None and ckpt_path and Path(ckpt_path).exists():
+            weights = weights_of(Path(ckpt_path))
         limit = self._circumstances(stage).get(LIMITS[stage])
         return {
             # Weights in memory have no identity: what an earlier start has measured is not theirs.
             "checkpoint": f"none, start {time.time_ns()}"
-            if checkpoint is None
-            else weights_of(checkpoint).checkpoint,
+            if weights is None
+            else weights.checkpoint,
             "precision": self.precision,
             # Not its revision, which a commit changes: the same command has to resume.
             "program": version(),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lit_modules.shared.task_module import TaskModule
 from text import Batch, Choices, Sample, Text, Tokenizer, Words, collate
+from text.plural import plural
 
 _WIDEST = 16
 """Largest number of displayed characters of a token."""
@@ -50,7 +51,7 @@ def sample_of(classifier: TaskModule, text: str, pairs: Sequence[str]) -> Sample
         }
         choices = f"multiple choice, expected --text and {expected} choices after --text_pair"
         kind = advice.get(expected, choices)
-        msg = f"got {len(pairs)} texts as --text_pair for a model of {kind}"
+        msg = f"got {plural(len(pairs), 'text')} as --text_pair for a model of {kind}"
         raise ValueError(msg)
     if task == "choice":
         return Choices(text, tuple(pairs))

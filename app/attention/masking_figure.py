@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from measure.charts import STYLE, aslant, boxes, drawing, plain_label, points
+from text.plural import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,7 +81,7 @@ def _check(tasks: Sequence[MaskedShares]) -> None:
         layers = [len(run) for run in task.shares]
         if len(set(layers)) != 1 or layers[0] == 0:
             msg = (
-                f"got {task.name!r} with {len(layers)} runs of {layers} layers, expected at least "
-                "one run, and in each as many layers, at least one"
+                f"got {task.name!r} with {plural(len(layers), 'run')} of {layers} layers, "
+                "expected at least one run, and in each as many layers, at least one"
             )
             raise ValueError(msg)

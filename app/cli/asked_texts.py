@@ -12,6 +12,7 @@ from datamodules.batching.examples import checked
 from datamodules.sources.readers import ENDINGS, decode, read_rows
 from text import Text
 from text.bounded_files import DataError, lines, opened
+from text.plural import plural
 
 log = logging.getLogger(__name__)
 
@@ -160,8 +161,8 @@ def _read_lines(
         if pairs and (len(parts) != 2 or not all(part.strip() for part in parts)):
             count = sum(bool(part.strip()) for part in parts)
             msg = (
-                f"got {source}, line {number} with {count} texts, expected the two of a pair "
-                "with a tab between them"
+                f"got {source}, line {number} with {plural(count, 'text')}, expected the two of "
+                "a pair with a tab between them"
             )
             raise DataError(msg)
         yield NumberedText((parts[0], parts[1]) if pairs else line, number)

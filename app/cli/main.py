@@ -15,7 +15,6 @@ from pathlib import Path
 
 from app.cli.command_help import help_path
 from app.cli.commands import COMMANDS, LIGHTNING, Call, check_options, find_command, help_of_all
-from app.cli.constructor_errors import unwrap_constructor_error
 from run_files.terminal import harmless
 from run_files.version import line
 from text.multi_line_error import MultiLineError
@@ -50,6 +49,10 @@ _PACKAGES = (
     *("attacks", "certify", "layers", "text"),
 )
 """Packages whose messages are shown."""
+_UNION = "Does not validate against any of the Union subtypes"
+"""jsonargparse puts this and all settings around the error of a constructor, once per nesting."""
+_UNUSED = ("matplotlib", "scipy", "transformers")
+"""Libraries that torchmetrics loads if they are installed, for none of our metrics."""
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Error numbers of a disk that is full or read-only."""
 
@@ -147,16 +150,17 @@ def _load(*, debug: bool, predicts: bool = False) -> int:
     """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
     # torchmetrics loads matplotlib for every command, which warns if its cache is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    own = [name.strip() for name in os.environ.get("STEADFAST_IMPORT", "").split(",")]
+    own = [name for name in own if name]
     try:
         from text import process_role  # loads torch
 
         if predicts:
             process_role.predicts_only = True
         else:
-            import pytorch_lightning  # noqa: F401 (loaded early: a broken one is one error)
-        for name in os.environ.get("STEADFAST_IMPORT", "").split(","):
-            if name.strip():
-                import_module(name.strip())
+            _load_lightning(whole=bool(own))
+        for name in own:
+            import_module(name)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Exception as error:  # of any kind, in a broken installation
@@ -168,6 +172,33 @@ def _load(*, debug: bool, predicts: bool = False) -> int:
         )
         return 1
     return 0
+
+
+def _load_lightning(*, whole: bool) -> None:
+    """Load Lightning; unless whole, without metrics of torchmetrics that none of ours is.
+
+    Those for plots, audio and BERT load other libraries, which take a third of a start.
+    """
+    from lightning_utilities.core import imports
+
+    available, check = imports.package_available, imports.RequirementCache._check_available
+
+    def check_used(self: imports.RequirementCache) -> None:
+        if str(self.requirement).partition(">")[0] in _UNUSED:
+            self.available = False
+            self.message = "not loaded: set STEADFAST_IMPORT (docs/cli.md)"
+        check(self)
+
+    # Lightning loads all of torchmetrics, which asks these two what is installed.
+    imports.package_available = lambda name: name not in _UNUSED and available(name)  # type: ignore[assignment] # meant
+    imports.RequirementCache._check_available = check_used  # type: ignore[method-assign] # meant
+    try:
+        if not whole:
+            import torchmetrics  # noqa: F401 (while these packages seem absent)
+    finally:
+        imports.package_available = available
+        imports.RequirementCache._check_available = check  # type: ignore[method-assign] # restored
+    import pytorch_lightning  # noqa: F401 (loaded early: a broken one is one error)
 
 
 def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
@@ -191,6 +222,13 @@ def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
         return 128 + signal.SIGINT
     except Exception as error:
         return _failed(error, debug=debug)
+
+
+def unwrap_constructor_error(error: Exception) -> Exception:
+    """Return the error that a constructor has raised; others as they are."""
+    while isinstance(error.__cause__, Exception) and str(error).startswith(_UNION):
+        error = error.__cause__
+    return error
 
 
 def _failed(error: Exception, *, debug: bool) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
+import yaml
 from jsonargparse import Namespace, set_parsing_settings
 from jsonargparse.typing import NonNegativeFloat, restricted_string_type
 from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
@@ -202,7 +203,15 @@ class RobustCLI(LightningCLI):
         except ValueError as error:
             msg = str(error).replace("got ", "got --pgd.", 1)
             raise ValueError(msg) from error
-        self._dump_config()
+        # Lightning would dump them with a second check; the parser has just checked them.
+        settings = self.parser.dump(
+            self.config,
+            format="yaml",
+            skip_link_targets=False,
+            skip_unset=False,
+            skip_validation=True,
+        )
+        self.config_dump = yaml.safe_load(settings)[self.subcommand]
         self.settings: dict[str, Any] = {key: self.config_dump[key] for key in COMMON}
         self.run_name_given = self._get(self.config, "run")
         self.runs = Path(self._get(self.config, "runs_dir"))

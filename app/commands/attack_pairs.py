@@ -23,6 +23,7 @@ from measure.published_pairs import PublishedFile, PublishedPair, read_published
 from measure.table_samples import LabelledTable, as_classes
 from run_files import atomic
 from run_files.terminal import harmless
+from text.plural import plural
 
 FEW = 30
 """Methods with fewer pairs have no line of their own."""
@@ -119,7 +120,7 @@ def _figures(
 
 def _lines(content: dict[str, Any]) -> list[str]:
     skipped = content["skipped"]
-    lines = [f"{skipped} rows without adversarial text are left out"] if skipped else []
+    lines = [f"left out: {plural(skipped, 'row')} without adversarial text"] if skipped else []
     for name, figures in {"all": content["all"], **content.get("methods", {})}.items():
         lines.append(f"{name}:")
         adversarial = IntervalEstimate(**figures["adversarial"])

@@ -44,6 +44,7 @@ from run_files.run_directory import RunDirectory
 from run_files.summary_table import notes
 from run_files.terminal import harmless
 from run_files.weights import SHORT
+from text.plural import plural
 from text.subjects import flat
 from training.resume import HARMLESS_IN_FIGURES
 
@@ -193,7 +194,7 @@ def _worst(
     succeeded = [record for record in attack.records if record.outcome == "succeeded"]
     for record in sorted(succeeded, key=order)[:WORST]:
         sample = record.sample_id
-        facts = [f"{record.words_changed} of {record.words} words", f"{record.queries} queries"]
+        facts = [f"{record.words_changed} of {record.words} words", plural(record.queries, "query")]
         if record.similarity is not None:
             facts.append(f"similarity {record.similarity:.3f}")
         distance = None if sandwich is None else sandwich.distances.get((attack.name, sample))

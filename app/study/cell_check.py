@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.cli.constructor_errors import unwrap_constructor_error
+from app.cli.main import unwrap_constructor_error
 from app.cli.robust_cli import RobustCLI
 from app.cli.run_options import refuse_former
 from app.study.cells import TRAINING, StudyContext, command_line, options_of, training_words, words

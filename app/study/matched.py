@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.study.uncertainty import CONFIDENCE, RESAMPLES, Array, Side
+from text.plural import plural
 
 _BATCH = 2**22
 """Numbers that a batch of resamples may hold."""
@@ -50,7 +51,7 @@ def compare_with_line(row: Spot, line: Sequence[Spot]) -> LineComparison | None:
         ValueError: fewer than two rows in the line, or different numbers of samples.
     """
     if len(line) < 2:
-        msg = f"got a line of {len(line)} rows, expected at least two"
+        msg = f"got a line of {plural(len(line), 'row')}, expected at least two"
         raise ValueError(msg)
     across, up = [spot.across for spot in (row, *line)], [spot.up for spot in (row, *line)]
     at, height = (np.asarray([np.mean(side.values) for side in sides]) for sides in (across, up))

@@ -339,7 +339,10 @@ def _test_texts(texts: _Texts) -> tuple[float, Test]:
     first, second, labels = texts.first, texts.second, texts.labels
     if texts.kind == "mean":
         if len(first) == 1 and bool(np.isin([first, second], (0.0, 1.0)).all()):
-            return _mcnemar(first[0] == 1, second[0] == 1), "McNemar"
+            from attacks.paired_shares import mcnemar  # loads torch
+
+            lost, gained = (first[0] > second[0]).sum(), (second[0] > first[0]).sum()
+            return mcnemar(int(lost), int(gained)), "McNemar"
         # To swap the outcomes of a text is to turn the sign of their difference; 0 has no sign.
         signed = (first - second).sum(axis=0)
         signed = signed[signed != 0]
@@ -360,17 +363,6 @@ def _test_texts(texts: _Texts) -> tuple[float, Test]:
 
     sides = np.zeros(len(varied)), np.ones(len(varied))
     return _permute(sides, difference, len(first)), "permutation"
-
-
-def _mcnemar(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
-    from statsmodels.stats.contingency_tables import mcnemar
-
-    # Counts of texts: both right, first only; second only, none.
-    table = [
-        [int((first & second).sum()), int((first & ~second).sum())],
-        [int((~first & second).sum()), int((~first & ~second).sum())],
-    ]
-    return float(mcnemar(table, exact=True).pvalue)
 
 
 def _permute(data: tuple[Array, ...], statistic: Callable[..., Array], seeds: int) -> float:

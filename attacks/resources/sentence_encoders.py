@@ -20,6 +20,7 @@ from layers.positions import longest_text
 from layers.pretrained_encoders import quiet
 from text import Encoding, PretrainedTokenizer, collate
 from text.bounded_files import read_json, reading
+from text.plural import plural
 from text.torch_archive import check_archive
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -156,7 +157,7 @@ class SentenceEncoder:
     def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
         """Return `[n]` cosines of n texts with n others, in [-1, 1]; exactly 1 for equal texts."""
         if len(first) != len(second):
-            msg = f"got {len(first)} texts and {len(second)} others, expected as many"
+            msg = f"got {plural(len(first), 'text')} and {len(second)} others, expected as many"
             raise ValueError(msg)
         if not first:
             return np.empty(0)

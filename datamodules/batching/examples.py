@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from datamodules.sources.readers import DataError, Row
 from text import FileLabelsError, Sample
 from text.bounded_files import brief
+from text.plural import plural
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +120,7 @@ def to_examples(
             bare.append((number, f"{source}, {row.place}: {no_label}"))
         examples.append(Example(sample, label, len(examples)))
     if dropped:
-        log.info("%s: %d rows without label left out", source, dropped)
+        log.info("%s: %s without label left out", source, plural(dropped, "row"))
     labelled = [example for example in examples if example.label is not None]
     if unlabelled == "all or none" and 0 < len(labelled) < len(examples):
         without = len(examples) - len(labelled)

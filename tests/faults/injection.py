@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import importlib
 import os
 import re
 import resource
@@ -43,15 +44,16 @@ class KillAtHook:
         hook: for example `on_train_batch_start` or `on_validation_batch_start`.
         calls: how many calls are survived.
         alone: only this process dies, and not all of the run.
+        owner: module and class that has the hook.
     """
 
     hook: str
     calls: int = 0
     alone: bool = False
+    owner: tuple[str, str] = ("pytorch_lightning", "LightningModule")
 
     def plant(self) -> None:
-        import pytorch_lightning as pl
-
+        module, name = self.owner
         left = self.calls
 
         def before() -> None:
@@ -62,7 +64,7 @@ class KillAtHook:
                 die()
             left -= 1
 
-        wrap(pl.LightningModule, self.hook, before)
+        wrap(getattr(importlib.import_module(module), name), self.hook, before)
 
 
 @dataclass(frozen=True)

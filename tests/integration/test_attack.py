@@ -314,12 +314,13 @@ def test_a_dry_run_leaves_nothing(letters: str, steadfast: Steadfast) -> None:
 
 
 SLOW = """
+import os
 import time
 from attacks.transformations import DeleteCharacter
 
 class Slow(DeleteCharacter):
     def propose(self, jobs):
-        time.sleep(0.02)
+        time.sleep(float(os.environ.get("PAUSE", "0.02")))
         return super().propose(jobs)
 """
 
@@ -357,7 +358,7 @@ def test_a_kill_costs_what_was_in_flight(
     done = part.read_bytes().count(b'"sample_id"')
     assert 5 <= done < 60
 
-    again = Piped(*command, "--attack=slow.yaml", PYTHONPATH=python_path)
+    again = Piped(*command, "--attack=slow.yaml", PYTHONPATH=python_path, PAUSE="0")
     _, err = again.communicate()
     assert again.returncode == 0, err
     assert f"{done} samples were done before" in err

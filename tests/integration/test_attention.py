@@ -86,7 +86,9 @@ def test_two_models(runs: Path, steadfast: Steadfast) -> None:
     assert not (runs / "asa/attention.png").exists()
     # A file that lies in no run has no TensorBoard either.
     shutil.copy(BEST, "loose.ckpt")
-    outcome = steadfast("attention", "--ckpt_path=loose.ckpt", TEXT, "--output=b.png")
+    outcome = steadfast(
+        "attention", "--ckpt_path=loose.ckpt", TEXT, "--layers", "1", "--output=b.png"
+    )
     assert outcome.status == 0, outcome.err
     assert outcome.out.endswith("\nb.png\n")
     assert "loose.ckpt: ASA" in outcome.out
@@ -101,7 +103,8 @@ def test_a_checkpoint_of_another_run_is_refused(runs: Path, steadfast: Steadfast
 
 
 def test_a_long_text(runs: Path, steadfast: Steadfast) -> None:
-    outcome = steadfast("attention", "--run=asa", f"--text={'a dull film ' * 10}")
+    text = f"--text={'a dull film ' * 10}"
+    outcome = steadfast("attention", "--run=asa", text, "--layers", "3", "--heads", "1")
     assert outcome.status == 0, outcome.err
     assert re.search(r"the picture has the first 40 of \d\d tokens\n", outcome.out)
 

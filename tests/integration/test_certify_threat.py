@@ -10,6 +10,8 @@ import pytest
 
 from certify.smoothing import SmoothedCertifier
 from certify.threats import TextCertificate
+from tests.faults.injection import KillAtHook
+from tests.faults.program import Machine
 from tests.integration.conftest import QUIET, REVIEWS, ROOT, Steadfast, lines, results
 
 LISTS = {"good": ["fine", "great"], "bad": ["poor", "dull"], "the": ["this"], "was": ["is"]}
@@ -274,24 +276,6 @@ def test_edits_of_lips_lev(here: Path, steadfast: Steadfast) -> None:
     assert {one["kind"] for one in records} == {"unproven"}
 
 
-KILLED = """
-import os, signal, sys
-from app.cli.main import main
-from certify import Certifier
-
-certify, calls = Certifier.__call__, []
-
-def killed(self, batch):
-    calls.append(batch)
-    if len(calls) == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return certify(self, batch)
-
-Certifier.__call__ = killed
-main(sys.argv[1:])
-"""
-
-
 @pytest.mark.parametrize("part", [[], ["--trainer.limit_test_batches=4"]])
 def test_radii_of_a_killed_command_are_kept(
     here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch, part: list[str]
@@ -299,10 +283,9 @@ def test_radii_of_a_killed_command_are_kept(
     small = ["--model=OLSA", "--model.heads=2", "--model.width=8", "--trainer.max_epochs=1"]
     assert steadfast("fit", small, REVIEWS, QUIET, "--run=a").status == 0
     certify = ["certify", "--run=a", *QUIET, *part]
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("STEADFAST_REVISION", "before")
-    command = [sys.executable, "-c", KILLED, *certify]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == -9
+    third = KillAtHook("__call__", 2, owner=("certify", "Certifier"))
+    killed = Machine(here).run(certify, faults=[third], STEADFAST_REVISION="before")
+    assert killed.status == -9, killed.err
     written = lines("runs/a/certificates.parts/rank-0.jsonl")
     assert sum("sample_id" in line for line in written) == 2 * 128
     # A commit in between is no other program.

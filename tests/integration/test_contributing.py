@@ -1,9 +1,7 @@
 """The recipes of CONTRIBUTING.md work: each block is put into the file that it names, and run."""
 
 import importlib.util
-import os
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -19,6 +17,7 @@ import certify
 from attacks import recipes
 from attacks.resources.catalogue import Resources
 from attacks.word_sets import find_sets
+from tests.faults.program import Piped
 from tests.integration.conftest import ATTACK, OLSA, QUIET, REVIEWS, ROOT, TINY, results
 from tests.unit.certify.models import classifier, tokens, train
 from text import WordSettings
@@ -55,7 +54,7 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Import:
 
 
 def driven(names: list[str], before: str, arguments: list[str], after: str = "") -> None:
-    """Runs the command line in a process of its own, which alone knows the new classes.
+    """Runs the command line in a process of its own (a fork), which alone knows the new classes.
 
     Args:
         names: of the blocks, files beside those of the rooms.
@@ -70,12 +69,13 @@ def driven(names: list[str], before: str, arguments: list[str], after: str = "")
     Path("drive.py").write_text(
         f"import {', '.join(rooms)}\n"
         + "".join(f"{room}.__path__.append({room!r})\n" for room in rooms)
-        + f"{before}\nfrom app.cli.main import entry\nassert entry({arguments!r}) == 0\n{after}"
+        + f"{before}\nfrom app.cli import main\n"
+        + f"def entry() -> int:\n    assert main.entry({arguments!r}) == 0\n"
+        + textwrap.indent(f"{after}return 0\n", "    ")
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
-    words = [sys.executable, "drive.py"]
-    ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    program = Piped(module="drive")
+    _, err = program.communicate()
+    assert program.returncode == 0, err
 
 
 def test_each_block_is_driven_by_a_test() -> None:

@@ -17,6 +17,9 @@ from tests.unit.datamodules.hub_server import hub
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import json, sys
+from text import process_role
+
+process_role.predicts_only = True  # without Lightning, whose import takes longer than the rest
 import datamodules
 
 class Nowhere(datamodules.SST2):

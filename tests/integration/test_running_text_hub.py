@@ -15,6 +15,9 @@ from tests.unit.datamodules.hub_server import hub
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import json, sys
+from text import process_role
+
+process_role.predicts_only = True  # without Lightning, whose import takes longer than the rest
 import datamodules
 from tests.unit.datamodules.running_text import TOKENIZER, content
 

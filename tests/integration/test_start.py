@@ -1,10 +1,11 @@
-"""A command that trains nothing starts without the libraries of training."""
+"""A command starts without the libraries that it does not need."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 from app.cli.commands import COMMANDS, find_command
+from app.cli.main import _UNUSED
 from tests.integration.conftest import ROOT
 
 SLOW_TO_LOAD = (
@@ -15,12 +16,16 @@ PROGRAM = f"""
 import sys
 from importlib import import_module
 
-from app.cli.main import entry
+from app.cli.main import _load_lightning, entry
 
 status = entry()
 for module in sys.stdin.read().split():
     import_module(module)
 print(*({{*{SLOW_TO_LOAD}}} & sys.modules.keys()))
+_load_lightning(whole=False)
+print(*({{*{_UNUSED}}} & sys.modules.keys()))
+from torchmetrics.utilities.imports import _MATPLOTLIB_AVAILABLE
+print(bool(_MATPLOTLIB_AVAILABLE))
 sys.exit(status)
 """
 
@@ -41,6 +46,7 @@ def test_a_prediction_loads_no_library_of_training(trained: Path) -> None:
         text=True,
         check=True,
     )
-    answer, loaded = process.stdout.splitlines()
+    answer, loaded, loaded_by_lightning, plots = process.stdout.splitlines()
     assert '"prediction"' in answer
-    assert loaded == ""
+    assert loaded == loaded_by_lightning == ""
+    assert plots == "False"  # an error names what is absent, instead of a NameError

@@ -78,10 +78,10 @@ def test_a_shipped_config_is_trained_from_elsewhere(site: Path, here: Path) -> N
 
 
 def test_packages_are_imported_from_the_package(site: Path, here: Path) -> None:
-    code = "import steadfast, lit_modules, text; print(lit_modules.__file__, text.__file__)"
+    code = "import steadfast, certify, text; print(certify.__file__, text.__file__)"
     said = run(site, "-c", code)
     assert said.stdout.split() == [
-        str(site / "steadfast" / package / "__init__.py") for package in ("lit_modules", "text")
+        str(site / "steadfast" / package / "__init__.py") for package in ("certify", "text")
     ], said.stderr
 
 

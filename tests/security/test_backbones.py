@@ -200,7 +200,10 @@ def test_scripts_of_hub_datasets_are_not_executed(tmp_path: Path, marker: Marker
     script = CODE.format(command=marker.command).encode()
     rows = b'{"sentence": "a good film", "label": 1}\n'
     files = {f"data/{split}.jsonl": rows for split in ("train", "validation")}
-    program = "from datamodules import SST2; SST2().prepare_data()"
+    program = (
+        "from text import process_role; process_role.predicts_only = True; "  # without Lightning
+        "from datamodules import SST2; SST2().prepare_data()"
+    )
     with hub({"stanfordnlp/sst2": {"sst2.py": script, **files}}) as (endpoint, requests):
         done = python(program, tmp_path, endpoint)
     assert requests

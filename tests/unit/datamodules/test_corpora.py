@@ -125,7 +125,7 @@ def test_unlabelled_pairs_of_snli_are_counted(
     with caplog.at_level("INFO"):
         module.setup("test")
     assert [tuple(example) for example in module.examples("test")] == [(("c", "d"), 2, 0)]
-    assert "1 rows without label left out" in caplog.text
+    assert "1 row without label left out" in caplog.text
 
 
 def put_pairs(folder: Path, *parts: str, rows: int = 2) -> None:

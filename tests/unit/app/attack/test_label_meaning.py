@@ -138,4 +138,4 @@ def test_what_numbers_mean_is_logged_once(tmp_path: Path, caplog: pytest.LogCapt
         caplog.clear()
         as_classes(read_table(str(tmp_path / name)), ["no", "yes"])
     assert "labels are numbers: 0 = no, 1 = yes" in caplog.text
-    assert "1 rows without label left out" in caplog.text
+    assert "1 row without label left out" in caplog.text

@@ -47,4 +47,4 @@ def test_rows_without_original_are_on_the_terminal() -> None:
     lines = "\n".join(_lines(figures(pairs, skipped=4)))
     assert "accuracy on all 3 adversarials  0.333" in lines
     assert "2 of them without original" in lines
-    assert "4 rows without adversarial text are left out" in lines
+    assert "left out: 4 rows without adversarial text" in lines

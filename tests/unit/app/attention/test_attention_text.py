@@ -34,11 +34,11 @@ def test_samples_of_every_task(tmp_path: Path, tags: TaskModule) -> None:
 @pytest.mark.parametrize(
     ("task", "pairs", "given", "message"),
     [
-        ("classification", False, ["x"], "got 1 texts as --text_pair for a model of single texts"),
+        ("classification", False, ["x"], "got 1 text as --text_pair for a model of single texts"),
         ("classification", True, [], "got 0 texts as .* pairs of texts, expected --text and the"),
         ("regression", True, ["x", "y"], "got 2 texts as --text_pair for a model of pairs"),
         ("choice", True, ["x"], "of multiple choice, expected --text and 3 choices after"),
-        ("tagging", False, ["x"], "got 1 texts"),
+        ("tagging", False, ["x"], "got 1 text "),
     ],
 )
 def test_another_number_of_texts(

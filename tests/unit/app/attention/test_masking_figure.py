@@ -47,7 +47,7 @@ def test_masking_proportions(tmp_path: Path) -> None:
     [
         ([], "got no tasks"),
         ([MaskedShares(name="a", shares=[])], "'a' with 0 runs of"),
-        ([MaskedShares(name="a", shares=[[]])], "'a' with 1 runs of"),
+        ([MaskedShares(name="a", shares=[[]])], "'a' with 1 run of"),
         ([MaskedShares(name="a", shares=[[0.1], [0.1, 0.2]])], "2 runs of .* layers, expected"),
     ],
 )

@@ -91,7 +91,7 @@ def test_empty_texts_are_refused(tmp_path: Path) -> None:
         )
         with pytest.raises(DataError, match="line 2: empty text in column 'text'"):
             list(read_file(tmp_path / "rows.jsonl", COLUMNS, pairs=False))
-    with pytest.raises(DataError, match="line 1 with 1 texts"):
+    with pytest.raises(DataError, match="line 1 with 1 text"):
         list(read_stream(io.BytesIO(b"fine\t \n"), pairs=True))
 
 
@@ -107,7 +107,7 @@ def test_pairs(tmp_path: Path) -> None:
     ("content", "pairs", "message"),
     [
         (b"one\ntw\xffo\n", False, "line 2: broken encoding: byte 0xff at column 3"),
-        (b"a\tb\n\nc\n", True, "line 3 with 1 texts, expected the two of a pair"),
+        (b"a\tb\n\nc\n", True, "line 3 with 1 text, expected the two of a pair"),
         (b"a\tb\tc\n", True, "line 1 with 3 texts"),
     ],
 )

@@ -209,7 +209,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             ["--ckpt_path=a.ckpt", "--output=b.png", "--text_pair=x"],
             ValueError,
-            "got 1 texts as --text_pair",
+            "got 1 text as --text_pair",
         ),
         (
             ["--ckpt_path=a.ckpt", "--output=b.png", "--layers", "1", "9"],

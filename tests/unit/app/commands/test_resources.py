@@ -13,7 +13,7 @@ import pytest
 
 from app.cli.commands import run_command
 from app.commands import resources
-from app.resources.download import DownloadError, fetch
+from app.commands.resources import DownloadError, fetch
 
 main = partial(run_command, "resources")
 

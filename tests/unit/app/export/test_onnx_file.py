@@ -8,13 +8,14 @@ import torch
 
 from app.export import onnx_file
 from app.export.onnx_file import write_onnx
-from tests.unit.lit_modules.builders import METHODS, PAIRS, SINGLE, attached, plain
+from layers import OrthogonalLinear
+from layers.orthogonal import METHODS as ORTHOGONAL
+from tests.unit.lit_modules.builders import METHODS, PAIRS, SINGLE, attached, olsa, plain
 from text import collate
 
 WORK = [
     # Segments of pairs are embedded alike in all of them.
     ("olsa, all options, 3 layers", False),
-    ("olsa, newton_schulz", False),
     ("mean", True),
     ("transformer", False),
     ("transformer", True),
@@ -50,6 +51,20 @@ def test_the_same_logits(name: str, pairs: bool, tmp_path: Path) -> None:
         with torch.no_grad():
             expected = module(batch).numpy()
         np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ORTHOGONAL)
+def test_orthogonal_maps_are_plain_matrices(method: str) -> None:
+    """So the exported graph is the same for all parametrisations."""
+    module = attached(olsa(orthogonal=method))
+    exported = onnx_file._PlainModel(module)
+    maps = [layer for layer in exported.modules() if isinstance(layer, OrthogonalLinear)]
+    assert maps
+    for layer in maps:
+        layer.raw.fill_(torch.nan)
+    batch = module.encode_texts(SINGLE)
+    with torch.no_grad():
+        assert torch.equal(exported(batch.input_ids, batch.mask), module(batch))
 
 
 @pytest.mark.long

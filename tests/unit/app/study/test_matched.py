@@ -80,7 +80,7 @@ def test_rows_answer_the_same_drawn_texts() -> None:
 
 
 def test_a_line_that_cannot_be_drawn() -> None:
-    with pytest.raises(ValueError, match="got a line of 1 rows, expected at least two"):
+    with pytest.raises(ValueError, match="got a line of 1 row, expected at least two"):
         compare_with_line(at(0.5, 0.5), [at(0.5, 0.5)])
     line = [spot("0000", "00"), spot("1111", "00")]
     with pytest.raises(ValueError, match="got rows with 2, 4, 4 samples"):

@@ -31,6 +31,8 @@ ASCII = WordSettings(split="ascii")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789 "
 
 Files = dict[str, bytes]
+_WRITTEN: dict[Path, Files] = {}
+"""What a folder holds: to write all files again would take as long as to check them."""
 
 
 def export(threat: Threat, *, window: int = 1, hidden: int = 0, seed: int = 0) -> Files:
@@ -68,8 +70,11 @@ EXPORTS: dict[str, Callable[[], Files]] = {
 def checked(folder: Path, files: Files) -> str | None:
     """What the checker prints; None if it refuses."""
     folder.mkdir(exist_ok=True)
+    written = _WRITTEN.setdefault(folder, {})
     for name, content in files.items():
-        (folder / name).write_bytes(content)
+        if written.get(name) != content:
+            (folder / name).write_bytes(content)
+            written[name] = content
     out, before = io.StringIO(), sys.argv
     sys.argv = ["check.py", str(folder)]
     try:

@@ -96,7 +96,7 @@ def test_cosines(plain: Path) -> None:
     assert encoder.cosines(TEXTS, TEXTS).tolist() == [1.0] * 6
     assert encoder.cosines([], []).shape == (0,)
     assert encoder.encode([]).shape[0] == 0
-    with pytest.raises(ValueError, match="got 1 texts and 2 others"):
+    with pytest.raises(ValueError, match="got 1 text and 2 others"):
         encoder.cosines(["a"], ["b", "c"])
 
 

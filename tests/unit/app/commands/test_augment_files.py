@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.augment.augment_files import AugmentedFile
+from app.commands.augment import AugmentedFile
 
 TEXTS = ["a good film", "a bad one"]
 

@@ -1,1 +1,0 @@
-"""Changed copies of texts by the transformations of attacks."""

@@ -1,1 +1,0 @@
-"""The command `resources`: downloads what text attacks need."""
