@@ -75,13 +75,7 @@ class Candidate:
     __slots__ = ("base", "columns", "index", "similarity", "width", "word")
 
     def __init__(
-        self,
-        base: "Document",
-        index: int,
-        word: str,
-        columns: tuple[str, ...],
-        *,
-        width: int = 1,
+        self, base: "Document", index: int, word: str, columns: tuple[str, ...], *, width: int = 1
     ) -> None:
         self.base, self.index, self.word, self.columns = base, index, word, columns
         self.width = width

@@ -6,13 +6,7 @@ from typing import Literal, Self, get_args
 
 from attacks.resources.catalogue import ResourceError, Resources
 from attacks.word_sets import find_threat, is_endless
-from certify.threats import (
-    TextCertificate,
-    TextCertifier,
-    Threat,
-    ThreatName,
-    WorstText,
-)
+from certify.threats import TextCertificate, TextCertifier, Threat, ThreatName, WorstText
 from certify.words.score_certifiers import SynonymCertifier
 from lit_modules import TaskModule
 from measure.certificate_records import Record, format_changes, record

@@ -182,11 +182,7 @@ def usual_texts(available: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _table(
-    name: str,
-    columns: tuple[str, ...],
-    label: str,
-    rows: Any,
-    names: tuple[str, ...] | None,
+    name: str, columns: tuple[str, ...], label: str, rows: Any, names: tuple[str, ...] | None
 ) -> LabelledTable:
     labelled: list[tuple[int, Text, Any]] = []
     row: Row

@@ -88,11 +88,7 @@ class WordCertificates(Measurement[LabelledText]):
         threat = self._threat
         return {
             **self._weights.about(),
-            "threat": {
-                "name": threat.name,
-                "digest": threat.digest,
-                "statement": threat.statement,
-            },
+            "threat": {"name": threat.name, "digest": threat.digest, "statement": threat.statement},
             **self._settings,
             "rows": {self._settings["split"]: self._rows},
         }

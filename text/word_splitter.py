@@ -30,12 +30,7 @@ _ASCII = re.compile(r"[A-Za-z0-9]+")
 # canonical text only.
 JOINED = re.compile(rf"[^\W_](?:[\w{MARKS}'\-*@`]*[^\W_][{MARKS}]*)?")
 INNER = re.compile(r"['\-*@`_]+")
-_PATTERNS = {
-    "clitics": _TOKEN,
-    "alphanumeric": _ALPHANUMERIC,
-    "ascii": _ASCII,
-    "joined": JOINED,
-}
+_PATTERNS = {"clitics": _TOKEN, "alphanumeric": _ALPHANUMERIC, "ascii": _ASCII, "joined": JOINED}
 _RUN = re.compile(r"\S+|\s+")
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 

@@ -53,10 +53,7 @@ class WordTokenizer(Tokenizer):
             if words.front_end == "spelling":
                 first = len(self.specials)
                 corrector = Corrector(
-                    vocabulary.get_itos(),
-                    first=first,
-                    unknown=self.unk_id,
-                    avoid=words.uncorrected,
+                    vocabulary.get_itos(), first=first, unknown=self.unk_id, avoid=words.uncorrected
                 )
             self.front_end = FrontEnd(words.canonical, corrector)
 

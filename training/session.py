@@ -9,13 +9,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.plugins.environments import SLURMEnvironment  # type: ignore[attr-defined] # no __all__
 
 from attacks.digests import file_digest
-from lit_modules import (
-    TextModule,
-    check_fits,
-    check_method,
-    check_would_fit,
-    read_checkpoint,
-)
+from lit_modules import TextModule, check_fits, check_method, check_would_fit, read_checkpoint
 from run_files.distributed import gather_parts
 from training.watch import watched
 

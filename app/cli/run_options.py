@@ -20,14 +20,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--lists": {"metavar": "FILE", "help": "JSON with synonyms (docs/certificates/words.md)"},
     "--resources": {"metavar": "DIR", "help": "folder of resources (docs/attacks/resources.md)"},
     "--sentence_encoder": {"metavar": "NAME", "help": "folder or hub name (default: MiniLM)"},
-    "--tag": {
-        "metavar": "TAG",
-        "help": "file it as THREAT-TAG, next to other outcomes",
-    },
-    "--debug": {
-        "action": "store_true",
-        "help": "show where an error is from (STEADFAST_DEBUG=1)",
-    },
+    "--tag": {"metavar": "TAG", "help": "file it as THREAT-TAG, next to other outcomes"},
+    "--debug": {"action": "store_true", "help": "show where an error is from (STEADFAST_DEBUG=1)"},
 }
 """The arguments of `add_argument`, by the option."""
 RUN = ("--run", "--runs_dir", "--ckpt_path")

@@ -47,11 +47,7 @@ def run(args: Any) -> int:
         # Some searches need probabilities, and a victim may return labels only.
         check_search(attack.attack, named.victim)
     series = run_series(
-        planned,
-        settings,
-        model,
-        FolderArchive(out, model.identity),
-        asks_again=True,
+        planned, settings, model, FolderArchive(out, model.identity), asks_again=True
     )
     valid = [] if checks is None else series.validity(out.path, checks)
     if settings.shard is not None:
@@ -64,11 +60,7 @@ def run(args: Any) -> int:
 
 
 def _attacked_model(
-    named: NamedVictim,
-    table: LabelledTable,
-    settings: AttackSettings,
-    args: Any,
-    out: RunDirectory,
+    named: NamedVictim, table: LabelledTable, settings: AttackSettings, args: Any, out: RunDirectory
 ) -> AttackedModel:
     labelled = as_classes(table, named.classes, split_names(args.label_names))
     victim = named.facts["victim"]
@@ -82,22 +74,13 @@ def _attacked_model(
         subject={"victim": victim, "dataset": table.name, "front_end": front_end},
         scope={"classes": named.classes, "columns": list(table.columns)},
         facts={**named.facts, "data set": table.name},
-        identity={
-            "run": out.name,
-            "method": victim,
-            "corpus": table.name,
-            "seed": settings.seed,
-        },
+        identity={"run": out.name, "method": victim, "corpus": table.name, "seed": settings.seed},
     )
 
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = OneLineParser(
-        prog="steadfast attack",
-        description=__doc__,
-        allow_abbrev=False,
-    )
+    parser = OneLineParser(prog="steadfast attack", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
     add(
         "--dataset",

@@ -133,10 +133,7 @@ def _merge_victim(args: argparse.Namespace) -> int:
     for attack in attacks:
         _file(attack, archive, {}, {}, html=args.html == "true")
     _print(
-        attacks,
-        f"{first['identity']['method']} on {first['identity']['corpus']}",
-        args.show,
-        [],
+        attacks, f"{first['identity']['method']} on {first['identity']['corpus']}", args.show, []
     )
     print(harmless(f"\n{folder.path}"))
     return 0

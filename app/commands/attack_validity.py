@@ -16,13 +16,7 @@ from attacks.resources.catalogue import Resources, resources_named
 from attacks.validity.checks import LEAST, Checks, ValidityFigures, ValidityLimits
 from attacks.validity.fluency import Entailment, ModelFluency
 from measure.validity_files import file_validity, sentence_encoder
-from measure.validity_pairs import (
-    MeaningPairs,
-    damage,
-    meaning_pairs,
-    running_text,
-    vocabulary_of,
-)
+from measure.validity_pairs import MeaningPairs, damage, meaning_pairs, running_text, vocabulary_of
 from run_files import run_directory
 from run_files.devices import torch_device
 from run_files.terminal import harmless

@@ -151,12 +151,7 @@ def _certified(
             (line_stamp for line_stamp in map(_stamp, records) if line_stamp != stamp), stamp
         ),
     }
-    now = {
-        "threat": threat.digest,
-        "checkpoint": checkpoint,
-        "around": None,
-        "records": stamp,
-    }
+    now = {"threat": threat.digest, "checkpoint": checkpoint, "around": None, "records": stamp}
     if other := differences(before, now):
         msg = (
             f"got an export of other things than were certified as {name} ({joined(other)}), "

@@ -12,14 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from app.cli.asked_texts import (
-    STDIN,
-    add_texts,
-    chunks,
-    read_stream,
-    read_texts,
-    typed,
-)
+from app.cli.asked_texts import STDIN, add_texts, chunks, read_stream, read_texts, typed
 from app.cli.run_options import RUN, add_option, command_parser
 from certify.threats import ThreatName
 from lit_modules.checkpoints.reading import load

@@ -55,10 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    arguments = CommandParser(
-        prog="steadfast study",
-        description=__doc__,
-    )
+    arguments = CommandParser(prog="steadfast study", description=__doc__)
     commands = arguments.add_subparsers(dest="command", required=True, metavar="COMMAND")
     text = "run the remaining runs of a study; the same command resumes"
     run = _add_command(commands, "run", text)

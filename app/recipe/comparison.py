@@ -2,14 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from app.recipe.candidates import (
-    CERTIFIED,
-    Predictions,
-    cell,
-    class_mean,
-    holds,
-    most_frequent,
-)
+from app.recipe.candidates import CERTIFIED, Predictions, cell, class_mean, holds, most_frequent
 from attacks.summary import aligned, wilson
 from run_files.ledger import Ledger
 from run_files.run_directory import RunDirectory

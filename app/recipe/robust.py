@@ -36,11 +36,7 @@ from text.subjects import differences, joined
 
 log = logging.getLogger(__name__)
 
-CONFIGS = {
-    "plain": "default",
-    "bag": "word_scores/bag",
-    "transformer": "text_classifier/reviews",
-}
+CONFIGS = {"plain": "default", "bag": "word_scores/bag", "transformer": "text_classifier/reviews"}
 """Settings of the models to compare with."""
 CANDIDATES = "candidates"
 """Folder of the candidates inside the run."""

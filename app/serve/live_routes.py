@@ -18,12 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.serve import request_fields
 from app.serve.api_description import describe_api, render_page
-from app.serve.explanations import (
-    describe_certificates,
-    describe_radius,
-    explain,
-    mark_changes,
-)
+from app.serve.explanations import describe_certificates, describe_radius, explain, mark_changes
 from app.serve.http_guard import LOCAL, Guard, refusal
 from app.serve.live_attacks import AttackPool, Event, LiveAttack
 from app.serve.model_worker import BusyError, ModelWorker

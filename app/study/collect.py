@@ -44,21 +44,12 @@ def collect(study: Study, cell: Cell, runs: Runs) -> CellFigures:
     columns = [column for column in study.columns if column.corpus in (None, cell.corpus)]
     columns = columns if cell.corpus else list(study.columns)
     return collect_run(
-        existing(runs.runs_dir, cell.run),
-        columns,
-        row=cell.row,
-        corpus=cell.corpus,
-        seed=cell.seed,
+        existing(runs.runs_dir, cell.run), columns, row=cell.row, corpus=cell.corpus, seed=cell.seed
     )
 
 
 def collect_run(
-    run: RunDirectory,
-    columns: Sequence[Column],
-    *,
-    row: str,
-    corpus: str,
-    seed: int,
+    run: RunDirectory, columns: Sequence[Column], *, row: str, corpus: str, seed: int
 ) -> CellFigures:
     """Read a run; see `collect`.
 

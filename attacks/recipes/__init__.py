@@ -128,10 +128,7 @@ def check_compat(name: str, settings: "RecipeSettings") -> None:
 
 
 def build(
-    settings: "RecipeSettings",
-    resources: "Resources | None" = None,
-    *,
-    goal: "Goal | None" = None,
+    settings: "RecipeSettings", resources: "Resources | None" = None, *, goal: "Goal | None" = None
 ) -> "Attack":
     """Return the attack of some settings.
 

@@ -37,10 +37,7 @@ def compose_a2t(
         # One gradient of the loss for the model's own prediction, which costs no query. The
         # reference takes it in training mode, with dropout: its order of words is random.
         search=Greedy(ranking="gradient"),
-        pre_constraints=[
-            *parts.pre_constraints(keeps_premise=True),
-            MaxModificationRate(0.1, 4),
-        ],
+        pre_constraints=[*parts.pre_constraints(keeps_premise=True), MaxModificationRate(0.1, 4)],
         constraints=[
             *constraints,
             # No verb for a noun, unlike TextFooler.

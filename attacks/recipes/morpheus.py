@@ -10,10 +10,7 @@ from attacks.search import Beam
 from attacks.transformations import Inflect
 
 
-@recipe(
-    needs=("wordnet",),
-    refused="it attacks translations, with other inflected forms",
-)
+@recipe(needs=("wordnet",), refused="it attacks translations, with other inflected forms")
 def morpheus(parts: RecipeParts) -> Attack:
     """Compose the attack by inflected forms."""
     return parts.attack(

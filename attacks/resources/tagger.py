@@ -177,11 +177,7 @@ class Tagger:
         return coarse
 
     def _settle(
-        self,
-        tags: Ints,
-        surroundings: WordContext,
-        depending: frozenset[int],
-        words: Sequence[str],
+        self, tags: Ints, surroundings: WordContext, depending: frozenset[int], words: Sequence[str]
     ) -> Ints:
         """Tag a position for each of n words that are tried there, or one or two positions behind.
 

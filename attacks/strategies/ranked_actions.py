@@ -10,16 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.composition import (
-    Answers,
-    Context,
-    Propose,
-    Query,
-    Request,
-    SearchEnd,
-    Steps,
-    Verdict,
-)
+from attacks.composition import Answers, Context, Propose, Query, Request, SearchEnd, Steps, Verdict
 from attacks.document import Candidate, Document
 from attacks.search import best, descending
 

@@ -11,13 +11,7 @@ from attacks.transformations.characters import (
 from attacks.transformations.composite import Actions, Composite, Stages
 from attacks.transformations.deletion import DeleteWord
 from attacks.transformations.inflections import Inflect
-from attacks.transformations.invariant import (
-    Contract,
-    Expand,
-    OtherName,
-    OtherNumber,
-    OtherPlace,
-)
+from attacks.transformations.invariant import Contract, Expand, OtherName, OtherNumber, OtherPlace
 from attacks.transformations.keys import NeighbourKey
 from attacks.transformations.near_words import EmbeddingSwap
 from attacks.transformations.synonyms import WordNetSwap

@@ -70,12 +70,7 @@ class _MaskedPlaces(MaskedLMSwap):
         raise NotImplementedError
 
     def _asked(
-        self,
-        passage: Passage,
-        span: tuple[int, int],
-        index: int,
-        before: str = "",
-        after: str = "",
+        self, passage: Passage, span: tuple[int, int], index: int, before: str = "", after: str = ""
     ) -> Query:
         """Replace some characters by the mask, with `before` and `after` around it.
 

@@ -10,12 +10,7 @@ import numpy as np
 
 from attacks.goals import Floats, logarithms
 from attacks.victims.answer_cache import AnswerCache
-from attacks.victims.answers_by_template import (
-    AnswerError,
-    Exchange,
-    TemplateExchange,
-    check_row,
-)
+from attacks.victims.answers_by_template import AnswerError, Exchange, TemplateExchange, check_row
 from attacks.victims.chat import ChatExchange
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.http_transport import Transport

@@ -261,12 +261,7 @@ class SynonymCertifier(_Certifier):
         return self._with_rivals(certificates)
 
     def _batch(
-        self,
-        texts: Sequence[str],
-        candidates: Tensor,
-        ks: Sequence[int | None],
-        *,
-        worst: bool,
+        self, texts: Sequence[str], candidates: Tensor, ks: Sequence[int | None], *, worst: bool
     ) -> list[TextCertificate]:
         """Certify texts by n-grams or windows of their candidates `[B, N, S]`."""
         model = self.model

@@ -10,13 +10,7 @@ from torch import Tensor, nn
 from attacks import PGD
 from certify.certificate import evaluating
 from certify.raw_text import check_code, check_copy
-from certify.threats import (
-    SameFormCertifier,
-    TextCertifier,
-    Threat,
-    ThreatName,
-    is_same_form,
-)
+from certify.threats import SameFormCertifier, TextCertifier, Threat, ThreatName, is_same_form
 from lit_modules.shared.process_means import batch_weight
 from lit_modules.shared.rebuilt import rebuild
 from lit_modules.shared.tasks import TASKS, Task, positive_class

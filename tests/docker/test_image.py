@@ -152,11 +152,7 @@ def test_folder_that_docker_made_is_given_to_the_user(
 def test_folder_of_root_with_anything_but_runs_is_left_alone(ended: Ended, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     volumes = {str(missing): {"bind": "/app/runs", "mode": "rw"}}
-    as_root = {
-        "user": "0:0",
-        "environment": {"OWNER": "1234:1234"},
-        "volumes": volumes,
-    }
+    as_root = {"user": "0:0", "environment": {"OWNER": "1234:1234"}, "volumes": volumes}
     fill = "mkdir -p runs/a && touch runs/a/config.yaml runs/.hidden"
     assert ended("sh", "-c", fill, **as_root) == (0, "")
     as_root |= {"cap_add": ["CHOWN"], "entrypoint": ["/app/docker/prepare.sh"]}

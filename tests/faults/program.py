@@ -138,10 +138,7 @@ class Cold:
     """A new interpreter."""
 
     def __init__(self, task: Task) -> None:
-        with (
-            Path(task.log + ".out").open("ab") as out,
-            Path(task.log + ".err").open("ab") as err,
-        ):
+        with Path(task.log + ".out").open("ab") as out, Path(task.log + ".err").open("ab") as err:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "app", *task.arguments],
                 cwd=task.where,

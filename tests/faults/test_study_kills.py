@@ -66,10 +66,7 @@ def test_killed_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     study.write_text(STUDY)
     run_study(study, calm)
     # In the middle of two fits; and when a fit is done, and its test is not.
-    moments = [
-        until("*/checkpoints/last.ckpt", stormy, 2),
-        until("*/results.json", stormy, 1),
-    ]
+    moments = [until("*/checkpoints/last.ckpt", stormy, 2), until("*/results.json", stormy, 1)]
     assert storm(study, stormy, moments) == 2
     run_study(study, stormy)
     assert figures(study, stormy) == figures(study, calm)

@@ -63,14 +63,8 @@ def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: 
             ],
             "got recipe 'texfooler', expected one of a2t, a2t-mlm",
         ),
-        (
-            [*SMALL[1:], "--model.adversary=FreeLB", "--model.adversary.steps=0"],
-            "got steps=0",
-        ),
-        (
-            [*SMALL[1:], "--model.adversary=FreeLB", "--model.classifier.depth=-1"],
-            "got depth=-1",
-        ),
+        ([*SMALL[1:], "--model.adversary=FreeLB", "--model.adversary.steps=0"], "got steps=0"),
+        ([*SMALL[1:], "--model.adversary=FreeLB", "--model.classifier.depth=-1"], "got depth=-1"),
         (
             [*SMALL[1:], "--model.adversary=TextAdversary", "--model.adversary.attack.recipe=pwws"],
             "`python -m steadfast resources wordnet` gets it",

@@ -25,12 +25,7 @@ ARGS = ["train", "--model", "OLSA", "--data", "Reviews", "--run", "a b"]
 
 
 def batch(
-    where: Path,
-    status: int,
-    *args: str,
-    first: str = "",
-    script: str = "slurm.sbatch",
-    **job: str,
+    where: Path, status: int, *args: str, first: str = "", script: str = "slurm.sbatch", **job: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a script; `srun` does something and ends with this status."""
     note = f'printf "%s\\n" "$@" > {where}/$(basename "$0").called'

@@ -13,16 +13,7 @@ from lit_modules import read_checkpoint
 from tests.faults.program import Piped, free_port, variables
 from tests.integration.conftest import OLSA, lines
 from tests.integration.faulty_rank import FAULTS
-from tests.integration.several import (
-    CLUSTER,
-    QUIET,
-    REVISION,
-    TWO,
-    children,
-    run,
-    same_bits,
-    until,
-)
+from tests.integration.several import CLUSTER, QUIET, REVISION, TWO, children, run, same_bits, until
 
 pytestmark = pytest.mark.distributed
 

@@ -190,9 +190,7 @@ def test_nothing_can_be_written(here: Path, tmp_path: Path) -> None:
     """A limit of no bytes per file: the same errors as a full disk, for everything."""
     path = stub(tmp_path / "stub", torch=BROKEN)  # the rest has been looked at above
     done = doctor(
-        "--json",
-        PYTHONPATH=path,
-        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        "--json", PYTHONPATH=path, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     )
     assert done.returncode == 1
     checks = found(done)

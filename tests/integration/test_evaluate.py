@@ -8,16 +8,7 @@ import lit_modules
 from attacks import PGD
 from attacks.digests import file_digest
 from lit_modules import TaskModule
-from tests.integration.conftest import (
-    ATTACK,
-    OLSA,
-    QUIET,
-    REVIEWS,
-    TINY,
-    Steadfast,
-    lines,
-    results,
-)
+from tests.integration.conftest import ATTACK, OLSA, QUIET, REVIEWS, TINY, Steadfast, lines, results
 from tests.integration.test_attack import LETTERS
 from text import Batch
 

@@ -46,15 +46,10 @@ def fitting(here: Path) -> Iterator[Piped]:
 
 
 @pytest.mark.parametrize(
-    ("signum", "status", "name"),
-    [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")],
+    ("signum", "status", "name"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")]
 )
 def test_a_signal_saves_and_stops(
-    fitting: Piped,
-    steadfast: Steadfast,
-    signum: signal.Signals,
-    status: int,
-    name: str,
+    fitting: Piped, steadfast: Steadfast, signum: signal.Signals, status: int, name: str
 ) -> None:
     fitting.send_signal(signum)
     _, err = fitting.communicate()

@@ -6,16 +6,7 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lit_modules
-from tests.integration.conftest import (
-    ATTACK,
-    OLSA,
-    QUIET,
-    REVIEWS,
-    TINY,
-    Steadfast,
-    lines,
-    results,
-)
+from tests.integration.conftest import ATTACK, OLSA, QUIET, REVIEWS, TINY, Steadfast, lines, results
 
 
 @pytest.mark.report

@@ -55,10 +55,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--model=OLSA", "--seed=-7"], "got --seed=-7, expected a whole number"),
     (["--model=OLSA", "--trainer.max_epochs=-7"], "`max_epochs` must be a non-negative integer or"),
     (["--model=OLSA", "--trainer.gradient_clip_val=.nan"], "got --trainer.gradient_clip_val nan"),
-    (
-        ["--config=texts.tsv"],
-        "got --config texts.tsv, which holds no settings (",
-    ),
+    (["--config=texts.tsv"], "got --config texts.tsv, which holds no settings ("),
     (["--config=no.yaml"], "got --config no.yaml, which is no file, expected one, or the na"),
 ]
 

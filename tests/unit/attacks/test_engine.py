@@ -40,9 +40,7 @@ def attack(**settings: Any) -> Attack:
     return Attack(name="toy", **parts)
 
 
-def verdicts(
-    records: Sequence[AttackRecord],
-) -> dict[int, tuple[Any, ...]]:
+def verdicts(records: Sequence[AttackRecord]) -> dict[int, tuple[Any, ...]]:
     return {
         r.sample_id: (r.outcome, r.adversarial, r.queries, r.unique_queries, r.words_changed)
         for r in records

@@ -85,10 +85,7 @@ def refuse(texts: Sequence[Text]) -> Any:
 
 HOSTILE: dict[str, tuple[Callable[[Sequence[Text]], Any], str]] = {
     "NaN": (lambda t: good(t) * np.nan, "got NaN"),
-    "one NaN": (
-        lambda t: np.where(np.arange(len(t))[:, None] == 0, np.nan, good(t)),
-        "got NaN",
-    ),
+    "one NaN": (lambda t: np.where(np.arange(len(t))[:, None] == 0, np.nan, good(t)), "got NaN"),
     "infinity": (lambda t: good(t) * np.inf, "got infinity"),
     "float16 overflow": (
         lambda t: torch.full((len(t), 2), 6e4, dtype=torch.float16) * 2,
@@ -152,14 +149,7 @@ def test_a_victim_that_breaks_down_late_has_left_records(tmp_path: Path) -> None
         return good(texts) if calls < 15 else refuse(texts)
 
     with pytest.raises(attacks.VictimError):
-        attacks.attack(
-            function,
-            SAMPLES,
-            recipe=attack(),
-            in_flight=2,
-            path=path,
-            progress=False,
-        )
+        attacks.attack(function, SAMPLES, recipe=attack(), in_flight=2, path=path, progress=False)
     assert 0 < len(read(path)[1]) < len(SAMPLES)
 
 

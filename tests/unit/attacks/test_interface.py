@@ -260,11 +260,7 @@ def test_weights_that_have_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "samples",
-    [
-        TEXTS[1:],
-        [("a good film with a story", 1), *TEXTS[1:]],
-        [(TEXTS[0][0], 0), *TEXTS[1:]],
-    ],
+    [TEXTS[1:], [("a good film with a story", 1), *TEXTS[1:]], [(TEXTS[0][0], 0), *TEXTS[1:]]],
 )
 def test_other_samples_of_the_same_ids(samples: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"

@@ -44,10 +44,7 @@ def test_every_sample_as_the_reference(data_dir: Path, peer: Path, name: str) ->
 
 @pytest.mark.long
 @pytest.mark.data
-@pytest.mark.parametrize(
-    "in_flight",
-    [1, 7, 300],
-)
+@pytest.mark.parametrize("in_flight", [1, 7, 300])
 def test_whatever_else_is_attacked(data_dir: Path, peer: Path, in_flight: int) -> None:
     found = recorded.compare("textfooler", data_dir, peer, in_flight=in_flight)
     assert found.differences == []

@@ -138,11 +138,7 @@ def test_the_reference_keeps_numbers_of_words_that_have_moved() -> None:
 
     def words(compat: Any) -> list[str]:
         record = run(
-            Greedy(),
-            "good fine film",
-            bias=9.0,
-            transformation=Synonyms(table),
-            compat=compat,
+            Greedy(), "good fine film", bias=9.0, transformation=Synonyms(table), compat=compat
         )
         assert isinstance(record.adversarial, str)
         return Document.of(record.adversarial).words

@@ -7,7 +7,6 @@ import torch
 
 from attacks.resources.catalogue import Resources
 from attacks.word_sets import find_sets
-from benchmarks import recipe_bounds
 from benchmarks.recipe_bounds import bound, report, ways_out
 from certify.threats import TextCertifier
 from lit_modules import WordScores

@@ -40,9 +40,7 @@ def test_printed_means_are_those_of_the_printed_figures(path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_example_has_twelve_runs_that_the_parser_takes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_example_has_twelve_runs_that_the_parser_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     [path] = [path for path in STUDIES if path.stem == "example"]
     monkeypatch.chdir(path.parents[2])
     study = read_study(path)

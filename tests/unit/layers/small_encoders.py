@@ -28,12 +28,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 40,
     },
     "deberta": {"model_type": "deberta", **_SIZES, **_RELATIVE},
-    "deberta with segments": {
-        "model_type": "deberta",
-        **_SIZES,
-        **_RELATIVE,
-        "type_vocab_size": 2,
-    },
+    "deberta with segments": {"model_type": "deberta", **_SIZES, **_RELATIVE, "type_vocab_size": 2},
     "deberta-v2": {
         "model_type": "deberta-v2",
         **_SIZES,

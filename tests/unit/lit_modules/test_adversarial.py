@@ -9,14 +9,7 @@ import torch
 
 import lit_modules
 from certify.threats import Characters, Synonyms
-from lit_modules import (
-    OLSA,
-    AdversarialTraining,
-    Adversary,
-    TaskModule,
-    TextClassifier,
-    UniBERT,
-)
+from lit_modules import OLSA, AdversarialTraining, Adversary, TaskModule, TextClassifier, UniBERT
 from lit_modules.adversaries import SMART, FreeLB, PGDAdversary
 from lit_modules.checkpoints.reading import CheckpointError
 from lit_modules.shared.averaged import AveragedWeights

@@ -17,13 +17,7 @@ from torch import nn
 from certify.smoothing import SmoothedCertifier, Smoothing
 from certify.smoothing.random_texts import SubstitutedWords
 from certify.threats import Synonyms
-from lit_modules import (
-    AdversarialTraining,
-    TextClassifier,
-    TextCNN,
-    WordScores,
-    unused_settings,
-)
+from lit_modules import AdversarialTraining, TextClassifier, TextCNN, WordScores, unused_settings
 from lit_modules.adversaries import FreeLB
 from lit_modules.shared.smoothing_noise import SmoothingNoise, TrainedNoise, random_batch
 from tests.unit.lit_modules.builders import PAIRS, SINGLE, attached, batch_of, loader, trainer

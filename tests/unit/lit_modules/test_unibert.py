@@ -218,11 +218,7 @@ def test_dropout_of_the_encoder(rate: float | None) -> None:
 
 
 def test_the_projection_comes_with_it() -> None:
-    settings: dict[str, Any] = {
-        "every_n_steps": 3,
-        "weights": ["query.weight"],
-        "unitary": "polar",
-    }
+    settings: dict[str, Any] = {"every_n_steps": 3, "weights": ["query.weight"], "unitary": "polar"}
     (projection,) = model(**settings).configure_callbacks()
     assert isinstance(projection, UnitaryProjection)
     assert (projection.method, projection.settings.every_n_steps) == ("polar", 3)

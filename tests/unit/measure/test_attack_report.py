@@ -66,10 +66,7 @@ def test_pairs_for_a_terminal() -> None:
         "  + a [fine] film",
     ]
     coloured = list(example_lines(found, 1, NAMES, colour=True))
-    assert coloured[1:] == [
-        "  - a \x1b[1;31mgood\x1b[0m film",
-        "  + a \x1b[1;32mfine\x1b[0m film",
-    ]
+    assert coloured[1:] == ["  - a \x1b[1;31mgood\x1b[0m film", "  + a \x1b[1;32mfine\x1b[0m film"]
 
 
 def test_texts_of_a_pair() -> None:

@@ -62,8 +62,7 @@ def test_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("goal", "target"),
-    [("untargeted", None), ("positive", 1), ("0", 0), (1, 1), ("7", 2), (7, 2)],
+    ("goal", "target"), [("untargeted", None), ("positive", 1), ("0", 0), (1, 1), ("7", 2), (7, 2)]
 )
 def test_goal(goal: str | int, target: int | None) -> None:
     assert AttackSettings(goal=goal).target(NAMES) == target
@@ -174,11 +173,7 @@ def test_a_recipe_asks_for_what_it_is_said_to_need(name: str) -> None:
     [
         ("deepwordbug", {"similarity": 0.9}, "got similarity 0.9 for deepwordbug, expected it for"),
         ("deepwordbug,pwws", {"candidates": 5}, "for deepwordbug, pwws, expected it for one of a"),
-        (
-            "pwws",
-            {"vectors": "."},
-            "got vectors . for pwws, expected it for one of a2t, alz",
-        ),
+        ("pwws", {"vectors": "."}, "got vectors . for pwws, expected it for one of a2t, alz"),
         ("deepwordbug", {"masked_lm": "x"}, "expected it for one of a2t-mlm, alz"),
         ("a.yaml", {"similarity": 0}, "an attack of your own has it in its file"),
         ("a.yaml", {"columns": ["text"]}, "an attack of your own has it in its file"),

@@ -37,7 +37,7 @@ GLUE = {
             "premise": "A man eats.",
             "hypothesis": "A man dozes.",
             "original_hypothesis": "A man sleeps.",
-        },
+        }
     ],
 }
 

@@ -10,15 +10,7 @@ import pytest
 
 from app.commands.attack_sheet import result
 from attacks.outcome import AttackRecord
-from measure.rating_sheet import (
-    COLUMNS,
-    as_csv,
-    as_html,
-    draw,
-    make_key,
-    read_key,
-    read_rated,
-)
+from measure.rating_sheet import COLUMNS, as_csv, as_html, draw, make_key, read_key, read_rated
 
 CLASSES = ["neg", "pos"]
 

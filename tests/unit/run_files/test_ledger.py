@@ -102,8 +102,7 @@ def test_unreadable_records(ledger: Ledger) -> None:
     ledger.records_path.parent.mkdir(parents=True)
     ledger.records_path.write_text("{\n")
     with pytest.raises(
-        ValueError,
-        match=r"line 1, which cannot be read .* expected records of a measurement",
+        ValueError, match=r"line 1, which cannot be read .* expected records of a measurement"
     ):
         ledger.records()
 

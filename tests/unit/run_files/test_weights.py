@@ -8,13 +8,7 @@ import pytest
 from lit_modules import CheckpointError
 from run_files import results
 from run_files.run_directory import RunDirectory
-from run_files.weights import (
-    about_to_be_replaced,
-    keep_apart,
-    shelf,
-    unfinished,
-    weights_of,
-)
+from run_files.weights import about_to_be_replaced, keep_apart, shelf, unfinished, weights_of
 from training.checkpoint_callbacks import AtomicCheckpointIO
 
 IDENTITY: dict[str, Any] = {"run": "a", "method": "OLSA", "corpus": "reviews", "seed": 0}

@@ -30,8 +30,7 @@ HARD_WORDS = (
     "[UNK] <unk> zz _ 1984 1984x"
 )
 HARD = st.lists(
-    st.sampled_from([*HARD_WORDS.split(), " ", " ", " ", "  ", "\t"]) | st.characters(),
-    max_size=12,
+    st.sampled_from([*HARD_WORDS.split(), " ", " ", " ", "  ", "\t"]) | st.characters(), max_size=12
 ).map("".join)
 
 

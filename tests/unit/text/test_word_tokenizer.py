@@ -103,11 +103,7 @@ def drop_from_the_longer(a: int, b: int, room: int) -> tuple[int, int]:
     return a, b
 
 
-@given(
-    a=st.integers(1, 12),
-    b=st.integers(1, 12),
-    max_length=st.integers(3, 16),
-)
+@given(a=st.integers(1, 12), b=st.integers(1, 12), max_length=st.integers(3, 16))
 def test_pairs_lose_tokens_from_the_longer_text(a: int, b: int, max_length: int) -> None:
     tokenizer = WordTokenizer(Vocabulary({"x": 1, "y": 1}), max_length)
     (coded,) = tokenizer.encode([(" ".join("x" * a), " ".join("y" * b))])

@@ -111,10 +111,7 @@ def test_what_names_no_settings(argv: list[str], message: str) -> None:
     [
         ("fit --data.batch_size=8 --data X", "fit --data X --data.batch_size=8"),
         ("fit --data.a 1 --data=X", "fit --data=X --data.a 1"),
-        (
-            "--model.a=1 --data.b=2 --data=D --model=M",
-            "--model=M --model.a=1 --data=D --data.b=2",
-        ),
+        ("--model.a=1 --data.b=2 --data=D --model=M", "--model=M --model.a=1 --data=D --data.b=2"),
         # The file would override what is moved in front of it.
         ("--data.a=1 --config c --data=X", "--data.a=1 --config c --data=X"),
         ("--data=X --data.a=1 --data.b=2", "--data=X --data.a=1 --data.b=2"),

@@ -118,9 +118,7 @@ def wrong() -> None:
         ),
         (lambda: os._exit(3), ["works", "here: the process was ended with status 3"]),
         pytest.param(
-            lambda: time.sleep(600),
-            ["works", "here: no answer within 2 s"],
-            marks=pytest.mark.long,
+            lambda: time.sleep(600), ["works", "here: no answer within 2 s"], marks=pytest.mark.long
         ),
     ],
     ids=["exception", "signal", "status", "silence"],

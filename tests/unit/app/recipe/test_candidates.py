@@ -49,12 +49,7 @@ def test_a_collapsed_candidate_is_chosen_only_alone() -> None:
 
 @pytest.mark.parametrize(
     ("predictions", "collapsed"),
-    [
-        ([0] * 20, True),
-        ([0] * 18 + [1, 0], False),
-        ([0] * 18 + [1, 1], False),
-        ([1] * 20, True),
-    ],
+    [([0] * 20, True), ([0] * 18 + [1, 0], False), ([0] * 18 + [1, 1], False), ([1] * 20, True)],
 )
 def test_collapse_is_about_the_other_classes(predictions: list[int], collapsed: bool) -> None:
     labels = [0] * 18 + [1] * 2

@@ -15,11 +15,7 @@ from app.report.report_page import write_report
 from certify.threats import Synonyms
 from measure.evidence import read_evidence
 from run_files.run_directory import RunDirectory
-from tests.unit.app.report.report_samples import (
-    certified_run,
-    write_predictions,
-    write_text_attack,
-)
+from tests.unit.app.report.report_samples import certified_run, write_predictions, write_text_attack
 from tests.unit.app.study.run_samples import digest, make_run, write_lines
 
 main = partial(run_command, "report")

@@ -7,11 +7,7 @@ from app.study.study import CellFigures, Column, PaperFigures, Study, StudyCorpu
 
 ACCURACY = Column(name="accuracy", title="accuracy, %", metric="test/accuracy", scale=100, digits=1)
 ATTACKED = Column(
-    name="fooled",
-    title="TextFooler, %",
-    metric="attack/textfooler/accuracy",
-    scale=100,
-    digits=1,
+    name="fooled", title="TextFooler, %", metric="attack/textfooler/accuracy", scale=100, digits=1
 )
 TIME = Column(name="loss", title="loss", metric="test/loss", digits=2, better="lower")
 SST2, NEWS = StudyCorpus(name="sst2", title="SST-2"), StudyCorpus(name="news", title="AG News")

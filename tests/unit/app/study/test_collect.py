@@ -8,13 +8,7 @@ import pytest
 from app.study.collect import collect, collect_run
 from app.study.study import Cell, CellFigures, Column, StudyError
 from run_files.run_directory import RunDirectory
-from tests.unit.app.study.run_samples import (
-    digest,
-    make_run,
-    write_attack,
-    write_lines,
-    write_pgd,
-)
+from tests.unit.app.study.run_samples import digest, make_run, write_attack, write_lines, write_pgd
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, NEWS, SST2, study
 
 LABELS, ANSWERS, STOOD = "10110", "10100", "10000"

@@ -7,15 +7,7 @@ import pytest
 
 from app.study import study_json
 from app.study.study import CellFigures, PaperFigures, Study, StudyError
-from tests.unit.app.study.study_samples import (
-    ATTACKED,
-    NEWS,
-    SST2,
-    TIME,
-    cell,
-    row,
-    study,
-)
+from tests.unit.app.study.study_samples import ATTACKED, NEWS, SST2, TIME, cell, row, study
 
 SIX = [
     cell(name, seed, outcomes)

@@ -80,10 +80,7 @@ def test_one_table_where_columns_name_corpora() -> None:
     ]
     (table,) = tables.main_tables(content(made, cells))
     assert table.header == ["", "SST-2", "AG News"]
-    assert table.rows == [
-        ["A", "0.500", "0.250"],
-        ["B", "–", "not run"],
-    ]
+    assert table.rows == [["A", "0.500", "0.250"], ["B", "–", "not run"]]
 
 
 def test_a_figure_that_a_method_lacks_is_not_said_to_be_not_run() -> None:

@@ -87,12 +87,7 @@ def test_words_tried_in_a_place(before: list[str], tried: list[str], after: list
     assert found == [naive(WEIGHTS, [*before, word, *after])[len(before)] for word in tried]
 
 
-@given(
-    before=WORDS,
-    tried=WORDS.filter(bool),
-    after=WORDS,
-    seed=st.integers(0, 2**16),
-)
+@given(before=WORDS, tried=WORDS.filter(bool), after=WORDS, seed=st.integers(0, 2**16))
 def test_ties_and_rounding_as_in_the_original(
     before: list[str], tried: list[str], after: list[str], seed: int
 ) -> None:

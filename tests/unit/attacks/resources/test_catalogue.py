@@ -11,13 +11,7 @@ import pytest
 from attacks.resources.catalogue import ResourceError, Resources
 from attacks.resources.neighbours import ListedNeighbours
 from attacks.resources.vectors import WordVectors
-from tests.unit.attacks.lexicon import (
-    VECTORS,
-    vector_lines,
-    write_tagger,
-    write_wordnet,
-    zipped,
-)
+from tests.unit.attacks.lexicon import VECTORS, vector_lines, write_tagger, write_wordnet, zipped
 
 
 @pytest.fixture(autouse=True)

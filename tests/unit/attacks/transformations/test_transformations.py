@@ -100,12 +100,7 @@ def test_a_vector_of_zeros_is_near_to_nothing() -> None:
 def test_neighbours_in_the_case_of_the_word() -> None:
     swap = EmbeddingSwap(VectorNeighbours(small_vectors()), 2)
     assert texts(swap, job("Good, GOOD film!", 0, 1)) == [
-        [
-            "Fine, GOOD film!",
-            "Great, GOOD film!",
-            "Good, FINE film!",
-            "Good, GREAT film!",
-        ]
+        ["Fine, GOOD film!", "Great, GOOD film!", "Good, FINE film!", "Good, GREAT film!"]
     ]
 
 

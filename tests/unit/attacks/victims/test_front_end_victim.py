@@ -111,8 +111,7 @@ def test_a_pretrained_victim_reads_its_unknown_token(words: str, tmp_path: Path)
         NamedVictim(ModuleVictim(module), ["a", "b"], {}), spelling(words), tmp_path
     )
     assert np.array_equal(
-        run.victim.logits(["GOOD filmm zzzz"]),
-        ModuleVictim(module).logits(["good film [UNK]"]),
+        run.victim.logits(["GOOD filmm zzzz"]), ModuleVictim(module).logits(["good film [UNK]"])
     )
 
 

@@ -321,10 +321,7 @@ def test_an_attack_in_order_of_the_gradients() -> None:
             return synonyms.propose(jobs)
 
     attack = Attack(
-        name="a2t",
-        transformation=Spy(),
-        search=Greedy(ranking="gradient"),
-        white_box=True,
+        name="a2t", transformation=Spy(), search=Greedy(ranking="gradient"), white_box=True
     )
     (record,) = Engine(attack, ModuleVictim(module)).run(samples(text))
     assert record.outcome == "failed"

@@ -39,15 +39,7 @@ def changed(surface: str, word: str) -> set[str]:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize(
-    ("window", "hidden"),
-    [
-        (2, 0),
-        (2, 4),
-        (3, 0),
-        (3, 4),
-    ],
-)
+@pytest.mark.parametrize(("window", "hidden"), [(2, 0), (2, 4), (3, 0), (3, 4)])
 def test_ngrams_and_windows_equal_brute_force(window: int, hidden: int, classes: int) -> None:
     held = 0
     for seed in range(3):

@@ -20,9 +20,7 @@ def ranks(
     """The batches of each process."""
     samplers = [
         BucketBatchSampler(
-            values,
-            size,
-            Order(seed=seed, epoch=epoch, rank=rank, world=world, shuffle=shuffle),
+            values, size, Order(seed=seed, epoch=epoch, rank=rank, world=world, shuffle=shuffle)
         )
         for rank in range(world)
     ]

@@ -6,12 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from layers.attention.l2 import (
-    ContractiveL2Attention,
-    L2Attention,
-    TiedL2Attention,
-    l2_attention,
-)
+from layers.attention.l2 import ContractiveL2Attention, L2Attention, TiedL2Attention, l2_attention
 from layers.norms import Norm
 
 HEADS, SIZE = 3, 4

@@ -11,13 +11,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from layers.attention.l2 import ContractiveL2Attention, TiedL2Attention
-from layers.attention.l2_bounds import (
-    FORMULAS,
-    Formula,
-    l2_bound,
-    mixing_gain,
-    phi_inverse,
-)
+from layers.attention.l2_bounds import FORMULAS, Formula, l2_bound, mixing_gain, phi_inverse
 from layers.norms import NORMS, Norm
 
 

@@ -291,8 +291,7 @@ def test_one_process_gathers_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"clean_epochs": -1}, {"interval": 0}, {"adversarial_share": 0.0}, {"weight": 0.0}],
+    "settings", [{"clean_epochs": -1}, {"interval": 0}, {"adversarial_share": 0.0}, {"weight": 0.0}]
 )
 def test_settings_out_of_range(settings: dict[str, Any], folder: Path) -> None:
     (name,) = settings

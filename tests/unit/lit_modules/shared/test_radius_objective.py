@@ -110,14 +110,8 @@ def test_equal_head_rows_give_finite_gradients() -> None:
     ("settings", "message"),
     [
         ({"gamma": -1.0}, "got objective.gamma=-1.0, expected a finite number of at least 0"),
-        (
-            {"target_radius": 0.0},
-            "got objective.target_radius=0.0, expected a finite number",
-        ),
-        (
-            {"margin_cap": 0.0},
-            "got objective.margin_cap=0.0, expected a finite number",
-        ),
+        ({"target_radius": 0.0}, "got objective.target_radius=0.0, expected a finite number"),
+        ({"margin_cap": 0.0}, "got objective.margin_cap=0.0, expected a finite number"),
         ({"loss": "huber"}, "got objective.loss='huber', expected one of cross_entropy, hinge"),
         ({"margin": "wide"}, "got objective.margin='wide', expected one of paper, pairwise"),
         (

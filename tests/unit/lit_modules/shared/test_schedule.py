@@ -146,10 +146,7 @@ LASTING: list[tuple[Callable[[], TextModule], dict[str, str]]] = [
     (plain(warmup=0.0, decay="cosine"), {"optimisation.decay": "none"}),
     (plain(warmup=3.0, decay="inverse_sqrt"), {}),
     (plain(lr_scheduler=lambda o: StepLR(o, 1), warmup=0.1, decay="linear"), {}),
-    (
-        lambda: OLSA(objective=REWARD, optimisation=RATE),
-        {"objective.gamma_schedule": "constant"},
-    ),
+    (lambda: OLSA(objective=REWARD, optimisation=RATE), {"objective.gamma_schedule": "constant"}),
     (lambda: OLSA(objective=RadiusObjective(loss="hinge"), optimisation=RATE), {}),
     (
         lambda: OLSA(

@@ -101,8 +101,7 @@ def test_a_run_ends_as_it_was_begun(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "names"),
-    [(FineTuning, {"lr-AdamW"}), (ASA, {"lr-AdamW/pg1", "lr-AdamW/pg2"})],
+    ("method", "names"), [(FineTuning, {"lr-AdamW"}), (ASA, {"lr-AdamW/pg1", "lr-AdamW/pg2"})]
 )
 def test_groups_that_differ_in_decay_alone_share_a_curve(
     method: type[FineTuning], names: set[str], tmp_path: Path
