@@ -207,6 +207,7 @@ def _contents(
         "max_length": scores.tokenizer.max_length,
         "classes": model.require_text()[1],
         "words": scores.tokenizer.vocabulary.get_itos()[specials:],
+        **({"uncorrected": sorted(splitter.settings.uncorrected)} if sets else {}),
         "k": threat.k,
     }
     # A digest of the statement: it detects damage, but is not a signature.

@@ -7,7 +7,7 @@ characters have the same canonical forms.
 
 The model reads the canonical form of a text (forms.json), finds words in it by the pattern of the
 statement, removes the marks inside of them, corrects those that it does not know to the first of
-its words within one edit, and adds up integer scores of words, n-grams or windows.
+its words within one edit that is not in the list `uncorrected`, and adds up integer scores of words, n-grams or windows.
 """
 
 import json
@@ -30,6 +30,7 @@ FIELDS = {
     "max_length": int,
     "classes": list,
     "words": list,
+    "uncorrected": list,
 }
 
 
@@ -97,7 +98,7 @@ about, digests = json.loads(contents[0]), [sha256(data).hexdigest() for data in 
 seal, k = about.pop("seal", None), about.pop("k", 0)
 seal == sha256(json.dumps({**about, "k": k}).encode()).hexdigest() or refuse("the seal")
 {name: type(value) for name, value in about.items()} == FIELDS or refuse("the fields")
-threat, sets, way, pattern, front, *stated, number, most, classes, words = about.values()
+threat, sets, way, pattern, front, *stated, number, most, classes, words, avoided = about.values()
 stated == digests[1:] or refuse("a file is not the one of the statement")
 digests[1] == FORMS or refuse("forms.json is not the table of canonical forms that is known here")
 k is None or (type(k) is int and k >= 0) or refuse("k")
@@ -124,7 +125,7 @@ tensors["ngrams_1"] == [[n] for n in range(len(words))] or refuse("words without
 {len(row) for table in tables for row in table} <= {len(output)} or refuse("the net")
 index, targets, longer = {word: n for n, word in enumerate(words)}, {}, {}
 for word, n in reversed(index.items()):
-    if re.fullmatch("[a-z0-9]{1,23}", word):
+    if word not in avoided and re.fullmatch("[a-z0-9]{1,23}", word):
         targets[word] = n
         for at in range(len(word)):  # of several words the first one stays
             longer[word[:at] + word[at + 1 :]] = longer[word[:at] + "?" + word[at + 1 :]] = n

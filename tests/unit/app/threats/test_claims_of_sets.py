@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -21,21 +22,31 @@ from certify.threats import Substitutions, Typos
 from layers.window_net import WindowNetSettings
 from lit_modules import WordScores
 from tests.unit.certify.words.test_substitutions import FRONT, Listed, Phrases, typos
-from text import Vocabulary, WordTokenizer
+from text import Vocabulary, WordSettings, WordTokenizer
 
 CHECKER = Path(__file__).parents[4] / "docs/certificates/check_sets.py"
 PROGRAM = compile(CHECKER.read_text(), str(CHECKER), "exec")
 CORPUS = ["good god go bad bat", "a bat at film", "dont go well", "good film good bat"]
 TEXTS = ["good bat", "a gud film", "Don\u2019t go", "go-od b\u0430t", "zz god"]
 
+AVOIDING = replace(FRONT, stop_words="english")
+"""No word is corrected to "a" and "at"."""
+
 Files = dict[str, bytes]
 
 
-def export(*, window: int = 1, hidden: int = 0, seed: int = 0, k: int | None = None) -> Files:
+def export(
+    *,
+    window: int = 1,
+    hidden: int = 0,
+    seed: int = 0,
+    k: int | None = None,
+    words: WordSettings = FRONT,
+) -> Files:
     """All certified texts of a model of random scores, which lean to one class."""
     torch.manual_seed(seed)
     net = WindowNetSettings(hidden=hidden, width=3)
-    module = WordScores(window=window, min_ngram_count=1, net=net, words=FRONT)
+    module = WordScores(window=window, min_ngram_count=1, net=net, words=words)
     module.attach(module.build_tokenizer(CORPUS), ["no", "yes", "perhaps"])
     module.configure_model()
     assert module.scores is not None
@@ -44,7 +55,7 @@ def export(*, window: int = 1, hidden: int = 0, seed: int = 0, k: int | None = N
             parameter.normal_()
         module.scores.words[:, seed % 3] += 2
     module.eval()
-    threat = Substitutions(words=FRONT, sets=(Typos(FRONT), Listed()), k=k)
+    threat = Substitutions(words=words, sets=(Typos(FRONT), Listed()), k=k)
     found = module.text_certifier(threat)(TEXTS, [k])
     lines = [
         {"sample_id": number, "text": one.text, "prediction": one.prediction}
@@ -98,7 +109,8 @@ def is_true(files: Files) -> bool:
     tensors = {name: tensor.tolist() for name, tensor in load(files["scores.safetensors"]).items()}
     names = about["words"]
     vocabulary = Vocabulary({word: len(names) - i for i, word in enumerate(names)})
-    tokenizer = WordTokenizer(vocabulary, max_length=about["max_length"], words=FRONT)
+    words = AVOIDING if about["uncorrected"] else FRONT
+    tokenizer = WordTokenizer(vocabulary, max_length=about["max_length"], words=words)
     grams = {
         tuple(gram): scores
         for order in range(1, 5)
@@ -130,9 +142,9 @@ def is_true(files: Files) -> bool:
 
     for line in files["claims.jsonl"].decode().splitlines():
         claim = json.loads(line)
-        y, words = claim["prediction"], tokenizer.splitter.split(claim["text"])
+        y, typed = claim["prediction"], tokenizer.splitter.split(claim["text"])
         rows = []
-        for word, plain in zip(words, tokenizer.splitter.read(words), strict=True):
+        for word, plain in zip(typed, tokenizer.splitter.read(typed), strict=True):
             free = content["excluded"] is not None and word not in content["excluded"]
             texts = [word, *content["lists"].get(word, []), *(changes(plain) if free else ())]
             rows.append([*dict.fromkeys(tokenizer.ids(texts))])
@@ -150,6 +162,7 @@ EXPORTS: dict[str, Callable[[], Files]] = {
     "words": lambda: export(),
     "pairs": lambda: export(window=2, seed=1, k=1),
     "net": lambda: export(window=2, hidden=2, seed=2, k=2),
+    "stop words": lambda: export(seed=3, k=1, words=AVOIDING),
 }
 
 
