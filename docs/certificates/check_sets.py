@@ -7,7 +7,8 @@ characters have the same canonical forms.
 
 The model reads the canonical form of a text (forms.json), finds words in it by the pattern of the
 statement, removes the marks inside of them, corrects those that it does not know to the first of
-its words within one edit that is not in the list `uncorrected`, and adds up integer scores of words, n-grams or windows.
+its words within one edit that is not in the list `uncorrected`, and adds up integer scores of
+words, n-grams or windows.
 """
 
 import json

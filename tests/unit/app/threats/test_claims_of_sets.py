@@ -178,7 +178,7 @@ def test_claims_hold_exactly_where_no_raw_text_breaks_them(name: str, tmp_path: 
     assert is_true(files)
     outcomes = set()
     for text, y, k in product(
-        ("good bat", "a g\u00f3d film", "don't go at"), range(3), (0, 1, None)
+        ("good bat", "a g\u00f3d film", "don't go at", "ax ax"), range(3), (0, 1, None)
     ):
         line = json.dumps({"sample_id": 0, "text": text, "prediction": y}) + "\n"
         forged = sealed({**files, "claims.jsonl": line.encode()}, k=k, number=1)
