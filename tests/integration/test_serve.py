@@ -139,7 +139,7 @@ def test_in_a_browser(serving: tuple[Piped, int]) -> None:
         first.query_selector(".start").click()
         page.wait_for_selector(".panel[aria-label=done] .start:not(:disabled)")
         outcome = first.query_selector(".outcome").inner_text()
-        assert outcome.startswith("The answer ")
+        assert outcome.startswith("The prediction ")
         queries = int(first.query_selector(".queries").inner_text())
         assert queries > 1
         changed = int(first.query_selector(".changed").inner_text().split()[0])
