@@ -23,7 +23,10 @@ BASE = ["--recipe", "robust", "--data", "mails.tsv"]
         (["--compare", "bga"], "expected one of plain, bag, transformer, none; did you mean bag?"),
         (["--compare", "bag,none"], "got 'bag,none', expected names, or none"),
         (["--attack", "pwsw"], "did you mean pwws?"),
-        (["--against", "typo"], "got perturbation set 'typo', expected recipes"),
+        (
+            ["--against", "typo"],
+            "got perturbation set 'typo' (did you mean typos?), expected recipes",
+        ),
         (["--kappa", "2"], "got '2', expected auto, or numbers from 0 to 1"),
         (["--kappa", "much"], "got 'much', expected auto, or numbers from 0 to 1"),
         (["--choose_by", "luck"], "invalid choice: 'luck'"),
