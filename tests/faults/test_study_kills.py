@@ -20,9 +20,8 @@ base:
     data.batch_size: 8
     trainer.max_epochs: 2
     trainer.accelerator: cpu
-    # One validation, two batches of a test: most of the time is left for the fits.
+    # A short validation: most of the time is left for the fits.
     trainer.limit_val_batches: 1
-    trainer.limit_test_batches: 2
     # Three checkpoints a second.
     checkpoint_every_n_minutes: 0.005
 rows:
