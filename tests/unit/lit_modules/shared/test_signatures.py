@@ -48,7 +48,9 @@ def test_settings_are_there_and_explained(method: type[TextModule]) -> None:
         assert parameter.annotation is not inspect.Parameter.empty
         if is_dataclass(parameter.default):
             names = [field.name for field in fields(parameter.default)]
-            assert explained(type(parameter.default).__doc__, "Attributes") == names
+            # Each class explains its own fields.
+            bases = [one for one in type(parameter.default).__mro__[::-1] if is_dataclass(one)]
+            assert [name for one in bases for name in explained(one.__doc__, "Attributes")] == names
             with pytest.raises(FrozenInstanceError):
                 setattr(parameter.default, names[0], None)
     for cls in classes(method):
