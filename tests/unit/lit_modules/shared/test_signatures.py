@@ -49,7 +49,9 @@ def test_settings_are_there_and_explained(method: type[TextModule]) -> None:
         if is_dataclass(parameter.default):
             names = [field.name for field in fields(parameter.default)]
             # Each class explains its own fields.
-            bases = [one for one in type(parameter.default).__mro__[::-1] if is_dataclass(one)]
+            bases = [
+                one for one in inspect.getmro(type(parameter.default))[::-1] if is_dataclass(one)
+            ]
             assert [name for one in bases for name in explained(one.__doc__, "Attributes")] == names
             with pytest.raises(FrozenInstanceError):
                 setattr(parameter.default, names[0], None)
