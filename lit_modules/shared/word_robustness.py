@@ -253,7 +253,10 @@ def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int 
 def extend_vocabulary(tokenizer: WordTokenizer, words: Iterable[str]) -> WordTokenizer:
     """Return a tokenizer with further words, after those that it has."""
     vocabulary = tokenizer.vocabulary
-    tokens = list(dict.fromkeys((*vocabulary.get_itos(), *words)))
+    # Word vectors have "words" of marks alone, of which a model reads nothing.
+    new = list(words)
+    new = [word for word, read in zip(new, tokenizer.splitter.read(new), strict=True) if read]
+    tokens = list(dict.fromkeys((*vocabulary.get_itos(), *new)))
     counts = list(map(vocabulary.count, tokens))
     state = {**vocabulary.state(), "tokens": tokens, "counts": counts}
     splitter = tokenizer.splitter

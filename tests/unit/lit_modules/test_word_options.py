@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from lit_modules import WordRobustness, WordScores, load
-from lit_modules.shared.word_robustness import WordOptions
+from lit_modules.shared.word_robustness import WordOptions, extend_vocabulary
 from text import Batch, WordSettings, WordTokenizer, collate
 
 TEXTS = ["a good film", "a bad film", "not so good", "not a bad bat", "god", "bad at it"] * 3
@@ -98,3 +98,14 @@ def test_the_words_of_sets_are_known(tmp_path: Path) -> None:
         WordScores(robustness=WordRobustness(against="typos")).robustness.substitutions(
             WordSettings()
         )
+
+
+def test_words_of_marks_alone_are_left_out() -> None:
+    """The vectors of an attack have some; a model that knew one could list no typos."""
+    front = WordSettings(split="joined", front_end="spelling")
+    tokenizer = extend_vocabulary(
+        WordTokenizer.build(["a good film"], words=front), ["--", "fine", "'"]
+    )
+    known = tokenizer.vocabulary.get_itos()[3:]
+    assert set(known) == {"a", "good", "film", "fine"}
+    assert len(tokenizer.corrector.reach(tokenizer.splitter.read(known)).starts) == 5
