@@ -35,8 +35,8 @@ from attacks.transformations.word_swap import WordSwap
 from certify.threats import (
     THREATS,
     ChainedSets,
-    DeletedWords,
-    InsertedWords,
+    DeletedStopWords,
+    InsertedStopWords,
     ListedWords,
     SameForm,
     Substitutions,
@@ -294,8 +294,8 @@ def _find_one(name: str, words: WordSettings, resources: Resources) -> WordSet:
             words, kind=KeyboardTypos(find_neighbours(LAYOUTS[language])), name=name
         ),
         "typos-inner": lambda: Typos(words, kind=InnerTypos(), name=name),
-        "delete": lambda: DeletedWords(name, frozenset(stop_words())),
-        "insert": lambda: InsertedWords(name, tuple(stop_words())),
+        "delete": lambda: DeletedStopWords(name, frozenset(stop_words())),
+        "insert": lambda: InsertedStopWords(name, tuple(stop_words())),
     }
     if kind in own_sets:
         return own_sets[kind]()

@@ -82,7 +82,7 @@ def most_frequent(classes: Sequence[int]) -> tuple[int, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class KappaCandidate:
     """A trained model of the grid.
 
     Attributes:
@@ -104,7 +104,7 @@ class Candidate:
     collapsed: bool
 
     @classmethod
-    def of(cls, kappa: float, k: str, records: Sequence[Record]) -> "Candidate":
+    def of(cls, kappa: float, k: str, records: Sequence[Record]) -> "KappaCandidate":
         """Return the figures of a candidate by its certificates."""
         made = Predictions.of(records)
         right = {n: [holds(record, n) for record in records] for n in CERTIFIED}
@@ -160,7 +160,7 @@ def grid(kappas: Sequence[str], defaults: Sequence[float], ks: Sequence[str]) ->
     return [(kappa, k) for k in order for kappa in sorted(set(numbers))]
 
 
-def choose(candidates: Sequence[Candidate], by: str, clean_loss: float) -> Candidate:
+def choose(candidates: Sequence[KappaCandidate], by: str, clean_loss: float) -> KappaCandidate:
     """Return the best candidate; a collapsed one only if there is no other.
 
     Args:
@@ -181,7 +181,7 @@ def choose(candidates: Sequence[Candidate], by: str, clean_loss: float) -> Candi
     return max(near, key=lambda c: (c.balanced[k], c.balanced["clean"]))
 
 
-def table(candidates: Sequence[Candidate], chosen: Candidate) -> str:
+def table(candidates: Sequence[KappaCandidate], chosen: KappaCandidate) -> str:
     """Return the table of the candidates; a star marks the chosen one.
 
     The class means are those of the three accuracies before them.

@@ -16,7 +16,7 @@ from app.cli.arguments import file_words
 from app.cli.commands import LIGHTNING, find_command
 from app.cli.main import main
 from app.commands.train_recipe import KAPPAS
-from app.recipe.candidates import Candidate, candidate_name, choose, grid, table
+from app.recipe.candidates import KappaCandidate, candidate_name, choose, grid, table
 from app.recipe.comparison import compare_models
 from app.report.report_page import write_report
 from attacks.recipes import find_recipe
@@ -158,7 +158,7 @@ class _Recipe:
         ledger.finish(ledger.subject(), 0.0, None, choice=choice)
         keep_candidate(RunDirectory(self.run.path / CANDIDATES / chosen.name), self.run)
 
-    def _fit_candidate(self, kappa: float, k: str) -> Candidate:
+    def _fit_candidate(self, kappa: float, k: str) -> KappaCandidate:
         folder = RunDirectory(self.run.path / CANDIDATES / candidate_name(kappa, k))
         settings = {
             "against": self.sets,
@@ -176,7 +176,7 @@ class _Recipe:
             # Another name than that of the test rows: their figures must not replace these.
             self.certify(folder, "--split=validation", "--tag=validation")
         file = folder.path / f"certificates_{stage.removeprefix('certify_')}.jsonl"
-        return Candidate.of(kappa, k, Ledger(file).records())
+        return KappaCandidate.of(kappa, k, Ledger(file).records())
 
     def fit_other(self, model: str) -> RunDirectory:
         """Train a model to compare with, unless that is done; return its run."""

@@ -37,9 +37,9 @@ from certify.threats.chained_sets import ChainedSets
 from certify.threats.character_edits import Characters
 from certify.threats.l2_ball import L2
 from certify.threats.parsing import THREATS, parse_threat
-from certify.threats.replacements import Choices, ReadWords, Replacements
+from certify.threats.replacements import ReadChoices, ReadWords, Replacements
 from certify.threats.same_form import SameForm, SameFormCertifier, is_same_form
-from certify.threats.stop_words import DeletedWords, InsertedWords
+from certify.threats.stop_words import DeletedStopWords, InsertedStopWords
 from certify.threats.substitutions import ListedWords, Substitutions, WordSet
 from certify.threats.synonym_lists import Synonyms
 from certify.threats.text_certificate import Kind, TextCertificate, TextCertifier, WorstText
@@ -52,11 +52,11 @@ __all__ = [
     "THREATS",
     "ChainedSets",
     "Characters",
-    "Choices",
-    "DeletedWords",
-    "InsertedWords",
+    "DeletedStopWords",
+    "InsertedStopWords",
     "Kind",
     "ListedWords",
+    "ReadChoices",
     "ReadWords",
     "Replacements",
     "SameForm",

@@ -67,7 +67,7 @@ class Replacements(Threat, ABC):
         return threat
 
 
-class Choices(NamedTuple):
+class ReadChoices(NamedTuple):
     """What a model may read in place of the words of some texts.
 
     Attributes:
@@ -112,7 +112,7 @@ class ReadWords:
         self._ids: dict[str, Tensor] = {}
         self._witnesses: dict[tuple[str, tuple[int, ...]], str] = {}
 
-    def __call__(self, texts: Sequence[str]) -> Choices:
+    def __call__(self, texts: Sequence[str]) -> ReadChoices:
         """Return the choices of those words of subjects that the model reads."""
         limit = self.tokenizer.max_length
         read = [self.threat.occurrences(text)[:limit] for text in texts]
@@ -125,7 +125,7 @@ class ReadWords:
         starts = torch.tensor([0, *map(len, ids)]).cumsum(0)
         index = torch.tensor(padded, dtype=torch.int64).view(len(texts), length)
         joined = torch.cat(ids) if ids else torch.zeros(0, 2, dtype=torch.int64)
-        return Choices(index, list(numbers), joined, starts)
+        return ReadChoices(index, list(numbers), joined, starts)
 
     def witness(self, word: str, ids: tuple[int, ...]) -> str:
         """Return what a word has to become, to get ids of its list."""

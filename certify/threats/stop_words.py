@@ -12,7 +12,7 @@ from text.corrector import Reach
 
 
 @dataclass(frozen=True)
-class DeletedWords(WordSet):
+class DeletedStopWords(WordSet):
     """Words of a list that may vanish.
 
     Attributes:
@@ -51,7 +51,7 @@ class DeletedWords(WordSet):
 
 
 @dataclass(frozen=True)
-class InsertedWords(WordSet):
+class InsertedStopWords(WordSet):
     """Words with a word of a list before or after them.
 
     Attributes:

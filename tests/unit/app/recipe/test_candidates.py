@@ -2,15 +2,17 @@
 
 import pytest
 
-from app.recipe.candidates import Candidate, Predictions, choose, grid, table
+from app.recipe.candidates import KappaCandidate, Predictions, choose, grid, table
 from attacks.summary import wilson
 
 
-def candidate(kappa: float, clean: int, three: int, everything: int, **more: bool) -> Candidate:
+def candidate(
+    kappa: float, clean: int, three: int, everything: int, **more: bool
+) -> KappaCandidate:
     """Figures in % of 100 rows."""
     certified = {"3": wilson(three, 100), "all": wilson(everything, 100)}
     collapsed = more.get("collapsed", False)
-    return Candidate(
+    return KappaCandidate(
         kappa=kappa,
         k="all",
         clean=wilson(clean, 100),
@@ -64,8 +66,8 @@ def test_a_rare_class_counts_as_much_as_another() -> None:
         return [{"label": y, "prediction": y if hit else 1 - y, "holds": holds} for y, hit in right]
 
     timid, balanced = (
-        Candidate.of(0.9, "all", records(90, 2)),
-        Candidate.of(0.3, "all", records(80, 9)),
+        KappaCandidate.of(0.9, "all", records(90, 2)),
+        KappaCandidate.of(0.3, "all", records(80, 9)),
     )
     assert timid.clean.value > balanced.clean.value
     assert choose([balanced, timid], "certified", 5) == balanced
@@ -77,7 +79,7 @@ def test_figures_of_certificates() -> None:
         return {"label": label, "prediction": prediction, "holds": holds}
 
     records = [record(0, 0, True, True), record(1, 1, True, False), record(1, 0, True, True)]
-    measured = Candidate.of(0.5, "3", records)
+    measured = KappaCandidate.of(0.5, "3", records)
     assert (measured.name, measured.clean.value) == ("kappa-0.5-k-3", 2 / 3)
     # A wrong prediction is not certified.
     assert [share.value for share in measured.certified.values()] == [2 / 3, 1 / 3]

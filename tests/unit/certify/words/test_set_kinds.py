@@ -6,8 +6,8 @@ import pytest
 
 from certify.threats import (
     ChainedSets,
-    DeletedWords,
-    InsertedWords,
+    DeletedStopWords,
+    InsertedStopWords,
     SameForm,
     SameFormCertifier,
     Substitutions,
@@ -101,18 +101,18 @@ SETS: dict[str, tuple[tuple[WordSet, ...], Changes]] = {
         },
     ),
     "delete": (
-        (DeletedWords("delete", frozenset(STOPS)),),
+        (DeletedStopWords("delete", frozenset(STOPS)),),
         lambda surface, word: [""] if surface in STOPS else [],
     ),
     "insert": (
-        (InsertedWords("insert", STOPS),),
+        (InsertedStopWords("insert", STOPS),),
         lambda surface, word: [f"{surface} {s}" for s in STOPS] + [f"{s} {surface}" for s in STOPS],
     ),
     "delete,typos-splits,insert": (
         (
-            DeletedWords("delete", frozenset(STOPS)),
+            DeletedStopWords("delete", frozenset(STOPS)),
             Typos(FRONT, splits=True),
-            InsertedWords("insert", STOPS),
+            InsertedStopWords("insert", STOPS),
         ),
         lambda surface, word: {
             *typos(word, splits=True),
@@ -156,7 +156,7 @@ def test_a_chain_is_more_than_the_union() -> None:
 
 
 def test_a_deletion_in_a_text_that_is_cut_certifies_nothing() -> None:
-    threat = Substitutions(words=FRONT, sets=(DeletedWords("delete", frozenset(STOPS)),))
+    threat = Substitutions(words=FRONT, sets=(DeletedStopWords("delete", frozenset(STOPS)),))
     scorer = model(2, 0, max_length=3)
     (cut, whole) = SynonymCertifier(scorer, threat)(
         ["a film film bad", "a film film"], (0, 1, None)
@@ -167,7 +167,7 @@ def test_a_deletion_in_a_text_that_is_cut_certifies_nothing() -> None:
 
 
 def test_an_insertion_near_the_end_of_what_the_model_reads_certifies_nothing() -> None:
-    threat = Substitutions(words=FRONT, sets=(InsertedWords("insert", STOPS),))
+    threat = Substitutions(words=FRONT, sets=(InsertedStopWords("insert", STOPS),))
     (found,) = SynonymCertifier(model(2, 0, max_length=4), threat)(["film film film"], (1, 2))
     assert found.kind == "lower bound"
     assert not found.holds[1]
