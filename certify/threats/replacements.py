@@ -68,7 +68,7 @@ class Replacements(Threat, ABC):
 
 
 class ReadChoices(NamedTuple):
-    """What a model may read in place of the words of some texts.
+    """The ids that a model may read in place of the words of some texts.
 
     Attributes:
         rows: `[B, N]` numbers of words, -1 after a text.

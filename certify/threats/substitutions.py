@@ -69,7 +69,7 @@ class WordSet(ABC):
 
     @property
     def change(self) -> str:
-        """What happens to a word, as a noun: "a synonym of WordNet"."""
+        """The change of a word, as a noun: "a synonym of WordNet"."""
         return self.statement.removeprefix("by ")
 
     def listed(self, word: str) -> Sequence[str]:
@@ -78,7 +78,7 @@ class WordSet(ABC):
 
     def tag(self, words: Sequence[str]) -> Sequence[str]:
         """Return the parts of speech of the words of a text, as they are written; see `tags`."""
-        raise NotImplementedError
+        raise NotImplementedError  # sets without `tags` are never asked
 
 
 class ListedWords(WordSet):

@@ -100,7 +100,7 @@ class Threat:
 
     @property
     def condition(self) -> str:
-        """What follows "certified" in a sentence: "against one typo in every word"."""
+        """The words after "certified" in a sentence: "against one typo in every word"."""
         return f"if {self.statement}"
 
 

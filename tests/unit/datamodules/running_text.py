@@ -42,7 +42,7 @@ def corpus(folder: Path, **settings: Any) -> RunningText:
 
 def place(module: RunningText, rank: int, world: int, epoch: int = 0) -> RunningText:
     """The same corpus in one of several processes."""
-    module.trainer = SimpleNamespace(world_size=world, global_rank=rank, current_epoch=epoch)  # type: ignore[assignment]
+    module.trainer = SimpleNamespace(world_size=world, global_rank=rank, current_epoch=epoch)  # type: ignore[assignment] # stands for a trainer
     return module
 
 

@@ -154,7 +154,7 @@ def test_loaders_hand_out_every_sample_with_its_own_label_and_words() -> None:
         ("test", module.test_dataloader()),
         ("test", module.predict_dataloader()),
     ):
-        examples = module.examples(split)  # type: ignore[arg-type]
+        examples = module.examples(split)  # type: ignore[arg-type] # a split or sampler of this test
         assert module.tokenizer is not None
         coded = module.tokenizer.encode(plain_texts(examples))
         seen = 0
@@ -181,9 +181,9 @@ def test_workers_give_the_same_batches() -> None:
     alone, helped = ready(limit_train=100), ready(limit_train=100, num_workers=2)
     loader = helped.train_dataloader()
     assert ids(loader) == ids(alone.train_dataloader())
-    loader.sampler.set_epoch(1)  # type: ignore[attr-defined]
+    loader.sampler.set_epoch(1)  # type: ignore[attr-defined] # a split or sampler of this test
     again = alone.train_dataloader()
-    again.sampler.set_epoch(1)  # type: ignore[attr-defined]
+    again.sampler.set_epoch(1)  # type: ignore[attr-defined] # a split or sampler of this test
     assert ids(loader) == ids(again)
 
 

@@ -26,7 +26,7 @@ def test_the_same_bytes_on_every_platform() -> None:
 
 def test_sizes_balance_and_ids(reviews: Reviews) -> None:
     for split, size in (("train", 4000), ("validation", 500), ("test", 1000)):
-        examples = reviews.examples(split)  # type: ignore[arg-type]
+        examples = reviews.examples(split)  # type: ignore[arg-type] # a name of a split
         assert Counter(example.label for example in examples) == {0: size // 2, 1: size // 2}
         assert [example.sample_id for example in examples] == list(range(size))
     assert (reviews.corpus, reviews.num_classes, reviews.pairs) == ("reviews", 2, False)
@@ -71,7 +71,7 @@ def test_every_construction_is_there(reviews: Reviews) -> None:
 def test_a_bag_of_words_is_far_from_solving_it(reviews: Reviews) -> None:
     # Measured: 0.73 (docs/data.md). Small Transformers reach 0.96; the integration tests compare.
     def features(split: str) -> tuple[list[str], list[int]]:
-        examples = reviews.examples(split)  # type: ignore[arg-type]
+        examples = reviews.examples(split)  # type: ignore[arg-type] # a name of a split
         return [str(e.text) for e in examples], [int(e.label == 1) for e in examples]
 
     counter = CountVectorizer(tokenizer=split_words, token_pattern=None)

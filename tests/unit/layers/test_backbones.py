@@ -153,7 +153,7 @@ def test_names_of_classes_are_no_part_of_it() -> None:
     """They come by number, and checkpoints hold texts as keys only."""
     config = BertConfig(**{**_sizes(), "num_labels": 3})
     assert "id2label" in config.to_diff_dict()
-    architecture = architecture_of(BertForSequenceClassification(config).base_model)  # type: ignore[arg-type]
+    architecture = architecture_of(BertForSequenceClassification(config).base_model)  # type: ignore[arg-type] # it has a base model
     assert {"id2label", "label2id", "problem_type"}.isdisjoint(architecture)
 
 

@@ -131,7 +131,7 @@ def test_an_encoding_and_a_front_end_are_refused() -> None:
 
 @pytest.mark.parametrize("option", ["repeats", "leetspeak", "spaced"])
 def test_options_read_other_texts_and_have_no_lists(option: str) -> None:
-    """What an option joins or changes is more than one word: no list of replacements has it."""
+    """An option joins or changes more than one word: no list of replacements has that."""
     form = CanonicalForm(**{option: True})
     words = WordSettings(split="joined", front_end="spelling", canonical=form)
     module = WordScores(words=words)

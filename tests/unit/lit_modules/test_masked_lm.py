@@ -93,7 +93,7 @@ def test_losses_are_of_the_hidden_words() -> None:
         seen.append((hidden, chosen, logits))
         return logits
 
-    module.forward = watched  # type: ignore[method-assign, assignment]
+    module.forward = watched  # type: ignore[method-assign, assignment] # watched in this test
     losses, right = module.guess(examples, epoch=1)
     hidden, chosen, logits = seen[0]
     words = examples.input_ids[chosen]
@@ -146,7 +146,7 @@ def test_training_hides_others_in_each_epoch(text: RunningText, masking: str) ->
             seen[module.current_epoch].update(rows)
         return forward(hidden, chosen)
 
-    module.forward = watched  # type: ignore[method-assign, assignment]
+    module.forward = watched  # type: ignore[method-assign, assignment] # watched in this test
     fit(module, text, max_epochs=2, limit_val_batches=0)
     assert seen[0].keys() == seen[1].keys()
     assert len(seen[0]) > 50

@@ -244,7 +244,7 @@ def parametrised(module: TaskModule, _: pytest.MonkeyPatch) -> None:
 
 
 def bound(module: TaskModule, _: pytest.MonkeyPatch) -> None:
-    setattr(module, "classify", types.MethodType(lambda self, *given: None, module))  # noqa: B010
+    setattr(module, "classify", types.MethodType(lambda self, *given: None, module))  # noqa: B010 (a plain assignment is no type)
 
 
 def hook(module: TaskModule, _: pytest.MonkeyPatch) -> None:

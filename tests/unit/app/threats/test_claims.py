@@ -68,7 +68,7 @@ EXPORTS: dict[str, Callable[[], Files]] = {
 
 
 def checked(folder: Path, files: Files) -> str | None:
-    """What the checker prints; None if it refuses."""
+    """The output of the checker; None if it refuses."""
     folder.mkdir(exist_ok=True)
     written = _WRITTEN.setdefault(folder, {})
     for name, content in files.items():

@@ -67,7 +67,7 @@ def export(
 
 
 def checked(folder: Path, files: Files) -> str | None:
-    """What the checker prints; None if it refuses."""
+    """The output of the checker; None if it refuses."""
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)

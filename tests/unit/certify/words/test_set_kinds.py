@@ -49,7 +49,7 @@ def disguises(word: str) -> set[str]:
 
 
 def slips(word: str) -> set[str]:
-    """What a finger makes of a word on the keyboard of `NEAR`."""
+    """The slips of a finger in a word, on the keyboard of `NEAR`."""
     kept = {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}
     kept |= {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1)}
     for i, char in enumerate(word):

@@ -165,7 +165,7 @@ def test_processes_of_a_trainer_share_the_batches() -> None:
     parts = []
     for rank in (0, 1):
         data = corpus(batch_size=4)
-        data.trainer = SimpleNamespace(world_size=2, global_rank=rank, current_epoch=0)  # type: ignore[assignment]
+        data.trainer = SimpleNamespace(world_size=2, global_rank=rank, current_epoch=0)  # type: ignore[assignment] # stands for a trainer
         parts.append([batch.sample_ids.tolist() for batch in data.train_dataloader()])
     joined = [sorted(first + second) for first, second in zip(*parts, strict=True)]
     assert joined == [sorted(batch) for batch in alone]

@@ -161,7 +161,7 @@ def test_optimizer_gets_what_is_trainable() -> None:
             lambda: make(TextClassifier, gamma=1.0),
             "it has no certificate to train for; use OLSA or mean",
         ),
-        (lambda: TextClassifier(encoder="rnn"), "got encoder='rnn'"),  # type: ignore[arg-type]
+        (lambda: TextClassifier(encoder="rnn"), "got encoder='rnn'"),  # type: ignore[arg-type] # wrong on purpose
     ],
 )
 def test_settings_that_make_no_sense(build: Build, message: str) -> None:
