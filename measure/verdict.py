@@ -125,6 +125,11 @@ class Verdict:
         """True if certificates and accuracy under attack mean nothing."""
         return self.level == "collapsed"
 
+    @property
+    def text(self) -> str:
+        """Headline and cautions, a line each."""
+        return "\n".join([self.headline, *self.cautions])
+
     def figure(self, name: str) -> VerdictFigure | None:
         """Return the figure of a name; None if it was not measured."""
         return next((figure for figure in self.figures if figure.name == name), None)
