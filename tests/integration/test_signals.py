@@ -79,7 +79,7 @@ def test_a_signal_saves_and_stops(
 
 
 def test_a_signal_before_training_stops_at_once(here: Path) -> None:
-    program = Piped("fit", *LONG, "--trainer.max_epochs=1000", "--run=a")
+    program = Piped("fit", *LONG, "--trainer.max_epochs=1000", "--run=a", "--debug")
     assert program.stderr is not None
     first = program.stderr.readline()  # the libraries are loaded, and settings read
     assert "Seed set to 0" in first
