@@ -166,7 +166,13 @@ def judge_run(run: RunDirectory, results: Results) -> Verdict:
     records: Sequence[Mapping[str, Any]] = ()
     if "test/majority_accuracy" not in metrics:
         files = [run.path / "predictions.jsonl", run.path / "pgd.jsonl"]
-        files += [run.path / "certificates.jsonl", *sorted((run.path / "attacks").glob("*.jsonl"))]
+        files.append(run.path / "certificates.jsonl")
+        files += [
+            run.path / f"certificates_{stage.removeprefix('certify_')}.jsonl"
+            for stage, subject in subjects.items()
+            if stage.startswith("certify_") and subject.get("split") == "test"
+        ]
+        files += sorted((run.path / "attacks").glob("*.jsonl"))
         lines = (json_lines(file, "records") for file in files if file.is_file())
         read = ([line for _, line in part if _labelled(line)] for part in lines)
         records = next(filter(None, read), ())
@@ -420,7 +426,7 @@ class _Judge:
         certified = "" if best is None else best.text
         if level == "untested":
             why = f"no attack in words was tried; {certified}" if certified else _UNTESTED
-            return f"Accurate on clean texts: {clean} ({always}); {why}."
+            return f"Untested: {clean} ({always}); {why}."
         if attack is None:
             start = "Robust by proof" if level == "robust" else "Partly robust by proof"
             return f"{start}: {certified}, {clean}."
