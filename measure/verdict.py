@@ -1,7 +1,7 @@
 """The verdict on a run: one sentence, a level, and the figures that it rests on; no torch needed.
 
 The terminal, the report, the page, `runs`, `compare` and studies show this verdict, so that a model
-that predicts one class only is nowhere called robust. docs/results/verdict.md explains the levels.
+that predicts one class only is nowhere called robust. docs/verdict.md explains the levels.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

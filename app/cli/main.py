@@ -49,8 +49,12 @@ _PACKAGES = (
     *("attacks", "certify", "layers", "text"),
 )
 """Packages whose messages are shown."""
-_LIGHTNING_LOGS = ("pytorch_lightning.utilities.rank_zero", "lightning_fabric.utilities.rank_zero")
-"""Either gets all messages of Lightning: the one that was imported last."""
+_LIGHTNING_LOGS = (
+    "lightning_fabric.utilities.seed",
+    "pytorch_lightning.utilities.rank_zero",
+    "lightning_fabric.utilities.rank_zero",
+)
+"""Which of the last two gets all messages of Lightning depends on the order of imports."""
 _MESSAGES = (
     *("💡", "TPU available", "HPU available", "GPU available:", "Seed set to"),
     *("Loading `train_dataloader`", "Restoring states from"),

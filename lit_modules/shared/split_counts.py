@@ -49,7 +49,7 @@ class SplitCounts(Metric):
         self.squares += (probabilities - gold).square().sum()
 
     def compute(self) -> dict[str, Tensor]:
-        """Return scalars by their names, see docs/results/verdict.md.
+        """Return scalars by their names, see docs/verdict.md.
 
         `samples`, `majority_accuracy`, `largest_class`, `absorbed`, `ece` (Guo et al., 2017,
         equation 3) and `brier` (Brier, 1950: from 0 to 2).

@@ -103,3 +103,4 @@ def test_a_signal_during_a_test_stops_at_once(trained: Path, steadfast: Steadfas
     assert "no checkpoint was written for it" in err
     assert results("done") == before
     assert steadfast("test", "--run=done", ATTACK, QUIET).status == 0
+    assert "test/bag_accuracy" in results("done")["metrics"]
