@@ -364,6 +364,7 @@ class _Judge:
             prefix, samples = f"{stage}/accuracy@", int(self.metrics[f"{stage}/samples"] or 0)
             ks = [name.removeprefix(prefix) for name in self.metrics if name.startswith(prefix)]
             clean = self.metrics.get(f"{stage}/accuracy")
+            ks = [k for k in ks if k == "all" or k.isdecimal()]
             if not ks or not samples or clean is None:
                 continue
             k = max(ks, key=lambda k: float("inf") if k == "all" else int(k))
@@ -530,8 +531,10 @@ class _Judge:
                 )
 
 
-def _labelled(record: Mapping[str, Any]) -> bool:
+def _labelled(record: Any) -> bool:
     """Return True for a record of one predicted class with its label."""
+    if not isinstance(record, Mapping):
+        return False
     return type(record.get("label")) is int and type(record.get("prediction")) is int
 
 
@@ -539,7 +542,7 @@ def _share(value: float, count: int | None) -> IntervalEstimate:
     """Return a share of so many texts; with a count of 0 and no interval if it is unknown."""
     if not count:
         return IntervalEstimate(value, value, value, 0)
-    return wilson(min(count, round(value * count)), count)
+    return wilson(max(0, min(count, round(value * count))), count)
 
 
 def _figure(

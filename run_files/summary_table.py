@@ -17,7 +17,7 @@ def _accuracy(metrics: Mapping[str, float | None]) -> str:
     """Return the clean accuracy, its interval and texts, and what to compare it with."""
     value, samples = metrics["test/accuracy"], int(metrics.get("test/samples") or 0)
     text = _number(value)
-    if value is not None and samples:
+    if value is not None and 0 <= value <= 1 and samples:
         text += f" [{interval(wilson(round(value * samples), samples), 3)}] on {samples:,} texts"
     others = {"majority_accuracy": "always the most frequent class", "bag_accuracy": "bag of words"}
     read = ((title, metrics.get(f"test/{name}")) for name, title in others.items())

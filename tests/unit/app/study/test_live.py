@@ -55,12 +55,12 @@ def test_minutes_left() -> None:
     seconds = {"a0": 60.0, "b0": 120.0}
     assert remaining(CELLS, CELLS, {}, {}, 1) is None
     both = [CELLS[1], CELLS[3]]
-    assert remaining(CELLS, both, seconds, {}, 1) == (3, False)
+    assert remaining(CELLS, both, seconds, {}, 1) == Remaining(3, False)
     # One run is not divided among jobs.
-    assert remaining(CELLS, both, seconds, {}, 2) == (2, False)
-    assert remaining(CELLS, [], seconds, {}, 2) == (0, False)
+    assert remaining(CELLS, both, seconds, {}, 2) == Remaining(2, False)
+    assert remaining(CELLS, [], seconds, {}, 2) == Remaining(0, False)
     after = replace(CELLS[3], after="a1")
-    assert remaining(CELLS, [CELLS[1], after], seconds, {}, 2) == (3, False)
+    assert remaining(CELLS, [CELLS[1], after], seconds, {}, 2) == Remaining(3, False)
 
 
 def test_the_minutes_of_a_schedule_hold() -> None:
@@ -85,7 +85,7 @@ def test_the_minutes_of_a_schedule_hold() -> None:
 
 def test_a_run_that_is_late_is_not_about_to_end() -> None:
     late = remaining(CELLS, [CELLS[1]], {"a0": 60.0}, {"a1": 360.0}, 1)
-    assert late == (5, True)
+    assert late == Remaining(5, True)
     assert [str(Remaining(0.5, False)), str(Remaining(7.4, False)), str(Remaining(7.4, True))] == [
         "less than a minute left",
         "about 7 min left",
