@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from app.cli.arguments import file_words
 from app.cli.commands import LIGHTNING, find_command
+from app.cli.data_files import file_words
 from app.cli.main import main
 from app.commands.train_recipe import KAPPAS
 from app.recipe.candidates import KappaCandidate, candidate_name, choose, grid, table

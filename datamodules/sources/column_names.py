@@ -1,13 +1,15 @@
 """Names of the columns of a table, and the usual ones."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from datamodules.sources.rows import decode
 from datamodules.sources.structured import read_entries
 from datamodules.sources.table_shape import TableShape, usual_shape
-from text.bounded_files import lines, opened, parse_json, reading
+from text.bounded_files import DataError, lines, opened, parse_json, reading
 from text.subjects import flat
 
 PAIRS = (
@@ -20,6 +22,10 @@ PAIRS = (
 )
 SINGLE = ("text", "sentence", "review", "content", "document", "tweet", "query")
 LABELS = ("label", "labels", "gold_label", "class", "category", "sentiment", "target")
+_NAME = 6
+"""Words of the longest name of a column."""
+_FIRST = 100
+"""Rows of JSON whose keys are the columns."""
 
 
 def usual_texts(available: Sequence[str]) -> tuple[str, ...] | None:
@@ -32,8 +38,59 @@ def usual_texts(available: Sequence[str]) -> tuple[str, ...] | None:
     return (matches[0],) if len(matches) == 1 else None
 
 
+class LikelyColumns(NamedTuple):
+    """The columns of a table that probably hold its texts and labels; None if there is none."""
+
+    text: str | None = None
+    pair: str | None = None
+    label: str | None = None
+
+
+def choose_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> LikelyColumns:
+    """Choose the columns of texts and labels: by usual names, else by content.
+
+    Args:
+        names: the columns of the file.
+        rows: some of its rows.
+    """
+    # The usual names in any case, also at the end of a path: `meta.Label`.
+    usual = {name.rpartition(".")[2].lower(): name for name in reversed(names)}
+    values = {
+        name: [str(row[name]) for row in rows if row.get(name) not in (None, "")] for name in names
+    }
+    texts = tuple(usual[name] for name in usual_texts(list(usual)) or ())
+    if not texts:
+        words = {
+            name: sum(len(value.split()) for value in column) / len(column)
+            for name, column in values.items()
+            if column
+        }
+        longest = max(words, key=lambda name: words[name], default=None)
+        texts = () if longest is None or len({*values[longest]}) < 2 else (longest,)
+    label = next(
+        (usual[name] for name in LABELS if name in usual and usual[name] not in texts), None
+    )
+    if label is None:
+        counts = {name: len({*column}) for name, column in values.items() if name not in texts}
+        # As many values as rows are numbers of rows, or other texts.
+        few = {
+            name: count
+            for name, count in counts.items()
+            if 1 < count <= max(2, 0.5 * len(values[name]))
+        }
+        label = min(few, key=lambda name: few[name], default=None)
+    return LikelyColumns(*texts[:1], pair=texts[1] if len(texts) > 1 else None, label=label)
+
+
+def likely_header(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return False if the first line of a table looks like a row instead of names of columns."""
+    # A label of the first row occurs below it; so does no name, except in files joined to others.
+    repeated = any(sum(row.get(name) == name for row in rows) > 1 for name in names)
+    return not repeated and not any(len(name.split()) > _NAME for name in names)
+
+
 def column_names(path: str | Path, shape: TableShape | None = None) -> list[str]:
-    """Return the names of the columns of a file; of JSON, those of its first row.
+    """Return the names of the columns of a file; of JSON, those of its first rows.
 
     Args:
         path: the file.
@@ -45,8 +102,8 @@ def column_names(path: str | Path, shape: TableShape | None = None) -> list[str]
     path = Path(path)
     shape = usual_shape(path) if shape is None else shape
     if shape.format == "JSON array":
-        first = next((row.values.get("value") for row in read_entries(path, shape.encoding)), None)
-        return _keys(first)
+        entries = islice(read_entries(path, shape.encoding), _FIRST)
+        return _keys(row.values.get("value") for row in entries)
     with opened(path) as file:
         if shape.format == "Parquet":
             from pyarrow import parquet
@@ -55,14 +112,27 @@ def column_names(path: str | Path, shape: TableShape | None = None) -> list[str]
                 return [str(name) for name in parquet.read_schema(file).names]
         numbered = lines(path, file, packed=path.suffix == ".gz", encoding=shape.encoding)
         with reading(f"{path}, line 1", "names of columns"):
-            line = decode(next((raw for _, raw in numbered if raw.strip()), b""))
+            texts = (raw for _, raw in numbered if raw.strip())
+            line = decode(next(texts, b""))
             if shape.format == "JSON lines":
-                return _keys(parse_json(line, path, "an object of columns"))
+                return _keys(_objects(path, [line.encode(), *islice(texts, _FIRST)]))
             if not shape.quoted:
                 return line.split(shape.separator)
             return next(csv.reader([line], delimiter=shape.separator), [])
 
 
-def _keys(row: object) -> list[str]:
-    """Return the columns of a JSON object, nested ones with dots."""
-    return list(flat(row)) if isinstance(row, dict) else []
+def _objects(path: Path, texts: Iterable[bytes]) -> Iterator[Any]:
+    """Yield the values of lines of JSON; a broken line is an error only where no other precedes."""
+    empty = True
+    for text in texts:
+        try:
+            yield parse_json(text, path, "an object of columns")
+            empty = False
+        except DataError:
+            if empty:
+                raise
+
+
+def _keys(rows: Iterable[object]) -> list[str]:
+    """Return the columns of JSON objects, nested ones with dots."""
+    return list({name: None for row in rows if isinstance(row, dict) for name in flat(row)})

@@ -279,7 +279,10 @@ def _text_columns(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
         ):
             msg = f"{path}: got column {column!r} of {brief(str(kind))}, expected text or numbers"
             if types.is_nested(kind):
-                msg += ": several labels of a text (multi-label data) are not supported"
+                msg += (
+                    ": a text with several labels (multi-label data) is not supported; write one "
+                    "label in each row"
+                )
             raise DataError(msg)
     return texts
 

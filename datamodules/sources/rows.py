@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+Split = Literal["train", "validation", "test"]
 
 
 class Row(NamedTuple):

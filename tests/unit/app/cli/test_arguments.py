@@ -5,13 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.cli.arguments import (
-    check_classes,
-    classes_first,
-    device_words,
-    file_words,
-    with_stored_settings,
-)
+from app.cli.arguments import check_classes, classes_first, device_words, with_stored_settings
+from app.cli.data_files import file_words
 from lit_modules import CheckpointError
 from run_files.run_directory import RunDirectory
 
