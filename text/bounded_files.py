@@ -188,7 +188,8 @@ def _line(path: Path, stream: _Stream, number: int) -> bytes:
         raise DataError(msg) from error
     except UnicodeError as error:
         encoding = getattr(stream, "encoding", "utf-8")
-        msg = f"{path}, after line {number}: got bytes that are not {encoding} ({error})"
+        msg = f"{path}, after line {number}: got bytes that are not {encoding} ({error}): "
+        msg += "name another encoding, or none"
         raise DataError(msg) from error
 
 

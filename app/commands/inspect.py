@@ -17,6 +17,7 @@ from datamodules.sources.inspection import DataInspection, FileInspection, inspe
 from datamodules.sources.table_shape import TABLES, check_encoding, check_separator
 from datamodules.sources.text_table import TextTable
 from run_files.terminal import harmless
+from text.plural import plural
 
 EPILOG = "Exit status: 1 if a training would stop, else 0."
 _SHOWN = 10
@@ -109,7 +110,7 @@ def _describe_file(file: FileInspection) -> str:
     task = {
         "numbers": f"numbers from {low:g} to {high:g} (a regression)",
         "several labels": "several labels in one row, which are not supported",
-        "classes": f"{len(labels)} classes: {_first(labels)}",
+        "classes": f"{plural(len(labels), 'label')}: {_first(labels)}",
         "tags": f"tags: {_first(labels)}",
         "no labels": "no labels",
     }[file.task]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from datamodules.sources.rows import decode
 from datamodules.sources.structured import read_entries
 from datamodules.sources.table_shape import TableShape, usual_shape
-from text.bounded_files import DataError, lines, opened, parse_json, reading
+from text.bounded_files import DataError, brief, lines, opened, parse_json, reading
 from text.subjects import flat
 
 PAIRS = (
@@ -82,11 +82,23 @@ def choose_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> L
     return LikelyColumns(*texts[:1], pair=texts[1] if len(texts) > 1 else None, label=label)
 
 
-def likely_header(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Return False if the first line of a table looks like a row instead of names of columns."""
-    # A label of the first row occurs below it; so does no name, except in files joined to others.
+def check_header(path: Path, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Check that the first line of a table holds names of columns.
+
+    Args:
+        path: the file.
+        names: the first line.
+        rows: some of the rows.
+
+    Raises:
+        DataError: it looks like a row.
+    """
+    # A label in the first line occurs again below it, as no name of a column does.
     repeated = any(sum(row.get(name) == name for row in rows) > 1 for name in names)
-    return not repeated and not any(len(name.split()) > _NAME for name in names)
+    if repeated or any(len(name.split()) > _NAME for name in names):
+        msg = f"{path}: got a first line that looks like a row ({brief(list(names), 80)}), "
+        msg += "expected the names of the columns: add a line before it, such as text,label"
+        raise DataError(msg)
 
 
 def column_names(path: str | Path, shape: TableShape | None = None) -> list[str]:

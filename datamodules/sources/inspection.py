@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, Literal, NamedTuple
 
-from datamodules.sources.column_names import choose_columns, column_names
+from datamodules.sources.column_names import check_header, choose_columns, column_names
 from datamodules.sources.likely_mistakes import label_mistakes, row_hints, text_mistakes
 from datamodules.sources.readers import DataError
 from datamodules.sources.rows import Split
@@ -126,11 +126,16 @@ def inspect_files(paths: Sequence[Path], settings: Mapping[str, Any]) -> DataIns
         texts = {file.file: keys for file, _, keys in inspected}
         problems = [problem for _, own, _ in inspected for problem in own]
         return DataInspection([file for file, *_ in inspected], _leaks(texts), problems, None)
-    try:
-        table = _choose(paths[0], table, settings)
-        problems = list[str]()
-    except DataError as error:
-        problems = [str(error)]
+    problems, unchosen = list[str](), True
+    for path in paths:
+        try:
+            # The first file that can be read decides.
+            table, unchosen = _choose(path, table, settings) if unchosen else table, False
+            if "text_column" not in settings and table.shape(path).format == "table":
+                names = column_names(path, table.shape(path))
+                check_header(path, names, list(islice(table.samples(path, names), _FIRST)))
+        except DataError as error:
+            problems.append(str(error))
     for split, path in splits.items():
         try:
             file, keys = _inspect_table(path, split, table)
@@ -209,7 +214,8 @@ def _inspect_table(path: Path, split: Split, table: TextTable) -> tuple[FileInsp
     keys = [_key(" ".join(parts)) for parts, _ in samples]
     texts = [text for parts, _ in samples for text in parts if text.strip()]
     mistakes = row_hints(problems) + text_mistakes(texts)
-    mistakes += label_mistakes(kinds.counts) if task == "classes" and split == "train" else []
+    if task == "classes" and split == "train" and len(kinds.counts) > 1:
+        mistakes += label_mistakes(kinds.counts)
     duplicates, contradictions = _duplicates(keys, labels)
     return replace(
         file,

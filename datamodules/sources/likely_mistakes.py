@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from datamodules.sources.text_table import is_numeric
-from text.bounded_files import brief
 from text.labels import find_classes
+from text.plural import plural
 
 MAJORITY = 0.7
 """Share of the rows from which one class is too frequent for accuracy to say much."""
@@ -44,7 +44,8 @@ def text_mistakes(texts: Sequence[str]) -> list[str]:
     long = sum(text.count(" ") >= _LONG for text in texts)
     if long:
         mistakes.append(
-            f"{_count(long)} more than {_LONG:,} words: a model reads the first `--model.max_length` tokens"
+            f"{_count(long)} more than {_LONG:,} words: a model reads the first "
+            "`--model.max_length` tokens"
         )
     quoted = sum(text[:1] == text[-1:] == '"' and len(text) > 1 for text in texts)
     if quoted > len(texts) / 2:
@@ -132,14 +133,14 @@ def row_hints(problems: Sequence[str]) -> list[str]:
     fields = sum(" fields, expected " in problem for problem in problems)
     if fields:
         hints.append(
-            f"{fields:,} rows have another number of fields than the header: a text with the "
-            "separator in it needs double quotes around it (not between tabs)"
+            f"{plural(fields, 'row')} with another number of fields than the header: a text with "
+            "the separator in it needs double quotes around it (not between tabs)"
         )
     bytes_ = [problem for problem in problems if "is not UTF-8" in problem]
     if bytes_:
         hints.append(
-            f"{len(bytes_):,} rows are not UTF-8 while others are: `--data.encoding latin-1` reads "
-            f"all, but spells the others wrongly ({brief(bytes_[0], 80)})"
+            f"{plural(len(bytes_), 'row')} in another encoding than UTF-8, which others have: "
+            "`--data.encoding latin-1` reads all, but spells the others wrongly"
         )
     return hints
 

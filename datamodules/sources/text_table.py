@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from datamodules.batching.examples import Example, Unlabelled, target, to_examples, to_text
-from datamodules.sources.column_names import choose_columns, column_names, likely_header
+from datamodules.sources.column_names import check_header, choose_columns, column_names
 from datamodules.sources.readers import DataError, Row, read_rows
 from datamodules.sources.rows import Split
 from datamodules.sources.survey import check_rows
@@ -95,10 +95,8 @@ class TextTable:
             msg = f"{path}: got column {brief(twice[0])} twice, expected it once: rename one"
             raise DataError(msg)
         samples = list(islice(self.samples(path, names), _FIRST))
-        if not likely_header(names, samples):
-            msg = f"{path}: got a first line that looks like a row ({brief(list(names), 80)}), "
-            msg += "expected the names of the columns: add a line such as text,label"
-            raise DataError(msg)
+        if self.shape(path).format == "table":
+            check_header(path, names, samples)
         likely = choose_columns(names, samples)
         guesses = {
             "text_column": likely.text,
