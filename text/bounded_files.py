@@ -175,8 +175,9 @@ def lines(
     limit = allowance(file) if packed else None
     with gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as stream:
         # Other line ends, such as U+2028, are characters of a text.
-        other = TextIOWrapper(stream, encoding, newline="\n") if encoding != "utf-8" else None
-        yield from _numbered(path, stream if other is None else other, limit)
+        wrapper = TextIOWrapper(stream, encoding, newline="\n") if encoding != "utf-8" else stream
+        with wrapper:
+            yield from _numbered(path, wrapper, limit)
 
 
 def _line(path: Path, stream: _Stream, number: int) -> bytes:
