@@ -22,6 +22,8 @@ from text.plural import plural
 EPILOG = "Exit status: 1 if a training would stop, else 0."
 _SHOWN = 10
 """Labels and columns in one line."""
+_CONFIGS = {"classes": "default", "numbers": "asa/stsb", "tags": "asa/wnut17"}
+"""Settings for each task; those for numbers and tags have a pretrained encoder."""
 _SETTINGS = ("text_column", "text_pair_column", "label_column", "task", "separator", "encoding")
 
 
@@ -91,6 +93,10 @@ def describe(data: DataInspection, settings: Mapping[str, Any]) -> str:
     if command is not None:
         begin = "correct the problems, then:" if data.problems else "next:"
         blocks.append(f"{begin}\n  {command}")
+        if data.files[0].task != "classes":
+            blocks[-1] += (
+                "\n  (with an encoder from the hub, or --model.backbone.pretrained FOLDER)"
+            )
     return "\n\n".join(blocks)
 
 
@@ -149,10 +155,9 @@ def next_command(data: DataInspection, settings: Mapping[str, Any]) -> str | Non
         settings: of `inspect_files`.
     """
     first = data.files[0]
-    configs = {"classes": "default", "numbers": "text_classifier/reviews", "tags": "asa/wnut17"}
-    if first.task not in configs:
+    if first.task not in _CONFIGS:
         return None
-    words = ["python", "-m", "steadfast", "train", "--config", configs[first.task]]
+    words = ["python", "-m", "steadfast", "train", "--config", _CONFIGS[first.task]]
     path = Path(first.file)
     usual = ".conll" if first.task == "tags" else TABLES
     if path.name.removesuffix(".gz").lower().endswith(usual):

@@ -309,7 +309,7 @@ def _read_corpus(words: Sequence[str]) -> TextDataModule:
     cls = CORPORA.get(name)
     if cls is None or not issubclass(cls, TextDataModule):
         msg = (
-            f"got --data {name}, expected a file (.tsv, .csv, .jsonl, .parquet), or one of "
+            f"got --data {name}, expected a file (.tsv, .csv, .json, .jsonl, .parquet), or one of "
             f"{', '.join(n for n, c in CORPORA.items() if issubclass(c, TextDataModule))}"
         )
         raise ValueError(msg)
