@@ -69,7 +69,7 @@ class TextFiles(UserFiles):
 
     def _find_classes(self, path: Path) -> list[str]:
         self.table.check_columns(path)
-        return self.table.find_classes(path)
+        return list(self.table.count_classes(path))
 
     def _rows(self, path: Path) -> Iterator[Row]:
         shape = self.table.shape(path)

@@ -8,6 +8,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -127,8 +128,8 @@ class TextTable:
         except DataError:  # such as a column of lists: another check names it
             return
 
-    def find_classes(self, path: Path) -> list[str]:
-        """Return the distinct labels of a file, in sorted order; numbers by their size.
+    def count_classes(self, path: Path) -> dict[str, int]:
+        """Return the rows of each label of a file, in sorted order; numbers by their size.
 
         Raises:
             DataError: fewer than two or more than `LABELS`, or several labels in a row.
@@ -168,7 +169,7 @@ class TextTable:
                 f"expected 2 to {LABELS:,}{self._reason(classes)}"
             )
             raise DataError(msg)
-        return classes
+        return {name: labels[name] for name in classes}
 
     def _reason(self, classes: Sequence[str]) -> str:
         """Return the probable reason for too few or too many classes."""
@@ -215,21 +216,15 @@ class TextTable:
         problems = list[str]()
         classes = list(self.classes)
         for split, path in files.items():
-            try:
+            with _collect(problems):
                 self.check_columns(path, labelled=split != "test")
                 if split == "train" and not classes and self.task == "classification":
-                    classes = self.find_classes(path)
-                if not classes and self.task == "classification":
-                    continue  # the reason is listed
-                if on_bad_row == "skip":
-                    continue
-                examples = self._examples(path, classes, split)
-                if split == "train" and self.task == "classification":
-                    counts = Counter(example.label for example in examples)
-                    rows = {name: counts[i] for i, name in enumerate(classes)}
-                    check_rows(corpus, rows, min_rows_per_class)
-            except DataError as error:
-                problems.append(str(error))
+                    rows = self.count_classes(path)
+                    classes = list(rows)
+                    with _collect(problems):
+                        check_rows(corpus, rows, min_rows_per_class)
+                if (classes or self.task == "regression") and on_bad_row == "stop":
+                    self._examples(path, classes, split)
         return problems
 
     def _examples(self, path: Path, classes: Sequence[str], split: str) -> list[Example]:
@@ -251,6 +246,15 @@ class TextTable:
             on_bad_row="stop",
             unlabelled=unlabelled,
         )
+
+
+@contextmanager
+def _collect(problems: list[str]) -> Iterator[None]:
+    """Keep the message of a `DataError`, and continue."""
+    try:
+        yield
+    except DataError as error:
+        problems.append(str(error))
 
 
 class LabelKinds(NamedTuple):
