@@ -79,7 +79,8 @@ def choose_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> L
             if 1 < count <= max(2, 0.5 * len(values[name]))
         }
         label = min(few, key=lambda name: few[name], default=None)
-    return LikelyColumns(*texts[:1], pair=texts[1] if len(texts) > 1 else None, label=label)
+    first, second = (*texts, None, None)[:2]
+    return LikelyColumns(first, second, label)
 
 
 def check_header(path: Path, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:

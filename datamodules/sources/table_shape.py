@@ -61,7 +61,7 @@ class TableShape:
     def __str__(self) -> str:
         names = {separator: name for name, separator in SEPARATORS.items()}
         separator = names.get(self.separator, repr(self.separator))
-        parts = [self.format]
+        parts: list[str] = [self.format]
         parts += [f"separator {separator}"] if self.format == "table" else []
         parts += [] if self.format == "Parquet" else [f"encoding {self.encoding}"]
         return ", ".join(parts)
