@@ -73,7 +73,7 @@ def describe(data: DataInspection, settings: Mapping[str, Any]) -> str:
         data: the inspection.
         settings: of `inspect_files`.
     """
-    blocks = [_describe_file(file) for file in data.files]
+    blocks = [_describe_file(file, alone=len(data.files) == 1) for file in data.files]
     if data.problems:
         problems = [problem.replace("\n", "\n  ") for problem in data.problems]
         blocks.append("\n".join(["problems, which stop a training:", *_list(problems)]))
@@ -104,7 +104,7 @@ def _list(items: list[str]) -> list[str]:
     return [f"- {item}" for item in items]
 
 
-def _describe_file(file: FileInspection) -> str:
+def _describe_file(file: FileInspection, *, alone: bool) -> str:
     remarks = "" if file.shape is None else "; ".join(file.shape.remarks)
     shape = "tagged sentences" if file.task == "tags" else file.shape or "cannot be read"
     lines = [f"{file.file} ({file.split}): {shape}{f' ({remarks})' if remarks else ''}"]
@@ -135,6 +135,8 @@ def _describe_file(file: FileInspection) -> str:
         entries["duplicates"] = f"{file.duplicates:,} texts occur again"
         if file.contradictions:
             entries["duplicates"] += f", {file.contradictions:,} of them with another label"
+        if alone:
+            entries["duplicates"] += "; rows that are drawn to test may be among those to train on"
     if not file.columns:
         return lines[0]
     return "\n".join(lines + [f"  {name:<12}{text}" for name, text in entries.items() if text])

@@ -247,7 +247,8 @@ def _find_encoding(path: Path, head: bytes) -> tuple[str, list[str]]:
     if not broken or marks & {0x81, 0x8D, 0x8F, 0x90, 0x9D}:
         return "utf-8", []
     number, raw = broken[0]
-    words = (word for word in raw.decode(name).split() if not word.isascii())
+    # Only between spaces: others may be the characters in question.
+    words = (word for word in raw.decode(name).split(" ") if not word.isascii())
     return name, [f"not UTF-8 in line {number}, which reads {next(words)[:40]!r}"]
 
 

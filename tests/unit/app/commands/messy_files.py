@@ -42,6 +42,9 @@ FILES: dict[str, bytes] = {
     "bom.csv": table(ROWS).encode("utf-8-sig"),
     "semicolon.csv": table(ROWS, ";", ("Bewertung", "Urteil")).encode(),
     "latin.csv": table([(t.replace("coffee", "café"), y) for t, y in ROWS]).encode("latin-1"),
+    "hard_space.csv": table([(t.replace(" bill", "\xa0bill"), y) for t, y in ROWS]).encode(
+        "latin-1"
+    ),
     "windows.csv": table([(f"“{t}”", y) for t, y in ROWS]).encode("cp1252"),
     "utf16.tsv": table(ROWS, "\t").encode("utf-16"),
     "utf16_no_mark.tsv": table(ROWS, "\t").encode("utf-16-le"),

@@ -38,6 +38,7 @@ CASES: dict[str, tuple[list[str], str | None]] = {
         None,
     ),
     "latin.csv": (["encoding latin-1 (not UTF-8 in line 5, which reads 'café')"], None),
+    "hard_space.csv": (["encoding latin-1", r"reads 'the\xa0bill'"], None),
     "windows.csv": (["encoding cp1252", "reads '“the'"], None),
     "utf16.tsv": (["separator tab, encoding utf-16 (byte order mark)"], None),
     "utf16_no_mark.tsv": (["encoding utf-16-le (every second byte is zero)"], None),
