@@ -1,61 +1,76 @@
-"""One LightningDataModule per corpus, and those for a user's own files."""
+"""One LightningDataModule per corpus, and those for a user's own files.
 
-from datamodules.ag_news import AGNews
-from datamodules.anli import ANLI
-from datamodules.batching.examples import Example
-from datamodules.batching.sampler import BucketBatchSampler
-from datamodules.corpus import Corpus
-from datamodules.dream import DREAM
-from datamodules.hellaswag import HellaSwag
-from datamodules.imdb import IMDB
-from datamodules.labelled import TextDataModule
-from datamodules.mnli import MNLI
-from datamodules.mrpc import MRPC
-from datamodules.paws_qqp import PAWSQQP
-from datamodules.ptb_characters import PTBCharacters
-from datamodules.qnli import QNLI
-from datamodules.qqp import QQP
-from datamodules.reviews import Reviews
-from datamodules.rte import RTE
-from datamodules.running_text import RunningText
-from datamodules.snli import SNLI
-from datamodules.sources.readers import DataError
-from datamodules.sst2 import SST2
-from datamodules.stsb import STSB
-from datamodules.tagged_files import TaggedFiles
-from datamodules.text_files import TextFiles
-from datamodules.wnut17 import WNUT17
-from datamodules.yelp import YelpPolarity
-from datamodules.yelp_stars import YelpStars
+A name is imported when it is first used: reading files needs no torch.
+"""
 
-CORPORA: dict[str, type[Corpus]] = {
-    cls.__name__: cls
-    for cls in (
-        SST2,
-        Reviews,
-        AGNews,
-        SNLI,
-        MNLI,
-        QNLI,
-        ANLI,
-        RTE,
-        QQP,
-        PAWSQQP,
-        MRPC,
-        STSB,
-        WNUT17,
-        DREAM,
-        HellaSwag,
-        YelpPolarity,
-        YelpStars,
-        IMDB,
-        TextFiles,
-        TaggedFiles,
-        RunningText,
-        PTBCharacters,
-    )
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datamodules.ag_news import AGNews
+    from datamodules.anli import ANLI
+    from datamodules.batching.examples import Example
+    from datamodules.batching.sampler import BucketBatchSampler
+    from datamodules.corpus import Corpus
+    from datamodules.dream import DREAM
+    from datamodules.hellaswag import HellaSwag
+    from datamodules.imdb import IMDB
+    from datamodules.labelled import TextDataModule
+    from datamodules.mnli import MNLI
+    from datamodules.mrpc import MRPC
+    from datamodules.paws_qqp import PAWSQQP
+    from datamodules.ptb_characters import PTBCharacters
+    from datamodules.qnli import QNLI
+    from datamodules.qqp import QQP
+    from datamodules.reviews import Reviews
+    from datamodules.rte import RTE
+    from datamodules.running_text import RunningText
+    from datamodules.snli import SNLI
+    from datamodules.sources.readers import DataError
+    from datamodules.sst2 import SST2
+    from datamodules.stsb import STSB
+    from datamodules.tagged_files import TaggedFiles
+    from datamodules.text_files import TextFiles
+    from datamodules.wnut17 import WNUT17
+    from datamodules.yelp import YelpPolarity
+    from datamodules.yelp_stars import YelpStars
+
+    CORPORA: dict[str, type[Corpus]]
+    """Every corpus, by the name that command lines give."""
+
+_CORPORA = {
+    "SST2": "sst2",
+    "Reviews": "reviews",
+    "AGNews": "ag_news",
+    "SNLI": "snli",
+    "MNLI": "mnli",
+    "QNLI": "qnli",
+    "ANLI": "anli",
+    "RTE": "rte",
+    "QQP": "qqp",
+    "PAWSQQP": "paws_qqp",
+    "MRPC": "mrpc",
+    "STSB": "stsb",
+    "WNUT17": "wnut17",
+    "DREAM": "dream",
+    "HellaSwag": "hellaswag",
+    "YelpPolarity": "yelp",
+    "YelpStars": "yelp_stars",
+    "IMDB": "imdb",
+    "TextFiles": "text_files",
+    "TaggedFiles": "tagged_files",
+    "RunningText": "running_text",
+    "PTBCharacters": "ptb_characters",
 }
-"""Every corpus, by the name that command lines give."""
+"""The module of each corpus, in the order of `CORPORA`."""
+_EXPORTS = {
+    **_CORPORA,
+    "Example": "batching.examples",
+    "BucketBatchSampler": "batching.sampler",
+    "Corpus": "corpus",
+    "TextDataModule": "labelled",
+    "DataError": "sources.readers",
+}
 
 __all__ = [
     "ANLI",
@@ -87,3 +102,15 @@ __all__ = [
     "YelpPolarity",
     "YelpStars",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "CORPORA":
+        value: Any = {corpus: __getattr__(corpus) for corpus in _CORPORA}
+    elif name in _EXPORTS:
+        value = getattr(import_module(f"datamodules.{_EXPORTS[name]}"), name)
+    else:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    globals()[name] = value
+    return value

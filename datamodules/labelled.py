@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 from torch.utils.data import DataLoader
 
 from datamodules.batching.encoded import EncodedTexts
-from datamodules.batching.examples import Example, Label, Unlabelled, checked, target, to_examples
+from datamodules.batching.examples import Example, Label, Unlabelled, target, to_examples, to_text
 from datamodules.batching.sampler import permutation
 from datamodules.samples import NEEDED, Samples
 from datamodules.sources.readers import DataError, Row
-from datamodules.sources.splits import Split
+from datamodules.sources.rows import Split
 from datamodules.sources.survey import check_rows, class_rows, log_splits
 from text import (
     Batch,
@@ -135,13 +135,12 @@ class TextDataModule(Samples):
 
     def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
         """Return the sample and the label of a row; raise ValueError if they are invalid."""
-        texts = [checked(values[column], column) for column in self.text_columns]
-        value = values.get(self.label_column)
+        text, value = to_text(values, self.text_columns), values.get(self.label_column)
         if self.task == "regression":
             label: Label | None = target(value, self.target_range)
         else:
             label = self._labels(value)
-        return (texts[0] if len(texts) == 1 else (texts[0], texts[1])), label
+        return text, label
 
     # Reading files
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from datamodules.batching.examples import Example
 from datamodules.packing.running_text_source import FileTexts
 from datamodules.samples import NEEDED, Samples
-from datamodules.sources.splits import Split
+from datamodules.sources.rows import Split
 from text import Text, check_range
 from text.bounded_files import DataError
 

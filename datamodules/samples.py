@@ -9,7 +9,8 @@ from datamodules.batching.encoded import EncodedTexts
 from datamodules.batching.examples import Example, fingerprint
 from datamodules.batching.loaders import FixedBatches, make_loader
 from datamodules.batching.sampler import BucketBatchSampler
-from datamodules.sources.splits import Split, Splits
+from datamodules.sources.rows import Split
+from datamodules.sources.splits import Splits
 from text import Batch, Tokenizer
 
 NEEDED: Mapping[str, tuple[Split, ...]] = {

@@ -6,8 +6,9 @@ from typing import Any
 
 from datamodules.sources.readers import DataError
 from datamodules.sources.structured import read_conll
+from datamodules.sources.text_table import LABELS
 from datamodules.tagging import TaggedSentences, bio_tags
-from datamodules.user_files import LABELS, UserFiles
+from datamodules.user_files import UserFiles
 
 
 class TaggedFiles(UserFiles, TaggedSentences):

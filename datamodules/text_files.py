@@ -1,20 +1,25 @@
 """A user's own files."""
 
+import logging
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from datamodules.sources.readers import DataError, read_rows
-from datamodules.user_files import LABELS, UserFiles
-from text import find_classes, label_text
+from datamodules.sources.rows import Row
+from datamodules.sources.table_shape import check_encoding, check_separator
+from datamodules.sources.text_table import TextTable
+from datamodules.user_files import UserFiles
+
+log = logging.getLogger(__name__)
 
 
 class TextFiles(UserFiles):
-    """Texts, or pairs of texts, from TSV, CSV, JSON Lines or Parquet files with named columns.
+    """Texts, or pairs of texts, from tables, JSON or Parquet files with named columns.
 
-    The ending of a file determines its format (`.tsv`, `.csv`, `.jsonl`, the three also with `.gz`,
-    or `.parquet`). TSV and CSV begin with a line of column names; fields of a CSV may be quoted,
-    those of a TSV may not. Encoding is UTF-8.
+    Format, separator and encoding are found from the content of each file, and logged if they are
+    not the usual ones. A table begins with a line of column names; fields may be quoted, except
+    between tabs. In JSON, `meta.label` names the value `label` of the object `meta`.
 
     Args:
         text_column: column of the text.
@@ -24,6 +29,8 @@ class TextFiles(UserFiles):
         classes: class names in the files, or, if the files have 0, 1, ..., the names of these; the
             distinct labels of `train`, sorted, if not given.
         target_range: least and greatest target, for regression.
+        separator: comma, semicolon, tab, pipe, or another character; found if not given.
+        encoding: such as utf-8, utf-16 or latin-1; found if not given.
         base: settings of `UserFiles`.
     """
 
@@ -36,6 +43,8 @@ class TextFiles(UserFiles):
         task: Literal["classification", "regression"] = "classification",
         classes: list[str] | None = None,
         target_range: list[float] | None = None,
+        separator: str | None = None,
+        encoding: str | None = None,
         **base: Any,
     ) -> None:
         super().__init__(classes=classes, **base)
@@ -47,35 +56,27 @@ class TextFiles(UserFiles):
         if task == "regression" and classes is not None:
             msg = f"got {classes=} for regression, which has none: leave them out"
             raise ValueError(msg)
-        self.task = task
-        self.text_columns = (
-            (text_column,) if text_pair_column is None else (text_column, text_pair_column)
+        self.table = TextTable(
+            text_column=text_column,
+            text_pair_column=text_pair_column,
+            label_column=label_column,
+            separator=check_separator(separator),
+            encoding=check_encoding(encoding),
         )
-        self.label_column = label_column
+        self.task = task
+        self.text_columns, self.label_column = self.table.text_columns, label_column
+        self._remarked: set[Path] = set()
 
     def _find_classes(self, path: Path) -> list[str]:
-        """Find the distinct labels of a file, in sorted order; numbers by their size."""
-        column = self.label_column
-        labels: set[str] = set()
-        for row in read_rows(path, (column,)):
-            try:
-                label = None if row.problem is not None else label_text(row.values[column])
-            except ValueError as error:
-                msg = f"{path}, {row.place}: {error}"
-                raise DataError(msg) from error
-            # Bad rows are reported later, by `_read`.
-            labels |= set() if label is None else {label}
-            if len(labels) > LABELS:
-                break
-        classes = find_classes(labels)
-        if not 2 <= len(classes) <= LABELS:
-            count = f"more than {LABELS:,}" if len(classes) > LABELS else len(classes)
-            msg = (
-                f"{path}: got {count} distinct labels in column {column!r}, "
-                f"expected 2 to {LABELS:,}: is it the right column? (`--data.label_column`)"
-            )
-            raise DataError(msg)
-        return classes
+        self.table.check_columns(path)
+        return list(self.table.count_classes(path))
+
+    def _rows(self, path: Path) -> Iterator[Row]:
+        shape = self.table.shape(path)
+        if shape.remarks and path not in self._remarked:
+            self._remarked.add(path)
+            log.info("%s: %s (%s)", path, shape, "; ".join(shape.remarks))
+        return self.table.rows(path, self._columns(), self._optional())
 
 
 def _range(task: str, limits: list[float] | None) -> tuple[float, float]:

@@ -10,9 +10,6 @@ from datamodules.labelled import Split, TextDataModule
 from datamodules.sources.readers import DataError
 from text import check_range, label_text
 
-LABELS = 1000
-"""A column with more different values is not a column of labels."""
-
 
 class UserFiles(TextDataModule):
     """A corpus of files that the user names; if no validation file is given, a tenth validates.

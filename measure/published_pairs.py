@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from datamodules.sources.column_names import PAIRS, usual_texts
 from datamodules.sources.readers import read_rows
-from measure.table_samples import PAIRS, usual_texts
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
 from run_files.weights import checkpoint_text

@@ -7,25 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from attacks.outcome import Sample
-from datamodules.sources.column_names import column_names
+from datamodules.sources.column_names import LABELS, column_names, usual_texts
 from datamodules.sources.datasets_hub import load
 from datamodules.sources.datasets_hub import rows as hub_rows
 from datamodules.sources.readers import Row, read_rows
+from datamodules.sources.table_shape import find_shape
 from text import ClassLabels, FileLabelsError, Text, label_text
 from text.plural import plural
 
 log = logging.getLogger(__name__)
-
-PAIRS = (
-    ("premise", "hypothesis"),
-    ("sentence1", "sentence2"),
-    ("question1", "question2"),
-    ("question", "sentence"),
-    ("sentence_A", "sentence_B"),
-    ("text", "text_pair"),
-)
-SINGLE = ("text", "sentence", "review", "content", "document", "tweet", "query")
-LABELS = ("label", "labels", "gold_label", "class", "category", "sentiment", "target")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +41,7 @@ def read_table(
     """Read the samples of `hf:ID:SPLIT`, `hf:ID:CONFIG:SPLIT` or a file.
 
     Args:
-        source: the data set or file (.tsv, .csv, .jsonl, .parquet).
+        source: the data set or a file; see `find_shape`.
         columns: names of the one or two texts; None: one of the usual names.
         label: name of the label; None: one of the usual names.
 
@@ -61,8 +51,10 @@ def read_table(
     """
     if not source.startswith("hf:"):
         path = Path(source)
-        texts, gold = _choose_columns(source, column_names(path), columns, label)
-        return _table(source, texts, gold, read_rows(path, (*texts, gold)), None)
+        shape = find_shape(path)
+        texts, gold = _choose_columns(source, column_names(path, shape), columns, label)
+        rows = read_rows(path, (*texts, gold), shape=shape)
+        return _table(source, texts, gold, rows, None)
     parts = source.removeprefix("hf:").split(":")
     if len(parts) not in (2, 3) or not all(parts):
         msg = f"got --dataset {source}, expected hf:ID:SPLIT or hf:ID:CONFIG:SPLIT"
@@ -70,8 +62,9 @@ def read_table(
     data = load(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
     texts, gold = _choose_columns(source, data.column_names, columns, label)
     names = getattr(data.features[gold], "names", None)
-    rows = hub_rows(data, (*texts, gold))
-    return _table(source, texts, gold, rows, None if names is None else tuple(names))
+    return _table(
+        source, texts, gold, hub_rows(data, (*texts, gold)), None if names is None else tuple(names)
+    )
 
 
 def as_classes(
@@ -169,16 +162,6 @@ def _choose_columns(
         f"expected to be told which are meant: {' and '.join(options)}"
     )
     raise ValueError(msg)
-
-
-def usual_texts(available: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the column or columns with a usual name of texts; None if unclear."""
-    # Pairs first: `premise` with `hypothesis` beats a single `text`.
-    for pair in PAIRS:
-        if set(pair) <= set(available):
-            return pair
-    matches = [column for column in SINGLE if column in available]
-    return (matches[0],) if len(matches) == 1 else None
 
 
 def _table(

@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from io import BufferedReader
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -46,6 +46,9 @@ _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 # A training reads its settings many times; libyaml, where yaml has it, is nine times as fast.
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+_Stream = BinaryIO | gzip.GzipFile | TextIOWrapper
 
 
 class DataError(MultiLineError):
@@ -154,28 +157,44 @@ def too_large(path: Path, position: str, limit: int) -> DataError:
     )
 
 
-def lines(path: Path, file: BinaryIO, *, packed: bool) -> Iterator[tuple[int, bytes]]:
+def lines(
+    path: Path, file: BinaryIO, *, packed: bool, encoding: str = "utf-8"
+) -> Iterator[tuple[int, bytes]]:
     """Yield numbered lines, without line end and byte order mark, one at a time.
 
+    Args:
+        path: the file, for messages.
+        file: its bytes.
+        packed: True for gzip.
+        encoding: of the file; lines are UTF-8 in any case. UTF-8 itself is not checked.
+
     Raises:
-        DataError: UTF-16, a line longer than `LINE_LIMIT`, a gzip bomb, or a broken gzip file.
+        DataError: UTF-16 as UTF-8, bytes that are not of the encoding, a line longer than
+            `LINE_LIMIT`, a gzip bomb, or a broken gzip file.
     """
     limit = allowance(file) if packed else None
     with gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as stream:
-        yield from _numbered(path, stream, limit)
+        # Other line ends, such as U+2028, are characters of a text.
+        wrapper = TextIOWrapper(stream, encoding, newline="\n") if encoding != "utf-8" else stream
+        with wrapper:
+            yield from _numbered(path, wrapper, limit)
 
 
-def _line(path: Path, stream: BinaryIO | gzip.GzipFile, number: int) -> bytes:
+def _line(path: Path, stream: _Stream, number: int) -> bytes:
     try:
-        return stream.readline(LINE_LIMIT + 1)
+        line = stream.readline(LINE_LIMIT + 1)
+        return line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         msg = f"{path}, after line {number}: the gzip file is broken or cut off ({error})"
         raise DataError(msg) from error
+    except UnicodeError as error:
+        encoding = getattr(stream, "encoding", "utf-8")
+        msg = f"{path}, after line {number}: got bytes that are not {encoding} ({error}): "
+        msg += "name another encoding, or none"
+        raise DataError(msg) from error
 
 
-def _numbered(
-    path: Path, stream: BinaryIO | gzip.GzipFile, limit: int | None
-) -> Iterator[tuple[int, bytes]]:
+def _numbered(path: Path, stream: _Stream, limit: int | None) -> Iterator[tuple[int, bytes]]:
     number = total = 0
     while raw := _line(path, stream, number):
         number += 1

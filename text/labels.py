@@ -60,7 +60,8 @@ def label_text(value: Any) -> str | None:
 def _several(value: Any) -> FileLabelsError:
     return FileLabelsError(
         f"got label {_brief(value)}, expected the name or the number of one class: a text with "
-        "several labels (multi-label data) is not supported"
+        "several labels (multi-label data) is not supported; write one label in each row, or a "
+        "column of yes and no for each label, and train one model for each of these columns"
     )
 
 

@@ -3,12 +3,11 @@
 import re
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import yaml
 
 import datamodules
-from datamodules.sources.readers import ENDINGS
+from app.cli.data_files import split_options
 from lit_modules import METHODS, AdversarialTraining, TaskModule
 from lit_modules.adversaries import ADVERSARIES
 from lit_modules.checkpoints.reading import verify
@@ -25,60 +24,17 @@ COMMON = (
     *("checkpoint_every_n_minutes", "on_nonfinite_loss", "track"),
 )
 """Settings that every command takes; `config.yaml` holds these."""
-TEST_SHARE = 0.2
-"""Share of the rows of `--data FILE` that test."""
-
-
-class _Option(NamedTuple):
-    """An option in a command line: its position and number of words, its name and value."""
-
-    at: int
-    size: int
-    name: str
-    value: str
-
-
-def _options(words: Sequence[str]) -> list[_Option]:
-    """Return all words that may be options: `--name=value`, or `--name` before its value."""
-    options = []
-    for at, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        options.append(
-            _Option(at, 1, name, value)
-            if equals
-            else _Option(at, 2, name, "".join(words[at + 1 : at + 2]))
-        )
-    return options
 
 
 def device_words(words: Sequence[str]) -> list[str]:
     """Replace `--device` by the settings of the trainer that it stands for."""
     words = list(words)
-    for option in reversed(_options(words)):
+    for option in reversed(split_options(words)):
         if option.name == "--device":
             kind, _, index = option.value.partition(":")
             settings = [f"--trainer.accelerator={'gpu' if kind == 'cuda' else kind}"]
             if kind != "auto":
                 settings.append(f"--trainer.devices={f'[{index}]' if index else 1}")
-            words[option.at : option.at + option.size] = settings
-    return words
-
-
-def file_words(words: Sequence[str]) -> list[str]:
-    """Replace `--data FILE` by the settings of `TextFiles` that read the file.
-
-    Without a test file, a fifth of its rows tests.
-    """
-    words = list(words)
-    options = _options(words)
-    for option in reversed(options):
-        path = Path(option.value.removesuffix(".gz"))
-        if option.name == "--data" and path.suffix in ENDINGS:
-            settings = ["--data=TextFiles", f"--data.train={option.value}"]
-            if not any(o.name.startswith("--data.test") for o in options):
-                settings.append(f"--data.test_share={TEST_SHARE}")
-            if not any(o.name == "--data.name" for o in options):
-                settings.append(f"--data.name={path.stem}")
             words[option.at : option.at + option.size] = settings
     return words
 
@@ -90,7 +46,7 @@ def classes_first(argv: Sequence[str]) -> list[str]:
     """
     words = list(argv)
     for key in ("--model", "--data"):
-        options = _options(words)
+        options = split_options(words)
         first = next((o.at for o in options if o.name.startswith(f"{key}.")), len(words))
         chosen = next((option for option in options if option.name == key), None)
         if chosen is None or chosen.at < first:
@@ -113,7 +69,7 @@ def check_classes(argv: Sequence[str]) -> None:
     wrapped = [name for name in classifiers if name != AdversarialTraining.__name__]
     names = {"--model": list(METHODS), "--data": list(datamodules.CORPORA)}
     names |= {"--model.classifier": wrapped, "--model.adversary": list(ADVERSARIES)}
-    for option in _options(argv):
+    for option in split_options(argv):
         name = _NAME.fullmatch(option.value)
         choices = names.get(option.name)
         if choices is not None and name is not None and name[1] not in (*choices, "null"):
@@ -128,7 +84,7 @@ def with_configs(argv: Sequence[str]) -> list[str]:
         ValueError: `--config` names no file, or one that holds no settings.
     """
     words = list(argv)
-    for at, size, name, value in _options(argv):
+    for at, size, name, value in split_options(argv):
         # A value may be the settings themselves.
         if name in ("--config", "-c") and "\n" not in value and ": " not in value:
             path = str(_config_file(value))
@@ -175,7 +131,7 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     if position is None:
         return list(argv)
     command, options = argv[position], list(argv[position + 1 :])
-    named = {o.name.lstrip("-"): o.value for o in _options(options) if o.name.startswith("-")}
+    named = {o.name.lstrip("-"): o.value for o in split_options(options) if o.name.startswith("-")}
     name, checkpoint = named.get("run"), named.get("ckpt_path")
     if "" in (name, checkpoint):  # the real parser reports the error
         return list(argv)

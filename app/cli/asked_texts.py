@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
 from datamodules.batching.examples import checked
-from datamodules.sources.readers import ENDINGS, decode, read_rows
+from datamodules.sources.readers import decode, read_rows
+from datamodules.sources.table_shape import TABLES, find_shape
 from text import Text
 from text.bounded_files import DataError, lines, opened
 from text.plural import plural
@@ -40,7 +41,9 @@ def add_texts(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--text", action="append", default=[], help="a text; may be given several times")
     add("--text_pair", action="append", default=[], help="the second text, where pairs are read")
-    text = "a table (.tsv, .csv, .jsonl, .parquet) or a file with a text on each line; a tab "
+    text = (
+        "a table (.tsv, .csv, .json, .jsonl, .parquet) or a file with a text on each line; a tab "
+    )
     add("--file", type=Path, help=f"{text}between the two of a pair")
     add("--text_column", default="text", help="column of a table with the text")
     add("--text_pair_column", default="text_pair", help="column of a table with the second text")
@@ -86,7 +89,7 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
     """Yield the texts of a file, reading it lazily.
 
     Args:
-        path: a table (.tsv, .csv, .jsonl, .parquet; also .gz), or another file with a text on each
+        path: a table (.tsv, .csv, .json, .jsonl, .parquet; also .gz), or a file with a text on each
             line, the two of a pair with a tab between them. Blank lines of the latter are skipped,
             with a warning.
         columns: names of the columns of a table with the texts, and with the second ones.
@@ -97,13 +100,13 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
             message names the line.
     """
     name = path.name.lower().removesuffix(".gz")
-    if not name.endswith(ENDINGS):
+    if name.endswith(".txt") or not name.endswith(TABLES):
         with opened(path) as file:
             numbered = lines(path, file, packed=path.suffix == ".gz")
             yield from _read_lines(numbered, str(path), pairs=pairs)
         return
     names = columns if pairs else columns[:1]
-    for row in read_rows(path, names):
+    for row in read_rows(path, names, shape=find_shape(path)):
         problem = row.problem
         if problem is None:
             try:

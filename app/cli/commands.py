@@ -94,6 +94,9 @@ _RUN = ("--run",)
 _SERVED = (*_RUN, "--host", "--data_dir", "--resources")
 COMMANDS = {
     "doctor": Command("commands.doctor", "Check the installation and the machine.", "none"),
+    "inspect": Command(
+        "commands.inspect", "Show what is in files of texts and labels, and their problems.", "none"
+    ),
     "train": _on_corpus("Fit a model, then test and certify its best checkpoint.", way=_RECIPE),
     "fit": _on_corpus("Train a model, or resume the training of a run."),
     "validate": _on_corpus("Measure a checkpoint on the validation split."),

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from app.cli.command_help import help_path
 from app.cli.commands import COMMANDS, LIGHTNING, Call, check_options, find_command, help_of_all
+from app.cli.data_files import check_user_data
 from run_files.terminal import harmless
 from run_files.version import line
 from text.multi_line_error import MultiLineError
@@ -102,10 +103,19 @@ def entry(args: Sequence[str] | None = None) -> int:
     except ValueError as error:
         _say(f"error: {error} (`steadfast {call.name} --help` lists the options)")
         return 2
+    # Another program that calls `entry` may train later.
+    return _run(call, argv, predicts=call.command.imports == "torch" and args is None)
+
+
+def _run(call: Call, argv: list[str], *, predicts: bool) -> int:
+    """Run a command; the files that it trains on are checked before any library is loaded."""
+    if call.name in ("train", "fit") and not {"--help", "-h"} & {*call.words}:
+        try:
+            check_user_data(call.words)
+        except (ValueError, OSError) as error:
+            return _failed(error, debug=_debug(argv))
     if call.command.file == LIGHTNING:
         return _lightning(argv)
-    # Another program that calls `entry` may train later.
-    predicts = call.command.imports == "torch" and args is None
     return _plain(call, debug=_debug(argv), predicts=predicts)
 
 

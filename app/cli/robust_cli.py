@@ -23,10 +23,10 @@ from app.cli.arguments import (
     check_classes,
     classes_first,
     device_words,
-    file_words,
     with_configs,
     with_stored_settings,
 )
+from app.cli.data_files import file_words
 from app.cli.parser import Parser, TrainerHelp, check_numbers, keep_own_defaults
 from app.cli.run_options import full_names
 from attacks import PGDSettings

@@ -85,8 +85,8 @@ def parser() -> ArgumentParser:
     add(
         "--dataset",
         required=True,
-        help="texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .jsonl, "
-        ".parquet)",
+        help="texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .json, "
+        ".jsonl, .parquet)",
     )
     add("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
     add("--label", type=str, help="column of the label (default: usual names)")

@@ -71,7 +71,8 @@ def parser() -> argparse.ArgumentParser:
     parser = _PassingParser(prog="steadfast train", description=__doc__)
     add = parser.add_argument
     add("--recipe", required=True, type=_one_of(RECIPES), metavar="NAME", help="name: robust")
-    text = "table with a text and its class in each row (.tsv, .csv, .jsonl, .parquet), of which a "
+    text = "table with a text and its class in each row (.tsv, .csv, .json, .jsonl, .parquet; "
+    text += "`steadfast inspect FILE` shows what is in it), of which a "
     text += "fifth tests and a tenth validates, or --data.test FILE, --data.validation FILE; or "
     add("--data", required=True, metavar="FILE|NAME", help=f"{text}the name of a corpus")
     for option in ("--data_dir", "--runs_dir", "--device", "--resources", "--debug"):

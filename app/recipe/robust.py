@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from app.cli.arguments import file_words
 from app.cli.commands import LIGHTNING, find_command
+from app.cli.data_files import file_words
 from app.cli.main import main
 from app.commands.train_recipe import KAPPAS
 from app.recipe.candidates import KappaCandidate, candidate_name, choose, grid, table
@@ -313,7 +313,7 @@ def _read_corpus(words: Sequence[str]) -> TextDataModule:
     cls = CORPORA.get(name)
     if cls is None or not issubclass(cls, TextDataModule):
         msg = (
-            f"got --data {name}, expected a file (.tsv, .csv, .jsonl, .parquet), or one of "
+            f"got --data {name}, expected a file (.tsv, .csv, .json, .jsonl, .parquet), or one of "
             f"{', '.join(n for n, c in CORPORA.items() if issubclass(c, TextDataModule))}"
         )
         raise ValueError(msg)

@@ -4,13 +4,16 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from datamodules.sources.readers import DataError, Row
-from text import FileLabelsError, Sample
+from text import FileLabelsError
 from text.bounded_files import brief
 from text.plural import plural
+
+if TYPE_CHECKING:  # files are checked without torch
+    from text import Sample, Text
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +34,7 @@ class Example(NamedTuple):
     The text is a string, a pair, the words of a sentence, or a context with choices.
     """
 
-    text: Sample
+    text: "Sample"
     label: Label | None
     sample_id: int
 
@@ -70,6 +73,12 @@ def checked(value: Any, column: str) -> str:
     return value
 
 
+def to_text(values: Mapping[str, Any], columns: Sequence[str]) -> "Text":
+    """Return the text or pair in one or two columns; see `checked`."""
+    texts = [checked(values[column], column) for column in columns]
+    return texts[0] if len(texts) == 1 else (texts[0], texts[1])
+
+
 def fingerprint(examples: Iterable[Example]) -> str:
     """Return a digest of texts and labels in their order, which does not depend on their source."""
     digest = hashlib.sha256()
@@ -83,7 +92,7 @@ def to_examples(
     rows: Iterable[Row],
     source: str,
     *,
-    parse: Callable[[Mapping[str, Any]], tuple[Sample, Label | None]],
+    parse: "Callable[[Mapping[str, Any]], tuple[Sample, Label | None]]",
     label_column: str,
     on_bad_row: Literal["stop", "skip"],
     unlabelled: Unlabelled,
@@ -139,9 +148,9 @@ def to_examples(
 
 def _parse_row(
     row: Row,
-    parse: Callable[[Mapping[str, Any]], tuple[Sample, Label | None]],
+    parse: "Callable[[Mapping[str, Any]], tuple[Sample, Label | None]]",
     no_label: str | None,
-) -> tuple[Sample, Label | None]:
+) -> "tuple[Sample, Label | None]":
     if row.problem is not None:
         raise ValueError(row.problem)
     sample, label = parse(row.values)

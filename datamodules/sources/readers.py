@@ -2,11 +2,13 @@
 
 import csv
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from datamodules.sources.rows import Row, check_row, decode, look_up
+from datamodules.sources.structured import read_entries
+from datamodules.sources.table_shape import ENDINGS, TableShape, usual_shape
 from text.bounded_files import (
     ROW,
     DataError,
@@ -18,34 +20,12 @@ from text.bounded_files import (
     refuse,
     too_large,
 )
+from text.subjects import flat
 
-__all__ = ["ENDINGS", "DataError", "Row", "find_file", "read_rows"]
-
-ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet")
-"""Accepted endings in the order tried; `.gz` may follow all but the last."""
-
+__all__ = ["ENDINGS", "DataError", "Row", "decode", "find_file", "read_rows"]
 
 NESTED_LIMIT = 2**17
 """Opening brackets of a line of JSON, including those in its texts."""
-
-
-class Row(NamedTuple):
-    """One row as it was read, from a line (Parquet: a row) counted from 1.
-
-    `entry` is its number in a JSON document. A row with a `problem` cannot be used, and has no
-    values.
-    """
-
-    line: int
-    values: Mapping[str, Any]
-    problem: str | None = None
-    entry: int | None = None
-
-    @property
-    def place(self) -> str:
-        """Its position in the file, for messages."""
-        entry = "" if self.entry is None else f"entry {self.entry}, "
-        return f"{entry}line {self.line}"
 
 
 def find_file(folder: Path, stem: str, endings: Sequence[str] = ENDINGS) -> Path | None:
@@ -74,57 +54,43 @@ def read_rows(
     *,
     optional: Collection[str] = (),
     quoted: bool | None = None,
+    shape: TableShape | None = None,
 ) -> Iterator[Row]:
-    """Read some columns of a file; its ending determines its format and compression.
+    """Read some columns of a file; its ending determines its compression.
 
     A row that cannot be read is yielded with its `problem`, and reading continues after it.
 
     Args:
-        path: a `.tsv`, `.csv`, `.jsonl` or `.parquet` file, the first three also with `.gz`.
-        columns: names of the columns, as in the header line, the JSON objects or the schema.
+        path: the file.
+        columns: names of the columns, as in the header line, the JSON objects or the schema; in
+            JSON, `meta.label` is also the value `label` of the object `meta`.
         optional: columns among them that may be missing in the file, and then in the rows.
-        quoted: True if fields may be in double quotes, and then have delimiters and line ends;
-            None: True for CSV, False for TSV.
+        quoted: see `usual_shape`.
+        shape: of `find_shape`; None: that of `usual_shape`.
 
     Raises:
         DataError: a missing file or column, an unknown format, or a file that is broken.
     """
     path = Path(path)
     selection = _Columns(columns, optional)
-    packed = path.suffix == ".gz"
-    ending = (path.with_suffix("") if packed else path).suffix.lower()
-    if ending not in ENDINGS or (packed and ending == ".parquet"):
-        msg = f"got {path}, expected a file ending in {', '.join(ENDINGS)} (.gz but for Parquet)"
-        raise DataError(msg)
-    if kind_of(path) is None:
-        msg = f"got {path}, which is no file, expected a {ending[1:]} file"
-        raise DataError(msg)
+    shape = usual_shape(path, quoted) if shape is None else shape
+    if shape.format == "JSON array":
+        for row in read_entries(path, shape.encoding):
+            yield (
+                row if row.problem else _select(row.line, row.values["value"], selection, row.entry)
+            )
+        return
     with opened(path) as file:
-        if ending == ".parquet":
+        if shape.format == "Parquet":
             yield from _parquet(path, file, selection)
             return
-        numbered = lines(path, file, packed=packed)
-        delimiter = "\t" if ending == ".tsv" else ","
-        if ending == ".jsonl":
+        numbered = lines(path, file, packed=path.suffix == ".gz", encoding=shape.encoding)
+        if shape.format == "JSON lines":
             yield from _json_lines(numbered, selection)
-        elif quoted or (quoted is None and ending == ".csv"):
-            yield from _quoted(path, numbered, selection, delimiter)
+        elif shape.quoted:
+            yield from _quoted(path, numbered, selection, shape.separator)
         else:
-            yield from _plain(path, numbered, selection, delimiter)
-
-
-def decode(raw: bytes) -> str:
-    """Decode one line without its end; a failure has a message for the user."""
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        position = f"byte 0x{raw[error.start]:02x} at column {error.start + 1}"
-        msg = f"broken encoding: {position} is not UTF-8"
-        raise ValueError(msg) from error
-    if "\0" in text:
-        msg = "broken encoding: a NUL character"
-        raise ValueError(msg)
-    return text
+            yield from _plain(path, numbered, selection, shape.separator)
 
 
 class _Columns(NamedTuple):
@@ -232,46 +198,20 @@ def _json_lines(numbered: Iterable[tuple[int, bytes]], columns: _Columns) -> Ite
             broken = "broken encoding" in str(error)
             yield Row(number, {}, str(error) if broken else f"not a JSON value ({error})")
             continue
-        if not isinstance(value, dict):
-            yield Row(number, {}, f"got a JSON {type(value).__name__}, expected an object")
-            continue
-        selected, missing = columns.within(list(value))
-        if missing:
-            yield Row(
-                number, {}, f"got columns {brief(list(value))}, expected {missing} among them"
-            )
-        else:
-            yield _sound(number, {column: value[column] for column in selected})
+        yield _select(number, value, columns)
 
 
-def _sound(line: int, values: dict[str, Any]) -> Row:
-    """Return a row after a check of its strings, from escapes (JSON) or bytes (Parquet)."""
-    try:
-        for column, value in values.items():
-            if isinstance(value, bytes):
-                values[column] = decode(value)
-            else:
-                sound(value)
-    except ValueError as error:
-        return Row(line, {}, str(error))
-    return Row(line, values)
-
-
-def sound(value: Any) -> None:
-    """Raise a ValueError unless the strings of a JSON value are sound, at any depth.
-
-    A NUL character, or half a surrogate pair, cannot be written, and no pretrained tokenizer
-    accepts it.
-    """
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            decode(value.encode("utf-8", "surrogatepass"))
-        elif isinstance(value, list | tuple):
-            waiting.extend(value)
-        elif isinstance(value, dict):
-            waiting.extend(chain(value, value.values()))
+def _select(line: int, value: Any, columns: _Columns, entry: int | None = None) -> Row:
+    """Return the row of a JSON object."""
+    if not isinstance(value, dict):
+        problem = f"got a JSON {type(value).__name__}, expected an object"
+        return Row(line, {}, problem, entry)
+    values = {name: part for name in columns.names for part in look_up(value, name)}
+    _, missing = columns.within(list(values))
+    if missing:
+        problem = f"got columns {brief(list(flat(value)))}, expected {missing} among them"
+        return Row(line, {}, problem, entry)
+    return check_row(line, values)._replace(entry=entry)
 
 
 def _parquet(path: Path, file: BinaryIO, selection: _Columns) -> Iterator[Row]:
@@ -296,7 +236,7 @@ def _parquet(path: Path, file: BinaryIO, selection: _Columns) -> Iterator[Row]:
                 lists = [_to_list(batch.column(column)) for column in columns]
                 for values in zip(*lists, strict=True):
                     line += 1
-                    yield _sound(line, dict(zip(columns, values, strict=True)))
+                    yield check_row(line, dict(zip(columns, values, strict=True)))
     except DataError:
         raise
     # Invalid metadata lead the library to exceptions of any kind.
@@ -339,7 +279,10 @@ def _text_columns(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
         ):
             msg = f"{path}: got column {column!r} of {brief(str(kind))}, expected text or numbers"
             if types.is_nested(kind):
-                msg += ": several labels of a text (multi-label data) are not supported"
+                msg += (
+                    ": a text with several labels (multi-label data) is not supported; write one "
+                    "label in each row"
+                )
             raise DataError(msg)
     return texts
 

@@ -3,14 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from datamodules.corpus import Corpus
 from datamodules.sources import datasets_hub as hub
-from datamodules.sources.readers import ENDINGS, DataError, Row, find_file, read_rows
+from datamodules.sources.readers import ENDINGS, DataError, find_file, read_rows
+from datamodules.sources.rows import Row, Split
 from text import Text
-
-Split = Literal["train", "validation", "test"]
 
 
 def hub_split_names(*, test: Split = "test") -> dict[Split, Split]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from datamodules.sources.readers import Row, decode, sound
+from datamodules.sources.rows import Row, decode, sound
 from text.bounded_files import LINE_LIMIT, DataError, brief, lines, opened
 
 PARTS_LIMIT = 2**20
@@ -17,10 +17,10 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
-def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
+def numbered(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, bytes]]:
     """Yield the numbered lines of a file, which is packed if its name ends in `.gz`."""
     with opened(path) as file:
-        yield from lines(path, file, packed=path.suffix == ".gz")
+        yield from lines(path, file, packed=path.suffix == ".gz", encoding=encoding)
 
 
 def read_conll(path: Path, tags: Collection[str] | None = None) -> Iterator[Row]:
@@ -95,7 +95,7 @@ def _word(raw: bytes, tags: Collection[str] | None) -> tuple[str, str | None]:
     return fields[0], tag
 
 
-def read_entries(path: Path) -> Iterator[Row]:
+def read_entries(path: Path, encoding: str = "utf-8") -> Iterator[Row]:
     """Read a JSON document that is one list: a row of `value` for each entry.
 
     An entry with invalid texts has a `problem`. The document has at most `LINE_LIMIT` bytes and
@@ -104,7 +104,7 @@ def read_entries(path: Path) -> Iterator[Row]:
     Raises:
         DataError: the file is missing or broken, or is not a JSON list.
     """
-    text = _document(path)
+    text = _document(path, encoding)
     position = _skip(text, 0)
     if text[position : position + 1] != "[":
         msg = f"{path}: got {brief(text[position : position + 20])}, expected a JSON list, [...]"
@@ -149,11 +149,11 @@ def _entry(value: Any, line: int, entry: int) -> Row:
     return Row(line, {"value": value}, None, entry)
 
 
-def _document(path: Path) -> str:
+def _document(path: Path, encoding: str) -> str:
     """Return the text of a file."""
     parts: list[str] = []
     total = values = 0
-    for number, raw in numbered(path):
+    for number, raw in numbered(path, encoding):
         total += len(raw) + 1
         # Brackets and commas bound the number of Python objects before any is made.
         values += 1 + sum(raw.count(mark) for mark in (b"[", b"{", b","))
@@ -161,7 +161,7 @@ def _document(path: Path) -> str:
             more = f"{LINE_LIMIT:,} bytes" if total > LINE_LIMIT else f"{PARTS_LIMIT:,} values"
             msg = (
                 f"{path}, line {number}: got a JSON document of more than {more}, "
-                "expected a shorter one: share it out to several files"
+                "expected a shorter one: write one object per line, as .jsonl, or several files"
             )
             raise DataError(msg)
         try:

@@ -4,11 +4,14 @@ import difflib
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from datamodules.batching.examples import Example
 from datamodules.sources.readers import DataError
-from datamodules.sources.splits import Split
-from text import TaskName
+from datamodules.sources.rows import Split
+
+if TYPE_CHECKING:  # files are checked without torch
+    from text import TaskName
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +22,7 @@ _LIKE = 0.75
 
 
 def class_rows(
-    examples: Sequence[Example], class_names: Sequence[str], task: TaskName
+    examples: Sequence[Example], class_names: Sequence[str], task: "TaskName"
 ) -> dict[str, int]:
     """Count the rows of each class, in the order of the classes.
 
@@ -86,7 +89,7 @@ def log_splits(
     corpus: str,
     splits: Mapping[Split, Sequence[Example]],
     class_names: Sequence[str],
-    task: TaskName,
+    task: "TaskName",
 ) -> None:
     """Log rows and classes of each split, names that differ in case alone, and shared texts."""
     lines = []

@@ -11,7 +11,7 @@ from jsonargparse import ArgumentError, ArgumentParser
 
 import datamodules
 from datamodules import Corpus, DataError, Example, TextDataModule, TextFiles
-from datamodules.sources.splits import Split
+from datamodules.sources.rows import Split
 from datamodules.user_files import UserFiles
 from text import WordTokenizer
 

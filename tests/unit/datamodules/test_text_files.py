@@ -123,7 +123,7 @@ def test_rows_without_label_among_others_are_bad_rows_but_to_predict(
         ({"test": "a.tsv"}, "test", r"--data\.classes"),
         ({"classes": ["0", "1"]}, "fit", r"no train file.*--data\.train"),
         ({"train": "none.tsv"}, "fit", r"none\.tsv, which is no file"),
-        ({"train": "a.tsv", "label_column": "mood"}, "fit", r"got columns \['text', 'label'\]"),
+        ({"train": "a.tsv", "label_column": "mood"}, "fit", r"no column 'mood'; the file has text"),
         ({"train": "one.tsv"}, "fit", r"got 1 distinct labels"),
     ],
 )
@@ -176,3 +176,73 @@ def test_a_share_that_cannot_test(tmp_path: Path) -> None:
         TextFiles(train="a.csv", test_share=1.0, data_dir=folder)
     with pytest.raises(DataError, match=r"got 2 rows and test_share 0.1, expected some rows"):
         TextFiles(train="a.csv", test_share=0.1, data_dir=folder).setup("test")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "shape"),
+    [
+        ("a.csv", 'text;label\n"süß; sehr";gut\nbitter;schlecht\n'.encode("latin-1"), "latin-1"),
+        ("a.tsv", "text\tlabel\nsüß; sehr\tgut\nbitter\tschlecht\n".encode("utf-16"), "utf-16"),
+        ("a.txt", "text|label\nsüß; sehr|gut\nbitter|schlecht\n".encode("utf-8-sig"), "order mark"),
+        (
+            "a.json",
+            '[{"text":"süß; sehr","label":"gut"},\n{"text":"bitter","label":"schlecht"}]'.encode(),
+            "",
+        ),
+    ],
+)
+def test_any_shape_is_read_alike_and_logged(
+    tmp_path: Path, name: str, content: bytes, shape: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    module = TextFiles(train=name, test=name, data_dir=str(tmp_path))
+    caplog.set_level("INFO", "datamodules")
+    module.setup("test")
+    assert module.class_names == ["gut", "schlecht"]
+    assert texts(module, "test") == [("süß; sehr", 0, 0), ("bitter", 1, 1)]
+    assert (f"{tmp_path / name}: " in caplog.text) == bool(shape)
+    assert shape in caplog.text
+
+
+def test_separator_and_encoding_override_what_is_found(tmp_path: Path) -> None:
+    make(tmp_path, a_csv="text,x;label\nn,1;gut\nm,2;schlecht\n")
+    found = TextFiles(train="a.csv", text_column="text,x", data_dir=str(tmp_path))
+    with pytest.raises(
+        DataError, match=r"no columns 'text,x', 'label'; the file has text, x;label"
+    ):
+        found.setup("fit")
+    (tmp_path / "a.csv").write_bytes("text,x;label\nщ,1;gut\nm,2;schlecht\n".encode("cp1251"))
+    module = TextFiles(
+        train="a.csv",
+        test="a.csv",
+        text_column="text,x",
+        separator="semicolon",
+        encoding="cp1251",
+        data_dir=str(tmp_path),
+    )
+    module.setup("test")
+    assert texts(module, "test") == [("щ,1", 0, 0), ("m,2", 1, 1)]
+
+
+def test_dotted_paths_name_values_of_nested_objects(tmp_path: Path) -> None:
+    row = '{"meta": {"label": "%s"}, "body.text": "%s", "tags": {"a.b": 1}}\n'
+    make(tmp_path, a_jsonl=row % ("gut", "süß") + row % ("schlecht", "bitter"))
+    module = TextFiles(
+        train="a.jsonl",
+        test="a.jsonl",
+        text_column="body.text",
+        label_column="meta.label",
+        data_dir=str(tmp_path),
+    )
+    module.setup("test")
+    assert texts(module, "test") == [("süß", 0, 0), ("bitter", 1, 1)]
+    lost = TextFiles(train="a.jsonl", label_column="meta.lable", data_dir=str(tmp_path))
+    with pytest.raises(DataError, match=r"meta.label, body.text.*--data.label_column meta.label"):
+        lost.setup("fit")
+
+
+def test_unreadable_rows_come_before_missing_classes(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"text,label\n\x81,good\nb\x81,bad\n")
+    with pytest.raises(DataError, match=r"got 2 unreadable rows(?s:.*)byte 0x81") as caught:
+        TextFiles(train="a.csv", data_dir=str(tmp_path)).setup("fit")
+    assert "right column" not in str(caught.value)

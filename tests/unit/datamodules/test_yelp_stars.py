@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from datamodules import DataError, YelpStars
-from datamodules.sources.splits import Split
+from datamodules.sources.rows import Split
 from text import Sample
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")

@@ -13,8 +13,9 @@ import pytest
 from jsonargparse import ArgumentParser
 from pytorch_lightning.cli import LightningCLI
 
-from app.cli.arguments import classes_first, device_words, file_words, with_configs
+from app.cli.arguments import classes_first, device_words, with_configs
 from app.cli.commands import LIGHTNING, check_options, find_command
+from app.cli.data_files import file_words
 from app.cli.robust_cli import RobustCLI
 from app.cli.run_options import full_names
 from lit_modules import unused_settings

@@ -5,13 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.cli.arguments import (
-    check_classes,
-    classes_first,
-    device_words,
-    file_words,
-    with_stored_settings,
-)
+from app.cli.arguments import check_classes, classes_first, device_words, with_stored_settings
+from app.cli.data_files import file_words
 from lit_modules import CheckpointError
 from run_files.run_directory import RunDirectory
 
@@ -183,5 +178,10 @@ def test_a_file_is_a_corpus() -> None:
     ]
     own = ["--data=b.tsv", "--data.test=t.tsv", "--data.name=x"]
     assert file_words(own) == ["--data=TextFiles", "--data.train=b.tsv", *own[1:]]
+    assert file_words(["--data=b.conll.gz", "--data.test=t.conll"])[:3] == [
+        "--data=TaggedFiles",
+        "--data.train=b.conll.gz",
+        "--data.name=b",
+    ]
     for words in (["--data", "SST2"], ["--data.train", "a.tsv"], ["--dataset", "a.tsv"]):
         assert file_words(words) == words

@@ -73,7 +73,7 @@ def test_shared_options_are_alike_and_former_names_are_gone(name: str) -> None:
             "attack --victim=x --attack.split test",
             "got --attack.split with --victim, expected --dataset",
         ),
-        ("nonsense --run a", "got nonsense, expected a command first: doctor, train, "),
+        ("nonsense --run a", "got nonsense, expected a command first: doctor, inspect, "),
     ],
 )
 def test_one_error_names_the_option_to_use(

@@ -1,0 +1,328 @@
+"""All about files of labelled texts, before anything is trained: see `inspect_files`."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from statistics import median_low
+from typing import Any, Literal, NamedTuple
+
+from datamodules.sources.column_names import check_header, choose_columns, column_names
+from datamodules.sources.likely_mistakes import label_mistakes, row_hints, text_mistakes
+from datamodules.sources.readers import DataError
+from datamodules.sources.rows import Split
+from datamodules.sources.structured import numbered, read_conll
+from datamodules.sources.table_shape import TableShape
+from datamodules.sources.text_table import TextTable, label_kinds
+
+DataTask = Literal["classes", "numbers", "several labels", "tags", "no labels"]
+_FIRST = 200
+"""Rows that hint at the columns."""
+_VALIDATION = re.compile(r"(?:^|[^a-z])(?:dev|val|valid|validation)(?:[^a-z]|$)")
+_TEST = re.compile(r"(?:^|[^a-z])test(?:[^a-z]|$)")
+_TAG = re.compile(r"O|[BI]-\S+")
+_CONLL = (".conll", ".bio", ".iob")
+
+
+class Spread(NamedTuple):
+    """The least, the median and the greatest of some numbers."""
+
+    least: int
+    median: int
+    greatest: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileInspection:
+    """One file.
+
+    Attributes:
+        file: its path.
+        split: what it is for.
+        shape: format, separator and encoding; None if it cannot be read.
+        columns: names of all columns.
+        text_columns: the column of the text, or the two of pairs.
+        label_column: None if no column looks like labels.
+        task: of the labels.
+        rows: number of rows, unreadable ones included.
+        labels: rows of each label, or of each type of tags, most rows first; empty for numbers.
+        unlabelled: readable rows without label.
+        target_range: least and greatest label, where labels are numbers.
+        words: of the texts, between spaces.
+        characters: of the texts.
+        duplicates: rows whose text occurs in an earlier row, but for case and spaces.
+        contradictions: those of them that have another label there.
+        mistakes: likely mistakes, which a training would not refuse.
+    """
+
+    file: str
+    split: Split
+    shape: TableShape | None = None
+    columns: tuple[str, ...] = ()
+    text_columns: tuple[str, ...] = ()
+    label_column: str | None = None
+    task: DataTask = "no labels"
+    rows: int = 0
+    labels: Mapping[str, int] = field(default_factory=dict)
+    unlabelled: int = 0
+    target_range: tuple[float, float] | None = None
+    words: Spread | None = None
+    characters: Spread | None = None
+    duplicates: int = 0
+    contradictions: int = 0
+    mistakes: tuple[str, ...] = ()
+
+
+class Leak(NamedTuple):
+    """Texts of a file that are also in an earlier one, but for case and spaces.
+
+    Attributes:
+        file: the later file.
+        earlier: the earlier one.
+        texts: number of its rows.
+        first: number of the first of these rows, from 1.
+    """
+
+    file: str
+    earlier: str
+    texts: int
+    first: int
+
+
+class DataInspection(NamedTuple):
+    """The files of one corpus.
+
+    Attributes:
+        files: each file.
+        leaks: texts in two of them.
+        problems: the reasons for which a training would stop.
+        table: the settings with which they are read; None for tags.
+    """
+
+    files: list[FileInspection]
+    leaks: list[Leak]
+    problems: list[str]
+    table: TextTable | None
+
+
+def inspect_files(paths: Sequence[Path], settings: Mapping[str, Any]) -> DataInspection:
+    """Inspect the files of one corpus.
+
+    Args:
+        paths: the first one is for training; the others are named after their split, or validation
+            and test in this order.
+        settings: fields of `TextTable` that the user has set; columns that are not set are chosen.
+
+    Raises:
+        ValueError: a wrong separator or encoding.
+    """
+    splits = assign_splits(paths)
+    files, texts = list[FileInspection](), dict[str, list[str]]()
+    table = TextTable(**settings)
+    if _has_tags(paths[0]):
+        inspected = [_inspect_tags(path, split) for split, path in splits.items()]
+        texts = {file.file: keys for file, _, keys in inspected}
+        problems = [problem for _, own, _ in inspected for problem in own]
+        return DataInspection([file for file, *_ in inspected], _leaks(texts), problems, None)
+    problems, unchosen = list[str](), True
+    for path in paths:
+        try:
+            # The first file that can be read decides.
+            table, unchosen = _choose(path, table, settings) if unchosen else table, False
+            if "text_column" not in settings and table.shape(path).format == "table":
+                names = column_names(path, table.shape(path))
+                check_header(path, names, list(islice(table.samples(path, names), _FIRST)))
+        except DataError as error:
+            problems.append(str(error))
+    for split, path in splits.items():
+        try:
+            file, keys = _inspect_table(path, split, table)
+        except DataError:  # the check of the table names it
+            file, keys = FileInspection(file=str(path), split=split), []
+        files.append(file)
+        texts[str(path)] = keys
+    task, limits = files[0].task, [file.target_range for file in files if file.target_range]
+    if task == "numbers" and limits:
+        bounds = min(low for low, _ in limits), max(high for _, high in limits)
+        table = replace(table, task="regression", target_range=bounds)
+    if not problems:
+        problems = table.problems(splits, corpus=paths[0].stem)
+    return DataInspection(files, _leaks(texts), problems, table)
+
+
+def assign_splits(paths: Sequence[Path]) -> dict[Split, Path]:
+    """Return the split of each file.
+
+    Raises:
+        ValueError: more than three files, or two of one split.
+    """
+    splits: dict[Split, Path] = {"train": paths[0]}
+    free: list[Split] = ["validation", "test"] if len(paths) > 2 else ["test", "validation"]
+    for path in paths[1:]:
+        name = path.name.lower()
+        usual = [s for s, pattern in _PATTERNS.items() if pattern.search(name) and s not in splits]
+        left = [split for split in free if split not in splits]
+        if not left:
+            msg = f"got {len(paths)} files, expected one to train, one to validate and one to test"
+            raise ValueError(msg)
+        splits[(usual or left)[0]] = path
+    return splits
+
+
+_PATTERNS: dict[Split, re.Pattern[str]] = {"validation": _VALIDATION, "test": _TEST}
+
+
+def _choose(path: Path, table: TextTable, settings: Mapping[str, Any]) -> TextTable:
+    """Return the table with the likely columns, where the usual names do not occur."""
+    names = column_names(path, table.shape(path))
+    likely = choose_columns(names, list(islice(table.samples(path, names), _FIRST)))
+    chosen: dict[str, Any] = {}
+    if "text_column" not in settings:
+        # A pair wins over a column of the usual name, as `text` may be the first of the two.
+        chosen["text_column"] = likely.text or table.text_column
+        if "text_pair_column" not in settings:
+            chosen["text_pair_column"] = likely.pair
+    if "label_column" not in settings and likely.label is not None:
+        chosen["label_column"] = likely.label
+    return replace(table, **chosen)
+
+
+def _inspect_table(path: Path, split: Split, table: TextTable) -> tuple[FileInspection, list[str]]:
+    """Return the inspection of a table, and the key of each text."""
+    shape = table.shape(path)
+    names = column_names(path, shape)
+    file = FileInspection(file=str(path), split=split, shape=shape, columns=tuple(names))
+    if {*table.text_columns} - {*names}:
+        return file, []
+    has_labels = table.label_column in names
+    columns = [*table.text_columns, *([table.label_column] if has_labels else [])]
+    samples, problems = list[tuple[tuple[str, ...], Any]](), list[str]()
+    for row in table.rows(path, columns):
+        if row.problem is not None:
+            problems.append(row.problem)
+            continue
+        parts = tuple(str(row.values[column] or "") for column in table.text_columns)
+        samples.append((parts, row.values.get(table.label_column)))
+    labels = [label for _, label in samples]
+    kinds = label_kinds(labels)
+    task: DataTask = "no labels" if not kinds.counts else "classes"
+    task = "several labels" if kinds.several else "numbers" if kinds.fractions else task
+    if table.task == "regression" and task == "classes":
+        task = "numbers"
+    keys = [_key(" ".join(parts)) for parts, _ in samples]
+    texts = [text for parts, _ in samples for text in parts if text.strip()]
+    mistakes = row_hints(problems) + text_mistakes(texts)
+    if task == "classes" and split == "train" and len(kinds.counts) > 1:
+        mistakes += label_mistakes(kinds.counts)
+    duplicates, contradictions = _duplicates(keys, labels)
+    return replace(
+        file,
+        text_columns=table.text_columns,
+        label_column=table.label_column if has_labels else None,
+        task=task,
+        rows=len(samples) + len(problems),
+        labels={} if task in ("numbers", "several labels") else kinds.counts,
+        unlabelled=kinds.absent if has_labels else len(samples),
+        target_range=kinds.limits if task == "numbers" else None,
+        words=_spread([len(text.split()) for text in texts]),
+        characters=_spread([len(text) for text in texts]),
+        duplicates=duplicates,
+        contradictions=contradictions,
+        mistakes=tuple(mistakes),
+    ), keys
+
+
+def _has_tags(path: Path) -> bool:
+    """Return True for a file of words with tags: by its ending or its first lines."""
+    if path.name.removesuffix(".gz").endswith(_CONLL):
+        return True
+    if path.suffix != ".txt":
+        return False
+    try:
+        lines = [
+            raw.decode("utf-8", "replace").split() for _, raw in islice(numbered(path), _FIRST)
+        ]
+    except DataError:
+        return False
+    words = [fields for fields in lines if fields]
+    return len(words) < len(lines) and all(
+        len(fields) == 2 and _TAG.fullmatch(fields[1]) for fields in words
+    )
+
+
+def _inspect_tags(path: Path, split: Split) -> tuple[FileInspection, list[str], list[str]]:
+    """Return the inspection of a file of tagged sentences, its problems, and its keys."""
+    file = FileInspection(file=str(path), split=split, task="tags")
+    types: Counter[str] = Counter()
+    sentences, problems = list[tuple[str, ...]](), list[str]()
+    rows = unlabelled = 0
+    try:
+        for row in read_conll(path):
+            rows += 1
+            if row.problem is not None:
+                problems.append(f"{path}, {row.place}: {row.problem}")
+                continue
+            sentences.append(tuple(row.values["words"]))
+            tags = row.values["tags"]
+            unlabelled += tags is None
+            types.update({tag[2:] for tag in tags or ()} - {""})
+    except DataError as error:
+        return file, [str(error)], []
+    shown = problems[:5] + ([f"... and {len(problems) - 5} more"] if len(problems) > 5 else [])
+    if not types and split == "train":
+        shown.append(f"{path}: got no tag but O, expected tags B-<type> and I-<type>")
+    keys = [_key(" ".join(words)) for words in sentences]
+    return (
+        replace(
+            file,
+            columns=("word", "tag"),
+            text_columns=("word",),
+            label_column="tag",
+            rows=rows,
+            labels=dict(types.most_common()),
+            unlabelled=unlabelled,
+            words=_spread([len(words) for words in sentences]),
+            characters=_spread([len(" ".join(words)) for words in sentences]),
+            duplicates=_duplicates(keys, [None] * len(keys))[0],
+        ),
+        shown,
+        keys,
+    )
+
+
+def _key(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _spread(numbers: Sequence[int]) -> Spread | None:
+    return Spread(min(numbers), median_low(numbers), max(numbers)) if numbers else None
+
+
+def _duplicates(keys: Sequence[str], labels: Sequence[Any]) -> tuple[int, int]:
+    """Return the number of texts that have occurred before, and of those with another label."""
+    first: dict[str, str] = {}
+    duplicates = contradictions = 0
+    for key, label in zip(keys, map(str, labels), strict=True):
+        if not key:
+            continue
+        if key in first:
+            duplicates += 1
+            contradictions += first[key] != label
+        else:
+            first[key] = label
+    return duplicates, contradictions
+
+
+def _leaks(texts: Mapping[str, Sequence[str]]) -> list[Leak]:
+    """Return the texts that occur in two files."""
+    leaks = []
+    names = list(texts)
+    for i, name in enumerate(names):
+        for earlier in names[:i]:
+            keys = {*texts[earlier]} - {""}
+            shared = [row for row, key in enumerate(texts[name], 1) if key in keys]
+            if shared:
+                leaks.append(Leak(name, earlier, len(shared), shared[0]))
+    return leaks
