@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from app.serve.corpus_texts import corpus_texts
+from app.serve.run_facts import read_facts
 from run_files.run_directory import RunDirectory
 
 
@@ -14,8 +14,8 @@ def test_texts_of_files_of_ones_own(tmp_path: Path) -> None:
     settings = {**files, **columns, "data_dir": str(tmp_path), "batch_size": 4}
     data = {"class_path": "datamodules.TextFiles", "init_args": settings}
     run.write_config({"data": data})
-    found = corpus_texts(run, data_dir=None, count=4, characters=100)
-    assert len(found) == 4
+    found = read_facts(run, data_dir=None, characters=100).texts
+    assert len(found) == 6
     assert all(
         one["text"].startswith("test") and one["label"] == "ab"[int(one["text"][-1]) % 2]
         for one in found
@@ -26,4 +26,4 @@ def test_a_corpus_that_is_gone(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     data = {"class_path": "datamodules.TextFiles", "init_args": {"train": "gone.tsv"}}
     run.write_config({"data": data})
-    assert corpus_texts(run, data_dir=None, count=4, characters=100) == []
+    assert read_facts(run, data_dir=None, characters=100).texts == []
