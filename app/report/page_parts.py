@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attacks.summary import IntervalEstimate, wilson
 from measure.attack_report import Piece
+from text.estimates import IntervalEstimate, wilson
 
 WORST = 5
 """Texts of each attack, and rows of the table of the tightest sandwiches."""

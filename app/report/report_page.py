@@ -36,7 +36,7 @@ from app.report.words_part import (
     words_picture,
 )
 from attacks.outcome import AttackRecord
-from attacks.summary import mean, remarks, wilson
+from attacks.summary import remarks
 from measure.attack_report import class_name, pairs
 from measure.evidence import PROVEN, AttackEvidence, Evidence, read_evidence
 from run_files import atomic
@@ -44,6 +44,7 @@ from run_files.run_directory import RunDirectory
 from run_files.summary_table import notes
 from run_files.terminal import harmless
 from run_files.weights import SHORT
+from text.estimates import mean, wilson
 from text.plural import plural
 from text.subjects import flat
 from training.resume import HARMLESS_IN_FIGURES

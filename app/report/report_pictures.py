@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from app.report.clean_figures import Bin
 from app.report.sandwich import TextSandwich
-from attacks.summary import IntervalEstimate
 from measure import charts
 from measure.certificate_records import Curve
 from run_files.terminal import harmless
+from text.estimates import IntervalEstimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
