@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from fastapi import Query
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
@@ -33,13 +34,16 @@ class RequestError(HTTPException):
     """A request that the server refuses; the message names the wrong part and the expected one."""
 
 
+RUN = Query(description="name of the run; needed if several are served")
+
+
 # Requests
 
 
 class _RunRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    run: str | None = Field(None, description="name of the run; needed if several are served")
+    run: str | None = Field(None, description=RUN.description)
 
 
 class Question(_RunRequest):

@@ -2,6 +2,7 @@
 
 import logging
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,10 +42,10 @@ class RunFacts:
         corpus: name of its corpus; None if unknown.
         verdict: the verdict on it; None if its files cannot be read.
         slices: figures of `slice_figures`.
-        texts: texts of the test split, a fixed random choice: `text`, `text_pair` (of pairs) and
-            `label`, the gold class.
-        flips: right predictions that an attack has changed: the same keys, and `attack`,
-            `adversarial` (the changed text) and `becomes` (its class).
+        texts: texts of the test split, a fixed random choice: `text`, `text_pair` (of pairs),
+            `label`, the gold class, and `certified`, the threats of its certificates in words.
+        flips: right predictions that an attack has changed: `text`, `text_pair`, `label`, `attack`,
+            `adversarial` (the changed text), `adversarial_pair` and `becomes` (its class).
     """
 
     corpus: str | None = None
@@ -65,12 +66,17 @@ def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> 
         evidence = read_evidence(run)
     except (OSError, ValueError) as error:
         log.info("%s: no figures of its files: %s", run.name, error)
+    certified: defaultdict[int, list[str]] = defaultdict(list)
+    for stage, part in ({} if evidence is None else evidence.in_words).items():
+        for record in part.records:
+            if record["certified"] != "0":
+                certified[record["sample_id"]].append(stage.removeprefix("certify_"))
     results = run.results() if evidence is None else evidence.results
     return RunFacts(
         corpus=None if results is None else results.get("corpus"),
         verdict=None if evidence is None else judge_evidence(evidence),
         slices=[] if evidence is None else slice_figures(evidence, texts),
-        texts=_draw(texts, names, characters),
+        texts=_draw(texts, names, characters, certified),
         flips=[] if evidence is None else _flips(evidence, characters),
     )
 
@@ -103,14 +109,18 @@ def _read_corpus(
 
 
 def _draw(
-    texts: Mapping[int, tuple[Text, int]], names: Sequence[str], characters: int
+    texts: Mapping[int, tuple[Text, int]],
+    names: Sequence[str],
+    characters: int,
+    certified: Mapping[int, Sequence[str]],
 ) -> list[dict[str, Any]]:
-    rows = list(texts.values())
+    numbers = list(texts)
     drawn: list[dict[str, Any]] = []
-    for i in permutation(len(rows), _PERMUTATION_KEY).tolist():
-        text, label = rows[i]
+    for i in permutation(len(texts), _PERMUTATION_KEY).tolist():
+        text, label = texts[numbers[i]]
         if _fits(text, characters):
-            drawn.append({**_columns(text), "label": names[label]})
+            threats = list(certified.get(numbers[i], ()))
+            drawn.append({**_columns(text), "label": names[label], "certified": threats})
         if len(drawn) == TEXTS:
             break
     return drawn
@@ -122,13 +132,13 @@ def _flips(evidence: Evidence, characters: int) -> list[dict[str, Any]]:
         for record in [r for r in attack.records if r.outcome == "succeeded"][:TEXTS]:
             if record.adversarial is None or not _fits(record.text, characters):
                 continue
-            changed, label = record.adversarial, record.adversarial_prediction
+            label, changed = record.adversarial_prediction, _columns(record.adversarial)
             flips.append(
                 {
                     **_columns(record.text),
                     "label": evidence.class_name(record.label),
                     "attack": attack.name,
-                    "adversarial": changed if isinstance(changed, str) else " | ".join(changed),
+                    **{k.replace("text", "adversarial"): v for k, v in changed.items()},
                     "becomes": None if label is None else evidence.class_name(label),
                 }
             )
@@ -162,7 +172,7 @@ def slice_figures(
     }
     if evidence.pgd is not None:
         right = [r for r in evidence.pgd.records if r["prediction"] == r["label"]]
-        attacks["pgd"] = [(record, not record["survived"]) for record in right]
+        attacks["pgd on vectors"] = [(record, not record["survived"]) for record in right]
 
     def words(record: Record) -> int | None:
         text = record.get("text")
