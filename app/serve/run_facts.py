@@ -77,7 +77,7 @@ def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> 
         verdict=None if evidence is None else judge_evidence(evidence),
         slices=[] if evidence is None else slice_figures(evidence, texts),
         texts=_draw(texts, names, characters, certified),
-        flips=[] if evidence is None else _flips(evidence, characters),
+        flips=[] if evidence is None else changed_texts(evidence, characters),
     )
 
 
@@ -126,7 +126,8 @@ def _draw(
     return drawn
 
 
-def _flips(evidence: Evidence, characters: int) -> list[dict[str, Any]]:
+def changed_texts(evidence: Evidence, characters: int) -> list[dict[str, Any]]:
+    """Return the `flips` of `RunFacts`, of texts with at most `characters`."""
     flips: list[dict[str, Any]] = []
     for attack in evidence.attacks:
         for record in [r for r in attack.records if r.outcome == "succeeded"][:TEXTS]:

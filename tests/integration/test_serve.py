@@ -25,7 +25,8 @@ LINES = """() => {
     range.selectNode(element.firstChild);
     return new Set([...range.getClientRects()].map((line) => line.top)).size;
   };
-  const numbers = document.querySelectorAll(".value, .probability, #slices td, .classes td:not(:last-child)");
+  const names = ".value, .probability, #slices td, .classes td:not(:last-child)";
+  const numbers = document.querySelectorAll(names);
   return Math.max(...[...numbers].map(lines));
 }"""
 """The most lines of a number on the page."""
