@@ -136,7 +136,9 @@ class RecipeSet(WordSet):
     @property
     def change(self) -> str:
         """See `WordSet`."""
-        return f"a change by {self.name}"
+        listable = {part.listable for part in self.parts}
+        noun = "change" if len(listable) > 1 else "synonym" if self.listable else "typo"
+        return f"a {noun} of {self.name}"
 
     @property
     def content(self) -> Any:

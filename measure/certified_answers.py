@@ -1,12 +1,14 @@
 """Certify single texts in words, under each threat that a model has certificates for."""
 
 import logging
+import re
 from collections.abc import Collection, Sequence
 from typing import Literal, Self, get_args
 
 from attacks.resources.catalogue import ResourceError, Resources
 from attacks.word_sets import find_threat, is_endless
 from certify.threats import TextCertificate, TextCertifier, Threat, ThreatName, WorstText
+from certify.threats.substitutions import Substitutions
 from certify.words.score_certifiers import SynonymCertifier
 from lit_modules import TaskModule
 from measure.certificate_records import Record, format_changes, record
@@ -104,7 +106,8 @@ class ThreatCertifiers:
 
         Returns:
             For each text a record for each threat that applies to it: that of `record` with
-            `threat`, `statement` (the certified changes, or a single one), and `sentence`.
+            `threat`, `statement` (the certified changes, or a single one), `sentence` and
+            `headline`, the same in short for certified replacements of words, else "".
             `worst` has texts of the set that have another prediction, or come nearest to it. Each
             has `k`, `text`, `replaced` (pairs of words), `reads` (what the model reads of it),
             `prediction` and `margin` (of the class of the text; not positive if that changes).
@@ -176,6 +179,7 @@ class ThreatCertifiers:
             "threat": threat.title,
             "statement": widest.statement,
             "sentence": f"{verdict} {widest.condition}.",
+            "headline": "" if certified == 0 else _promise(widest, verdict.lower()),
             "worst": [
                 {
                     "k": format_changes(k),
@@ -215,6 +219,16 @@ def _ending(line: Record) -> str:
     if line["witness"] is not None:
         return f"“{line['witness']}” is {line['witness_class']}."
     return "No text is known that changes it." if line["certified"] == "0" else ""
+
+
+def _promise(threat: Threat, verdict: str) -> str:
+    """Return "No synonym of pwws changes this prediction: certified."; "" for other threats."""
+    changes = [part.change for part in threat.sets] if isinstance(threat, Substitutions) else []
+    kinds = [re.sub("^(a|one) (?!of )", "no ", change) for change in changes]
+    if not kinds or not all(kind.startswith("no ") for kind in kinds):
+        return ""
+    words = "" if threat.k is None else f" in up to {threat.k} word{'s' * (threat.k != 1)}"
+    return f"{' and '.join(kinds).capitalize()}{words} changes this prediction: {verdict}."
 
 
 def _name(pairs: Sequence[Sequence[str]]) -> str:

@@ -14,10 +14,10 @@ import uvicorn
 
 from app.cli.run_options import SEVERAL, add_option, command_parser
 from app.serve.connections import server_config
-from app.serve.corpus_texts import corpus_texts
 from app.serve.live_attacks import AttackPool
 from app.serve.live_routes import LiveApp
 from app.serve.model_worker import BATCH, ModelWorker
+from app.serve.run_facts import RunFacts, read_facts
 from app.serve.serve_limits import ServeLimits
 from attacks.composition import Attack
 from attacks.recipe_settings import RecipeSettings
@@ -35,8 +35,6 @@ from training import interrupt
 
 log = logging.getLogger(__name__)
 
-TEXTS = 100
-"""Texts of the corpus that the page offers."""
 DEFAULTS = ServeLimits()
 LIMITS = {
     "max_characters": ("characters", "characters of a text"),
@@ -118,10 +116,10 @@ def _serve(args: argparse.Namespace, limits: ServeLimits) -> None:
     pool: AttackPool | None = None
     workers: dict[str, ModelWorker] = {}
     try:
-        texts = _load_models(args, limits, workers)
+        facts = _load_models(args, limits, workers)
         pool = AttackPool(_build_attacks(args), limits)
         hosts = [*args.allow_host, f"[{args.host}]" if ":" in args.host else args.host]
-        live = LiveApp(workers, pool, limits, texts=texts, hosts=hosts, version=line())
+        live = LiveApp(workers, pool, limits, facts=facts, hosts=hosts, version=line())
         host, port = listener.getsockname()[:2]
         # A browser cannot open the address that means "every address of this machine".
         host = {"0.0.0.0": "127.0.0.1", "::": "localhost"}.get(host, host)
@@ -140,8 +138,8 @@ def _serve(args: argparse.Namespace, limits: ServeLimits) -> None:
 
 def _load_models(
     args: argparse.Namespace, limits: ServeLimits, workers: dict[str, ModelWorker]
-) -> dict[str, list[dict[str, object]]]:
-    """Load the models into `workers`, whose threads the caller ends; return their texts."""
+) -> dict[str, RunFacts]:
+    """Load the models into `workers`, whose threads the caller ends; return their facts."""
     names = args.run or [None]  # None: the run of --ckpt_path, if it is of one
     if len(set(names)) < len(names):
         msg = f"got --run {' '.join(names)}, expected each run once"
@@ -149,7 +147,7 @@ def _load_models(
     if len(names) > 1 and args.ckpt_path is not None:
         msg = "got --ckpt_path and several runs, expected one or the other"
         raise ValueError(msg)
-    device, texts = torch_device(args.device), {}
+    device, facts = torch_device(args.device), {}
     for run_name in names:
         run, checkpoint = find_checkpoint("serve", Path(args.runs_dir), run_name, args.ckpt_path)
         if (warning := unfinished(checkpoint)) is not None:
@@ -161,11 +159,11 @@ def _load_models(
         )
         answering = TextPredictor(model, certifiers)
         workers[name] = ModelWorker(name, answering, waiting=limits.requests)
-        if run is not None:
-            texts[name] = corpus_texts(
-                run, data_dir=args.data_dir, count=TEXTS, characters=limits.characters
-            )
-    return texts
+        # Files of a run are about its own checkpoint.
+        if run is not None and checkpoint == run.chosen:
+            characters = limits.characters
+            facts[name] = read_facts(run, data_dir=args.data_dir, characters=characters)
+    return facts
 
 
 @resources_named("--resources")

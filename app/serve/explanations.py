@@ -19,7 +19,7 @@ async def explain(worker: ModelWorker, text: Text, *, words: int) -> dict[str, A
 
     Returns:
         `prediction`; for each text its parts in their order (`text`, `word`, `gradient`,
-        `deletion`; see `app/serve/api_description.py`); `tried`, the number of deleted words.
+        `deletion`; see `app/serve/api_fields.py`); `tried`, the number of deleted words.
     """
     document = Document.of(text)
     logits = (await asyncio.wrap_future(worker.logits([text])))[0]  # [C]
@@ -98,19 +98,34 @@ def describe_radius(answer: TextPrediction) -> str:
     )
 
 
-def mark_changes(answer: TextPrediction) -> dict[str, Any]:
-    """Return the parts of a response with marked words.
+def describe_headline(answer: TextPrediction, reason: str | None) -> str:
+    """Return the certificates in one sentence, those in words first."""
+    if answer["certificates"]:
+        joint = answer["certificates"][0]
+        return str(joint["headline"] or joint["sentence"])
+    return describe_radius(answer) or f"Nothing is proved about this prediction: {reason}."
 
-    These are `certificates`, with the pieces `after` of each worst text, and `read_pieces`, those
-    of what the model reads, with the corrected words marked; empty without a front end.
+
+def complete_answer(answer: TextPrediction, reason: str | None) -> TextPrediction:
+    """Return a prediction with sentences, and with marked words.
+
+    These are the pieces `after` of each worst text of `certificates`, and `read_pieces`, those of
+    what the model reads, with the corrected words marked; empty without a front end. `reason`
+    explains why there is no radius.
     """
     text = answer["text"]
     certificates = [
         {**record, "worst": [{**w, "after": _pieces(text, w["text"])} for w in record["worst"]]}
         for record in answer["certificates"]
     ]
-    read = _pieces(canonical(text), answer["reads"]) if "reads" in answer else []
-    return {"certificates": certificates, "read_pieces": read}
+    return {
+        **answer,
+        "headline": describe_headline(answer, reason),
+        "certificates": certificates,
+        "covers": describe_certificates(answer, reason),
+        "covers_radius": describe_radius(answer),
+        "read_pieces": _pieces(canonical(text), answer["reads"]) if "reads" in answer else [],
+    }
 
 
 def _pieces(before: str, after: str) -> list[dict[str, Any]]:

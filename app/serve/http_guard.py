@@ -2,7 +2,7 @@
 
 import time
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
@@ -24,6 +24,8 @@ HEADERS = {
 """Of every response. None of them allows anything to another site (no CORS)."""
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 """Names of this machine; under any other name a foreign page could reach us (DNS rebinding)."""
+RETRY = {"Retry-After": "5"}
+"""Of a response to too many requests."""
 _CLIENTS = 4096
 """Addresses whose rates are kept in memory."""
 
@@ -34,12 +36,11 @@ class Guard:
     Args:
         app: the application.
         hosts: names under which it may be reached.
-        rate: requests to the API per minute and address; None: no bound.
+        rate: the bound of requests to the API.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Collection[str], rate: int | None) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Collection[str], rate: "RateLimit") -> None:
         self.app, self.hosts, self.rate = app, frozenset(hosts), rate
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -69,28 +70,35 @@ class Guard:
             if site not in ("same-origin", "none") or not same_host:
                 return refusal(403, "got a request of another site, expected one of this page")
         # Files of the page cost nothing.
-        if scope["path"].startswith("/api/") and not self._take_token(scope):
-            message = f"got more than {self.rate} requests a minute; wait a little"
-            return refusal(429, message, retry_after=5)
+        if scope["path"].startswith("/api/") and not self.rate.take(scope):
+            return refusal(429, self.rate.message, RETRY)
         return None
 
-    def _take_token(self, scope: Scope) -> bool:
-        """Take a request from the token bucket of its address; return False if it is empty."""
+
+class RateLimit:
+    """A token bucket for each address; `rate` is per minute, None: no bound."""
+
+    def __init__(self, rate: int | None) -> None:
+        self.rate = rate
+        self.message = f"got more than {rate} requests a minute; wait a little"
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, scope: Scope, count: int = 1) -> bool:
+        """Take `count` requests of the address of a client; return False if that is too many."""
         if self.rate is None:
             return True
         address = (scope.get("client") or ("", 0))[0]
         now = time.monotonic()
         tokens, before = self._buckets.pop(address, (float(self.rate), now))
         tokens = min(float(self.rate), tokens + (now - before) * self.rate / 60)
-        allowed = tokens >= 1
+        allowed = tokens >= count
         # pop() above and this move the address to the end: the first one is the oldest.
-        self._buckets[address] = (tokens - allowed, now)
+        self._buckets[address] = (tokens - count * allowed, now)
         while len(self._buckets) > _CLIENTS:
             self._buckets.popitem(last=False)
         return allowed
 
 
-def refusal(status: int, message: str, *, retry_after: int | None = None) -> JSONResponse:
-    """Return an error of the API; the client may try again after `retry_after` seconds."""
-    headers = None if retry_after is None else {"Retry-After": str(retry_after)}
+def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return an error of the API."""
     return JSONResponse({"error": message}, status_code=status, headers=headers)

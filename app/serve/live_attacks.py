@@ -84,7 +84,7 @@ class LiveAttack:
         """Run to the end, and send the events."""
         try:
             self.check()
-            answer = self.worker.answer(self.text).result()
+            (answer,) = self.worker.answer([self.text]).result()
             label = self.worker.classes.index(answer["prediction"])
             self.send("start", prediction=answer["prediction"], lead=answer["margin"])
             engine = Engine(

@@ -3,27 +3,45 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from starlette.applications import Starlette
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from app.serve import request_fields
-from app.serve.api_description import describe_api, render_page
-from app.serve.explanations import describe_certificates, describe_radius, explain, mark_changes
-from app.serve.http_guard import LOCAL, Guard, refusal
+from app.serve import api_fields
+from app.serve.api_fields import (
+    ERRORS,
+    RUN,
+    AttackReply,
+    AttackRequest,
+    BatchReply,
+    ErrorReply,
+    PredictionReply,
+    Question,
+    Questions,
+    RequestError,
+    WordsReply,
+)
+from app.serve.api_page import render_page
+from app.serve.explanations import complete_answer, explain
+from app.serve.http_guard import LOCAL, RETRY, Guard, RateLimit, refusal
 from app.serve.live_attacks import AttackPool, Event, LiveAttack
-from app.serve.model_worker import BusyError, ModelWorker
-from app.serve.request_fields import Fields, RequestError
+from app.serve.model_worker import BATCH, BusyError, ModelWorker
+from app.serve.request_metrics import MEDIA_TYPE, MetricsMiddleware, RequestMetrics
+from app.serve.run_facts import RunFacts
 from app.serve.serve_limits import ServeLimits
+from measure.verdict import Verdict
 from text import Text
 
 PAGE = Path(__file__).parent / "page"
@@ -34,13 +52,21 @@ FILES = {
     "/live_icon.svg": ("live_icon.svg", "image/svg+xml"),
 }
 """All files that are served, by their paths: no request can name another file of the disk."""
+# FastAPI would hand the texts of requests to whatever collects telemetry in this environment.
+_NO_TELEMETRY: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
 
 
 class LiveApp:
     """The page and the API of some models; `app` is the ASGI application.
 
-    Workers and texts of the corpora go by the names of runs; the pool runs the attacks. `hosts` are
-    names of the server besides those of this machine.
+    Workers and facts go by the names of runs; the pool runs the attacks. `hosts` are names of the
+    server besides those of this machine.
     """
 
     def __init__(
@@ -49,39 +75,107 @@ class LiveApp:
         pool: AttackPool,
         limits: ServeLimits,
         *,
-        texts: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+        facts: Mapping[str, RunFacts] | None = None,
         hosts: Collection[str] = (),
-        version: str = "",
+        version: str = "unknown",
     ) -> None:
         self.workers, self.pool, self.limits = workers, pool, limits
-        self.texts, self.version = texts or {}, version
-        document = describe_api(version, limits)
+        self.facts, self.version = facts or {}, version
+        self._samples: dict[str, asyncio.Task[list[dict[str, Any]]]] = {}
+        self._rate = RateLimit(limits.rate)
         # A response is an ASGI application itself: these are read once and never change.
-        fixed: dict[str, Response] = {
+        fixed = {
             path: Response((PAGE / name).read_bytes(), media_type=media)
             for path, (name, media) in FILES.items()
         }
-        fixed["/api"] = HTMLResponse(render_page(document))
-        fixed["/api/openapi.json"] = JSONResponse(document)
-        errors = (HTTPException, RequestError, BusyError, TimeoutError, ClientDisconnect, Exception)
-        self.app = Starlette(
-            routes=[
-                *(Route(path, response, methods=["GET"]) for path, response in fixed.items()),
-                Route("/api/runs", self._runs, methods=["GET"]),
-                Route("/api/texts", self._texts, methods=["GET"]),
-                Route("/api/predict", self._predict, methods=["POST"]),
-                Route("/api/words", self._words, methods=["POST"]),
-                Route("/api/attack", self._attack, methods=["POST"]),
-                Route("/health", self._health, methods=["GET"]),
-            ],
-            middleware=[Middleware(Guard, hosts=frozenset((*LOCAL, *hosts)), rate=limits.rate)],
-            exception_handlers=dict.fromkeys(errors, _respond_to_error),
+        state = {"/health": self._health, "/ready": self._ready, "/metrics": self._metrics}
+        routes = [Route(path, app, methods=["GET"]) for path, app in (fixed | state).items()]
+        api = ("runs", "texts", "predict", "words", "attack")
+        paths = [*fixed, *state, "/api", "/api/openapi.json", *(f"/api/{name}" for name in api)]
+        self.metrics = RequestMetrics(paths)
+        errors = (
+            *(RequestValidationError, HTTPException, BusyError, TimeoutError),
+            *(ClientDisconnect, Exception),
         )
+        self.app = FastAPI(
+            title="Steadfast",
+            version=version,
+            description=(
+                "Predictions, explanations and attacks of trained text classifiers. At most "
+                f"{limits.characters} characters of a text, {limits.texts} texts of a request and "
+                f"{limits.queries} queries of an attack."
+            ),
+            openapi_url="/api/openapi.json",
+            docs_url=None,
+            redoc_url=None,
+            telemetry=_NO_TELEMETRY,
+            routes=routes,
+            middleware=[
+                Middleware(MetricsMiddleware, metrics=self.metrics),
+                Middleware(Guard, hosts=frozenset((*LOCAL, *hosts)), rate=self._rate),
+            ],
+            exception_handlers=dict.fromkeys(errors, _respond_to_error),
+            responses={
+                status: {"model": ErrorReply, "description": text}
+                for status, text in ERRORS.items()
+            },
+        )
+        self.app.state.limits = limits
+        self.app.router.route_class = _BoundedRoute
+        add = self.app.add_api_route
+        summary = "The models, what is stored about them, the attacks and the limits."
+        add("/api/runs", self._runs, summary=summary)
+        summary = "Texts of the corpus of a run with their outcomes, if the corpus is there."
+        add("/api/texts", self._texts, summary=summary)
+        add(
+            "/api/predict",
+            self._predict,
+            methods=["POST"],
+            summary="The class of a text or of each of several, with margin and certificates.",
+            response_model=PredictionReply | BatchReply,
+        )
+        add(
+            "/api/words",
+            self._words,
+            methods=["POST"],
+            summary="How much each word decides, by gradient and by deletion.",
+            response_model=WordsReply,
+        )
+        add(
+            "/api/attack",
+            self._attack,
+            methods=["POST"],
+            summary="An attack as it runs: a JSON object per line. It ends when its client leaves.",
+            response_model=AttackReply,
+        )
+        document = self.app.openapi()
+        # FastAPI describes the lines of a stream only for its own generators.
+        responses = document["paths"]["/api/attack"]["post"]["responses"]
+        content = responses["200"]["content"]
+        content[_Stream.media_type] = content.pop("application/json")
+        page = HTMLResponse(render_page(document))
+        self.app.router.routes.append(Route("/api", page, methods=["GET"]))
 
     async def _health(self, _request: Request) -> Response:
         return JSONResponse({"runs": len(self.workers), "attacks": self.pool.busy})
 
-    async def _runs(self, _request: Request) -> Response:
+    async def _ready(self, _request: Request) -> Response:
+        busy = [name for name, worker in self.workers.items() if not worker.ready]
+        if busy:
+            return refusal(503, f"{', '.join(busy)}: not ready for a request", {"Retry-After": "2"})
+        return JSONResponse({"runs": len(self.workers)})
+
+    async def _metrics(self, _request: Request) -> Response:
+        workers = self.workers.items()
+        gauges = {
+            "steadfast_texts_total": ("texts classified", {n: w.texts for n, w in workers}),
+            "steadfast_batches_total": ("batches computed", {n: w.batches for n, w in workers}),
+            "steadfast_waiting": ("requests that wait", {n: w.waiting for n, w in workers}),
+            "steadfast_attacks": ("attacks that run or wait", {"": self.pool.busy}),
+        }
+        return Response(self.metrics.render(gauges), media_type=MEDIA_TYPE)
+
+    async def _runs(self) -> Response:
         runs = [
             {
                 "name": name,
@@ -91,37 +185,60 @@ class LiveApp:
                 "tokens": worker.model.require_text()[0].max_length,
                 "no_certificate": worker.answering.no_certificate,
                 "threats": worker.answering.words.threats if worker.answering.words else [],
-                "texts": len(self.texts.get(name, ())),
+                "corpus": facts.corpus,
+                "verdict": _describe_verdict(facts.verdict),
+                "slices": list(facts.slices),
+                "texts": len(facts.texts) + len(facts.flips),
             }
             for name, worker in self.workers.items()
+            for facts in [self.facts.get(name, RunFacts())]
         ]
         recipes, limits = list(self.pool.attacks), asdict(self.limits)
         return JSONResponse(
             {"version": self.version, "runs": runs, "recipes": recipes, "limits": limits}
         )
 
-    async def _texts(self, request: Request) -> Response:
-        name = request.query_params.get("run", "")
-        if name not in self.workers:
-            raise RequestError(404, _unknown(name, self.workers))
-        return JSONResponse({"texts": list(self.texts.get(name, ()))})
-
-    async def _predict(self, request: Request) -> Response:
-        worker, text, _ = await self._read(request, request_fields.QUESTION)
+    async def _texts(self, run: Annotated[str | None, RUN] = None) -> Response:
+        worker = self._find_worker(run)
+        facts = self.facts.get(worker.name, RunFacts())
+        if worker.name not in self._samples:
+            self._samples[worker.name] = asyncio.create_task(_predict_samples(worker, facts.texts))
+        task = self._samples[worker.name]
+        if task.done() and task.exception() is not None:
+            del self._samples[worker.name]
+        # Shielded: the texts are for all clients, and this one may leave.
         async with asyncio.timeout(self.limits.seconds):
-            answer = await asyncio.wrap_future(worker.answer(text))
-        covers = describe_certificates(answer, worker.answering.no_certificate)
-        sentences = {"covers": covers, "covers_radius": describe_radius(answer)}
-        return JSONResponse({**answer, **mark_changes(answer), **sentences})
+            samples = await asyncio.shield(task)
+        return JSONResponse({"texts": samples, "flips": list(facts.flips)})
 
-    async def _words(self, request: Request) -> Response:
-        worker, text, _ = await self._read(request, request_fields.QUESTION)
+    async def _predict(self, question: Questions, request: Request) -> Response:
+        several = question.texts is not None
+        if several == (question.text is not None):
+            raise RequestError(422, "got no text, expected one of text and texts")
+        if several:
+            first, second = question.texts or [], question.text_pairs
+        else:
+            first = [question.text or ""]
+            second = None if question.text_pair is None else [question.text_pair]
+        worker, texts = self._check(question.run, first, second)
+        # The guard has counted one.
+        if not self._rate.take(request.scope, len(texts) - 1):
+            raise RequestError(429, self._rate.message, RETRY)
+        async with asyncio.timeout(self.limits.seconds):
+            answers = await asyncio.wrap_future(worker.answer(texts))
+        reason = worker.answering.no_certificate
+        predictions = [complete_answer(answer, reason) for answer in answers]
+        return JSONResponse({"predictions": predictions} if several else predictions[0])
+
+    async def _words(self, question: Question) -> Response:
+        worker, text = self._check_one(question)
         async with asyncio.timeout(self.limits.seconds):
             return JSONResponse(await explain(worker, text, words=self.limits.words))
 
-    async def _attack(self, request: Request) -> Response:
-        worker, text, fields = await self._read(request, request_fields.ATTACK)
-        recipe, queries = fields["recipe"], fields.get("queries", self.limits.queries)
+    async def _attack(self, question: AttackRequest) -> Response:
+        worker, text = self._check_one(question)
+        recipe, queries = question.recipe, question.queries
+        queries = self.limits.queries if queries is None else queries
         if recipe not in self.pool.attacks:
             raise RequestError(422, _unknown(recipe, self.pool.attacks))
         if not 1 <= queries <= self.limits.queries:
@@ -143,41 +260,91 @@ class LiveApp:
         # 5 seconds more: the attack reports its own timeout first.
         return _Stream(events, lambda: self.pool.stop(live), seconds + 5)
 
-    async def _read(
-        self, request: Request, fields: Fields
-    ) -> tuple[ModelWorker, Text, dict[str, Any]]:
-        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    def _check_one(self, question: Question) -> tuple[ModelWorker, Text]:
+        second = None if question.text_pair is None else [question.text_pair]
+        worker, (text,) = self._check(question.run, [question.text], second)
+        return worker, text
+
+    def _check(
+        self, run: str | None, first: Sequence[str], second: Sequence[str] | None
+    ) -> tuple[ModelWorker, list[Text]]:
+        worker = self._find_worker(run)
+        pairs = worker.model.pairs
+        return worker, api_fields.read_texts(first, second, pairs=pairs, limits=self.limits)
+
+    def _find_worker(self, run: str | None) -> ModelWorker:
+        if run is None and len(self.workers) == 1:
+            (worker,) = self.workers.values()
+            return worker
+        if run is None:
+            raise RequestError(422, f"got no run, expected one of {', '.join(self.workers)}")
+        if run not in self.workers:
+            raise RequestError(404, _unknown(run, self.workers))
+        return self.workers[run]
+
+
+async def _predict_samples(
+    worker: ModelWorker, texts: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return texts of a corpus with their `prediction`."""
+    samples: list[dict[str, Any]] = []
+    for start in range(0, len(texts), BATCH):
+        chunk = texts[start : start + BATCH]
+        pairs = [(s["text"], s["text_pair"]) if "text_pair" in s else s["text"] for s in chunk]
+        # Not their certificates: those of 100 texts take half a minute on a slow core.
+        logits = await asyncio.wrap_future(worker.logits(pairs))
+        classes = [worker.classes[label] for label in logits.argmax(axis=1).tolist()]
+        samples += [{**s, "prediction": c} for s, c in zip(chunk, classes, strict=True)]
+    return samples
+
+
+class _BoundedRequest(Request):
+    """A request whose body is JSON of bounded size, time and depth."""
+
+    async def body(self) -> bytes:
+        """Return the body; stop reading as soon as it is too long."""
+        if hasattr(self, "_body"):
+            return self._body
+        media = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media != "application/json":
             # A form of another site cannot send JSON unless we allow it (CORS preflight).
             msg = "got another content type, expected Content-Type: application/json"
             raise RequestError(415, msg)
-        content = request_fields.parse_fields(await self._read_body(request), fields)
-        if content["run"] not in self.workers:
-            raise RequestError(404, _unknown(content["run"], self.workers))
-        worker = self.workers[content["run"]]
-        pairs, characters = worker.model.pairs, self.limits.characters
-        text = request_fields.read_text(content, pairs=pairs, characters=characters)
-        return worker, text, content
-
-    async def _read_body(self, request: Request) -> bytes:
-        """Return the body; stop reading as soon as it is too long."""
-        most = self.limits.body
-        too_long = RequestError(413, f"got a body of more than {most} bytes, expected fewer")
-        length = request.headers.get("content-length", "0")
+        limits: ServeLimits = self.app.state.limits
+        too_long = RequestError(413, f"got a body of more than {limits.body} bytes, expected fewer")
+        length = self.headers.get("content-length", "0")
         # Only 12 digits: int() of a very long string raises.
-        if not length.isascii() or not length.isdigit() or int(length[:12]) > most:
+        if not length.isascii() or not length.isdigit() or int(length[:12]) > limits.body:
             raise too_long
         body = bytearray()
         try:
-            async with asyncio.timeout(self.limits.seconds):
-                async for part in request.stream():
+            async with asyncio.timeout(limits.seconds):
+                async for part in self.stream():
                     body += part
-                    if len(body) > most:
+                    if len(body) > limits.body:
                         raise too_long
         except TimeoutError as error:
-            msg = f"the body did not arrive within {self.limits.seconds:g} seconds"
+            msg = f"the body did not arrive within {limits.seconds:g} seconds"
             raise RequestError(408, msg) from error
-        return bytes(body)
+        self._body = bytes(body)
+        return self._body
+
+    async def json(self) -> Any:
+        """Return the JSON of the body."""
+        return api_fields.parse_body(await self.body())
+
+
+class _BoundedRoute(APIRoute):
+    """A route of the API, which reads `_BoundedRequest`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """See FastAPI."""
+        respond = super().get_route_handler()
+
+        async def respond_bounded(request: Request) -> Response:
+            return await respond(_BoundedRequest(request.scope, request.receive))
+
+        return respond_bounded
 
 
 class _Stream(StreamingResponse):
@@ -209,12 +376,15 @@ async def _lines(events: "asyncio.Queue[Event | None]") -> AsyncIterator[bytes]:
         yield json.dumps(event, ensure_ascii=False).encode() + b"\n"
 
 
-async def _respond_to_error(_request: Request, error: Exception) -> Response:
+async def _respond_to_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, RequestValidationError):
+        fields = request.scope["route"].body_field.field_info.annotation.model_fields
+        error = api_fields.describe_error(error, fields)
     match error:
         case RequestError():
-            return refusal(error.status, str(error))
+            return refusal(error.status_code, error.detail, error.headers)
         case BusyError():
-            return refusal(503, str(error), retry_after=2)
+            return refusal(503, str(error), {"Retry-After": "2"})
         case TimeoutError():
             return refusal(504, "got no prediction in time; try a shorter text")
         case ClientDisconnect():
@@ -222,6 +392,13 @@ async def _respond_to_error(_request: Request, error: Exception) -> Response:
         case HTTPException(status_code=status):
             return refusal(status, "no such page" if status == 404 else "not allowed here")
     return refusal(500, "an error of the program; the server's log says which")
+
+
+def _describe_verdict(verdict: Verdict | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    figures = [{**asdict(figure), "text": figure.text} for figure in verdict.figures]
+    return {**asdict(verdict), "figures": figures, "collapsed": verdict.collapsed}
 
 
 def _unknown(name: str, names: Collection[str]) -> str:

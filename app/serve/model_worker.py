@@ -1,5 +1,6 @@
 """One model in memory, and the only thread that computes with it."""
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ class BusyError(RuntimeError):
 class _Job(Generic[Result]):
     """A function to call, or texts that form a batch with those of other jobs.
 
-    The result of texts is their logits if `rows` is true, else the `TextPrediction` of the text.
+    The result of texts is their logits if `rows` is true, else their predictions.
     """
 
     call: Callable[[], Result] | None = None
@@ -62,7 +63,9 @@ class ModelWorker:
         self.classes: list[str] = list(self.model.require_text()[1])
         self.batches = 0
         """Number of batches for people so far."""
-        self._waiting = waiting
+        self.texts = 0
+        """Number of texts in these batches."""
+        self._limit = waiting
         self._victim = ModuleVictim(self.model, batch_size=BATCH)
         self.differentiable = self._victim.differentiable
         self._people: deque[_Job[Any]] = deque()
@@ -72,9 +75,19 @@ class ModelWorker:
         self._thread = threading.Thread(target=self._work, name=f"model-{name}", daemon=True)
         self._thread.start()
 
-    def answer(self, text: Text) -> "Future[TextPrediction]":
-        """Queue a text; its result is that of `TextPredictor`."""
-        return self._add(_Job(texts=[text]), self._people)
+    @property
+    def waiting(self) -> int:
+        """Number of requests that wait."""
+        return len(self._people) + len(self._attacks)
+
+    @property
+    def ready(self) -> bool:
+        """True if it takes another request."""
+        return self._thread.is_alive() and not self._ends and len(self._people) < self._limit
+
+    def answer(self, texts: Sequence[Text]) -> "Future[list[TextPrediction]]":
+        """Queue at most `BATCH` texts of a person; the result is that of `TextPredictor`."""
+        return self._add(_Job(texts=texts), self._people)
 
     def logits(self, texts: Sequence[Text], *, attack: bool = False) -> "Future[Floats]":
         """Queue at most `BATCH` texts of a person or an attack; the result is `[n, C]`."""
@@ -120,7 +133,7 @@ class ModelWorker:
 
     def _add(self, job: _Job[Result], lane: deque[_Job[Any]]) -> "Future[Result]":
         with self._changed:
-            if self._ends or len(lane) >= self._waiting:
+            if self._ends or len(lane) >= self._limit:
                 msg = f"{len(lane)} requests wait for {self.name} already; try again later"
                 raise BusyError(msg)
             lane.append(job)
@@ -178,7 +191,9 @@ class ModelWorker:
             return [jobs[0].call()]
         self.batches += 1
         texts = [text for job in jobs for text in job.texts]
-        if not jobs[0].rows:
-            return list(self.answering(texts))
-        ends = np.cumsum([len(job.texts) for job in jobs])
-        return list(np.split(self._victim.logits(texts), ends[:-1]))
+        self.texts += len(texts)
+        ends = np.cumsum([len(job.texts) for job in jobs]).tolist()
+        if jobs[0].rows:
+            return list(np.split(self._victim.logits(texts), ends[:-1]))
+        answers = list(self.answering(texts))
+        return [answers[start:end] for start, end in itertools.pairwise([0, *ends])]

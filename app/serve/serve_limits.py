@@ -11,6 +11,7 @@ class ServeLimits:
 
     Attributes:
         characters: of a text; of a pair for each of the two.
+        texts: of a request; each counts for `rate`.
         body: bytes of a request.
         rate: requests to the API per minute and address; null: no bound.
         seconds: for a prediction, and for a request to arrive.
@@ -26,6 +27,7 @@ class ServeLimits:
     """
 
     characters: int = 5_000
+    texts: int = 32
     # Enough for a pair of such texts with each character as \uXXXX.
     body: int = 1 << 16
     rate: int | None = 600
@@ -42,7 +44,7 @@ class ServeLimits:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a number out of its range."""
-        counts = ("characters", "body", "rate", "requests", "words", "attacks", "queries")
+        counts = ("characters", "texts", "body", "rate", "requests", "words", "attacks", "queries")
         check_range({name: getattr(self, name) for name in counts}, least=1)
         # 2: one of them may be busy for long, another has to be free.
         bounds = ("connections", "connections_per_address")

@@ -20,7 +20,7 @@ from safetensors.torch import save
 from app.cli.asked_texts import read_file
 from app.commands.runs_list import list_runs
 from app.commands.runs_list import table as table_of_runs
-from app.serve.request_fields import parse_fields
+from app.serve.api_fields import parse_body
 from app.study import parts, study_json
 from app.study.study_file import examine
 from attacks import journal
@@ -222,7 +222,7 @@ def _tagger(path: Path) -> None:
 
 
 def _request(path: Path) -> None:
-    parse_fields(path.read_bytes(), {})
+    parse_body(path.read_bytes())
 
 
 def _records(path: Path) -> None:

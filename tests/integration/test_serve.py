@@ -19,6 +19,18 @@ from tests.integration.conftest import Steadfast
 TEXT = "the soup was fresh and the waiter was kind , but the coffee was cold and not good"
 JSON = {"Content-Type": "application/json"}
 
+LINES = """() => {
+  const lines = (element) => {
+    const range = document.createRange();
+    range.selectNode(element.firstChild);
+    return new Set([...range.getClientRects()].map((line) => line.top)).size;
+  };
+  const names = ".value, .probability, #slices td, .classes td:not(:last-child)";
+  const numbers = document.querySelectorAll(names);
+  return Math.max(...[...numbers].map(lines));
+}"""
+"""The most lines of a number on the page."""
+
 
 @pytest.fixture
 def serving(trained: Path) -> Iterator[tuple[Piped, int]]:
@@ -63,6 +75,7 @@ def test_answers_and_the_end_by_sigterm(serving: tuple[Piped, int], steadfast: S
 
 
 def _answers(ask: Callable[..., HTTPResponse], steadfast: Steadfast) -> None:
+    assert ask("/ready").status == 200
     answer = json.loads(ask("/api/predict", run="done", text=TEXT).read())
     expected = json.loads(steadfast("predict", "--run=done", "--device=cpu", "--text", TEXT).out)
     assert answer["covers"]
@@ -72,6 +85,7 @@ def _answers(ask: Callable[..., HTTPResponse], steadfast: Steadfast) -> None:
         )
     texts = json.loads(ask("/api/texts?run=done").read())["texts"]
     assert {one["label"] for one in texts} == {"negative", "positive"}
+    assert "steadfast_responses_total" in ask("/metrics").read().decode()
 
 
 @pytest.mark.parametrize(
@@ -109,12 +123,13 @@ def test_in_a_browser(serving: tuple[Piped, int]) -> None:
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda request: foreign(request.url, port, wrong))
         page.goto(f"http://127.0.0.1:{port}/")
+        opens_with_an_example(page)
         # By keyboard alone: the text, then Ctrl + Enter.
         page.get_by_label("Text", exact=True).fill(f"{TEXT} <b>bold</b>")
         page.keyboard.press("Control+Enter")
-        page.wait_for_selector(".panel:not([aria-busy]) .words .word")
+        page.wait_for_selector("#status:has-text('done: ')")
         page.wait_for_selector(".panel[aria-busy]", state="detached")
-        panels = page.query_selector_all(".panel")
+        panels = page.query_selector_all("#results .panel")
         assert [one.get_attribute("aria-label") for one in panels] == ["done", "other"]
         first = panels[0]
         assert first.query_selector(".prediction").inner_text() in ("negative", "positive")
@@ -136,8 +151,11 @@ def test_in_a_browser(serving: tuple[Piped, int]) -> None:
         assert again.query_selector(".panel[aria-label=done] .verdict").inner_text() == said
         again.close()
         # An attack to its end, and one that is stopped by Escape.
-        first.query_selector(".start").click()
-        page.wait_for_selector(".panel[aria-label=done] .start:not(:disabled)")
+        attack = page.locator(".panel[aria-label=done]")
+        assert attack.locator(".stop").is_hidden()
+        attack.locator(".start").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".panel[aria-label=done] .start:visible")
         outcome = first.query_selector(".outcome").inner_text()
         assert outcome.startswith("The prediction ")
         queries = int(first.query_selector(".queries").inner_text())
@@ -146,12 +164,45 @@ def test_in_a_browser(serving: tuple[Piped, int]) -> None:
         assert bool(changed) == (first.query_selector(".after ins") is not None)
         first.query_selector(".start").click()
         page.keyboard.press("Escape")
-        page.wait_for_selector(".panel[aria-label=done] .start:not(:disabled)")
+        page.wait_for_selector(".panel[aria-label=done] .start:visible")
         assert wrong == []
-        # A text of the corpus.
-        page.get_by_role("button", name="Text of the corpus").click()
-        page.wait_for_selector("#status:has-text('its gold class is')")
+        tries_examples(page)
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        # No number is broken.
+        assert page.evaluate(LINES) == 1
         browser.close()
+
+
+def opens_with_an_example(page: Any) -> None:
+    """A text of the corpus that the model classifies rightly, and what the model is."""
+    page.wait_for_selector("#status:has-text('its class is')")
+    page.wait_for_selector("#results .panel[aria-busy]", state="detached")
+    label = re.search(r"its class is (\w+)\.", page.inner_text("#status"))
+    assert label
+    assert page.inner_text("#results .panel[aria-label=done] .prediction") == label[1]
+    assert "classifies a text as negative or positive" in page.inner_text("#task")
+    assert page.inner_text("#level .badge")
+    assert page.query_selector_all("#slices tbody tr")
+
+
+def tries_examples(page: Any) -> None:
+    """Tab, arrows and Enter reach the examples, the history and the link."""
+    page.locator("#samples input").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert "Wrong" in page.inner_text("#samples label:has(:checked)")
+    page.keyboard.press("Tab")
+    sample = page.evaluate("document.activeElement.innerText")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#status:has-text('its class is')")
+    page.wait_for_selector("#results .panel[aria-busy]", state="detached")
+    assert page.input_value("#text") == sample
+    tried = page.locator("#history .text-button").all_inner_texts()
+    assert tried[0] == sample
+    assert any(TEXT in text for text in tried)
+    page.locator("#history .clear").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#history").is_hidden()
 
 
 def foreign(url: str, port: int, wrong: list[str]) -> None:

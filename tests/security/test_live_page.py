@@ -194,7 +194,7 @@ def test_a_client_that_leaves_ends_its_attack(monkeypatch: pytest.MonkeyPatch) -
 def test_nothing_that_is_sent_is_loaded() -> None:
     """No route reads a file, a pickle or a name of a class: these words are not in the code."""
     package = Path(__file__).parents[2] / "app" / "serve"
-    names = ("live_routes", "explanations", "live_attacks", "model_worker", "request_fields")
+    names = ("live_routes", "explanations", "live_attacks", "model_worker", "api_fields")
     for name in (*names, "http_guard"):
         code = (package / f"{name}.py").read_text()
         for word in ("pickle", "import_module", "torch.load", "yaml", "eval(", "exec(", "open("):

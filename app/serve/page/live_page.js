@@ -9,7 +9,10 @@ let server = { runs: [], recipes: [], limits: {} };
 let questions = 0; // number of the question: late responses to former ones are dropped
 let request = new AbortController();
 const attacks = new Set();
-const corpora = new Map();
+const corpora = new Map(); // promises of the examples, by model
+const FEW = 6; // examples at first, and more at a time
+const TRIED = 20; // texts in the history
+const STORE = "steadfast-texts"; // the history, in this tab
 
 function make(tag, content, name) {
   const element = document.createElement(tag);
@@ -64,7 +67,8 @@ function choose() {
   find("pair").hidden = !run.pairs;
   second.required = run.pairs;
   find("text-label").textContent = run.pairs ? "First text" : "Text";
-  find("draw").hidden = run.texts === 0;
+  describe();
+  showSlices();
 }
 
 function question() {
@@ -91,20 +95,195 @@ function recall() {
   return text.value.trim() !== "";
 }
 
-async function draw() {
-  const run = first.value;
-  try {
-    if (!corpora.has(run)) corpora.set(run, (await get(`/api/texts?run=${encodeURIComponent(run)}`)).texts);
-  } catch (error) {
-    say(error.message, true);
-    return;
+// The model
+
+function addFigure(list, figure, note) {
+  const item = make("div", undefined, "tile");
+  item.append(make("dt", figure.title), make("dd", figure.text.replace(/ .*/, ""), "value"));
+  const rest = [figure.text.replace(/^\S+ ?/, ""), ...figure.references.map((r) => `${r.title}: ${r.value.toFixed(3)}`)];
+  item.append(make("dd", [...rest, note].filter(Boolean).join("; "), "dim"));
+  list.append(item);
+}
+
+function describe() {
+  const run = about(first.value), verdict = run.verdict, names = run.classes;
+  const list = names.length > MANY ? `${names.length} classes` : `${names.slice(0, -1).join(", ")} or ${names.at(-1)}`;
+  find("about-name").textContent = run.name;
+  find("task").textContent = `${run.method}${run.corpus ? `, trained on ${run.corpus}` : ""}: classifies `
+    + `${run.pairs ? "a pair of texts" : "a text"} as ${list}.`
+    + (run.threats.length ? ` It certifies each prediction against ${run.threats.join(", ")}.` : "");
+  find("level").replaceChildren();
+  for (const id of ["cautions", "tiles"]) find(id).replaceChildren();
+  const others = find("more-figures").querySelector("dl");
+  others.replaceChildren();
+  find("more-figures").hidden = !verdict || verdict.figures.length === 0;
+  if (!verdict) return;
+  find("level").append(make("strong", verdict.level, `badge ${verdict.level}`), ` ${verdict.headline}`);
+  for (const caution of verdict.cautions) find("cautions").append(make("li", caution));
+  const least = (figures) => figures.reduce((a, b) => (a && a.value <= b.value ? a : b), undefined);
+  const kind = (name) => verdict.figures.filter((figure) => figure.kind === name);
+  // Accuracy, the strongest attack, the first certificate in words, or radii.
+  const tiles = [kind("clean")[0], least(kind("attack")), kind("words")[0], kind("radius")[0]].filter(Boolean);
+  for (const figure of tiles.slice(0, 3)) addFigure(find("tiles"), figure);
+  for (const figure of verdict.figures) addFigure(others, figure, figure.note);
+}
+
+function showSlices() {
+  const rows = about(first.value).slices, tables = find("slices").querySelector(".tables");
+  find("slices").hidden = rows.length === 0;
+  tables.replaceChildren();
+  const attacks = [...new Set(rows.flatMap((row) => Object.keys(row.flips)))];
+  const certified = rows.some((row) => row.certified !== null);
+  for (const by of ["class", "words"]) {
+    const own = rows.filter((row) => row.by === by), table = make("table"), head = make("tr"), body = make("tbody");
+    if (!own.length) continue;
+    const columns = [by === "class" ? "class" : "words", "texts", "accuracy", ...(certified ? ["right and certified"] : []),
+      ...attacks.map((name) => `flipped by ${name}`)];
+    for (const column of columns) head.append(make("th", column));
+    for (const row of own) {
+      const line = make("tr"), name = make("th", row.name);
+      name.scope = "row";
+      line.append(name, make("td", row.samples.toLocaleString("en")), share(row.accuracy, "right"));
+      if (certified) line.append(share(row.certified, "right"));
+      for (const attack of attacks) {
+        const flips = row.flips[attack];
+        line.append(flips ? share(flips[1], "wrong", `of ${flips[0]}`) : make("td", "-"));
+      }
+      body.append(line);
+    }
+    const top = make("thead"), box = make("div", undefined, "scroll");
+    top.append(head);
+    table.append(make("caption", by === "class" ? "By class" : "By number of words"), top, body);
+    box.append(table);
+    tables.append(box);
   }
-  const samples = corpora.get(run).filter((sample) => sample.text !== text.value);
-  if (!samples.length) return;
-  const sample = samples[Math.floor(Math.random() * samples.length)];
-  text.value = sample.text;
-  second.value = sample.text_pair || "";
-  await ask(`A text of the test split; its gold class is ${sample.label}.`);
+}
+
+function share(value, name, note) {
+  const cell = make("td", decimal(value), `share ${name}`);
+  if (value !== null) cell.style.setProperty("--share", value);
+  if (note) cell.append(" ", make("span", note, "dim"));
+  return cell;
+}
+
+// Examples and history
+
+function fetchSamples(run) {
+  if (!corpora.has(run)) {
+    const path = `/api/texts?run=${encodeURIComponent(run)}`;
+    const samples = about(run).texts === 0 ? Promise.resolve({ texts: [], flips: [] }) : get(path);
+    corpora.set(run, samples.catch((error) => {
+      corpora.delete(run); // the next call tries again
+      throw error;
+    }));
+  }
+  return corpora.get(run);
+}
+
+// The first outcome is that of the default example.
+function outcomes({ texts, flips }) {
+  const right = texts.filter((sample) => sample.prediction === sample.label);
+  const attacks = [...new Set(flips.map((sample) => sample.attack))];
+  return [
+    ["Right and certified", right.filter((sample) => sample.certified.length)],
+    ["Right", right],
+    ["Wrong", texts.filter((sample) => sample.prediction !== sample.label)],
+    ...attacks.map((attack) => [`Flipped by ${attack}`, flips.filter((sample) => sample.attack === attack)]),
+  ].filter(([, samples]) => samples.length);
+}
+
+const gold = (sample, attack) => `A text of the test split${attack ? `, changed by ${attack}` : ""}; its class is ${sample.label}.`;
+
+function pick(samples) {
+  const ordinary = samples.find((sample) => /^(\S+\s+){4,24}\S+$/.test(sample.text.trim()));
+  return ordinary || samples[0];
+}
+
+async function showSamples() {
+  const run = first.value, section = find("samples");
+  let samples;
+  try {
+    samples = await fetchSamples(run);
+  } catch (error) {
+    section.hidden = true;
+    return say(`No examples of the corpus: ${error.message}`, true);
+  }
+  if (run !== first.value) return undefined;
+  const groups = outcomes(samples), choices = section.querySelector(".measures");
+  section.hidden = groups.length === 0;
+  choices.replaceChildren(choices.querySelector("legend"));
+  groups.forEach(([name, group], number) => {
+    const label = make("label"), choice = make("input");
+    choice.type = "radio";
+    choice.name = "outcome";
+    choice.checked = number === 0;
+    choice.addEventListener("change", () => list(group));
+    label.append(choice, ` ${name} (${group.length})`);
+    choices.append(label);
+  });
+  if (groups.length) list(groups[0][1]);
+  return groups;
+}
+
+function list(group) {
+  const texts = find("samples").querySelector(".texts"), more = find("samples").querySelector(".more");
+  let shown = 0;
+  texts.replaceChildren();
+  more.onclick = () => {
+    for (const sample of group.slice(shown, shown + FEW)) texts.append(entry(sample));
+    shown += FEW;
+    more.hidden = shown >= group.length;
+  };
+  more.onclick();
+}
+
+function entry(sample) {
+  const item = make("li"), note = sample.attack ? `${sample.label}; changed by ${sample.attack} it becomes ${sample.becomes}:`
+    : sample.prediction === sample.label ? sample.label : `${sample.prediction}, but its class is ${sample.label}`;
+  item.append(textButton(sample.text, sample.text_pair, gold(sample)), make("span", note, "dim"));
+  if (sample.attack) item.append(textButton(sample.adversarial, sample.adversarial_pair, gold(sample, sample.attack)));
+  return item;
+}
+
+function textButton(content, pair, note, run = first.value) {
+  const button = make("button", pair ? `${content} | ${pair}` : content, "text-button");
+  button.type = "button";
+  button.dir = "auto";
+  button.addEventListener("click", () => {
+    if (run !== first.value && about(run)) {
+      first.value = run;
+      choose();
+      showSamples();
+    }
+    text.value = content;
+    second.value = pair || "";
+    text.scrollIntoView({ block: "nearest" });
+    ask(note);
+  });
+  return button;
+}
+
+const tried = () => JSON.parse(sessionStorage.getItem(STORE) || "[]");
+
+function record(panel, response) {
+  const own = { run: panel.dataset.run, text: response.text, text_pair: response.text_pair };
+  const same = (other) => ["run", "text", "text_pair"].every((key) => other[key] === own[key]);
+  const texts = [{ ...own, prediction: response.prediction, probability: response.probability }];
+  texts.push(...tried().filter((other) => !same(other)));
+  try {
+    sessionStorage.setItem(STORE, JSON.stringify(texts.slice(0, TRIED)));
+  } catch { /* full, or forbidden: no history */ }
+  showHistory();
+}
+
+function showHistory() {
+  const texts = tried();
+  find("history").hidden = texts.length === 0;
+  find("history").querySelector(".texts").replaceChildren(...texts.map((each) => {
+    const item = make("li"), result = `${each.prediction}, ${decimal(each.probability)}`;
+    item.append(textButton(each.text, each.text_pair, undefined, each.run), make("span", `${each.run}: ${result}`, "dim"));
+    return item;
+  }));
 }
 
 // The predictions
@@ -115,13 +294,15 @@ async function ask(note) {
   request = new AbortController();
   const number = ++questions, signal = request.signal;
   remember();
-  say("Predicting ...");
+  say("Classifying ...");
   results.replaceChildren();
   const panels = [first.value, other.value].filter(Boolean).map((name) => addPanel(name));
   const done = panels.map(async (panel) => {
     try {
       const body = { ...question(), run: panel.dataset.run };
-      showPrediction(panel, await (await post("/api/predict", body, signal)).json());
+      const response = await (await post("/api/predict", body, signal)).json();
+      showPrediction(panel, response);
+      record(panel, response);
       showWords(panel, await (await post("/api/words", body, signal)).json());
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -132,7 +313,7 @@ async function ask(note) {
     }
   });
   await Promise.all(done);
-  if (number === questions) say(note || [...results.querySelectorAll(".panel")].map(summary).join(" "));
+  if (number === questions) say((note ? `${note} ` : "") + [...results.querySelectorAll(".panel")].map(summary).join(" "));
 }
 
 const summary = (panel) => {
@@ -146,8 +327,7 @@ function addPanel(name) {
   panel.setAttribute("aria-busy", "true");
   panel.setAttribute("aria-label", name);
   panel.querySelector(".name").textContent = name;
-  panel.querySelector(".about").textContent = `${run.method}, reads ${run.tokens} tokens`
-    + (run.threats.length ? `; certificates against ${run.threats.join(", ")}` : "");
+  panel.querySelector(".about").textContent = `${run.method}, reads ${run.tokens} tokens`;
   for (const choice of panel.querySelectorAll(".measures input")) {
     choice.name = `measure-${name}`;
     choice.addEventListener("change", () => colour(panel, choice.value));
@@ -182,34 +362,47 @@ function showPrediction(panel, response) {
   panel.querySelector(".radii").hidden = response.radius === null;
   if (response.radius !== null) panel.querySelector(".radius").textContent = down(response.radius, 3);
   panel.querySelector(".covers").textContent = response.certificates.length ? response.covers_radius : response.covers;
-  showReading(panel, response.read_pieces);
-  for (const record of response.certificates) {
-    panel.querySelector(".certificates").append(certificate(record, response.margin));
-  }
-  const notes = [];
+  const [joint, ...others] = response.certificates, headline = panel.querySelector(".headline");
+  headline.textContent = joint ? response.headline : "";
+  if (joint) headline.classList.add(strength(joint));
+  showReading(panel, response);
+  if (joint) panel.querySelector(".certificates").append(certificate(joint, response.margin, true));
+  panel.querySelector(".others").hidden = others.length === 0;
+  panel.querySelector(".others summary").textContent = others.length === 1 ? "One other certificate"
+    : `The certificates against ${others.map((each) => each.threat).join(", ")}`;
+  for (const each of others) panel.querySelector(".others").append(certificate(each, response.margin));
+  const notes = [], verdict = about(panel.dataset.run).verdict;
+  if (verdict && verdict.collapsed) notes.push(...verdict.cautions);
   if (response.cut) notes.push(`The text is longer than the model reads: it is cut.`);
   if (response.unknown.length) notes.push(`Unknown words: ${response.unknown.join(", ")}.`);
   panel.querySelector(".notes").textContent = notes.join(" ");
 }
 
-function showReading(panel, pieces) {
+function showReading(panel, response) {
+  const pieces = response.read_pieces;
   const words = pieces.map((part) => (part.changed ? make("mark", part.text) : part.text));
   panel.querySelector(".read").replaceChildren(...words);
   panel.querySelector(".reads").hidden = pieces.length === 0;
+  const corrected = Object.entries(response.corrected || {}).map(([before, after]) => `“${before}” to “${after}”`);
+  panel.querySelector(".corrected").textContent = corrected.length ? `(corrected ${corrected.join(", ")})`
+    : response.reads === response.text ? "(as it is written)" : "";
 }
 
-function certificate(record, margin) {
-  const item = make("article", undefined, "certificate"), full = record.certified === "all";
-  item.classList.add(full ? "held" : record.certified === "0" ? "open" : "partly");
-  const verdict = full ? "any number of changes" : record.certified === "0" ? "not certified" : `up to ${record.certified} changes`;
+const strength = (record) => (record.certified === "all" ? "held" : record.certified === "0" ? "open" : "partly");
+
+// The first certificate: its sentence is the headline, and its text is shown at once.
+function certificate(record, margin, main) {
+  const item = make("article", undefined, `certificate ${strength(record)}`);
+  const verdict = { held: "any number of changes", open: "not certified", partly: `up to ${record.certified} changes` }[strength(record)];
   const head = make("h4", record.threat);
   head.append(make("span", verdict, "badge"));
-  item.append(head, make("p", record.sentence));
+  item.append(head);
+  if (!main || strength(record) === "partly") item.append(make("p", record.sentence));
   for (const worst of record.worst) {
-    const more = make("details"), line = make("p", undefined, "text after");
+    const more = make(main ? "div" : "details"), line = make("p", undefined, "text after");
     line.dir = "auto";
     for (const part of worst.after) line.append(part.changed ? make("ins", part.text) : part.text);
-    more.append(make("summary", worst.margin > 0 ? "The text that comes nearest to a change" : "The text that changes it"), line);
+    more.append(make(main ? "p" : "summary", worst.margin > 0 ? "The text that comes nearest to a change" : "The text that changes it", "dim"), line);
     if (worst.reads !== null) more.append(make("p", `The model reads: ${worst.reads}`, "dim"));
     more.append(make("p", `${worst.prediction}; the margin falls from ${decimal(margin)} to ${decimal(worst.margin)}.`, "dim"));
     item.append(more);
@@ -274,14 +467,21 @@ function showPieces(element, texts, mark) {
 
 const count = (texts) => texts.flat().filter((part) => part.changed).length;
 
+// One of the two buttons is there; the keyboard stays on it.
+function swap(before, after) {
+  const focused = document.activeElement === before;
+  after.hidden = false;
+  before.hidden = true;
+  if (focused) after.focus();
+}
+
 async function attack(panel) {
   const part = (name) => panel.querySelector(`.attack .${name}`);
   const control = new AbortController(), stop = part("stop"), start = part("start");
   const body = { ...question(), run: panel.dataset.run, recipe: part("recipe").value };
   body.queries = Math.min(Math.max(1, Math.trunc(Number(part("budget").value)) || 1), server.limits.queries);
   attacks.add(control);
-  stop.disabled = false;
-  start.disabled = true;
+  swap(start, stop);
   stop.onclick = () => control.abort();
   part("live").hidden = false;
   part("next").hidden = false;
@@ -353,8 +553,7 @@ async function attack(panel) {
     if (!aborted) part("outcome").classList.add("alarm");
   } finally {
     attacks.delete(control);
-    stop.disabled = true;
-    start.disabled = false;
+    swap(stop, start);
     part("next").hidden = true;
   }
 }
@@ -375,12 +574,16 @@ document.addEventListener("keydown", (event) => {
 });
 first.addEventListener("change", () => {
   choose();
+  showSamples();
   if (text.value.trim() && form.checkValidity()) ask();
 });
 other.addEventListener("change", () => {
   if (text.value.trim() && form.checkValidity()) ask();
 });
-find("draw").addEventListener("click", draw);
+find("history").querySelector(".clear").addEventListener("click", () => {
+  sessionStorage.removeItem(STORE);
+  showHistory();
+});
 find("link").addEventListener("click", async () => {
   remember();
   try {
@@ -392,6 +595,7 @@ find("link").addEventListener("click", async () => {
 });
 window.addEventListener("hashchange", () => {
   if (recall()) ask();
+  showSamples();
 });
 
 (async () => {
@@ -405,5 +609,14 @@ window.addEventListener("hashchange", () => {
   text.maxLength = second.maxLength = server.limits.characters;
   const hasText = recall();
   if (!location.hash && server.runs.length > 1) other.selectedIndex = Math.min(1, other.options.length - 1);
+  showHistory();
   if (hasText) ask();
+  else if (about(first.value).texts) say("Choosing an example of the corpus ...");
+  const groups = await showSamples();
+  // Someone may have typed a text meanwhile.
+  if (hasText || text.value.trim() || !groups || !groups.length) return;
+  const sample = pick(groups[0][1]);
+  text.value = sample.text;
+  second.value = sample.text_pair || "";
+  ask(gold(sample));
 })();

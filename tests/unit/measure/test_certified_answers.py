@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from app.serve.explanations import describe_certificates, mark_changes
+from app.serve.explanations import complete_answer, describe_certificates
 from certify.threats import ListedWords, Substitutions, TextCertifier, Threat, Typos
 from certify.threats.parsing import parse_k
 from lit_modules import WordScores
@@ -177,6 +177,10 @@ def test_a_sentence_names_the_fewest_words_that_change_the_prediction(
         for record, other in zip(records, others, strict=True):
             certified = record["certified"]
             seen.add(certified)
+            assert record["headline"].endswith(" changes this prediction: certified.") or (
+                record["headline"] == "" and certified == "0"
+            )
+            assert ("in up to" in record["headline"]) == (certified not in ("0", "all"))
             if certified == "all":
                 assert record["worst"] == []
                 assert record["sentence"].startswith("Certified against ")
@@ -212,7 +216,9 @@ def test_marks_of_the_page(robust: WordScores, union: list[tuple[Threat, TextCer
     certifiers = ThreatCertifiers(robust, union, worst="nearest")
     (answer,) = TextPredictor(robust, certifiers)(["A gud FILM!"])
     assert answer["reads"] == "a god film!"
-    marked = mark_changes(answer)
+    marked = complete_answer(answer, None)
+    joint = answer["certificates"][0]
+    assert marked["headline"] == (joint["headline"] or joint["sentence"])
     assert [part["text"] for part in marked["read_pieces"] if part["changed"]] == ["god"]
     for record in marked["certificates"]:
         for worst in record["worst"]:

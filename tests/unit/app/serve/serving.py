@@ -15,6 +15,7 @@ from app.serve.connections import server_config
 from app.serve.live_attacks import AttackPool
 from app.serve.live_routes import LiveApp
 from app.serve.model_worker import ModelWorker
+from app.serve.run_facts import RunFacts
 from app.serve.serve_limits import ServeLimits
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
@@ -38,9 +39,9 @@ def live(limits: ServeLimits | None = None, **settings: Any) -> Iterator[LiveApp
     limits = limits or ServeLimits()
     models = [worker(), worker("plain", plain()), worker("pairs", plain(), pairs=True)]
     pool = AttackPool({"deepwordbug": build(RecipeSettings(recipe="deepwordbug"))}, limits)
-    texts = {"olsa": [{"text": TEXT, "label": "bad"}]}
+    facts = {"olsa": RunFacts(texts=[{"text": TEXT, "label": "bad"}])}
     try:
-        yield LiveApp({one.name: one for one in models}, pool, limits, texts=texts, **settings)
+        yield LiveApp({one.name: one for one in models}, pool, limits, facts=facts, **settings)
     finally:
         pool.close()
         for one in models:

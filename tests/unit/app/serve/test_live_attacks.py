@@ -156,7 +156,7 @@ def test_an_answer_that_changes_inside_its_certificate_is_said(pool: AttackPool)
     """No true model can show it: the radius is forged."""
     model = worker("olsa")
     try:
-        answer = model.answer(TEXT).result()
+        (answer,) = model.answer([TEXT]).result()
         label = model.classes.index(answer["prediction"])
         (record,) = attacks.attack(
             model.model, [(TEXT, label)], recipe="deepwordbug", progress=False

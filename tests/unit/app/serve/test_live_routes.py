@@ -2,17 +2,20 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
+from html import unescape
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from app.serve.api_description import ERRORS
+from app.serve.api_fields import ERRORS
 from app.serve.explanations import describe_certificates
 from app.serve.http_guard import HEADERS
-from app.serve.live_routes import FILES, PAGE
+from app.serve.live_routes import FILES, PAGE, LiveApp
 from app.serve.serve_limits import ServeLimits
 from measure.predictions import TextPredictor
-from tests.unit.app.serve.serving import TEXT, client, events
+from tests.unit.app.serve.serving import TEXT, client, events, live
 from tests.unit.lit_modules.builders import attached, olsa
 
 
@@ -72,15 +75,16 @@ def test_the_models(site: TestClient) -> None:
     assert found["recipes"] == ["deepwordbug"]
     assert found["version"] == "steadfast 1"
     assert site.get("/api/texts?run=olsa").json()["texts"][0]["text"] == TEXT
-    assert site.get("/api/texts?run=plain").json() == {"texts": []}
-    assert site.get("/api/texts").status_code == 404
+    assert site.get("/api/texts?run=plain").json() == {"texts": [], "flips": []}
+    assert site.get("/api/texts").status_code == 422
+    assert site.get("/api/texts?run=nix").status_code == 404
 
 
 def test_an_answer_is_that_of_predict(site: TestClient) -> None:
     found = site.post("/api/predict", json={"run": "olsa", "text": TEXT}).json()
     sentence = found.pop("covers")
     (expected,) = TextPredictor(attached(olsa()).eval())([TEXT])
-    assert found.pop("covers_radius") == sentence
+    assert found.pop("covers_radius") == found.pop("headline") == sentence
     assert found.pop("certificates") == found.pop("read_pieces") == []
     assert found.keys() == expected.keys()
     assert found["prediction"] == expected["prediction"]
@@ -157,21 +161,107 @@ def test_the_description_names_what_is_there(site: TestClient) -> None:
     assert set(document["paths"]) == {
         f"/api/{name}" for name in ("runs", "texts", "predict", "words", "attack")
     }
-    page = site.get("/api").text
+    page, schemas = unescape(site.get("/api").text), document["components"]["schemas"]
     for path, methods in document["paths"].items():
         assert path in page
         for method, one in methods.items():
-            assert set(one["responses"]) == {"200", *ERRORS}
-            schema = next(iter(one["responses"]["200"]["content"].values()))["schema"]
+            assert set(one["responses"]) == {"200", *map(str, ERRORS)}
+            if method != "post":
+                continue
             body = {"run": "olsa", "text": TEXT}
             if path.endswith("attack"):
                 body["recipe"] = "deepwordbug"
-            if method == "post":
-                answer = site.post(path, json=body)
-                found = events(answer.text)[-1]
-                assert answer.headers["content-type"] in one["responses"]["200"]["content"]
-                missing = set(schema["properties"]) - set(found)
-                # The last two are of a model with a front end.
-                assert missing <= {"word", "reads", "corrected"}
-    fields = document["paths"]["/api/attack"]["post"]["requestBody"]["content"]
-    assert fields["application/json"]["schema"]["required"] == ["run", "text", "recipe"]
+            answer = site.post(path, json=body)
+            found = events(answer.text)[-1]
+            content = one["responses"]["200"]["content"]
+            schema = content[answer.headers["content-type"]]["schema"]
+            name = schema.get("anyOf", [schema])[0]["$ref"].rpartition("/")[2]
+            missing = set(schemas[name]["properties"]) - set(found)
+            # The last three are of a model of pairs, or with a front end.
+            assert missing <= {"word", "text_pair", "reads", "corrected"}
+            for field in schemas[name]["properties"].values():
+                assert str(field.get("description", "")) in page
+    assert schemas["AttackRequest"]["required"] == ["text", "recipe"]
+
+
+def test_several_texts_are_one_request_and_each_counts() -> None:
+    texts = [TEXT, "good", "bad"]
+    with client(ServeLimits(texts=3, rate=10)) as site:
+        ask = partial(site.post, "/api/predict")
+        alone = ask(json={"run": "olsa", "text": "good"}).json()
+        found = ask(json={"run": "olsa", "texts": texts}).json()["predictions"]
+        assert [one["text"] for one in found] == texts
+        assert found[1]["probabilities"] == pytest.approx(alone["probabilities"], abs=1e-6)
+        assert ask(json={"run": "olsa", "texts": [*texts, "more"]}).status_code == 413
+        sides = {"texts": ["a", "b"], "text_pairs": ["c", "d"]}
+        found = ask(json={"run": "pairs", **sides}).json()["predictions"]
+        assert [one["text_pair"] for one in found] == ["c", "d"]
+        # 1 + 3 + 1 + 2 of 10 are gone: three more are allowed, a fourth is not.
+        assert ask(json={"run": "olsa", "texts": texts}).status_code == 200
+        refused = ask(json={"run": "olsa", "texts": texts})
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "5")
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "message"),
+    [
+        ({"texts": []}, 413, "got 0 texts, expected 1 to 32"),
+        ({"texts": ["a", 3]}, 422, "got a number as texts[1], expected a string"),
+        ({"texts": ["a", " "]}, 422, "an empty text"),
+        ({"texts": ["a"], "text": "a"}, 422, "one of text and texts"),
+        ({"texts": ["a"], "text_pairs": ["a"]}, 422, "single texts"),
+        ({"run": "pairs", "texts": ["a"], "text_pairs": []}, 422, "1 texts and 0 text_pairs"),
+    ],
+)
+def test_wrong_texts(site: TestClient, fields: dict[str, Any], status: int, message: str) -> None:
+    answer = site.post("/api/predict", json={"run": "olsa", **fields})
+    assert answer.status_code == status
+    assert message in answer.json()["error"]
+
+
+def test_a_single_model_needs_no_name(site: TestClient) -> None:
+    assert "olsa, plain, pairs" in site.post("/api/predict", json={"text": "a"}).json()["error"]
+    with live() as made:
+        one = LiveApp({"olsa": made.workers["olsa"]}, made.pool, made.limits)
+        with TestClient(one.app, "http://127.0.0.1") as client_of_one:
+            assert client_of_one.post("/api/predict", json={"text": "a"}).status_code == 200
+            assert client_of_one.get("/api/texts").status_code == 200
+
+
+def test_ready_while_the_models_take_requests() -> None:
+    with live() as made, TestClient(made.app, "http://127.0.0.1") as site:
+        assert site.get("/ready").status_code == 200
+        made.workers["plain"].close()
+        answer = site.get("/ready")
+        assert (answer.status_code, answer.json()["error"][:6]) == (503, "plain:")
+        # Alive all the same: to start it anew is another decision.
+        assert site.get("/health").status_code == 200
+
+
+def test_metrics_count_and_have_no_texts() -> None:
+    with client(ServeLimits(rate=3)) as site:
+        for text in ("secretword", "good", ""):
+            site.post("/api/predict", json={"run": "olsa", "text": text})
+        site.post("/api/predict", json={"run": "olsa", "text": "good"})
+        site.get("/secretpath")
+        lines = site.get("/metrics").text.splitlines()
+    responses = 'steadfast_responses_total{path="/api/predict",status='
+    for status, count in ((200, 2), (422, 1), (429, 1)):
+        assert f'{responses}"{status}"}} {count}' in lines
+    assert 'steadfast_responses_total{path="other",status="404"} 1' in lines
+    assert 'steadfast_response_seconds_bucket{path="/api/predict",le="+Inf"} 4' in lines
+    assert 'steadfast_texts_total{run="olsa"} 2' in lines
+    assert "secret" not in "".join(lines)
+    samples = [line for line in lines if not line.startswith("#")]
+    assert all(re.fullmatch(r'[a-z_]+(\{([a-z]+="[^"]*",?)+\})? [0-9.e+-]+', s) for s in samples)
+
+
+def test_texts_of_the_corpus_have_outcomes(site: TestClient) -> None:
+    (sample,) = site.get("/api/texts?run=olsa").json()["texts"]
+    answer = site.post("/api/predict", json={"run": "olsa", "text": TEXT}).json()
+    assert sample == {
+        "text": TEXT,
+        "label": "bad",
+        "prediction": answer["prediction"],
+        "certified": [],
+    }

@@ -45,12 +45,12 @@ def held() -> Iterator[tuple[Held, ModelWorker]]:
 def test_batched_answers_equal_single_ones(held: tuple[Held, ModelWorker]) -> None:
     answering, made = held
     texts = [text for text in SINGLE if "bad" not in text] * 3
-    first = made.answer("good")
+    first = made.answer(["good"])
     assert answering.begun.wait(60)
-    waiting = [made.answer(text) for text in texts]
+    waiting = [made.answer([text]) for text in texts]
     answering.may.set()
     first.result()
-    found = [one.result() for one in waiting]
+    found = [one.result()[0] for one in waiting]
     assert [len(given) for given in answering.given] == [1, len(texts)]
     alone = TextPredictor(answering.model)
     for text, answer in zip(texts, found, strict=True):
@@ -63,7 +63,7 @@ def test_batched_answers_equal_single_ones(held: tuple[Held, ModelWorker]) -> No
 
 def test_logits_of_several_clients_are_one_batch(held: tuple[Held, ModelWorker]) -> None:
     answering, made = held
-    first = made.answer("good")
+    first = made.answer(["good"])
     assert answering.begun.wait(60)
     asked = [SINGLE[:2], SINGLE[2:5], SINGLE[5:6], SINGLE * 4, SINGLE]
     waiting = [made.logits(texts) for texts in asked]
@@ -82,37 +82,37 @@ def test_logits_of_several_clients_are_one_batch(held: tuple[Held, ModelWorker])
 
 def test_one_bad_text_takes_no_answer_from_others(held: tuple[Held, ModelWorker]) -> None:
     answering, made = held
-    first = made.answer("good")
+    first = made.answer(["good"])
     assert answering.begun.wait(60)
-    waiting = [made.answer(text) for text in ("good", "bad", "fine")]
+    waiting = [made.answer([text]) for text in ("good", "bad", "fine")]
     answering.may.set()
-    assert first.result()["text"] == "good"
-    assert waiting[0].result()["text"] == "good"
+    assert first.result()[0]["text"] == "good"
+    assert waiting[0].result()[0]["text"] == "good"
     with pytest.raises(RuntimeError, match="a bad text"):
         waiting[1].result()
-    assert waiting[2].result()["text"] == "fine"
+    assert waiting[2].result()[0]["text"] == "fine"
 
 
 def test_a_client_that_has_left_costs_nothing(held: tuple[Held, ModelWorker]) -> None:
     answering, made = held
-    first = made.answer("good")
+    first = made.answer(["good"])
     assert answering.begun.wait(60)
-    left, stays = made.answer("fine"), made.answer("good again")
+    left, stays = made.answer(["fine"]), made.answer(["good again"])
     assert left.cancel()
     answering.may.set()
-    assert [first.result()["text"], stays.result()["text"]] == ["good", "good again"]
+    assert [first.result()[0]["text"], stays.result()[0]["text"]] == ["good", "good again"]
     assert answering.given == [["good"], ["good again"]]
 
 
 def test_only_so_many_wait(held: tuple[Held, ModelWorker]) -> None:
     answering, made = held
-    made.answer("good")
+    made.answer(["good"])
     assert answering.begun.wait(60)
-    waiting = [made.answer("fine") for _ in range(2 * BATCH)]
+    waiting = [made.answer(["fine"]) for _ in range(2 * BATCH)]
     with pytest.raises(BusyError, match=f"{2 * BATCH} requests wait for held"):
-        made.answer("fine")
+        made.answer(["fine"])
     answering.may.set()
-    assert {one.result()["text"] for one in waiting} == {"fine"}
+    assert {one.result()[0]["text"] for one in waiting} == {"fine"}
     assert max(map(len, answering.given)) == BATCH
 
 
@@ -123,7 +123,7 @@ def test_people_and_attacks_take_turns(held: tuple[Held, ModelWorker]) -> None:
     def noted(name: str) -> Any:
         return lambda _future: order.append(name)
 
-    made.answer("good")
+    made.answer(["good"])
     assert answering.begun.wait(60)
     jobs = [("attack", made.logits(["fine"], attack=True)) for _ in range(2)]
     jobs += [("people", made.logits(["fine"] * BATCH)) for _ in range(3)]
@@ -137,15 +137,15 @@ def test_people_and_attacks_take_turns(held: tuple[Held, ModelWorker]) -> None:
 
 def test_what_waits_at_the_end_is_cancelled(held: tuple[Held, ModelWorker]) -> None:
     answering, made = held
-    first = made.answer("good")
+    first = made.answer(["good"])
     assert answering.begun.wait(60)
-    late = made.answer("fine")
+    late = made.answer(["fine"])
     threading.Timer(0.1, answering.may.set).start()
     made.close()
-    assert first.result()["text"] == "good"
+    assert first.result()[0]["text"] == "good"
     assert late.cancelled()
     with pytest.raises(BusyError):
-        made.answer("fine")
+        made.answer(["fine"])
 
 
 def test_distance_in_the_space_of_the_certificate() -> None:

@@ -1,0 +1,216 @@
+"""What the live page says about a run: its corpus, its verdict, slices, and texts to try."""
+
+import logging
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from datamodules import CORPORA, TextDataModule, TextFiles
+from datamodules.batching.sampler import permutation
+from datamodules.labelled_texts import labelled_texts
+from measure.evidence import Evidence, read_evidence
+from measure.verdict import Verdict, judge_evidence
+from run_files.run_directory import RunDirectory
+from run_files.sample_records import Record
+from text import Text
+
+log = logging.getLogger(__name__)
+
+TEXTS = 100
+"""Texts of the corpus that the page offers, and changed texts of each attack."""
+LENGTHS = (10, 20, 50, 200)
+"""Upper bounds of the slices by number of words."""
+_LENGTH_NAMES = ("1-10", "11-20", "21-50", "51-200", "more than 200")
+_ATTACKED = ("succeeded", "failed")
+_FILES = (
+    *("train", "validation", "test", "text_column", "text_pair_column", "label_column"),
+    *("classes", "task", "on_bad_row", "min_rows_per_class", "name"),
+)
+"""Settings of `TextFiles` that say which of your own files a run has read, and how."""
+# Not the keys of corpora, attacks and `diagnose`: their permutations must not be the same.
+_PERMUTATION_KEY = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """What is stored about a model.
+
+    Attributes:
+        corpus: name of its corpus; None if unknown.
+        verdict: the verdict on it; None if its files cannot be read.
+        slices: figures of `slice_figures`.
+        texts: texts of the test split, a fixed random choice: `text`, `text_pair` (of pairs),
+            `label`, the gold class, and `certified`, the threats of its certificates in words.
+        flips: right predictions that an attack has changed: `text`, `text_pair`, `label`, `attack`,
+            `adversarial` (the changed text), `adversarial_pair` and `becomes` (its class).
+    """
+
+    corpus: str | None = None
+    verdict: Verdict | None = None
+    slices: Sequence[Mapping[str, Any]] = ()
+    texts: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    flips: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+
+def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> RunFacts:
+    """Return the facts about the weights of a run; texts of more `characters` are left out.
+
+    A file that cannot be read costs its part of the page and a line in the log.
+    """
+    texts, names = _read_corpus(run, data_dir)
+    evidence = None
+    try:
+        evidence = read_evidence(run)
+    except (OSError, ValueError) as error:
+        log.info("%s: no figures of its files: %s", run.name, error)
+    certified: defaultdict[int, list[str]] = defaultdict(list)
+    for stage, part in ({} if evidence is None else evidence.in_words).items():
+        for record in part.records:
+            if record["certified"] != "0":
+                certified[record["sample_id"]].append(stage.removeprefix("certify_"))
+    results = run.results() if evidence is None else evidence.results
+    return RunFacts(
+        corpus=None if results is None else results.get("corpus"),
+        verdict=None if evidence is None else judge_evidence(evidence),
+        slices=[] if evidence is None else slice_figures(evidence, texts),
+        texts=_draw(texts, names, characters, certified),
+        flips=[] if evidence is None else changed_texts(evidence, characters),
+    )
+
+
+def _read_corpus(
+    run: RunDirectory, data_dir: Path | None
+) -> tuple[dict[int, tuple[Text, int]], Sequence[str]]:
+    """Return the texts and classes of the test split by sample id, and the names of classes.
+
+    Only corpora of this program are built: a class that the settings of the run name is never
+    imported. Nothing, and a line in the log, if the corpus cannot be read.
+    """
+    try:
+        settings = run.config()["data"]
+        corpus = CORPORA[str(settings["class_path"]).rpartition(".")[2]]
+        run_arguments = settings.get("init_args", {})
+        folder = run_arguments.get("data_dir") if data_dir is None else data_dir
+        arguments: dict[str, Any] = {} if folder is None else {"data_dir": str(folder)}
+        if corpus is TextFiles:
+            arguments |= {key: run_arguments[key] for key in _FILES if key in run_arguments}
+        source = corpus(**arguments)
+        if not isinstance(source, TextDataModule):
+            return {}, ()
+        source.setup("test")
+        rows = labelled_texts(source.examples("test"))
+        return {number: (text, label) for number, text, label in rows}, source.class_names
+    except Exception as error:  # whatever it is: the page works without texts
+        log.info("%s: no texts of its corpus to choose from: %s", run.name, error)
+        return {}, ()
+
+
+def _draw(
+    texts: Mapping[int, tuple[Text, int]],
+    names: Sequence[str],
+    characters: int,
+    certified: Mapping[int, Sequence[str]],
+) -> list[dict[str, Any]]:
+    numbers = list(texts)
+    drawn: list[dict[str, Any]] = []
+    for i in permutation(len(texts), _PERMUTATION_KEY).tolist():
+        text, label = texts[numbers[i]]
+        if _fits(text, characters):
+            threats = list(certified.get(numbers[i], ()))
+            drawn.append({**_columns(text), "label": names[label], "certified": threats})
+        if len(drawn) == TEXTS:
+            break
+    return drawn
+
+
+def changed_texts(evidence: Evidence, characters: int) -> list[dict[str, Any]]:
+    """Return the `flips` of `RunFacts`, of texts with at most `characters`."""
+    flips: list[dict[str, Any]] = []
+    for attack in evidence.attacks:
+        for record in [r for r in attack.records if r.outcome == "succeeded"][:TEXTS]:
+            if record.adversarial is None or not _fits(record.text, characters):
+                continue
+            label, changed = record.adversarial_prediction, _columns(record.adversarial)
+            flips.append(
+                {
+                    **_columns(record.text),
+                    "label": evidence.class_name(record.label),
+                    "attack": attack.name,
+                    **{k.replace("text", "adversarial"): v for k, v in changed.items()},
+                    "becomes": None if label is None else evidence.class_name(label),
+                }
+            )
+    return flips
+
+
+def slice_figures(
+    evidence: Evidence, texts: Mapping[int, tuple[Text, int]]
+) -> list[dict[str, Any]]:
+    """Return the figures of a run by class and by number of words.
+
+    Args:
+        evidence: records of the run.
+        texts: texts and classes of the test split by sample id, for records without texts.
+
+    Returns:
+        A row for each slice: `by` (class or words), `name`, `samples`, `accuracy`, `certified` (the
+        share that is right and certified in words; None without such records) and `flips`: by
+        attack, the number of right predictions that it attacked and the share that it changed.
+    """
+    in_words = list(evidence.in_words.values())
+    parts = [*in_words, evidence.predictions, evidence.certificates, evidence.pgd]
+    clean = next((part.records for part in parts if part is not None), None)
+    if clean is None or not evidence.classifies:
+        return []
+    attacks = {
+        attack.name: [
+            (r.line(), r.outcome == "succeeded") for r in attack.records if r.outcome in _ATTACKED
+        ]
+        for attack in evidence.attacks
+    }
+    if evidence.pgd is not None:
+        right = [r for r in evidence.pgd.records if r["prediction"] == r["label"]]
+        attacks["pgd on vectors"] = [(record, not record["survived"]) for record in right]
+
+    def words(record: Record) -> int | None:
+        text = record.get("text")
+        if text is None and (sample := texts.get(int(record["sample_id"]))) is not None:
+            text = sample[0] if sample[1] == record["label"] else None
+        if text is None:
+            return None
+        return bisect_left(
+            LENGTHS, len((text if isinstance(text, str) else " ".join(text)).split())
+        )
+
+    rows: list[dict[str, Any]] = []
+    for by, key in (("class", lambda record: int(record["label"])), ("words", words)):
+        for value in sorted({key(record) for record in clean} - {None}):
+            own = [record for record in clean if key(record) == value]
+            right = [record for record in own if record["prediction"] == record["label"]]
+            certified = sum(record.get("certified", "0") != "0" for record in right)
+            flips = {
+                name: [changed for record, changed in records if key(record) == value]
+                for name, records in attacks.items()
+            }
+            rows.append(
+                {
+                    "by": by,
+                    "name": evidence.class_name(value) if by == "class" else _LENGTH_NAMES[value],
+                    "samples": len(own),
+                    "accuracy": len(right) / len(own),
+                    "certified": certified / len(own) if in_words else None,
+                    "flips": {k: [len(v), sum(v) / len(v)] for k, v in flips.items() if v},
+                }
+            )
+    return rows
+
+
+def _columns(text: Text) -> dict[str, str]:
+    return {"text": text} if isinstance(text, str) else {"text": text[0], "text_pair": text[1]}
+
+
+def _fits(text: Text, characters: int) -> bool:
+    return max(map(len, [text] if isinstance(text, str) else text)) <= characters

@@ -1,0 +1,127 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.serve.run_facts import changed_texts, read_facts, slice_figures
+from attacks.outcome import AttackRecord, from_line
+from attacks.summary import summarise
+from measure.evidence import AttackEvidence, Evidence, StageRecords
+from run_files.run_directory import RunDirectory
+
+SHORT, LONG = "good food", "we waited for an hour and then the food that we got was cold"
+
+
+def test_texts_of_files_of_ones_own(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        rows = [f"{split} {i}\t{'ab'[i % 2]}" for i in range(6)]
+        (tmp_path / f"{split}.tsv").write_text("note\tkind\n" + "\n".join(rows) + "\n")
+    run = RunDirectory(tmp_path / "run")
+    files = {"train": "train.tsv", "validation": "train.tsv", "test": "test.tsv"}
+    columns = {"text_column": "note", "label_column": "kind", "classes": None}
+    settings = {**files, **columns, "data_dir": str(tmp_path), "batch_size": 4}
+    data = {"class_path": "datamodules.TextFiles", "init_args": settings}
+    run.write_config({"data": data})
+    found = read_facts(run, data_dir=None, characters=100).texts
+    assert len(found) == 6
+    assert all(
+        one["text"].startswith("test") and one["label"] == "ab"[int(one["text"][-1]) % 2]
+        for one in found
+    )
+
+
+def test_a_corpus_that_is_gone(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    data = {"class_path": "datamodules.TextFiles", "init_args": {"train": "gone.tsv"}}
+    run.write_config({"data": data})
+    assert read_facts(run, data_dir=None, characters=100).texts == []
+
+
+def record(number: int, text: str, label: int, prediction: int, certified: str) -> dict[str, Any]:
+    values = {"sample_id": number, "text": text, "label": label, "prediction": prediction}
+    return {**values, "certified": certified}
+
+
+def attacked(number: int, text: str, label: int, outcome: str) -> AttackRecord:
+    values = {
+        "sample_id": number,
+        "label": label,
+        "prediction": label,
+        "outcome": outcome,
+        "text": text,
+        "adversarial": text.upper(),
+        "adversarial_prediction": 1 - label,
+        "score": -1.0,
+        "adversarial_score": 1.0,
+        "words": 2,
+        "words_changed": 1,
+        "queries": 3,
+        "unique_queries": 3,
+        "exhausted": False,
+        "seconds": 1.0,
+        "seed": 0,
+        "reason": None,
+        "similarity": None,
+        "saturated": False,
+    }
+    return from_line(values)
+
+
+@pytest.fixture
+def evidence(tmp_path: Path) -> Evidence:
+    rows = [
+        *(record(0, SHORT, 0, 0, "all"), record(1, SHORT, 0, 1, "2")),
+        *(record(2, LONG, 1, 1, "0"), record(3, LONG, 0, 0, "1")),
+    ]
+    stage = StageRecords("certificates_pwws.jsonl", rows, None, {})
+    attacks = [attacked(0, SHORT, 0, "succeeded"), attacked(2, LONG, 1, "failed")]
+    attacks += [attacked(1, SHORT, 0, "skipped"), attacked(3, LONG, 0, "failed")]
+    summary = summarise(attacks, score="margin")
+    return Evidence(
+        run=RunDirectory(tmp_path / "run"),
+        settings={},
+        results=None,
+        weights="",
+        class_names=("bad", "good"),
+        in_words={"certify_pwws": stage},
+        attacks=[AttackEvidence("pwws", attacks, summary, None)],
+    )
+
+
+def test_slices_by_class_and_length(evidence: Evidence) -> None:
+    rows = {(row["by"], row["name"]): row for row in slice_figures(evidence, {})}
+    assert list(rows) == [
+        *(("class", "bad"), ("class", "good"), ("words", "1-10"), ("words", "11-20"))
+    ]
+    bad = rows["class", "bad"]
+    assert bad["samples"] == 3
+    assert bad["accuracy"] == pytest.approx(2 / 3)
+    # Certified, but wrong, does not count; skipped texts were not attacked.
+    assert bad["certified"] == pytest.approx(2 / 3)
+    assert bad["flips"] == {"pwws": [2, 0.5]}
+    assert rows["class", "good"]["certified"] == 0
+    assert rows["words", "1-10"]["accuracy"] == 0.5
+    assert rows["words", "1-10"]["flips"] == {"pwws": [1, 1.0]}
+    assert rows["words", "11-20"]["flips"] == {"pwws": [2, 0.0]}
+
+
+def test_records_without_texts_take_those_of_the_corpus(evidence: Evidence) -> None:
+    (stage,) = evidence.in_words.values()
+    for line in stage.records:
+        del line["text"]
+    # The class of the last one says that the corpus is another one now.
+    texts = {0: (SHORT, 0), 1: (SHORT, 0), 2: (LONG, 1), 3: (LONG, 1)}
+    rows = [row for row in slice_figures(evidence, texts) if row["by"] == "words"]
+    assert [(row["name"], row["samples"]) for row in rows] == [("1-10", 2), ("11-20", 1)]
+
+
+def test_changed_texts_of_attacks(evidence: Evidence) -> None:
+    (flip,) = changed_texts(evidence, characters=100)
+    assert flip == {
+        "text": SHORT,
+        "label": "bad",
+        "attack": "pwws",
+        "adversarial": SHORT.upper(),
+        "becomes": "good",
+    }
+    assert changed_texts(evidence, characters=5) == []
