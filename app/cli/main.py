@@ -92,7 +92,7 @@ def entry(args: Sequence[str] | None = None) -> int:
     if call.command.file == LIGHTNING:
         return _lightning(argv)
     # Another program that calls `entry` may train later.
-    predicts = call.command.imports == "torch" and args is None
+    predicts = call.command.imports.startswith("torch") and args is None
     return _plain(call, debug=_debug(argv), predicts=predicts)
 
 
@@ -205,7 +205,7 @@ def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
     """Run a command outside LightningCLI."""
     imports = call.command.imports
     try:
-        if imports == "late":
+        if imports.endswith("late"):
             # A wrong command line is an error before the libraries are loaded.
             call.parse()
         if imports != "none" and (status := _load(debug=debug, predicts=predicts)) != 0:

@@ -78,7 +78,7 @@ def calibrate(evidence: Evidence, number: int) -> Calibration | None:
     measured = evidence.predictions
     if measured is None or not evidence.classifies or not is_labelled(measured.records):
         return None
-    if not all(_is_finite(record.get("logits")) for record in measured.records):
+    if not all(has_logits(record) for record in measured.records):
         return None
     confidences = [confidence(record["logits"]) for record in measured.records]
     bins = reliability(confidences, [r["label"] == r["prediction"] for r in measured.records])
@@ -89,7 +89,9 @@ def calibrate(evidence: Evidence, number: int) -> Calibration | None:
     return Calibration(bins, error, len(confidences), picture)
 
 
-def _is_finite(logits: Any) -> bool:
+def has_logits(record: Record) -> bool:
+    """Return True if a record has finite logits of several classes."""
+    logits: Any = record.get("logits")
     return (
         isinstance(logits, list)
         and len(logits) > 1

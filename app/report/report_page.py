@@ -40,13 +40,13 @@ from attacks.summary import mean, remarks, wilson
 from measure.attack_report import class_name, pairs
 from measure.evidence import PROVEN, AttackEvidence, Evidence, read_evidence
 from run_files import atomic
+from run_files.harmless_settings import HARMLESS_IN_FIGURES
 from run_files.run_directory import RunDirectory
 from run_files.summary_table import notes
 from run_files.terminal import harmless
 from run_files.weights import SHORT
 from text.plural import plural
 from text.subjects import flat
-from training.resume import HARMLESS_IN_FIGURES
 
 if TYPE_CHECKING:
     from jinja2 import Template

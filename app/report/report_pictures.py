@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from app.report.clean_figures import Bin
 from app.report.sandwich import TextSandwich
@@ -34,6 +36,9 @@ _VARIABLES = {
     **{colour.lower(): f"var(--c{i})" for i, colour in enumerate(charts.COLOURS)},
 }
 """Colours of the files, and their variables on the page, which also has a dark style."""
+_LEGEND = {"color", "marker", "linestyle", "label"}
+_FEW = 12
+"""Most points of a line with marks."""
 LIMIT = 400
 """Texts in the picture of the sandwich."""
 
@@ -112,43 +117,103 @@ class AccuracyCurve:
 
 def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
     """Draw the certified accuracy over the radius, with the accuracy under PGD above it."""
-    several, lines = len(curves) > 1, []
-    with _drawing((6.4, 3.8)) as figure:
+    ends, lines = [], []
+    with _drawing((6.4, 3.4)) as figure:
         axes = figure.add_subplot()
+        axes.set(ylim=(0, 1.02), xlabel="radius, or eps of PGD (l2)", ylabel="accuracy")
         for i, curve in enumerate(curves):
-            colour, run = charts.COLOURS[i % len(charts.COLOURS)], charts.plain_label(curve.name)
+            colour = charts.COLOURS[i % len(charts.COLOURS)]
+            marker: dict[str, Any] = {"marker": charts.MARKERS[i % len(charts.MARKERS)]}
             if curve.steps is not None:
                 xs, ys = curve.steps
-                label = f"certified: {run}" if several else "certified"
                 dashes = charts.DASHES[i % len(charts.DASHES)]
-                axes.step(xs, ys, where="post", color=colour, label=label, linestyle=dashes)
-                if not several:
-                    axes.fill_between(xs, ys, step="post", color=colour, alpha=0.12, linewidth=0)
+                axes.step(xs, ys, where="post", color=colour, linestyle=dashes)
+                axes.fill_between(xs, ys, step="post", color=colour, alpha=0.1, linewidth=0)
+                ends.append((ys[0], curve.name if len(curves) > 1 else "", colour))
                 lines.append(
                     f"{curve.name}: certified {ys[0]:.3f} at radius 0, none from {xs[-1]:.3g}"
                 )
             if curve.attacked:
-                label = (
-                    f"under PGD: {run}" if several else "under PGD (eps), and without attack (0)"
-                )
-                style: dict[str, Any] = {
-                    "color": colour,
-                    "marker": charts.MARKERS[i % len(charts.MARKERS)],
-                }
                 radii, estimates = zip(*curve.attacked, strict=True)
-                heights, ends = _error_bars(estimates)
+                heights, bars = _error_bars(estimates)
                 axes.errorbar(
-                    radii, heights, ends, linestyle="none", capsize=3, label=label, **style
+                    radii, heights, bars, color=colour, linestyle="none", capsize=3, **marker
                 )
                 lines += [
                     f"{curve.name}: {e.value:.3f} under PGD at {r:g}" for r, e in curve.attacked
                 ]
-        axes.set(ylim=(0, 1.02), xlabel="radius, or eps of PGD (l2)", ylabel="accuracy")
         # A mark at radius 0 would be cut in half.
         axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
-        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
+        names = [curve.name for curve in curves]
+        if len(names) > 1:
+            handles = [
+                axes.plot([], [], **{k: v for k, v in charts.points(i, n).items() if k in _LEGEND})[
+                    0
+                ]
+                for i, n in enumerate(names)
+            ]
+            figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=9)
         svg = charts.as_svg(figure)
     return Picture(name, svg, f"Accuracy over the radius. {'; '.join(lines)}.")
+
+
+class PanelLine(NamedTuple):
+    """A line of a panel; with `step` it keeps its height up to the next point."""
+
+    name: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+    step: bool = False
+
+
+class Panel(NamedTuple):
+    """A small picture beside others, with the label of its horizontal axis, if it has its own."""
+
+    title: str
+    lines: Sequence[PanelLine]
+    x_label: str = ""
+
+
+def panels_picture(
+    name: str,
+    panels: Sequence[Panel],
+    *,
+    alt: str,
+    x_label: str = "",
+    mark: tuple[float, str] | None = None,
+    top: float | None = None,
+) -> Picture:
+    """Draw panels side by side, each line with its name at its right end.
+
+    `mark` is a place on the horizontal axis with its name; `top` the upper end of all heights.
+    """
+    with _drawing((4.0 * len(panels), 2.9)) as figure:
+        for axes, panel in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+        ):
+            for i, line in enumerate(panel.lines):
+                style: dict[str, Any] = {"color": charts.COLOURS[i % len(charts.COLOURS)]}
+                style["drawstyle"] = "steps-post" if line.step else "default"
+                # A line of few points has marks: a single one would be invisible.
+                style["marker"] = "o" if len(line.xs) <= _FEW and not line.step else ""
+                axes.plot(line.xs, line.ys, **style)
+            if mark is not None:
+                axes.axvline(mark[0], color=_INK, linestyle=charts.FINE, linewidth=1.0)
+                text = {"xycoords": ("data", "axes fraction"), "fontsize": 8, "rotation": 90}
+                axes.annotate(mark[1], (mark[0], 0.03), ha="right", va="bottom", **text)
+            axes.set_title(panel.title, fontsize=11, loc="left")
+            axes.set_xlabel(panel.x_label or x_label)
+            if top is not None:
+                axes.set_ylim(0, top)
+            ends = [
+                (line.ys[-1], line.name, charts.COLOURS[i % len(charts.COLOURS)])
+                for i, line in enumerate(panel.lines)
+            ]
+            axes.set_xlim(*axes.get_xlim())
+            axes.set_ylim(*axes.get_ylim())
+            charts.label_lines(axes, ends)
+        svg = charts.as_svg(figure)
+    return Picture(name, svg, alt)
 
 
 def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
@@ -156,19 +221,21 @@ def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
     # Any number of changes is one place behind the largest number.
     most = max(k for curve in curves.values() for k in (*curve.changes, 0) if k is not None)
     last = most + max(1, most // 8)
-    with _drawing((6.4, 3.2 + 0.12 * len(curves))) as figure:
+    with _drawing((6.4, 3.2)) as figure:
         axes = figure.add_subplot()
+        ends = []
         for i, (threat, curve) in enumerate(curves.items()):
             xs = [last if k is None else k for k in curve.changes]
             ys = [accuracy / 100 for accuracy in curve.accuracy]
             style: dict[str, Any] = {"color": charts.COLOURS[i % len(charts.COLOURS)]}
             style |= {"marker": charts.MARKERS[i % len(charts.MARKERS)], "markersize": 4}
-            style["linestyle"] = charts.DASHES[i // len(charts.COLOURS) % len(charts.DASHES)]
-            axes.plot(xs, ys, label=charts.plain_label(threat), **style)
+            axes.plot(xs, ys, **style)
+            ends.append((ys[-1], f"{threat} {ys[-1]:.3f}", style["color"]))
         ticks = sorted({0, *range(0, most + 1, max(1, most // 4))})
         axes.set_xticks([*ticks, last], [*map(str, ticks), "all"])
         axes.set(ylim=(0, 1.02), xlabel="changed words", ylabel="certified accuracy")
-        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
+        axes.set_xlim(*axes.get_xlim())
+        charts.label_lines(axes, ends)
         svg = charts.as_svg(figure)
     lines = "; ".join(
         f"{threat}: {curve.accuracy[0]:.1f} % without changes, {curve.accuracy[-1]:.1f} % for "
@@ -178,40 +245,134 @@ def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
     return Picture(name, svg, f"Certified accuracy over the number of changes. {lines}.")
 
 
+class Spread(NamedTuple):
+    """The radii of a group of texts."""
+
+    name: str
+    radii: Sequence[float]
+
+
+def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
+    """Draw the certified radii of groups: median, the middle half, and the middle nine tenths."""
+    rows = max(len(groups) for groups in panels.values())
+    with _drawing((4.6 * len(panels), 1.3 + 0.3 * rows)) as figure:
+        grid = figure.subplots(1, len(panels), sharex=True, squeeze=False)[0]
+        lines = []
+        for axes, (title, groups) in zip(grid, panels.items(), strict=True):
+            for i, group in enumerate(groups):
+                low, first, middle, third, high = np.quantile(
+                    group.radii, (0.05, 0.25, 0.5, 0.75, 0.95)
+                )
+                colour = charts.COLOURS[0]
+                axes.plot([low, high], [i, i], color=colour, linewidth=1.2)
+                axes.plot([first, third], [i, i], color=colour, linewidth=5, alpha=0.5)
+                axes.plot([middle], [i], color=colour, marker="o", linestyle="none")
+                lines.append(f"{group.name}: median {middle:.3f} of {len(group.radii)} texts")
+            names = [f"{charts.plain_label(g.name)} ({len(g.radii):,})" for g in groups]
+            axes.set_yticks(range(len(groups)), names)
+            axes.set_ylim(len(groups) - 0.5, -0.5)
+            axes.set_xlim(left=0)
+            axes.set_title(title, fontsize=11, loc="left")
+            axes.set_xlabel("certified radius (l2)")
+            axes.grid(visible=False, axis="y")
+        svg = charts.as_svg(figure)
+    return Picture(name, svg, f"Certified radii by group. {'; '.join(lines)}.")
+
+
 def _error_bars(estimates: Sequence[IntervalEstimate]) -> tuple[list[float], list[list[float]]]:
     """Return the values, and the lengths of their error bars downwards and upwards."""
     ends = [[e.value - e.low for e in estimates], [e.high - e.value for e in estimates]]
     return [e.value for e in estimates], ends
 
 
-def attacks_picture(name: str, runs: Mapping[str, Mapping[str, IntervalEstimate]]) -> Picture:
-    """Draw the accuracy under each attack as bars with 95 % intervals."""
-    groups = list(dict.fromkeys(attack for attacks in runs.values() for attack in attacks))
-    with _drawing((6.4, 0.8 + 0.34 * max(3, len(groups) * (0.6 + 0.6 * len(runs))))) as figure:
+class AttackedShare(NamedTuple):
+    """Accuracy of the same texts without and under an attack."""
+
+    name: str
+    clean: IntervalEstimate
+    attacked: IntervalEstimate
+
+
+def attacks_picture(name: str, attacks: Sequence[AttackedShare]) -> Picture:
+    """Draw the accuracy of the attacked texts, before and under each attack, with intervals."""
+    with _drawing((6.4, 1.2 + 0.42 * max(2, len(attacks)))) as figure:
         axes = figure.add_subplot()
-        axes.grid(visible=False, axis="y")
-        height = 0.8 / len(runs)
-        for i, (run, attacks) in enumerate(runs.items()):
-            rows = [j for j, attack in enumerate(groups) if attack in attacks]
-            values, ends = _error_bars([attacks[groups[j]] for j in rows])
-            style = {**charts.boxes(i), "edgecolor": _PAPER, "label": charts.plain_label(run)}
-            style["error_kw"] = {**style["error_kw"], "ecolor": _INK}
-            # The bars of an attack are centred at its tick.
-            ys = [j + height * (i - (len(runs) - 1) / 2) for j in rows]
-            axes.barh(ys, values, height, xerr=ends, **style)
-        axes.set_yticks(range(len(groups)), [charts.plain_label(group) for group in groups])
-        axes.invert_yaxis()  # the first attack on top
+        rows = [
+            charts.ForestRow(
+                name=attack.name,
+                marks=[(e.value, e.low, e.high) for e in (attack.clean, attack.attacked)],
+            )
+            for attack in attacks
+        ]
+        charts.forest(axes, rows, ["the same texts without attack", "under the attack"])
         axes.set(xlim=(0, 1), xlabel="accuracy, 95 % interval")
-        # A single run is named in the heading of the page.
-        if len(runs) > 1:
-            figure.legend(loc="outside upper center", ncols=len(runs), fontsize=9)
+        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
         svg = charts.as_svg(figure)
     lines = "; ".join(
-        f"{run}, {attack}: {e.value:.3f} ({e.low:.3f} to {e.high:.3f})"
-        for run, attacks in runs.items()
-        for attack, e in attacks.items()
+        f"{a.name}: {a.clean.value:.3f} before, {a.attacked.value:.3f} "
+        f"({a.attacked.low:.3f} to {a.attacked.high:.3f}) under it"
+        for a in attacks
     )
     return Picture(name, svg, f"Accuracy under attacks. {lines}.")
+
+
+class RunPoint(NamedTuple):
+    """Clean accuracy and a robust one of a run."""
+
+    name: str
+    clean: IntervalEstimate
+    robust: IntervalEstimate
+
+
+def trade_off_picture(name: str, panels: Mapping[str, Sequence[RunPoint]]) -> Picture:
+    """Draw robust over clean accuracy of runs, a panel for each kind of robustness.
+
+    A line joins the runs that no other run beats in both (Pareto's front).
+    """
+    with _drawing((4.8 * len(panels), 4.0)) as figure:
+        lines = []
+        for axes, (title, runs) in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+        ):
+            best = pareto(runs)
+            axes.plot(
+                [run.clean.value for run in best],
+                [run.robust.value for run in best],
+                color=charts.COLOURS[0],
+                alpha=0.5,
+                zorder=1,
+            )
+            charts.named_points(
+                axes,
+                [
+                    charts.Point(
+                        name=run.name,
+                        x=run.clean.value,
+                        y=run.robust.value,
+                        x_ends=(run.clean.low, run.clean.high),
+                        y_ends=(run.robust.low, run.robust.high),
+                    )
+                    for run in runs
+                ],
+                strong={run.name for run in best},
+            )
+            axes.set(xlabel="accuracy of clean texts", ylabel="accuracy")
+            axes.set_title(title, fontsize=11, loc="left")
+            lines += [
+                f"{run.name}: clean {run.clean.value:.3f}, {title} {run.robust.value:.3f}"
+                for run in runs
+            ]
+        svg = charts.as_svg(figure)
+    return Picture(name, svg, f"Clean against robust accuracy. {'; '.join(lines)}.")
+
+
+def pareto(runs: Sequence[RunPoint]) -> list[RunPoint]:
+    """Return the runs that no other one beats in both accuracies, by clean accuracy."""
+    front: list[RunPoint] = []
+    for run in sorted(runs, key=lambda run: (-run.clean.value, -run.robust.value)):
+        if not front or run.robust.value > front[-1].robust.value:
+            front.append(run)
+    return front[::-1]
 
 
 def sandwich_picture(name: str, texts: Sequence[TextSandwich]) -> Picture:
