@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attacks.summary import IntervalEstimate, Z, wilson
+from text.estimates import IntervalEstimate, Z, wilson
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

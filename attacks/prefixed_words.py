@@ -20,9 +20,9 @@ from attacks.document import words_of
 from attacks.goals import Floats, make_goal
 from attacks.outcome import Sample
 from attacks.samples import SampleLike, as_samples
-from attacks.summary import IntervalEstimate, wilson
 from attacks.victims.kinds import Victim, as_victim
 from text import Text, check_range
+from text.estimates import IntervalEstimate, wilson
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord
-from attacks.summary import FIGURES, IntervalEstimate, interval, remarks
+from attacks.summary import FIGURES, remarks
 from measure.attack_report import Piece, class_name, pairs
 from run_files import atomic
 from run_files.terminal import harmless
+from text.estimates import IntervalEstimate, interval
 from text.plural import plural
 
 LIMIT = 2000

@@ -9,11 +9,11 @@ from typing import Any
 
 from attacks.outcome import AttackRecord, from_line
 from attacks.resources.catalogue import ResourceError, Resources
-from attacks.summary import IntervalEstimate, wilson
 from attacks.validity.checks import Checks, ValidityLimits
 from measure.attack_settings import AttackSettings
 from run_files import atomic
 from text.bounded_files import json_lines, read_json
+from text.estimates import IntervalEstimate, wilson
 from text.subjects import differences
 
 log = logging.getLogger(__name__)

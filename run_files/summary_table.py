@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from attacks.summary import interval, wilson
 from run_files.certified_bounds import BOUNDS, BoundFigures
 from run_files.results import Results
+from text.estimates import interval, wilson
 
 
 def _number(value: float | None) -> str:

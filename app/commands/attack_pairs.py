@@ -17,12 +17,12 @@ from jsonargparse import ArgumentParser
 from app.cli.run_options import add_option
 from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
 from attacks.paired_shares import PairedShares, paired_shares
-from attacks.summary import IntervalEstimate, wilson
 from measure.named_victims import NamedVictim
 from measure.published_pairs import PublishedFile, PublishedPair, read_published
 from measure.table_samples import LabelledTable, as_classes
 from run_files import atomic
 from run_files.terminal import harmless
+from text.estimates import IntervalEstimate, wilson
 from text.plural import plural
 
 FEW = 30

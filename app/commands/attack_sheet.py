@@ -14,7 +14,6 @@ from typing import Any
 from app.cli.run_options import add_option, command_parser
 from app.commands.attack_validity import add_records, record_files
 from attacks.outcome import AttackRecord
-from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.validity.agreement import krippendorff
 from measure.published_pairs import record_classes
 from measure.rating_sheet import UNSURE, as_csv, as_html, draw, make_key, read_key, read_rated
@@ -22,6 +21,7 @@ from measure.validity_files import read_attack_records
 from run_files import atomic
 from run_files.terminal import harmless
 from text import ClassLabels, check_range, label_text
+from text.estimates import IntervalEstimate, mean, wilson
 
 Rated = Mapping[str, tuple[str | None, int | None]]
 

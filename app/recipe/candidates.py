@@ -5,80 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attacks.summary import IntervalEstimate, aligned, wilson
 from certify.threats.parsing import parse_k
+from measure.labelled_predictions import Predictions, class_mean
 from run_files.ledger import Record
+from text.estimates import IntervalEstimate, aligned, wilson
 
 CERTIFIED = ("3", "all")
 """Numbers of changed words whose certified accuracy is shown."""
-COLLAPSED = 0.95
-
-
-@dataclass(frozen=True, kw_only=True)
-class Predictions:
-    """Labelled predictions of one model.
-
-    Attributes:
-        labels: gold classes.
-        predictions: classes.
-    """
-
-    labels: Sequence[int]
-    predictions: Sequence[int]
-
-    @classmethod
-    def of(cls, records: Sequence[Record]) -> "Predictions":
-        """Return the predictions of records."""
-        pairs = [(int(record["label"]), int(record["prediction"])) for record in records]
-        return cls(labels=[label for label, _ in pairs], predictions=[p for _, p in pairs])
-
-    @property
-    def largest(self) -> tuple[int, float]:
-        """The most frequent prediction, and its share."""
-        return most_frequent(self.predictions)
-
-    @property
-    def accuracy(self) -> IntervalEstimate:
-        """Share of right predictions."""
-        pairs = zip(self.labels, self.predictions, strict=True)
-        return wilson(sum(label == p for label, p in pairs), len(self.labels))
-
-    @property
-    def balanced(self) -> float:
-        """Mean over the classes of the share of right predictions."""
-        pairs = zip(self.labels, self.predictions, strict=True)
-        return class_mean(self.labels, [label == p for label, p in pairs])
-
-    @property
-    def collapsed(self) -> bool:
-        """True if nearly all texts of the other classes get the most frequent prediction.
-
-        Unlike a limit on the share of that class, this also fits data where one class is rare.
-        """
-        largest = self.largest[0]
-        pairs = zip(self.labels, self.predictions, strict=True)
-        rest = [prediction for label, prediction in pairs if label != largest]
-        return sum(p == largest for p in rest) >= COLLAPSED * len(rest)
 
 
 def holds(record: Record, k: str) -> bool:
     """Return True for a right prediction that is certified for k changed words."""
     return bool(record["label"] == record["prediction"] and record["holds"][k])
-
-
-def class_mean(labels: Sequence[int], hits: Sequence[bool]) -> float:
-    """Return the mean over the classes of the share of hits."""
-    shares = []
-    for label in set(labels):
-        own = [hit for y, hit in zip(labels, hits, strict=True) if y == label]
-        shares.append(sum(own) / len(own))
-    return sum(shares) / len(shares)
-
-
-def most_frequent(classes: Sequence[int]) -> tuple[int, float]:
-    """Return the most frequent class, the first of several, and its share."""
-    chosen = max(sorted(set(classes)), key=classes.count)
-    return chosen, classes.count(chosen) / len(classes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from app.recipe.candidates import CERTIFIED, Predictions, cell, class_mean, holds, most_frequent
-from attacks.summary import aligned, wilson
+from app.recipe.candidates import CERTIFIED, cell, holds
+from measure.labelled_predictions import Predictions, class_mean, most_frequent
 from run_files.ledger import Ledger
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
+from text.estimates import aligned, wilson
 
 
 def compare_models(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from attacks.document import word_spans
-from attacks.summary import IntervalEstimate, wilson
+from text.estimates import IntervalEstimate, wilson
 
 WORST = 5
 """Rows of the table of the tightest certificates."""

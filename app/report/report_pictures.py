@@ -11,10 +11,10 @@ import numpy as np
 
 from app.report.clean_figures import Bin
 from app.report.sandwich import TextSandwich
-from attacks.summary import IntervalEstimate
 from measure import charts
 from measure.certificate_records import Curve
 from run_files.terminal import harmless
+from text.estimates import IntervalEstimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,10 +12,10 @@ from app.report.page_parts import FigureCell, estimate_cell, share_cell
 from app.report.report_pictures import Picture, Spread, radii_picture
 from attacks.document import count_words
 from attacks.outcome import AttackRecord
-from attacks.summary import mean
 from measure.attack_report import columns
 from measure.evidence import Evidence
 from run_files.sample_records import Record
+from text.estimates import mean
 
 _GROUPS = 4
 """Groups of texts by length, of about equal size."""

@@ -32,7 +32,6 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, find_recipe
 from attacks.resources.catalogue import Resources
 from attacks.resources.sentence_encoders import find_encoder
-from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.validity.checks import Checks, ValidityLimits
 from attacks.victims.kinds import fastest_batch
 from benchmarks.command import check_paths, line, table
@@ -43,6 +42,7 @@ from datamodules.labelled_texts import labelled_texts
 from measure.corpus_split import CHOICE
 from run_files import atomic
 from text import Text
+from text.estimates import IntervalEstimate, mean, wilson
 from text.subjects import differences, joined
 
 CORPORA = {"sst2": datamodules.SST2, "ag_news": datamodules.AGNews, "reviews": datamodules.Reviews}

@@ -24,7 +24,6 @@ from attacks.engine import Limits
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, find_recipe, recipe_names
 from attacks.resources.catalogue import Resources
-from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.transformations import Composite
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import COMMON, save, table
@@ -33,6 +32,7 @@ from benchmarks.parity.sides import SideResults, attack_by_engine, attack_by_tex
 from layers.architectures import build_masked_lm
 from layers.pretrained_encoders import save_model
 from text import save_tokenizer, train_word_piece
+from text.estimates import IntervalEstimate, mean, wilson
 
 CANDIDATES = 10
 """Words that CLARE proposes for a place."""

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attacks.summary import IntervalEstimate, mean, student, summarise, table, wilson
+from attacks.summary import summarise, table
 from tests.unit.attacks.outcomes import flipped, record, skipped
+from text.estimates import IntervalEstimate, mean, student, wilson
 
 
 @pytest.mark.parametrize(

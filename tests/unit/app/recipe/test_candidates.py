@@ -2,8 +2,9 @@
 
 import pytest
 
-from app.recipe.candidates import KappaCandidate, Predictions, choose, grid, table
-from attacks.summary import wilson
+from app.recipe.candidates import KappaCandidate, choose, grid, table
+from measure.labelled_predictions import Predictions
+from text.estimates import wilson
 
 
 def candidate(

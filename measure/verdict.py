@@ -1,0 +1,559 @@
+"""The verdict on a run: one sentence, a level, and the figures that it rests on; no torch needed.
+
+The terminal, the report, the page, `runs`, `compare` and studies show this verdict, so that a model
+that predicts one class only is nowhere called robust. docs/results/verdict.md explains the levels.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from measure.labelled_predictions import COLLAPSED, Predictions
+from run_files.certified_bounds import BOUNDS
+from run_files.results import Results
+from run_files.run_directory import RunDirectory
+from text.bounded_files import json_lines
+from text.estimates import IntervalEstimate, wilson
+
+if TYPE_CHECKING:
+    from measure.evidence import Evidence
+
+Level = Literal["unmeasured", "collapsed", "weak", "untested", "fragile", "partial", "robust"]
+LEVELS: Mapping[Level, str] = {
+    "unmeasured": "no accuracy on labelled test texts, or no classification",
+    "collapsed": f"at least {COLLAPSED:.0%} of the texts of all other classes get the class that "
+    "it predicts most",
+    "weak": "its accuracy is not clearly above that of always predicting the most frequent class",
+    "untested": "accurate, but neither attacked nor certified in words",
+    "fragile": "an attack in words changes half of its right predictions or more, or leaves fewer "
+    "right than always predicting the most frequent class",
+    "partial": "attacks in words change fewer, or a certificate in words holds for more texts than "
+    "always predicting the most frequent class gets right",
+    "robust": "every attack tried clearly changes at most a fifth of its right predictions; or, "
+    "without attacks, a certificate in words clearly holds for at least four fifths of them",
+}
+"""The definition of each level, worst evidence first; "clearly" is about 95 % intervals."""
+ROBUST = 0.2
+"""Largest share of right predictions that attacks may change in a robust model."""
+FRAGILE = 0.5
+"""Share of right predictions that an attack changes in a fragile model."""
+MEANINGLESS = (
+    "it predicts one class only: its certificates and its accuracy under attack mean nothing"
+)
+
+_ALWAYS = "always the most frequent class"
+_SCORES = {
+    "macro_f1": "Macro-F1",
+    "f1": "F1",
+    "spearman": "Spearman",
+    "pearson": "Pearson",
+    "ece": "Calibration error (ECE)",
+    "brier": "Brier score",
+}
+"""Titles of metrics of `test` without an interval."""
+_UNTESTED = "it was neither attacked nor certified in words"
+
+FigureKind = Literal["clean", "attack", "words", "radius", "calibration"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reference:
+    """A number to compare a figure with.
+
+    Attributes:
+        title: in words, for example `always the most frequent class`.
+        value: the number.
+    """
+
+    title: str
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerdictFigure:
+    """A figure of a verdict.
+
+    Attributes:
+        name: stable name, that of the metric in `results.json`.
+        kind: clean texts, attacks in words, certificates in words, radii of vectors, calibration.
+        title: in plain words.
+        value: the figure.
+        low: lower end of its 95 % interval; None without one.
+        high: upper end.
+        count: texts that it is made from; None if unknown.
+        references: numbers to compare it with.
+        note: one sentence; "" if there is nothing to say.
+    """
+
+    name: str
+    kind: FigureKind
+    title: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    count: int | None = None
+    references: tuple[Reference, ...] = ()
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value with its interval and its count, three decimals."""
+        ends = "" if self.low is None else f" [{self.low:.3f}, {self.high:.3f}]"
+        count = "" if self.count is None else f" of {self.count:,} texts"
+        return f"{self.value:.3f}{ends}{count}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """The verdict on a run.
+
+    Attributes:
+        level: see `LEVELS`.
+        headline: one plain sentence.
+        figures: clean accuracy first, then attacks and certificates in words, radii, calibration.
+        cautions: sentences that must be next to the figures; for a collapsed model one that its
+            robustness means nothing.
+    """
+
+    level: Level
+    headline: str
+    figures: tuple[VerdictFigure, ...] = ()
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def collapsed(self) -> bool:
+        """True if certificates and accuracy under attack mean nothing."""
+        return self.level == "collapsed"
+
+    def figure(self, name: str) -> VerdictFigure | None:
+        """Return the figure of a name; None if it was not measured."""
+        return next((figure for figure in self.figures if figure.name == name), None)
+
+    def of_kind(self, kind: FigureKind) -> tuple[VerdictFigure, ...]:
+        """Return the figures of a kind."""
+        return tuple(figure for figure in self.figures if figure.kind == kind)
+
+
+def judge_evidence(evidence: "Evidence") -> Verdict:
+    """Return the verdict on a run whose evidence was read."""
+    sources = [evidence.predictions, evidence.pgd, evidence.certificates]
+    records = [part.records for part in [*sources, *evidence.in_words.values()] if part is not None]
+    # Attacks drew fewer texts than the split has: they come last.
+    records += [[record.line() for record in attack.records] for attack in evidence.attacks]
+    labelled = next(filter(None, ([r for r in part if _labelled(r)] for part in records)), None)
+    return judge(
+        evidence.metrics,
+        subjects=evidence.subjects,
+        classifies=evidence.classifies,
+        predictions=None if labelled is None else Predictions.of(labelled),
+        class_names=evidence.class_names,
+        run=evidence.run.name,
+    )
+
+
+def judge_run(run: RunDirectory, results: Results) -> Verdict:
+    """Return the verdict on a run by its figures; records are read only for an older `test`.
+
+    Raises:
+        ValueError: a file of the run has unexpected content.
+    """
+    metrics, subjects = results["metrics"], results.get("about", {})
+    records: Sequence[Mapping[str, Any]] = ()
+    if "test/majority_accuracy" not in metrics:
+        files = [run.path / "predictions.jsonl", run.path / "pgd.jsonl"]
+        files += [run.path / "certificates.jsonl", *sorted((run.path / "attacks").glob("*.jsonl"))]
+        lines = (json_lines(file, "records") for file in files if file.is_file())
+        read = ([line for _, line in part if _labelled(line)] for part in lines)
+        records = next(filter(None, read), ())
+    return judge(
+        metrics,
+        subjects=subjects,
+        predictions=Predictions.of(records) if records else None,
+        run=run.name,
+    )
+
+
+def judge(
+    metrics: Mapping[str, float | None],
+    *,
+    subjects: Mapping[str, Mapping[str, Any]],
+    classifies: bool = True,
+    predictions: Predictions | None = None,
+    class_names: Sequence[str] = (),
+    run: str = "RUN",
+) -> Verdict:
+    """Return the verdict on the figures of one model.
+
+    Args:
+        metrics: flat names and numbers, as in `results.json`.
+        subjects: weights, rows and settings of each stage.
+        classifies: False for another task than classification.
+        predictions: labelled predictions of the test split, or of a part; for older runs, whose
+            `test` has stored no counts.
+        class_names: names of the classes.
+        run: name of the run, for the commands in sentences.
+    """
+    judge = _Judge(metrics, subjects, predictions)
+    reason = None
+    if not classifies:
+        reason = "No verdict: this model does not predict classes of texts."
+    elif judge.accuracy is None:
+        reason = f"Not measured: `test --run {run}` measures it on labelled texts."
+    elif judge.majority is None:
+        # Without this line, an older run of a collapsed model would be called robust.
+        reason = f"Not judged: `test --run {run}` counts how often it predicts each class."
+    if reason is not None:
+        return Verdict(level="unmeasured", headline=reason, figures=tuple(judge.figures()))
+    level = judge.level
+    return Verdict(
+        level=level,
+        headline=judge.headline(level, class_names),
+        figures=tuple(judge.figures()),
+        cautions=tuple(judge.cautions()),
+    )
+
+
+@dataclass(frozen=True)
+class _Attack:
+    """Accuracy before and under an attack, on the same texts."""
+
+    name: str
+    clean: IntervalEstimate
+    accuracy: IntervalEstimate
+    unreliable: bool
+    target: bool
+
+    @property
+    def changed(self) -> IntervalEstimate:
+        """Share of the right predictions that the attack has changed."""
+        right, standing = (round(e.value * e.count) for e in (self.clean, self.accuracy))
+        return wilson(max(0, right - standing), max(1, right))
+
+    @property
+    def note(self) -> str:
+        right = round(self.clean.value * self.clean.count)
+        lost = right - round(self.accuracy.value * self.accuracy.count)
+        if self.unreliable:
+            return "no measure of robustness: the scores of the model were blind"
+        if not lost:
+            return f"changed none of {right:,} right predictions"
+        return f"changed {lost:,} of {right:,} right predictions"
+
+
+@dataclass(frozen=True)
+class _WordCertificate:
+    """Accuracy of clean texts, and of those that are certified for the most changes."""
+
+    stage: str
+    k: str
+    clean: IntervalEstimate
+    accuracy: IntervalEstimate
+    statement: str
+
+    @property
+    def changes(self) -> str:
+        """The changes that it is about, in words."""
+        number = {"all": "any number of changes", "1": "1 change"}.get(self.k, f"{self.k} changes")
+        return f"{number} of {self.stage.removeprefix('certify_').replace('+', ' and ')}"
+
+    @property
+    def text(self) -> str:
+        """The certified accuracy in words."""
+        count = f"{self.accuracy.count:,} texts"
+        return f"{self.accuracy.value:.3f} certified against {self.changes} ({count})"
+
+
+class _Judge:
+    """Reads the metrics of one model."""
+
+    def __init__(
+        self,
+        metrics: Mapping[str, float | None],
+        subjects: Mapping[str, Mapping[str, Any]],
+        predictions: Predictions | None,
+    ) -> None:
+        self.metrics, self.subjects, self.predictions = metrics, subjects, predictions
+        made = predictions
+        self.count = self._count(made)
+        self.majority = self._read("test/majority_accuracy", made.majority[1] if made else None)
+        self.largest = self._read("test/largest_class", made.largest[1] if made else None)
+        self.absorbed = self._read("test/absorbed", made.absorbed if made else None)
+        self.attacks = [a for name in self._attack_names() if (a := self._attack(name)) is not None]
+        self.certificates = list(self._certificates())
+
+    def _read(self, name: str, other: float | None = None) -> float | None:
+        value = self.metrics.get(name)
+        return other if value is None else value
+
+    def _count(self, made: Predictions | None) -> int | None:
+        """Return the number of labelled test texts; older runs have not stored it."""
+        if (samples := self.metrics.get("test/samples")) is not None:
+            return int(samples)
+        accuracy = self.metrics.get("test/accuracy")
+        counts = [len(made.labels)] if made is not None else []
+        counts += [
+            int(count)
+            for stage in self._word_stages()
+            if (count := self.metrics.get(f"{stage}/samples"))
+        ]
+        # Certificates and attacks may have fewer texts: only a possible share of them counts.
+        if accuracy is not None:
+            fits = (n for n in counts if abs(round(accuracy * n) / n - accuracy) < 1e-6)
+            return next(fits, None)
+        return next(iter(counts), None)
+
+    @property
+    def accuracy(self) -> IntervalEstimate | None:
+        """Clean accuracy of the test split, without interval if the count is unknown."""
+        value = self.metrics.get("test/accuracy")
+        if value is None:
+            return None if self.predictions is None else self.predictions.accuracy
+        return _share(value, self.count)
+
+    def _attack_names(self) -> list[str]:
+        parts = [name.split("/") for name in self.metrics]
+        return list(dict.fromkeys(p[1] for p in parts if len(p) == 3 and p[0] == "attack"))
+
+    def _attack(self, name: str) -> _Attack | None:
+        figures = {
+            key: self.metrics.get(f"attack/{name}/{key}")
+            for key in ("samples", "clean_accuracy", "accuracy", "unreliable_accuracy", "target")
+        }
+        unreliable = figures["accuracy"] is None
+        accuracy = figures["unreliable_accuracy" if unreliable else "accuracy"]
+        clean, samples = figures["clean_accuracy"], int(figures["samples"] or 0)
+        if accuracy is None or clean is None or not samples:
+            return None
+        return _Attack(
+            name,
+            _share(clean, samples),
+            _share(accuracy, samples),
+            unreliable,
+            figures["target"] is not None,
+        )
+
+    def _word_stages(self) -> Iterator[str]:
+        """Yield the stages of certificates in words of the model itself, on the test split."""
+        of_vectors = {bound.stage for bound in BOUNDS}
+        for name in self.metrics:
+            stage, _, figure = name.partition("/")
+            subject = self.subjects.get(stage, {})
+            if (
+                figure == "samples"
+                and stage.startswith("certify_")
+                and stage not in of_vectors
+                and subject.get("split", "test") == "test"
+                # A smoothed classifier is another model.
+                and subject.get("around") is None
+            ):
+                yield stage
+
+    def _certificates(self) -> Iterator[_WordCertificate]:
+        for stage in self._word_stages():
+            prefix, samples = f"{stage}/accuracy@", int(self.metrics[f"{stage}/samples"] or 0)
+            ks = [name.removeprefix(prefix) for name in self.metrics if name.startswith(prefix)]
+            clean = self.metrics.get(f"{stage}/accuracy")
+            if not ks or not samples or clean is None:
+                continue
+            k = max(ks, key=lambda k: float("inf") if k == "all" else int(k))
+            if (value := self.metrics[prefix + k]) is not None:
+                statement = self.subjects.get(stage, {}).get("threat", {}).get("statement", "")
+                yield _WordCertificate(
+                    stage, k, _share(clean, samples), _share(value, samples), str(statement)
+                )
+
+    @property
+    def counted(self) -> list[_Attack]:
+        """Attacks that tell robustness: reliable, and free to reach any class."""
+        return [attack for attack in self.attacks if not attack.unreliable and not attack.target]
+
+    @property
+    def strongest(self) -> _Attack | None:
+        """The attack that changes the largest share of right predictions."""
+        return max(self.counted, key=lambda attack: attack.changed.value, default=None)
+
+    @property
+    def best_certificate(self) -> _WordCertificate | None:
+        """The certificate against the most sets; of several, that with the highest accuracy."""
+        ranks = {(c.stage.count("+"), c.accuracy.value): c for c in self.certificates}
+        return ranks[max(ranks)] if ranks else None
+
+    @property
+    def level(self) -> Level:
+        """The level, see `LEVELS`."""
+        accuracy, least = self.accuracy, self.majority or 0.0
+        assert accuracy is not None  # see `judge`
+        if self.absorbed is not None and self.absorbed >= COLLAPSED:
+            return "collapsed"
+        if accuracy.low <= least:
+            return "weak"
+        attack, certificate = self.strongest, self.best_certificate
+        if attack is not None:
+            if attack.changed.value >= FRAGILE or attack.accuracy.value <= least:
+                return "fragile"
+            resists = all(a.changed.high <= ROBUST and a.accuracy.low > least for a in self.counted)
+            return "robust" if resists else "partial"
+        if certificate is None or certificate.accuracy.low <= least:
+            return "untested"
+        enough = certificate.accuracy.low >= (1 - ROBUST) * certificate.clean.value
+        return "robust" if enough else "partial"
+
+    def headline(self, level: Level, class_names: Sequence[str]) -> str:
+        """Return the verdict in one sentence."""
+        accuracy, attack, best = self.accuracy, self.strongest, self.best_certificate
+        assert accuracy is not None  # see `judge`
+        if level == "collapsed":
+            made = self.predictions
+            number = -1 if made is None else made.largest[0]
+            name = f", {class_names[number]!r}" if 0 <= number < len(class_names) else ""
+            often = f" ({100 * (self.largest or 1):.1f} % of the texts{name})"
+            return f"Collapsed: {MEANINGLESS.replace('only', f'only{often}', 1)}."
+        clean = f"accuracy {accuracy.value:.3f} on {_count(accuracy)}clean texts"
+        always = f"{self.majority or 0:.3f} of {_ALWAYS}"
+        if level == "weak":
+            return f"Weak: {clean}, not clearly above {always}."
+        certified = "" if best is None else best.text
+        if level == "untested":
+            why = f"no attack in words was tried; {certified}" if certified else _UNTESTED
+            return f"Accurate on clean texts: {clean} ({always}); {why}."
+        if attack is None:
+            start = "Robust by proof" if level == "robust" else "Partly robust by proof"
+            return f"{start}: {certified}, {clean}."
+        number = len(self.counted)
+        tried = " to the attack tried" if number == 1 else f" to the {number} attacks tried"
+        robust = f"Robust{tried}"
+        start = {"fragile": "Fragile", "partial": "Partly robust", "robust": robust}[level]
+        strongest = f"{attack.name}, the strongest" if number > 1 else attack.name
+        under = f"accuracy {attack.accuracy.value:.3f} under {strongest}, {attack.clean.value:.3f} "
+        under += f"without attack ({attack.clean.count:,} texts)"
+        return f"{start}: {under}{f'; {certified}' if certified else ''}."
+
+    def cautions(self) -> Iterator[str]:
+        """Yield sentences that readers need next to the figures."""
+        accuracy, bag = self.accuracy, self.metrics.get("test/bag_accuracy")
+        assert accuracy is not None  # see `judge`
+        if bag is not None and accuracy.high < bag:
+            yield f"A bag of words, trained in seconds, has a higher accuracy: {bag:.3f}."
+        for attack in self.attacks:
+            if not attack.clean.low <= accuracy.value <= attack.clean.high:
+                yield (
+                    f"{attack.name} attacked {attack.clean.count:,} texts that are not like the "
+                    f"others: accuracy {attack.clean.value:.3f} on them without attack, "
+                    f"{accuracy.value:.3f} on all."
+                )
+
+    # The figures
+
+    def figures(self) -> Iterator[VerdictFigure]:
+        """Yield the figures, in the order of tables."""
+        collapsed = self.absorbed is not None and self.absorbed >= COLLAPSED
+        void = MEANINGLESS if collapsed else ""
+        yield from self._clean()
+        for attack in self.attacks:
+            yield _figure(
+                f"attack/{attack.name}/accuracy",
+                f"Accuracy under {attack.name}",
+                attack.accuracy,
+                Reference(title="the same texts without attack", value=attack.clean.value),
+                kind="attack",
+                note=void or attack.note,
+            )
+        for certificate in self.certificates:
+            yield _figure(
+                f"{certificate.stage}/accuracy@{certificate.k}",
+                f"Certified against {certificate.changes}",
+                certificate.accuracy,
+                Reference(title="the same texts without changes", value=certificate.clean.value),
+                kind="words",
+                note=void or certificate.statement,
+            )
+        yield from self._vectors(void)
+
+    def _clean(self) -> Iterator[VerdictFigure]:
+        bag = self._references("a bag of words", "test/bag_accuracy")
+        always = () if self.majority is None else (Reference(title=_ALWAYS, value=self.majority),)
+        if self.accuracy is not None:
+            title = "Accuracy on clean texts"
+            yield _figure("test/accuracy", title, self.accuracy, *always, *bag, kind="clean")
+        for name, title in _SCORES.items():
+            if (value := self.metrics.get(f"test/{name}")) is not None:
+                yield VerdictFigure(
+                    name=f"test/{name}",
+                    kind="calibration" if name in ("ece", "brier") else "clean",
+                    title=title,
+                    value=value,
+                    count=self.count,
+                    references=self._references("a bag of words", f"test/bag_{name}"),
+                )
+        if self.largest is not None:
+            title, share = "Share of its most frequent prediction", _share(self.largest, self.count)
+            yield _figure("test/largest_class", title, share, *always, kind="clean")
+
+    def _references(self, title: str, name: str) -> tuple[Reference, ...]:
+        """Return a metric as a reference, if there is one."""
+        value = self.metrics.get(name)
+        return () if value is None else (Reference(title=title, value=value),)
+
+    def _vectors(self, void: str) -> Iterator[VerdictFigure]:
+        """Yield accuracy under PGD and mean radii, which are about vectors, not about words."""
+        pgd, epsilon = (self.metrics.get(f"test/pgd_{n}") for n in ("accuracy", "epsilon"))
+        if pgd is not None:
+            yield _figure(
+                "test/pgd_accuracy",
+                f"Accuracy under PGD{f', epsilon {epsilon:g}' if epsilon is not None else ''}",
+                _share(pgd, self.count),
+                *self._references("the same texts without attack", "test/accuracy"),
+                kind="radius",
+                note=void or "moves vectors of words, not words",
+            )
+        for bound in BOUNDS:
+            value = self.metrics.get(f"{bound.stage}/radius_correct")
+            if value is not None and bound.proven:
+                yield VerdictFigure(
+                    name=f"{bound.stage}/radius_correct",
+                    kind="radius",
+                    title=f"Mean certified radius{bound.by}",
+                    value=value,
+                    count=self.count,
+                    note=void or "a distance between vectors of words; 0 where the model is wrong",
+                )
+
+
+def _labelled(record: Mapping[str, Any]) -> bool:
+    """Return True for a record of one predicted class with its label."""
+    return type(record.get("label")) is int and type(record.get("prediction")) is int
+
+
+def _share(value: float, count: int | None) -> IntervalEstimate:
+    """Return a share of so many texts; with a count of 0 and no interval if it is unknown."""
+    if not count:
+        return IntervalEstimate(value, value, value, 0)
+    return wilson(min(count, round(value * count)), count)
+
+
+def _figure(
+    name: str,
+    title: str,
+    estimate: IntervalEstimate,
+    *references: Reference,
+    kind: FigureKind,
+    note: str = "",
+) -> VerdictFigure:
+    """Return a figure of an estimate."""
+    low, high = (estimate.low, estimate.high) if estimate.count else (None, None)
+    return VerdictFigure(
+        name=name,
+        kind=kind,
+        title=title,
+        value=estimate.value,
+        low=low,
+        high=high,
+        count=estimate.count or None,
+        references=references,
+        note=note,
+    )
+
+
+def _count(estimate: IntervalEstimate) -> str:
+    """Return the number of texts, with a space; "" if it is unknown."""
+    return f"{estimate.count:,} " if estimate.count else ""
