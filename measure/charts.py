@@ -54,7 +54,7 @@ def drawing(
     description: str | None = None,
     *,
     size: tuple[float, float] | None = None,
-    layout: Literal["constrained", "compressed"] = "constrained",
+    layout: Literal["constrained", "compressed", "none"] = "constrained",
     style: Mapping[str, Any] | None = None,
 ) -> "Iterator[Figure]":
     """Yield a figure in `STYLE`, changed by `style`; write it to `path`, if any, at the end."""

@@ -124,8 +124,8 @@ def remaining(
 def _costs(attacks: Sequence[AttackEvidence], number: int) -> Picture:
     panels, ends = [], []
     for title, label, cost in (
-        ("Accuracy over the words that may change", "changed words", "words_changed"),
-        ("Accuracy over the queries that it may make", "queries for a text", "queries"),
+        ("By changed words", "changed words", "words_changed"),
+        ("By queries", "queries for a text", "queries"),
     ):
         curves = []
         for attack in attacks:
@@ -139,13 +139,16 @@ def _costs(attacks: Sequence[AttackEvidence], number: int) -> Picture:
             curves.append((attack.name, *remaining(records, costs)))
         last = max(xs[-1] for _, xs, _ in curves) * 1.05 + 1
         # The last height holds for every larger budget.
-        lines = [PanelLine(name, [*xs, last], [*ys, ys[-1]], step=True) for name, xs, ys in curves]
+        lines = [
+            PanelLine(name, [*xs, last], [*ys, ys[-1]], colour, step=True)
+            for colour, (name, xs, ys) in enumerate(curves)
+        ]
         panels.append(Panel(title, lines, label))
         ends += [
             f"{name}: {ys[0]:.3f} to {ys[-1]:.3f} at {xs[-1]:g} {label}" for name, xs, ys in curves
         ]
     alt = f"Accuracy that is left over the cost of the attacks. {'; '.join(ends)}."
-    return panels_picture(f"costs-{number}", panels, alt=alt, top=1.02)
+    return panels_picture(f"costs-{number}", panels, alt=alt, top=1.02, width=3.4)
 
 
 def moves(attack: AttackEvidence, evidence: Evidence) -> ClassMoves:

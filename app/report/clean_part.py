@@ -45,8 +45,9 @@ def labelled_records(evidence: Evidence) -> StageRecords | None:
     """Return the records with the class and the prediction of each text of the test split."""
     if not evidence.classifies:
         return None
-    # All three files are about the same texts; the first complete one counts.
-    sources = (evidence.pgd, evidence.predictions, evidence.certificates)
+    # All these files are about the same texts; the first complete one counts.
+    proven = (evidence.certificates, *evidence.in_words.values())
+    sources = (evidence.pgd, evidence.predictions, *proven)
     return next((s for s in sources if s is not None and is_labelled(s.records)), None)
 
 

@@ -18,8 +18,6 @@ const diff = (parts) => {
   }
   return paragraph;
 };
-const change = (name, item, fact) => element("div", "change",
-  element("span", "dim", `${name} → ${item.class}${fact}`), diff(item.parts));
 const article = (row) => {
   const title = element("p", "title", `sample ${row.id} `);
   title.append(element("span", row.right ? "chip good" : "chip doubt",
@@ -27,17 +25,27 @@ const article = (row) => {
   if (row.broken) title.append(element("strong", "chip alarm", "inside its certificate"));
   if (row.probability !== undefined) title.append(element("span", "chip", `probability ${row.probability}`));
   if (row.radius !== undefined) title.append(element("span", "chip", `radius ${row.radius}`));
-  for (const set of row.sets) title.append(element("span", set.certified === "all" ? "chip good" : "chip",
+  const held = row.sets.filter((set) => set.certified !== "0");
+  for (const set of held) title.append(element("span", set.certified === "all" ? "chip good" : "chip",
     `${set.name}: certified for ${set.certified === "all" ? "all words" : set.certified}`));
+  if (row.sets.length && !held.length) title.append(element("span", "chip", "not certified in words"));
   for (const attack of row.attacks) if (attack.outcome === "failed") title.append(
     element("span", "chip good", `${attack.name}: not changed, ${attack.queries} queries`));
   const text = element("p", "", row.text);
   text.dir = "auto";
   const body = element("article", row.broken ? "pair broken" : "pair", title, text);
-  for (const attack of row.attacks) if (attack.parts) body.append(change(attack.name, attack,
-    `: ${attack.words[0]} of ${attack.words[1]} words, ${attack.queries} queries`));
-  // A set that an attack has used already shows the same change twice.
-  for (const set of row.sets) if (set.parts) body.append(change(`worst text of ${set.name}`, set, ""));
+  // An attack and the certificate of its set may end in the same text: it is shown once.
+  const changes = new Map();
+  const add = (item, fact) => {
+    const key = JSON.stringify(item.parts);
+    const other = changes.get(key) ?? { facts: [], item };
+    changes.set(key, { ...other, facts: [...other.facts, fact] });
+  };
+  for (const attack of row.attacks) if (attack.parts) add(attack,
+    `${attack.name} (${attack.words[0]} of ${attack.words[1]} words, ${attack.queries} queries)`);
+  for (const set of row.sets) if (set.parts) add(set, `worst text of ${set.name}`);
+  for (const { facts, item } of changes.values()) body.append(element("div", "change",
+    element("span", "dim", `${item.class} by ${facts.join(", ")}`), diff(item.parts)));
   return body;
 };
 const changed = (row) => row.attacks.filter((attack) => attack.outcome === "succeeded");

@@ -236,6 +236,14 @@ def _missing(section: Section) -> Iterator[tuple[str, str]]:
         task = {"choice": "multiple choice"}.get(evidence.task or "", evidence.task or "model")
         yield f"Confusion matrix, calibration, certificates, attacks: not for a {task}", ""
         return
+    yield from _missing_of_classes(section, command, tested=tested)
+
+
+def _missing_of_classes(
+    section: Section, command: str, *, tested: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield what a classification lacks."""
+    evidence = section.evidence
     if section.calibration is None:
         yield "Calibration: it needs probabilities", command.format("predict")
     if evidence.certificates is None:

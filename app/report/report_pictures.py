@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,6 @@ _VARIABLES = {
     **{colour.lower(): f"var(--c{i})" for i, colour in enumerate(charts.COLOURS)},
 }
 """Colours of the files, and their variables on the page, which also has a dark style."""
-_LEGEND = {"color", "marker", "linestyle", "label"}
 _FEW = 12
 """Most points of a line with marks."""
 LIMIT = 400
@@ -70,9 +69,15 @@ class Picture:
 
 
 @contextmanager
-def _drawing(size: tuple[float, float]) -> "Iterator[Figure]":
-    with charts.drawing(None, size=size, style=_STYLE) as figure:
+def _drawing(
+    size: tuple[float, float], layout: Literal["constrained", "none"] = "constrained"
+) -> "Iterator[Figure]":
+    with charts.drawing(None, size=size, layout=layout, style=_STYLE) as figure:
         yield figure
+
+
+def _colour(number: int) -> str:
+    return charts.COLOURS[number % len(charts.COLOURS)]
 
 
 def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture:
@@ -117,52 +122,48 @@ class AccuracyCurve:
 
 def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
     """Draw the certified accuracy over the radius, with the accuracy under PGD above it."""
-    ends, lines = [], []
+    lines = []
     with _drawing((6.4, 3.4)) as figure:
         axes = figure.add_subplot()
-        axes.set(ylim=(0, 1.02), xlabel="radius, or eps of PGD (l2)", ylabel="accuracy")
         for i, curve in enumerate(curves):
-            colour = charts.COLOURS[i % len(charts.COLOURS)]
-            marker: dict[str, Any] = {"marker": charts.MARKERS[i % len(charts.MARKERS)]}
+            marker = charts.MARKERS[i % len(charts.MARKERS)]
+            style: dict[str, Any] = {"color": _colour(i), "label": charts.plain_label(curve.name)}
             if curve.steps is not None:
                 xs, ys = curve.steps
                 dashes = charts.DASHES[i % len(charts.DASHES)]
-                axes.step(xs, ys, where="post", color=colour, linestyle=dashes)
-                axes.fill_between(xs, ys, step="post", color=colour, alpha=0.1, linewidth=0)
-                ends.append((ys[0], curve.name if len(curves) > 1 else "", colour))
+                axes.step(xs, ys, where="post", linestyle=dashes, **style)
+                axes.fill_between(xs, ys, step="post", color=style["color"], alpha=0.1, linewidth=0)
+                style.pop("label")  # one entry in the legend for both
                 lines.append(
                     f"{curve.name}: certified {ys[0]:.3f} at radius 0, none from {xs[-1]:.3g}"
                 )
             if curve.attacked:
                 radii, estimates = zip(*curve.attacked, strict=True)
                 heights, bars = _error_bars(estimates)
-                axes.errorbar(
-                    radii, heights, bars, color=colour, linestyle="none", capsize=3, **marker
-                )
+                axes.errorbar(radii, heights, bars, ls="none", capsize=3, marker=marker, **style)
                 lines += [
                     f"{curve.name}: {e.value:.3f} under PGD at {r:g}" for r, e in curve.attacked
                 ]
+        axes.set(ylim=(0, 1.02), xlabel="radius, or eps of PGD (l2)", ylabel="accuracy")
         # A mark at radius 0 would be cut in half.
         axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
-        names = [curve.name for curve in curves]
-        if len(names) > 1:
-            handles = [
-                axes.plot([], [], **{k: v for k, v in charts.points(i, n).items() if k in _LEGEND})[
-                    0
-                ]
-                for i, n in enumerate(names)
-            ]
-            figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=9)
+        # A single run is named in the heading of the page.
+        if len(curves) > 1:
+            figure.legend(loc="outside upper center", ncols=2, fontsize=9)
         svg = charts.as_svg(figure)
     return Picture(name, svg, f"Accuracy over the radius. {'; '.join(lines)}.")
 
 
 class PanelLine(NamedTuple):
-    """A line of a panel; with `step` it keeps its height up to the next point."""
+    """A line of a panel, with the number of its colour.
+
+    With `step` it keeps its height up to the next point.
+    """
 
     name: str
     xs: Sequence[float]
     ys: Sequence[float]
+    colour: int
     step: bool = False
 
 
@@ -180,35 +181,35 @@ def panels_picture(
     *,
     alt: str,
     x_label: str = "",
-    mark: tuple[float, str] | None = None,
+    mark: float | None = None,
     top: float | None = None,
+    width: float = 3.6,
 ) -> Picture:
     """Draw panels side by side, each line with its name at its right end.
 
-    `mark` is a place on the horizontal axis with its name; `top` the upper end of all heights.
+    `mark` is a place on the horizontal axis; `top` the upper end of all heights; `width` that of a
+    panel in inches.
     """
-    with _drawing((4.0 * len(panels), 2.9)) as figure:
-        for axes, panel in zip(
-            figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
-        ):
-            for i, line in enumerate(panel.lines):
-                style: dict[str, Any] = {"color": charts.COLOURS[i % len(charts.COLOURS)]}
+    # Margins are known: the layout of matplotlib would take most of the time of a report.
+    room = 0.35 + 0.07 * max(len(line.name) for panel in panels for line in panel.lines)
+    whole, height = width * len(panels), 2.7
+    with _drawing((whole, height), layout="none") as figure:
+        for i, panel in enumerate(panels):
+            box = (i * width + 0.5) / whole, 0.55 / height, (width - 0.5 - room) / whole
+            axes = figure.add_axes((*box, (height - 0.85) / height))
+            for line in panel.lines:
+                style: dict[str, Any] = {"color": _colour(line.colour)}
                 style["drawstyle"] = "steps-post" if line.step else "default"
                 # A line of few points has marks: a single one would be invisible.
                 style["marker"] = "o" if len(line.xs) <= _FEW and not line.step else ""
                 axes.plot(line.xs, line.ys, **style)
             if mark is not None:
-                axes.axvline(mark[0], color=_INK, linestyle=charts.FINE, linewidth=1.0)
-                text = {"xycoords": ("data", "axes fraction"), "fontsize": 8, "rotation": 90}
-                axes.annotate(mark[1], (mark[0], 0.03), ha="right", va="bottom", **text)
+                axes.axvline(mark, color=_INK, linestyle=charts.FINE, linewidth=1.0)
             axes.set_title(panel.title, fontsize=11, loc="left")
             axes.set_xlabel(panel.x_label or x_label)
             if top is not None:
                 axes.set_ylim(0, top)
-            ends = [
-                (line.ys[-1], line.name, charts.COLOURS[i % len(charts.COLOURS)])
-                for i, line in enumerate(panel.lines)
-            ]
+            ends = [(line.ys[-1], line.name, _colour(line.colour)) for line in panel.lines]
             axes.set_xlim(*axes.get_xlim())
             axes.set_ylim(*axes.get_ylim())
             charts.label_lines(axes, ends)
@@ -255,7 +256,7 @@ class Spread(NamedTuple):
 def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
     """Draw the certified radii of groups: median, the middle half, and the middle nine tenths."""
     rows = max(len(groups) for groups in panels.values())
-    with _drawing((4.6 * len(panels), 1.3 + 0.3 * rows)) as figure:
+    with _drawing((3.4 * len(panels), 1.3 + 0.3 * rows)) as figure:
         grid = figure.subplots(1, len(panels), sharex=True, squeeze=False)[0]
         lines = []
         for axes, (title, groups) in zip(grid, panels.items(), strict=True):

@@ -58,47 +58,48 @@ def join_texts(evidence: Evidence) -> list[TextFacts]:
     """
     if not evidence.classifies:
         return []
-    # `None` are rows of an older version, which are those of the test split.
-    rows: str | None = None
-    texts: dict[int, TextFacts] = {}
-
-    def facts(record: Record, rows_of: str | None, text: str | None = None) -> TextFacts | None:
-        nonlocal rows
-        rows = rows or rows_of
-        if rows_of is not None and rows_of != rows:
-            return None
-        sample = record["sample_id"]
-        joined = texts.setdefault(sample, TextFacts(sample, record["label"], record["prediction"]))
-        if text is not None and joined.text is None:
-            joined.text = text
-        return joined
-
-    if (predictions := evidence.predictions) is not None and is_labelled(predictions.records):
-        for record in predictions.records:
-            joined = facts(record, predictions.rows)
-            if joined is not None and has_logits(record):
-                joined.confidence = confidence(record["logits"])
-    if (proven := evidence.certificates) is not None and is_labelled(proven.records):
-        for record in proven.records:
-            if (joined := facts(record, proven.rows)) is not None:
-                joined.radius = float(record["radius"])
+    joined = _Join()
+    for part in (evidence.predictions, evidence.certificates, evidence.pgd):
+        if part is None or not is_labelled(part.records):
+            continue
+        for record in part.records:
+            if (facts := joined.add(record, part.rows)) is not None:
+                if has_logits(record):
+                    facts.confidence = confidence(record["logits"])
+                if "radius" in record:
+                    facts.radius = float(record["radius"])
     for stage, measured in evidence.in_words.items():
         for record in measured.records:
-            if (joined := facts(record, measured.rows, record["text"])) is not None:
-                joined.certificates[stage.removeprefix("certify_")] = record
-    if (pgd := evidence.pgd) is not None and is_labelled(pgd.records):
-        for record in pgd.records:
-            facts(record, pgd.rows)
+            if (facts := joined.add(record, measured.rows, record["text"])) is not None:
+                facts.certificates[stage.removeprefix("certify_")] = record
     for attack in evidence.attacks:
         for attacked in attack.records:
             if attacked.prediction is None or attacked.outcome == "error":
                 continue
-            line = {"sample_id": attacked.sample_id, "label": attacked.label}
-            line["prediction"] = attacked.prediction
             text = "\n".join(columns(attacked.text))
-            if (joined := facts(line, attack.rows, text)) is not None:
-                joined.attacks[attack.name] = attacked
-    return [texts[sample] for sample in sorted(texts)]
+            if (facts := joined.add(attacked.line(), attack.rows, text)) is not None:
+                facts.attacks[attack.name] = attacked
+    return [joined.texts[sample] for sample in sorted(joined.texts)]
+
+
+class _Join:
+    """Texts of the same rows; the first records with a digest of their rows decide on these."""
+
+    def __init__(self) -> None:
+        self.rows: str | None = None
+        self.texts: dict[int, TextFacts] = {}
+
+    def add(self, record: Record, rows: str | None, text: str | None = None) -> TextFacts | None:
+        """Return the text of a record; None if the record is of other rows."""
+        self.rows = self.rows or rows
+        # Older records have no digest: they are of the test split.
+        if rows not in (None, self.rows):
+            return None
+        sample = record["sample_id"]
+        new = TextFacts(sample, record["label"], record["prediction"])
+        facts = self.texts.setdefault(sample, new)
+        facts.text = text if facts.text is None else facts.text
+        return facts
 
 
 class GroupRow(NamedTuple):

@@ -40,11 +40,14 @@ def training_picture(evidence: Evidence, number: int) -> Picture | None:
                 name={"train": "training batches", "val": "validation"}[part],
                 xs=[point.step for point in metrics[f"{part}/{metric}"]],
                 ys=[point.value for point in metrics[f"{part}/{metric}"]],
+                colour=colour,
             )
-            for part in ("train", "val")
+            for colour, part in enumerate(("train", "val"))
             if f"{part}/{metric}" in metrics
         ]
-        if lines and len(panels) < _MOST:
+        # The F1 of one class is a part of the mean.
+        known = metric == "f1" and "val/macro_f1" in metrics
+        if lines and not known and len(panels) < _MOST:
             panels.append(Panel(title, lines))
     if not panels:
         return None
@@ -59,7 +62,7 @@ def training_picture(evidence: Evidence, number: int) -> Picture | None:
         f"training-{number}",
         panels,
         x_label="optimiser steps",
-        mark=None if step is None else (float(step), "measured weights"),
+        mark=step,
         alt=f"Curves of the training. {ends}.",
     )
 
