@@ -59,23 +59,21 @@ def join_texts(evidence: Evidence) -> list[TextFacts]:
     if not evidence.classifies:
         return []
     joined = _Join()
-    for part in (evidence.predictions, evidence.certificates, evidence.pgd):
-        if part is None or not is_labelled(part.records):
-            continue
+    parts = (evidence.predictions, evidence.certificates, evidence.pgd)
+    for part in (part for part in parts if part is not None and is_labelled(part.records)):
         for record in part.records:
             if (facts := joined.add(record, part.rows)) is not None:
-                if has_logits(record):
-                    facts.confidence = confidence(record["logits"])
-                if "radius" in record:
-                    facts.radius = float(record["radius"])
+                facts.confidence = (
+                    confidence(record["logits"]) if has_logits(record) else facts.confidence
+                )
+                facts.radius = record.get("radius", facts.radius)
     for stage, measured in evidence.in_words.items():
         for record in measured.records:
             if (facts := joined.add(record, measured.rows, record["text"])) is not None:
                 facts.certificates[stage.removeprefix("certify_")] = record
     for attack in evidence.attacks:
-        for attacked in attack.records:
-            if attacked.prediction is None or attacked.outcome == "error":
-                continue
+        valid = (r for r in attack.records if r.prediction is not None and r.outcome != "error")
+        for attacked in valid:
             text = "\n".join(columns(attacked.text))
             if (facts := joined.add(attacked.line(), attack.rows, text)) is not None:
                 facts.attacks[attack.name] = attacked

@@ -37,10 +37,11 @@ def tiles(verdict: Verdict) -> list[Tile]:
     chosen += [*radii[:1], *verdict.of_kind("calibration")[:1]]
     # Scores of clean texts fill what was not measured.
     chosen += [figure for figure in verdict.figures if figure not in chosen]
-    return [_tile(figure) for figure in chosen[:_MOST]]
+    return [tile(figure) for figure in chosen[:_MOST]]
 
 
-def _tile(figure: VerdictFigure) -> Tile:
+def tile(figure: VerdictFigure) -> Tile:
+    """Return a figure as texts to show."""
     # Without interval and count, the text of a figure is its value alone.
     value, _, rest = figure.text.partition(" ")
     compared = [f"{reference.title}: {reference.value:.3f}" for reference in figure.references]
