@@ -317,8 +317,6 @@ def named_points(axes: "Axes", samples: Sequence[Point], strong: Collection[str]
         }
         style: dict[str, Any] = {"color": colour, "marker": "o", "linestyle": "none"}
         axes.errorbar([sample.x], [sample.y], **bars, **style, elinewidth=0.8, alpha=0.9)
-    _cut([sample.x for sample in samples], axes.get_xlim, axes.set_xlim)
-    _cut([sample.y for sample in samples], axes.get_ylim, axes.set_ylim)
     low, high = axes.get_ylim()
     left, right = axes.get_xlim()
     size = axes.get_window_extent()
@@ -334,7 +332,11 @@ def named_points(axes: "Axes", samples: Sequence[Point], strong: Collection[str]
                 (sample.x, sample.y),
                 (
                     8 if to_right else -8,
-                    (share - (sample.y - low) / (high - low)) * size.height * 72 / axes.figure.dpi,
+                    7
+                    + (share - (sample.y - low) / (high - low))
+                    * size.height
+                    * 72
+                    / axes.figure.dpi,
                 ),
                 textcoords="offset points",
                 ha="left" if to_right else "right",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from app.report.report_page import script_hash, style, template, write_report
 from app.report.report_pictures import Picture
-from app.report.tiles import Tile, lowest, tile, trade_off
+from app.report.tiles import Tile, main_figure, tile, trade_off
 from measure.verdict import FigureKind, Verdict
 from run_files import atomic
 from run_files.run_directory import RunDirectory
@@ -111,8 +111,7 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
 
 
 def _figure(verdict: Verdict, kind: FigureKind) -> Tile | None:
-    figures = verdict.of_kind(kind)
-    chosen = lowest(verdict, kind) if kind in ("attack", "words") else next(iter(figures), None)
+    chosen = main_figure(verdict, kind)
     return None if chosen is None else tile(chosen)
 
 

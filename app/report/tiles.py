@@ -20,21 +20,22 @@ class Tile(NamedTuple):
     note: str
 
 
-def lowest(verdict: Verdict, kind: FigureKind) -> VerdictFigure | None:
-    """Return the smallest figure of a kind: the strongest attack, the widest set."""
+def main_figure(verdict: Verdict, kind: FigureKind) -> VerdictFigure | None:
+    """Return the main figure of a kind: that of the strongest attack, of the widest set."""
     figures = verdict.of_kind(kind)
-    return min(figures, key=lambda figure: figure.value, default=None)
+    if kind in ("attack", "words"):
+        return min(figures, key=lambda figure: figure.value, default=None)
+    # Radii are theorems, PGD is an attack on the same vectors.
+    ranked = sorted(figures, key=lambda figure: kind == "radius" and "radius" not in figure.name)
+    return next(iter(ranked), None)
 
 
 def tiles(verdict: Verdict) -> list[Tile]:
     """Return the first figures that were measured: clean, attacked, in words, radius and so on."""
     chosen = [*verdict.of_kind("clean")[:1]]
-    for kind in ("attack", "words"):
-        figure = lowest(verdict, kind)
+    for kind in ("attack", "words", "radius", "calibration"):
+        figure = main_figure(verdict, kind)
         chosen += [] if figure is None else [figure]
-    # Radii are theorems, PGD is an attack on the same vectors.
-    radii = sorted(verdict.of_kind("radius"), key=lambda figure: "radius" not in figure.name)
-    chosen += [*radii[:1], *verdict.of_kind("calibration")[:1]]
     # Scores of clean texts fill what was not measured.
     chosen += [figure for figure in verdict.figures if figure not in chosen]
     return [tile(figure) for figure in chosen[:_MOST]]
@@ -59,7 +60,7 @@ def trade_off(name: str, verdicts: Mapping[str, Verdict]) -> Picture | None:
     for kind, title in titles.items():
         points = []
         for run, verdict in verdicts.items():
-            clean, robust = next(iter(verdict.of_kind("clean")), None), lowest(verdict, kind)
+            clean, robust = main_figure(verdict, "clean"), main_figure(verdict, kind)
             if clean is not None and robust is not None and not verdict.collapsed:
                 points.append(RunPoint(run, _estimate(clean), _estimate(robust)))
         if len(points) > 1:
