@@ -48,7 +48,7 @@ setup(
         },
         # The model card of `export`; the page of `report`, and its style.
         "steadfast.app.export": ["*.j2"],
-        "steadfast.app.report": ["*.css", "*.j2"],
+        "steadfast.app.report": ["*.css", "*.j2", "*.js"],
         # The live page.
         "steadfast.app.serve.page": ["*"],
         # Canonical forms of characters.

@@ -3,7 +3,7 @@
 import io
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -27,6 +27,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++")
 FINE = (0, (1, 2))
+LABEL = 9
+"""Size of names at lines and points, in points."""
 _LEVEL = 36
 """Most characters of horizontal names below an axis; more are written aslant."""
 STYLE: dict[str, Any] = {
@@ -52,7 +54,7 @@ def drawing(
     description: str | None = None,
     *,
     size: tuple[float, float] | None = None,
-    layout: Literal["constrained", "compressed"] = "constrained",
+    layout: Literal["constrained", "compressed", "none"] = "constrained",
     style: Mapping[str, Any] | None = None,
 ) -> "Iterator[Figure]":
     """Yield a figure in `STYLE`, changed by `style`; write it to `path`, if any, at the end."""
@@ -296,6 +298,116 @@ def scatter(
         axes.set(xlabel=plain_label(x_label), ylabel=plain_label(y_label), title=plain_label(title))
         figure.legend(loc="outside right upper")
     return figure
+
+
+def named_points(axes: "Axes", samples: Sequence[Point], strong: Collection[str]) -> None:
+    """Draw points with their intervals and their names next to them, in place of a legend.
+
+    Args:
+        axes: the axes.
+        samples: the points.
+        strong: names of those in a strong colour.
+    """
+    for sample in samples:
+        colour = COLOURS[0] if sample.name in strong else "#7f7f7f"
+        ends = {"xerr": sample.x_ends, "yerr": sample.y_ends}
+        at = {"xerr": sample.x, "yerr": sample.y}
+        bars: Any = {
+            name: _errors([at[name]], pair[:1], pair[1:]) for name, pair in ends.items() if pair
+        }
+        style: dict[str, Any] = {"color": colour, "marker": "o", "linestyle": "none"}
+        axes.errorbar([sample.x], [sample.y], **bars, **style, elinewidth=0.8, alpha=0.9)
+    low, high = axes.get_ylim()
+    left, right = axes.get_xlim()
+    size = axes.get_window_extent()
+    gap = 1.25 * LABEL * axes.figure.dpi / 72 / size.height
+    # Names that would overlap move up or down: those of the same side are in one column.
+    for to_right in (True, False):
+        side = [s for s in samples if ((s.x - left) < 0.6 * (right - left)) == to_right]
+        side.sort(key=lambda sample: sample.y)
+        shares = spread([(sample.y - low) / (high - low) for sample in side], gap)
+        for share, sample in zip(shares, side, strict=True):
+            axes.annotate(
+                plain_label(sample.name),
+                (sample.x, sample.y),
+                (
+                    8 if to_right else -8,
+                    7
+                    + (share - (sample.y - low) / (high - low))
+                    * size.height
+                    * 72
+                    / axes.figure.dpi,
+                ),
+                textcoords="offset points",
+                ha="left" if to_right else "right",
+                va="center",
+                fontsize=LABEL,
+                annotation_clip=False,
+            )
+
+
+def label_lines(axes: "Axes", ends: Sequence[tuple[float, str, str]]) -> None:
+    """Write names at the right end of lines, in place of a legend.
+
+    Args:
+        axes: the axes, with their final limits.
+        ends: height of the last point, name and colour of each line.
+    """
+    low, high = axes.get_ylim()
+    scale = axes.transAxes.transform((0, 1))[1] - axes.transAxes.transform((0, 0))[1]
+    # Lines of text of the same size need 1.2 of it.
+    gap = 1.2 * LABEL * axes.figure.dpi / 72 / scale
+    ordered = sorted(ends)
+    shares = spread([(height - low) / (high - low) for height, _, _ in ordered], gap)
+    for share, (height, name, colour) in zip(shares, ordered, strict=True):
+        at = (height - low) / (high - low)
+        axes.plot([1, 1.03], [at, share], transform=axes.transAxes, color=colour, lw=0.8,
+                  clip_on=False, marker="")  # fmt: skip
+        style: dict[str, Any] = {"va": "center", "fontsize": LABEL, "color": colour}
+        axes.text(1.04, share, plain_label(name), transform=axes.transAxes, **style)
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Move rising heights apart until neighbours differ by `gap`, around their middle."""
+    moved = list(heights)
+    for i in range(1, len(moved)):
+        moved[i] = max(moved[i], moved[i - 1] + gap)
+    if not moved:
+        return moved
+    # Centred on the middle of where they were, but inside of 0 to 1 as far as there is room.
+    shift = (sum(heights) - sum(moved)) / len(moved)
+    shift = max(min(shift, 1 - moved[-1]), -moved[0]) if moved[-1] - moved[0] <= 1 else shift
+    return [height + shift for height in moved]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForestRow:
+    """A row of a forest plot: marks with intervals at the same height.
+
+    Attributes:
+        name: at the left.
+        marks: value, low and high end of each mark; None where there is none.
+    """
+
+    name: str
+    marks: Sequence[tuple[float, float, float] | None]
+
+
+def forest(axes: "Axes", rows: Sequence[ForestRow], names: Sequence[str]) -> None:
+    """Draw rows of marks with their intervals, the first row on top; a name for each mark."""
+    step = 0.5 / max(1, len(names))
+    for i, name in enumerate(names):
+        drawn = [(j, row.marks[i]) for j, row in enumerate(rows)]
+        cells = [(j + step * (i - (len(names) - 1) / 2), mark) for j, mark in drawn if mark]
+        if not cells:
+            continue
+        values = [mark[0] for _, mark in cells]
+        ends = _errors(values, [mark[1] for _, mark in cells], [mark[2] for _, mark in cells])
+        style = {**points(i, name), "linestyle": "none", "capsize": 0, "elinewidth": 2.0}
+        axes.errorbar(values, [height for height, _ in cells], xerr=ends, **style)
+    axes.set_yticks(range(len(rows)), [plain_label(row.name) for row in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)  # the first row on top
+    axes.grid(visible=False, axis="y")
 
 
 def _cut(

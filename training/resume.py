@@ -9,6 +9,7 @@ from pydoc import locate
 from typing import Any
 
 from lit_modules import CheckpointError, TaskModule, TextModule, read_checkpoint
+from run_files.harmless_settings import HARMLESS, HARMLESS_IN_FIT
 from run_files.results import Stage
 from run_files.run_directory import RunDirectory
 from text.subjects import Difference, differences, flat
@@ -16,30 +17,6 @@ from training.early_stopping import LIGHTNING_EPOCHS, stopped_early
 
 log = logging.getLogger(__name__)
 
-# These settings change the speed or the location of the data, but not the data.
-HARMLESS = {
-    f"data.init_args.{name}"
-    for name in (
-        "data_dir",
-        "cache_dir",
-        "eval_batch_size",
-        "num_workers",
-        "pin_memory",
-        "batch_size",
-    )
-}
-# A training step sees a batch: its size is part of the training.
-HARMLESS_IN_FIT = HARMLESS - {"data.init_args.batch_size"}
-# These change where and how fast a run computes, its output, and how often it saves.
-HARMLESS_IN_FIGURES = HARMLESS_IN_FIT | {
-    f"trainer.{name}"
-    for name in (
-        *("accelerator", "devices", "num_nodes", "strategy", "logger", "callbacks", "profiler"),
-        *("enable_progress_bar", "enable_model_summary", "log_every_n_steps", "plugins"),
-        *("default_root_dir", "num_sanity_val_steps", "barebones", "detect_anomaly"),
-        *("enable_checkpointing", "enable_autolog_hparams", "model_registry", "fast_dev_run"),
-    )
-}
 PARTS = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping")
 """The parts of the settings of a run that its figures depend on."""
 # A run may get these settings later: nothing that it has trained or measured depends on them.

@@ -25,7 +25,7 @@ class Command(NamedTuple):
         summary: one sentence about it.
         imports: libraries that take seconds to load: torch and Lightning `at once`, or only in
             `run` (`late`: a wrong command line is an error before); only `torch`, for a command
-            that trains nothing; or `none`.
+            that trains nothing, or `torch late`; or `none`.
         container: options that the entry point of the image fills in (docker/entrypoint.sh).
         way: a second way of the command, in another file.
         chosen_by: of a second way: options of which one chooses it.
@@ -34,7 +34,7 @@ class Command(NamedTuple):
 
     file: str
     summary: str
-    imports: Literal["at once", "torch", "late", "none"] = "at once"
+    imports: Literal["at once", "torch", "late", "torch late", "none"] = "at once"
     container: tuple[str, ...] = ()
     way: "Command | None" = None
     chosen_by: tuple[str, ...] = ()
@@ -139,8 +139,11 @@ COMMANDS = {
     "report": Command(
         "commands.report",
         "Write a page about a run: figures, certificates, attacks, what was not measured.",
-        "late",
+        "torch late",
         _RUN,
+    ),
+    "site": Command(
+        "commands.site", "Write the reports of all runs as a static site.", "torch late"
     ),
     "compare": Command("commands.compare", "Print runs side by side, with tests.", "late"),
     "study": Command("commands.study", "Run many trainings and collect them.", "late"),

@@ -104,7 +104,8 @@ def entry(args: Sequence[str] | None = None) -> int:
         _say(f"error: {error} (`steadfast {call.name} --help` lists the options)")
         return 2
     # Another program that calls `entry` may train later.
-    return _run(call, argv, predicts=call.command.imports == "torch" and args is None)
+    predicts = call.command.imports.startswith("torch") and args is None
+    return _run(call, argv, predicts=predicts)
 
 
 def _run(call: Call, argv: list[str], *, predicts: bool) -> int:
@@ -228,7 +229,7 @@ def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
     """Run a command outside LightningCLI."""
     imports = call.command.imports
     try:
-        if imports == "late":
+        if imports.endswith("late"):
             # A wrong command line is an error before the libraries are loaded.
             call.parse()
         if imports != "none" and (status := _load(debug=debug, predicts=predicts)) != 0:

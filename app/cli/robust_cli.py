@@ -37,6 +37,7 @@ from measure.verdict import judge_run
 from run_files import run_directory
 from run_files.checkpoint_lookup import find_checkpoint
 from run_files.distributed import dry, first_process
+from run_files.harmless_settings import HARMLESS
 from run_files.results import reopened
 from run_files.run_directory import RunDirectory
 from run_files.summary_table import notes, table
@@ -266,9 +267,7 @@ class RobustCLI(LightningCLI):
         run = run or self._fresh_run()
         if run.begun:
             parts = ("model", "data")
-            resume.check_same(
-                run, self.settings, parts, resume.HARMLESS, checkpoint=self.checkpoint
-            )
+            resume.check_same(run, self.settings, parts, HARMLESS, checkpoint=self.checkpoint)
         return run
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:

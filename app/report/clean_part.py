@@ -45,8 +45,9 @@ def labelled_records(evidence: Evidence) -> StageRecords | None:
     """Return the records with the class and the prediction of each text of the test split."""
     if not evidence.classifies:
         return None
-    # All three files are about the same texts; the first complete one counts.
-    sources = (evidence.pgd, evidence.predictions, evidence.certificates)
+    # All these files are about the same texts; the first complete one counts.
+    proven = (evidence.certificates, *evidence.in_words.values())
+    sources = (evidence.pgd, evidence.predictions, *proven)
     return next((s for s in sources if s is not None and is_labelled(s.records)), None)
 
 
@@ -78,7 +79,7 @@ def calibrate(evidence: Evidence, number: int) -> Calibration | None:
     measured = evidence.predictions
     if measured is None or not evidence.classifies or not is_labelled(measured.records):
         return None
-    if not all(_is_finite(record.get("logits")) for record in measured.records):
+    if not all(has_logits(record) for record in measured.records):
         return None
     confidences = [confidence(record["logits"]) for record in measured.records]
     bins = reliability(confidences, [r["label"] == r["prediction"] for r in measured.records])
@@ -89,7 +90,9 @@ def calibrate(evidence: Evidence, number: int) -> Calibration | None:
     return Calibration(bins, error, len(confidences), picture)
 
 
-def _is_finite(logits: Any) -> bool:
+def has_logits(record: Record) -> bool:
+    """Return True if a record has finite logits of several classes."""
+    logits: Any = record.get("logits")
     return (
         isinstance(logits, list)
         and len(logits) > 1

@@ -1,17 +1,16 @@
-"""Cells of tables and pairs of texts, for all parts of the page."""
+"""Cells of tables and changes of texts, for all parts of the page."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from measure.attack_report import Piece
+from rapidfuzz.distance import Levenshtein
+
+from attacks.document import word_spans
 from text.estimates import IntervalEstimate, wilson
 
 WORST = 5
-"""Texts of each attack, and rows of the table of the tightest sandwiches."""
-_LONGEST = 320
-"""Characters of an unchanged part of a text; longer parts lose their middle."""
+"""Rows of the table of the tightest certificates."""
 
 
 class FigureCell(NamedTuple):
@@ -21,15 +20,11 @@ class FigureCell(NamedTuple):
     interval: str = ""
 
 
-@dataclass(frozen=True)
-class TextPair:
-    """Parts of clean and changed texts; `broken` if the change is inside the certificate."""
+class Change(NamedTuple):
+    """A part of a changed text: kept (`old` equals `new`), or `old` words that became `new`."""
 
-    title: str
-    facts: Sequence[str]
-    before: Sequence[Sequence[Piece]]
-    after: Sequence[Sequence[Piece]]
-    broken: bool
+    old: str
+    new: str
 
 
 def share_cell(value: float | None, count: int) -> FigureCell:
@@ -53,22 +48,40 @@ def format_interval(estimate: IntervalEstimate) -> str:
     """Return the interval of an estimate as text."""
     if math.isinf(estimate.high):  # Student's interval needs two texts
         return "one text"
-    return f"{estimate.low:.4f} to {estimate.high:.4f}, {estimate.count} texts"
+    return f"{estimate.low:.3f} to {estimate.high:.3f}, {estimate.count:,} texts"
 
 
 def format_number(value: float | None) -> str:
     """Return a number as text."""
     if value is None:
         return "–"
-    return f"{value:.4f}" if math.isfinite(value) else "not finite"
+    return f"{value:.3f}" if math.isfinite(value) else "not finite"
 
 
-def shorten(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the parts of a text without the middle of long unchanged ones."""
-    half = _LONGEST // 2
-    return [
-        piece
-        if piece.changed or len(piece.text) <= _LONGEST
-        else Piece(f"{piece.text[:half]} […] {piece.text[-half:]}", False)
-        for piece in pieces
-    ]
+def changes(before: str, after: str) -> Iterator[Change]:
+    """Yield the parts of a text and of its changed form; neighbouring changes are one part.
+
+    Signs between words are those of the changed text.
+    """
+    spans, new_spans = word_spans(before), word_spans(after)
+    codes = Levenshtein.opcodes(
+        [before[start:end] for start, end in spans], [after[start:end] for start, end in new_spans]
+    )
+    position = 0
+    for code in codes:
+        if code.tag == "equal":
+            continue
+        old, new = spans[code.src_start : code.src_end], new_spans[code.dest_start : code.dest_end]
+        if new:
+            start, end = new[0][0], new[-1][1]
+        else:
+            # Deleted words are shown before the next word of the changed text.
+            start = end = (
+                new_spans[code.dest_start][0] if code.dest_start < len(new_spans) else len(after)
+            )
+        if kept := after[position:start]:
+            yield Change(kept, kept)
+        yield Change(before[old[0][0] : old[-1][1]] if old else "", after[start:end])
+        position = end
+    if kept := after[position:]:
+        yield Change(kept, kept)

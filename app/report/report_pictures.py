@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
 
 from app.report.clean_figures import Bin
 from app.report.sandwich import TextSandwich
@@ -34,6 +36,8 @@ _VARIABLES = {
     **{colour.lower(): f"var(--c{i})" for i, colour in enumerate(charts.COLOURS)},
 }
 """Colours of the files, and their variables on the page, which also has a dark style."""
+_FEW = 12
+"""Most points of a line with marks."""
 LIMIT = 400
 """Texts in the picture of the sandwich."""
 
@@ -65,9 +69,15 @@ class Picture:
 
 
 @contextmanager
-def _drawing(size: tuple[float, float]) -> "Iterator[Figure]":
-    with charts.drawing(None, size=size, style=_STYLE) as figure:
+def _drawing(
+    size: tuple[float, float], layout: Literal["constrained", "none"] = "constrained"
+) -> "Iterator[Figure]":
+    with charts.drawing(None, size=size, layout=layout, style=_STYLE) as figure:
         yield figure
+
+
+def _colour(number: int) -> str:
+    return charts.COLOURS[number % len(charts.COLOURS)]
 
 
 def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture:
@@ -112,43 +122,99 @@ class AccuracyCurve:
 
 def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
     """Draw the certified accuracy over the radius, with the accuracy under PGD above it."""
-    several, lines = len(curves) > 1, []
-    with _drawing((6.4, 3.8)) as figure:
+    lines = []
+    with _drawing((6.4, 3.4)) as figure:
         axes = figure.add_subplot()
         for i, curve in enumerate(curves):
-            colour, run = charts.COLOURS[i % len(charts.COLOURS)], charts.plain_label(curve.name)
+            marker = charts.MARKERS[i % len(charts.MARKERS)]
+            style: dict[str, Any] = {"color": _colour(i), "label": charts.plain_label(curve.name)}
             if curve.steps is not None:
                 xs, ys = curve.steps
-                label = f"certified: {run}" if several else "certified"
                 dashes = charts.DASHES[i % len(charts.DASHES)]
-                axes.step(xs, ys, where="post", color=colour, label=label, linestyle=dashes)
-                if not several:
-                    axes.fill_between(xs, ys, step="post", color=colour, alpha=0.12, linewidth=0)
+                axes.step(xs, ys, where="post", linestyle=dashes, **style)
+                axes.fill_between(xs, ys, step="post", color=style["color"], alpha=0.1, linewidth=0)
+                style.pop("label")  # one entry in the legend for both
                 lines.append(
                     f"{curve.name}: certified {ys[0]:.3f} at radius 0, none from {xs[-1]:.3g}"
                 )
             if curve.attacked:
-                label = (
-                    f"under PGD: {run}" if several else "under PGD (eps), and without attack (0)"
-                )
-                style: dict[str, Any] = {
-                    "color": colour,
-                    "marker": charts.MARKERS[i % len(charts.MARKERS)],
-                }
                 radii, estimates = zip(*curve.attacked, strict=True)
-                heights, ends = _error_bars(estimates)
-                axes.errorbar(
-                    radii, heights, ends, linestyle="none", capsize=3, label=label, **style
-                )
+                heights, bars = _error_bars(estimates)
+                axes.errorbar(radii, heights, bars, ls="none", capsize=3, marker=marker, **style)
                 lines += [
                     f"{curve.name}: {e.value:.3f} under PGD at {r:g}" for r, e in curve.attacked
                 ]
         axes.set(ylim=(0, 1.02), xlabel="radius, or eps of PGD (l2)", ylabel="accuracy")
         # A mark at radius 0 would be cut in half.
         axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
-        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
+        # A single run is named in the heading of the page.
+        if len(curves) > 1:
+            figure.legend(loc="outside upper center", ncols=2, fontsize=9)
         svg = charts.as_svg(figure)
     return Picture(name, svg, f"Accuracy over the radius. {'; '.join(lines)}.")
+
+
+class PanelLine(NamedTuple):
+    """A line of a panel, with the number of its colour.
+
+    With `step` it keeps its height up to the next point.
+    """
+
+    name: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+    colour: int
+    step: bool = False
+
+
+class Panel(NamedTuple):
+    """A small picture beside others, with the label of its horizontal axis, if it has its own."""
+
+    title: str
+    lines: Sequence[PanelLine]
+    x_label: str = ""
+
+
+def panels_picture(
+    name: str,
+    panels: Sequence[Panel],
+    *,
+    alt: str,
+    x_label: str = "",
+    mark: float | None = None,
+    top: float | None = None,
+    width: float = 3.6,
+) -> Picture:
+    """Draw panels side by side, each line with its name at its right end.
+
+    `mark` is a place on the horizontal axis; `top` the upper end of all heights; `width` that of a
+    panel in inches.
+    """
+    # Margins are known: the layout of matplotlib would take most of the time of a report.
+    room = 0.35 + 0.07 * max(len(line.name) for panel in panels for line in panel.lines)
+    whole, height = width * len(panels), 2.7
+    with _drawing((whole, height), layout="none") as figure:
+        for i, panel in enumerate(panels):
+            box = (i * width + 0.5) / whole, 0.55 / height, (width - 0.5 - room) / whole
+            axes = figure.add_axes((*box, (height - 0.85) / height))
+            for line in panel.lines:
+                style: dict[str, Any] = {"color": _colour(line.colour)}
+                style["drawstyle"] = "steps-post" if line.step else "default"
+                # A line of few points has marks: a single one would be invisible.
+                style["marker"] = "o" if len(line.xs) <= _FEW and not line.step else ""
+                axes.plot(line.xs, line.ys, **style)
+            if mark is not None:
+                axes.axvline(mark, color=_INK, linestyle=charts.FINE, linewidth=1.0)
+            axes.set_title(panel.title, fontsize=11, loc="left")
+            axes.set_xlabel(panel.x_label or x_label)
+            if top is not None:
+                axes.set_ylim(0, top)
+            ends = [(line.ys[-1], line.name, _colour(line.colour)) for line in panel.lines]
+            axes.set_xlim(*axes.get_xlim())
+            axes.set_ylim(*axes.get_ylim())
+            charts.label_lines(axes, ends)
+        svg = charts.as_svg(figure)
+    return Picture(name, svg, alt)
 
 
 def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
@@ -156,19 +222,21 @@ def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
     # Any number of changes is one place behind the largest number.
     most = max(k for curve in curves.values() for k in (*curve.changes, 0) if k is not None)
     last = most + max(1, most // 8)
-    with _drawing((6.4, 3.2 + 0.12 * len(curves))) as figure:
+    with _drawing((6.4, 3.2)) as figure:
         axes = figure.add_subplot()
+        ends = []
         for i, (threat, curve) in enumerate(curves.items()):
             xs = [last if k is None else k for k in curve.changes]
             ys = [accuracy / 100 for accuracy in curve.accuracy]
             style: dict[str, Any] = {"color": charts.COLOURS[i % len(charts.COLOURS)]}
             style |= {"marker": charts.MARKERS[i % len(charts.MARKERS)], "markersize": 4}
-            style["linestyle"] = charts.DASHES[i // len(charts.COLOURS) % len(charts.DASHES)]
-            axes.plot(xs, ys, label=charts.plain_label(threat), **style)
+            axes.plot(xs, ys, **style)
+            ends.append((ys[-1], f"{threat} {ys[-1]:.3f}", style["color"]))
         ticks = sorted({0, *range(0, most + 1, max(1, most // 4))})
         axes.set_xticks([*ticks, last], [*map(str, ticks), "all"])
         axes.set(ylim=(0, 1.02), xlabel="changed words", ylabel="certified accuracy")
-        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
+        axes.set_xlim(*axes.get_xlim())
+        charts.label_lines(axes, ends)
         svg = charts.as_svg(figure)
     lines = "; ".join(
         f"{threat}: {curve.accuracy[0]:.1f} % without changes, {curve.accuracy[-1]:.1f} % for "
@@ -178,40 +246,134 @@ def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
     return Picture(name, svg, f"Certified accuracy over the number of changes. {lines}.")
 
 
+class Spread(NamedTuple):
+    """The radii of a group of texts."""
+
+    name: str
+    radii: Sequence[float]
+
+
+def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
+    """Draw the certified radii of groups: median, the middle half, and the middle nine tenths."""
+    rows = max(len(groups) for groups in panels.values())
+    with _drawing((3.4 * len(panels), 1.3 + 0.3 * rows)) as figure:
+        grid = figure.subplots(1, len(panels), sharex=True, squeeze=False)[0]
+        lines = []
+        for axes, (title, groups) in zip(grid, panels.items(), strict=True):
+            for i, group in enumerate(groups):
+                low, first, middle, third, high = np.quantile(
+                    group.radii, (0.05, 0.25, 0.5, 0.75, 0.95)
+                )
+                colour = charts.COLOURS[0]
+                axes.plot([low, high], [i, i], color=colour, linewidth=1.2)
+                axes.plot([first, third], [i, i], color=colour, linewidth=5, alpha=0.5)
+                axes.plot([middle], [i], color=colour, marker="o", linestyle="none")
+                lines.append(f"{group.name}: median {middle:.3f} of {len(group.radii)} texts")
+            names = [f"{charts.plain_label(g.name)} ({len(g.radii):,})" for g in groups]
+            axes.set_yticks(range(len(groups)), names)
+            axes.set_ylim(len(groups) - 0.5, -0.5)
+            axes.set_xlim(left=0)
+            axes.set_title(title, fontsize=11, loc="left")
+            axes.set_xlabel("certified radius (l2)")
+            axes.grid(visible=False, axis="y")
+        svg = charts.as_svg(figure)
+    return Picture(name, svg, f"Certified radii by group. {'; '.join(lines)}.")
+
+
 def _error_bars(estimates: Sequence[IntervalEstimate]) -> tuple[list[float], list[list[float]]]:
     """Return the values, and the lengths of their error bars downwards and upwards."""
     ends = [[e.value - e.low for e in estimates], [e.high - e.value for e in estimates]]
     return [e.value for e in estimates], ends
 
 
-def attacks_picture(name: str, runs: Mapping[str, Mapping[str, IntervalEstimate]]) -> Picture:
-    """Draw the accuracy under each attack as bars with 95 % intervals."""
-    groups = list(dict.fromkeys(attack for attacks in runs.values() for attack in attacks))
-    with _drawing((6.4, 0.8 + 0.34 * max(3, len(groups) * (0.6 + 0.6 * len(runs))))) as figure:
+class AttackedShare(NamedTuple):
+    """Accuracy of the same texts without and under an attack."""
+
+    name: str
+    clean: IntervalEstimate
+    attacked: IntervalEstimate
+
+
+def attacks_picture(name: str, attacks: Sequence[AttackedShare]) -> Picture:
+    """Draw the accuracy of the attacked texts, before and under each attack, with intervals."""
+    with _drawing((6.4, 1.2 + 0.42 * max(2, len(attacks)))) as figure:
         axes = figure.add_subplot()
-        axes.grid(visible=False, axis="y")
-        height = 0.8 / len(runs)
-        for i, (run, attacks) in enumerate(runs.items()):
-            rows = [j for j, attack in enumerate(groups) if attack in attacks]
-            values, ends = _error_bars([attacks[groups[j]] for j in rows])
-            style = {**charts.boxes(i), "edgecolor": _PAPER, "label": charts.plain_label(run)}
-            style["error_kw"] = {**style["error_kw"], "ecolor": _INK}
-            # The bars of an attack are centred at its tick.
-            ys = [j + height * (i - (len(runs) - 1) / 2) for j in rows]
-            axes.barh(ys, values, height, xerr=ends, **style)
-        axes.set_yticks(range(len(groups)), [charts.plain_label(group) for group in groups])
-        axes.invert_yaxis()  # the first attack on top
+        rows = [
+            charts.ForestRow(
+                name=attack.name,
+                marks=[(e.value, e.low, e.high) for e in (attack.clean, attack.attacked)],
+            )
+            for attack in attacks
+        ]
+        charts.forest(axes, rows, ["the same texts without attack", "under the attack"])
         axes.set(xlim=(0, 1), xlabel="accuracy, 95 % interval")
-        # A single run is named in the heading of the page.
-        if len(runs) > 1:
-            figure.legend(loc="outside upper center", ncols=len(runs), fontsize=9)
+        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
         svg = charts.as_svg(figure)
     lines = "; ".join(
-        f"{run}, {attack}: {e.value:.3f} ({e.low:.3f} to {e.high:.3f})"
-        for run, attacks in runs.items()
-        for attack, e in attacks.items()
+        f"{a.name}: {a.clean.value:.3f} before, {a.attacked.value:.3f} "
+        f"({a.attacked.low:.3f} to {a.attacked.high:.3f}) under it"
+        for a in attacks
     )
     return Picture(name, svg, f"Accuracy under attacks. {lines}.")
+
+
+class RunPoint(NamedTuple):
+    """Clean accuracy and a robust one of a run."""
+
+    name: str
+    clean: IntervalEstimate
+    robust: IntervalEstimate
+
+
+def trade_off_picture(name: str, panels: Mapping[str, Sequence[RunPoint]]) -> Picture:
+    """Draw robust over clean accuracy of runs, a panel for each kind of robustness.
+
+    A line joins the runs that no other run beats in both (Pareto's front).
+    """
+    with _drawing((4.8 * len(panels), 4.0)) as figure:
+        lines = []
+        for axes, (title, runs) in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+        ):
+            best = pareto(runs)
+            axes.plot(
+                [run.clean.value for run in best],
+                [run.robust.value for run in best],
+                color=charts.COLOURS[0],
+                alpha=0.5,
+                zorder=1,
+            )
+            charts.named_points(
+                axes,
+                [
+                    charts.Point(
+                        name=run.name,
+                        x=run.clean.value,
+                        y=run.robust.value,
+                        x_ends=(run.clean.low, run.clean.high),
+                        y_ends=(run.robust.low, run.robust.high),
+                    )
+                    for run in runs
+                ],
+                strong={run.name for run in best},
+            )
+            axes.set(xlabel="accuracy of clean texts", ylabel="accuracy")
+            axes.set_title(title, fontsize=11, loc="left")
+            lines += [
+                f"{run.name}: clean {run.clean.value:.3f}, {title} {run.robust.value:.3f}"
+                for run in runs
+            ]
+        svg = charts.as_svg(figure)
+    return Picture(name, svg, f"Clean against robust accuracy. {'; '.join(lines)}.")
+
+
+def pareto(runs: Sequence[RunPoint]) -> list[RunPoint]:
+    """Return the runs that no other one beats in both accuracies, by clean accuracy."""
+    front: list[RunPoint] = []
+    for run in sorted(runs, key=lambda run: (-run.clean.value, -run.robust.value)):
+        if not front or run.robust.value > front[-1].robust.value:
+            front.append(run)
+    return front[::-1]
 
 
 def sandwich_picture(name: str, texts: Sequence[TextSandwich]) -> Picture:

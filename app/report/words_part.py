@@ -1,17 +1,16 @@
-"""Certificates in words: certified accuracy, attacks above it, the worst texts."""
+"""Certificates in words: certified accuracy, and attacks above it."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.report.page_parts import WORST, FigureCell, TextPair, share_cell, shorten
+from app.report.page_parts import FigureCell, share_cell
 from app.report.report_pictures import Picture, changes_picture
 from attacks.resources.catalogue import Resources
 from attacks.word_sets import find_threat, is_endless
 from certify.threats import Threat
 from certify.threats.parsing import parse_k
-from measure.attack_report import compare
 from measure.certificate_records import (
     ConfinedAttack,
     Curve,
@@ -46,9 +45,8 @@ class LayerRow:
 class ThreatCertificates:
     """The certificates of one `certify --threat`: a row for each number of changes.
 
-    `accuracy` is that without changes, `curve` the certified accuracy over the changes. `worst` are
-    texts to which the fewest changes give another prediction; `broken` the ids of the samples that
-    an attack has changed inside their certificate.
+    `accuracy` is that without changes, `curve` the certified accuracy over the changes. `broken`
+    are the ids of the samples that an attack has changed inside their certificate.
     """
 
     name: str
@@ -57,7 +55,6 @@ class ThreatCertificates:
     statement: str
     remarks: Sequence[str]
     rows: Sequence[LayerRow]
-    worst: Sequence[TextPair]
     broken: Sequence[int]
     texts: int
 
@@ -99,7 +96,6 @@ def threat_certificates(evidence: Evidence) -> Iterator[ThreatCertificates]:
             statement=settings["threat"]["statement"],
             remarks=[*_describe(measured), *([reason] if reason else [])],
             rows=[_row(layer, records) for layer in layers],
-            worst=[*_worst(records)],
             broken=sorted({sample for layer in layers for sample in layer.broken}),
             texts=len(records),
         )
@@ -175,28 +171,6 @@ def _row(layer: SandwichLevel, records: Sequence[Record]) -> LayerRow:
         below = share_cell(layer.certified, layer.samples)
         attacked = share_cell(layer.attacked, layer.samples)
     return LayerRow(layer.k, share_cell(share, len(records)), layer.attacks, below, attacked)
-
-
-def _worst(records: Sequence[Record]) -> Iterator[TextPair]:
-    pairs = [
-        (record, *compare(record["text"], record["witness"]))
-        for record in records
-        if record["witness"] is not None and _is_right(record)
-    ]
-    counted = [(sum(piece.changed for piece in pair[1]), *pair) for pair in pairs]
-    # The fewest changed words first.
-    counted.sort(key=lambda pair: (pair[0], pair[1]["sample_id"]))
-    for count, record, before, after in counted[:WORST]:
-        yield TextPair(
-            title=f"sample {record['sample_id']}: {record['class']} → {record['witness_class']}",
-            facts=[
-                f"{count} word{'s' * (count != 1)} changed",
-                f"certified for {record['certified']}",
-            ],
-            before=[shorten(before)],
-            after=[shorten(after)],
-            broken=False,
-        )
 
 
 def contradiction(certificates: ThreatCertificates) -> str:

@@ -12,10 +12,11 @@ from app.study.study import Settings, Stage
 from app.study.study_file import attacks_of
 from attacks.digests import file_digest
 from run_files.certified_bounds import STAGE_OF
+from run_files.harmless_settings import HARMLESS_IN_FIGURES
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
 from text.subjects import Difference, Subject, differences, flat, shortened
-from training.resume import HARMLESS_IN_FIGURES, PARTS, changed_settings
+from training.resume import PARTS, changed_settings
 
 Parsed = Mapping[str, Any]
 

@@ -18,12 +18,13 @@ from app.study.study_file import MEAN, SIX
 from app.study.table_formats import Table, latex, markdown
 from app.study.uncertainty import is_share
 from measure.verdict import judge_run
+from run_files.harmless_settings import HARMLESS_IN_FIGURES
 from run_files.results import Results
 from run_files.run_directory import RunDirectory, existing
 from run_files.summary_table import notes
 from run_files.version import versions
 from text.subjects import differences, flat
-from training.resume import HARMLESS_IN_FIGURES, PARTS
+from training.resume import PARTS
 
 _USUAL = (
     *("test/accuracy", "test/macro_f1", "test/f1", "test/spearman", "test/pearson"),

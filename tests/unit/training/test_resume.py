@@ -7,10 +7,11 @@ from attacks.digests import file_digest
 from lit_modules import CheckpointError
 from run_files import results
 from run_files.checkpoint_lookup import check_belongs, find_checkpoint
+from run_files.harmless_settings import HARMLESS
 from run_files.results import Stage
 from run_files.run_directory import RunDirectory
 from training.checkpoint_callbacks import AtomicCheckpointIO
-from training.resume import HARMLESS, Plan, check_same, newest_state, plan_training, with_additions
+from training.resume import Plan, check_same, newest_state, plan_training, with_additions
 
 CONFIG: dict[str, Any] = {
     "seed_everything": 0,

@@ -1,5 +1,7 @@
 """The page: figures of runs that are checked by hand, contradictions, hostile texts."""
 
+import base64
+import hashlib
 import json
 import re
 from functools import partial
@@ -15,6 +17,7 @@ from app.report.report_page import write_report
 from certify.threats import Synonyms
 from measure.evidence import read_evidence
 from run_files.run_directory import RunDirectory
+from run_files.terminal import harmless
 from tests.unit.app.report.report_samples import certified_run, write_predictions, write_text_attack
 from tests.unit.app.study.run_samples import digest, make_run, write_lines
 
@@ -31,6 +34,7 @@ class Page(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.words: list[str] = []
+        self.scripts: list[str] = []
         self._open: list[str] = []
         self.feed(text)
         assert not self._open
@@ -47,7 +51,9 @@ class Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] not in ("style", "title"):
+        if self._open and self._open[-1] == "script":
+            self.scripts.append(data)
+        elif self._open and self._open[-1] not in ("style", "title", "script"):
             self.words.append(data)
 
     @property
@@ -71,20 +77,21 @@ def test_figures_by_hand(runs: Path) -> None:
     records = [([2.0, 0.0], 0, 0), ([0.0, 2.0], 1, 1), ([2.0, 0.0], 1, 0), ([2.0, 0.0], 0, 0)]
     write_predictions(run, [{"logits": z, "label": y, "prediction": p} for z, y, p in records])
     found, _ = page(run)
-    assert "accuracy 0.7500 0.3006 to 0.9544, 4 texts" in found.text  # Wilson
+    assert "accuracy 0.750 0.301 to 0.954, 4 texts" in found.text  # Wilson
     assert "accuracy under PGD" in found.text
     # Labels 0 1 1 0, predictions 0 1 0 0: F1 of class 0 is 4/5, of class 1 2/3.
-    assert "0 0.8000 0.6667 1.0000 2 1 0.6667 1.0000 0.5000 2" in found.text
-    assert "mean F1 0.7333" in found.text
+    assert "0 0.800 0.667 1.000 2 1 0.667 1.000 0.500 2" in found.text
+    assert "mean F1 0.733" in found.text
     # Confidence 0.8808 of all, accuracy 3/4.
-    assert "Expected calibration error 0.1308 of 4 texts" in found.text
-    assert "certified accuracy at radius 1 0.5000" in found.text
+    assert "Expected calibration error 0.131 of 4 texts" in found.text
+    assert "certified accuracy at radius 1 0.500" in found.text
     assert (
         "texts proved at eps 2 texts changed by PGD 1 texts of which nobody knows 1" in found.text
     )
     assert "No contradiction in 4 texts." in found.text
     assert {path.name for path in (run.path / "report").iterdir()} == {
-        *("report.html", "accuracy-over-radius.svg", "sandwich-1.svg", "reliability-1.svg")
+        *("report.html", "accuracy-over-radius.svg", "sandwich-1.svg", "reliability-1.svg"),
+        "radii-1.svg",
     }
 
 
@@ -105,7 +112,7 @@ def test_a_contradiction_is_a_banner_and_status_1(
     found = Page(text)
     assert ("div", {"class": "banner", "role": "alert"}) in found.elements
     assert "Contradiction in broken An attack has changed 1 of 4 texts" in found.text
-    assert "1 1.5000 1 PGD 1.0000 0" in found.text
+    assert "1 1.500 1 PGD 1.000 0" in found.text
 
 
 def test_a_clean_text_with_two_answers_is_a_contradiction(runs: Path) -> None:
@@ -140,19 +147,26 @@ def test_texts_of_strangers_stay_texts(runs: Path) -> None:
     run = certified_run(runs / "first")
     write_text_attack(run, "typos", [(f"good {HOSTILE} end", f"bad {HOSTILE} end")])
     found, text = page(run)
-    assert not {"script", "img", "iframe", "object", "link"} & {n for n, _ in found.elements}
+    assert not {"img", "iframe", "object", "link"} & {n for n, _ in found.elements}
     assert not [a for _, own in found.elements for a in own if a.startswith("on")]
     assert "\u202e" not in text
     assert "\x1b" not in text
-    assert "<script>alert(1)</script>" in "".join(found.words)
-    assert "{{ 7 * 7 }}" in "".join(found.words)
-    assert "del" in {name for name, _ in found.elements}
+    # The texts are data of one script element; the other script is ours, and the policy names it.
+    assert [own for n, own in found.elements if n == "script"] == [{"type": "application/json"}, {}]
+    content, script = found.scripts
+    assert "<" not in content
+    (row,) = json.loads(content)["rows"]
+    assert row["text"] == f"good {harmless(HOSTILE)} end"
+    assert row["attacks"][0]["parts"][0] == ["good", "bad"]
+    assert "".join(part for part in row["attacks"][0]["parts"][1:]).endswith("{{ 7 * 7 }} end")
     for _, own in found.elements:
         for name in ("href", "xlink:href", "src"):
             assert (own.get(name) or "#").startswith("#")  # nothing from elsewhere
     policy = [a["content"] for n, a in found.elements if "http-equiv" in a]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert policy == [
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
     ]
 
 
@@ -175,7 +189,7 @@ def test_the_page_can_be_read_without_eyes(runs: Path) -> None:
     ids = [own["id"] for _, own in found.elements if own.get("id")]
     assert len(ids) == len(set(ids))
     pictures = [own for name, own in found.elements if name == "svg"]
-    assert len(pictures) == 4
+    assert len(pictures) == 7
     assert all(own["role"] == "img" and own["aria-labelledby"] in ids for own in pictures)
     links = [own["href"] for name, own in found.elements if name == "a"]
     assert {str(link)[1:] for link in links} <= set(ids)
@@ -234,9 +248,9 @@ def test_certificates_in_words_are_main_figures(runs: Path) -> None:
     values = {"accuracy": 0.75, "accuracy@1": 0.5, "accuracy@all": 0.25, "samples": 4.0}
     metrics = {f"{stage}/{key}": value for stage in about for key, value in values.items()}
     found, _ = page(make_run(runs / "words", metrics=metrics, about=about))
-    assert "synonyms: accuracy 0.7500 0.3006 to 0.9544, 4 texts" in found.text
-    assert "synonyms: certified accuracy, k = all 0.2500" in found.text
-    assert "words-smooth: certified accuracy, k = 1, with confidence 0.95 0.5000" in found.text
+    assert "synonyms: accuracy 0.750 0.301 to 0.954, 4 texts" in found.text
+    assert "synonyms: certified accuracy, k = all 0.250" in found.text
+    assert "words-smooth: certified accuracy, k = 1, with confidence 0.95 0.500" in found.text
     assert "synonyms-dev" not in found.text
     assert "No figure was measured" not in found.text
 
@@ -247,7 +261,8 @@ def test_without_certificates_the_reason_is_given(runs: Path) -> None:
     run.results_path.write_text(json.dumps({**content, "no_certificate": "a Transformer has none"}))
     found, _ = page(run)
     assert "Certified radii: a Transformer has none." in found.text
-    assert "python -m steadfast certify" not in found.text
+    assert "python -m steadfast certify --run plain --threat" in found.text
+    assert found.text.count("steadfast certify") == 1
 
 
 @pytest.mark.parametrize(
@@ -270,7 +285,7 @@ def test_other_tasks(
     monkeypatch.setattr("measure.evidence.checkpoint_text", lambda run: known)
     found, _ = page(run)
     assert f"not for a {task}" in found.text
-    assert "0.6000" in found.text
+    assert "0.600" in found.text
     assert "Confusion matrix:" not in found.text
 
 
@@ -345,16 +360,16 @@ def test_certificates_in_words_below_attacks(runs: Path) -> None:
     run = words_run(runs / "words")
     attack_inside(run, "pwws", "all", None, f"a fine movie {HOSTILE}")
     attack_inside(run, "random", "1", None, None)
-    found, text = page(run)
+    found, _ = page(run)
     assert "exact: 2 texts." in found.text
-    whole = "1.0000 0.3424 to 1.0000, 2 texts"  # Wilson
-    half = "0.5000 0.0945 to 0.9055, 2 texts"
+    whole = "1.000 0.342 to 1.000, 2 texts"  # Wilson
+    half = "0.500 0.095 to 0.905, 2 texts"
     assert f"1 {whole} {whole} {whole} random all {half} {half} {half} pwws" in found.text
-    assert "sample 1: bad → good" in found.text
-    assert "certified for 1" in found.text
+    rows = {row["id"]: row for row in json.loads(found.scripts[0])["rows"]}
+    assert [row["sets"][0]["certified"] for row in (rows[0], rows[1])] == ["all", "1"]
+    witness = rows[1]["sets"][0]
+    assert (witness["class"], witness["parts"][:2]) == ("good", ["a ", ["good", "fine"]])
     assert "Contradiction" not in found.text
-    assert "<script" not in text
-    assert "<del>good</del>" in text
 
 
 @pytest.mark.parametrize(("name", "k"), [("pwws", "all"), ("random", "1")])
@@ -399,6 +414,6 @@ def test_certificates_of_another_set_or_classifier_are_not_compared(
     assert not written.contradictions
     found = Page(written.page.read_text())
     assert why in found.text
-    assert "under attack" not in found.text.partition("Certificates in words")[2]
+    assert "of the attacked texts" not in found.text
     if change == "around":
         assert "each with confidence 0.95, of the smoothed classifier" in found.text

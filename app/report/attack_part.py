@@ -1,0 +1,232 @@
+"""Attacks that change words: what they cost, which classes and words they change."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rapidfuzz.distance import Levenshtein
+
+from app.report.clean_figures import confusion
+from app.report.page_parts import FigureCell, estimate_cell
+from app.report.report_pictures import (
+    AttackedShare,
+    Panel,
+    PanelLine,
+    Picture,
+    attacks_picture,
+    panels_picture,
+)
+from attacks.document import words_of
+from attacks.outcome import AttackRecord
+from measure.attack_report import columns
+from measure.evidence import AttackEvidence, Evidence
+
+_WORDS = 12
+"""Rows of the table of changed words."""
+_LEAST = 2
+"""Texts in which a word of that table was changed."""
+
+
+class AttackRow(NamedTuple):
+    """A row of the table of attacks; `clean` is the accuracy of the same texts before it."""
+
+    attack: str
+    accuracy: FigureCell
+    clean: FigureCell
+    # Share of the attacked texts that it has changed; of these, the share of changed words.
+    success: FigureCell
+    words: FigureCell
+    queries: str
+    unreliable: bool
+
+
+class ClassMoves(NamedTuple):
+    """The predictions of the texts of an attack: `[C, C]` counts before and after it."""
+
+    attack: str
+    names: Sequence[str]
+    before: Sequence[Sequence[int]]
+    after: Sequence[Sequence[int]]
+
+
+class WordRow(NamedTuple):
+    """A word, the texts in which attacks had to change it, and the most frequent new forms."""
+
+    word: str
+    changed: int
+    texts: int
+    became: Sequence[str]
+
+
+class AttackPart(NamedTuple):
+    """The part of the page about the attacks on a run."""
+
+    rows: Sequence[AttackRow]
+    picture: Picture
+    costs: Picture
+    moves: Sequence[ClassMoves]
+    words: Sequence[WordRow]
+
+
+def attack_part(evidence: Evidence, number: int) -> AttackPart | None:
+    """Return the part about the attacks on a run; None without any."""
+    attacks = evidence.attacks
+    if not attacks:
+        return None
+    shares = [
+        AttackedShare(attack.name, attack.summary.clean_accuracy, attack.summary.accuracy)
+        for attack in attacks
+    ]
+    return AttackPart(
+        rows=[_row(attack) for attack in attacks],
+        picture=attacks_picture(f"attacks-{number}", shares),
+        costs=_costs(attacks, number),
+        moves=[moves(attack, evidence) for attack in attacks],
+        words=changed_words(attacks),
+    )
+
+
+def _row(attack: AttackEvidence) -> AttackRow:
+    summary = attack.summary
+    return AttackRow(
+        attack=attack.name,
+        accuracy=estimate_cell(summary.accuracy),
+        clean=estimate_cell(summary.clean_accuracy),
+        success=estimate_cell(summary.success_rate),
+        words=estimate_cell(summary.words_changed),
+        queries="–" if summary.queries is None else f"{summary.queries.value:.1f}",
+        unreliable=summary.unreliable,
+    )
+
+
+def _valid(attack: AttackEvidence) -> list[AttackRecord]:
+    return [record for record in attack.records if record.outcome != "error"]
+
+
+def remaining(
+    records: Sequence[AttackRecord], costs: Mapping[int, float]
+) -> tuple[list[float], list[float]]:
+    """Return the accuracy that is left for each budget: rising costs, and the heights from them on.
+
+    Args:
+        records: records of an attack, without errors.
+        costs: cost of each success, by the id of its sample.
+    """
+    right = sum(record.prediction == record.label for record in records)
+    xs, ys = [0.0], [right / len(records)]
+    for cost, count in sorted(Counter(costs.values()).items()):
+        right -= count
+        xs.append(float(cost))
+        ys.append(right / len(records))
+    return xs, ys
+
+
+def _costs(attacks: Sequence[AttackEvidence], number: int) -> Picture:
+    panels, ends = [], []
+    for title, label, cost in (
+        ("By changed words", "changed words", "words_changed"),
+        ("By queries", "queries for a text", "queries"),
+    ):
+        curves = []
+        for attack in attacks:
+            records = _valid(attack)
+            # A success on a text that was misclassified anyway costs no accuracy.
+            costs = {
+                record.sample_id: float(getattr(record, cost))
+                for record in records
+                if record.outcome == "succeeded" and record.prediction == record.label
+            }
+            curves.append((attack.name, *remaining(records, costs)))
+        last = max(xs[-1] for _, xs, _ in curves) * 1.05 + 1
+        # The last height holds for every larger budget.
+        lines = [
+            PanelLine(name, [*xs, last], [*ys, ys[-1]], colour, step=True)
+            for colour, (name, xs, ys) in enumerate(curves)
+        ]
+        panels.append(Panel(title, lines, label))
+        ends += [
+            f"{name}: {ys[0]:.3f} to {ys[-1]:.3f} at {xs[-1]:g} {label}" for name, xs, ys in curves
+        ]
+    alt = f"Accuracy that is left over the cost of the attacks. {'; '.join(ends)}."
+    return panels_picture(f"costs-{number}", panels, alt=alt, top=1.02, width=3.4)
+
+
+def moves(attack: AttackEvidence, evidence: Evidence) -> ClassMoves:
+    """Count the predictions of the texts of an attack, before and after it."""
+    records = [record for record in _valid(attack) if record.prediction is not None]
+    labels = [record.label for record in records]
+    before = [record.prediction for record in records if record.prediction is not None]
+    after = [
+        record.adversarial_prediction
+        if record.outcome == "succeeded" and record.adversarial_prediction is not None
+        else record.prediction
+        for record in records
+        if record.prediction is not None
+    ]
+    size = max([len(evidence.class_names), *(1 + index for index in (*labels, *before, *after))])
+    names = [evidence.class_name(i) for i in range(size)]
+    return ClassMoves(
+        attack.name, names, confusion(labels, before, size), confusion(labels, after, size)
+    )
+
+
+def changed_words(attacks: Sequence[AttackEvidence]) -> list[WordRow]:
+    """Return the words that successful attacks have changed in the most texts.
+
+    A text counts once for each attack; `texts` are the attacked texts that have the word.
+    """
+    changed: Counter[str] = Counter()
+    present: Counter[str] = Counter()
+    became: dict[str, Counter[str]] = defaultdict(Counter)
+    for attack in attacks:
+        for record in (record for record in attack.records if record.attacked):
+            words = words_of("\n".join(columns(record.text)))
+            present.update(set(words))
+            if record.outcome != "succeeded" or record.adversarial is None:
+                continue
+            others = words_of("\n".join(columns(record.adversarial)))
+            pairs = set()
+            for code in Levenshtein.opcodes(words, others):
+                if code.tag == "equal":
+                    continue
+                new = " ".join(others[code.dest_start : code.dest_end]) or "(deleted)"
+                old = words[code.src_start : code.src_end]
+                # Several neighbours at once: each has become the part at its own position.
+                parts = (
+                    new.split(" ")
+                    if len(old) == code.dest_end - code.dest_start
+                    else [new] * len(old)
+                )
+                pairs.update(zip(old, parts, strict=True))
+            changed.update({old for old, _ in pairs})
+            for old, new in pairs:
+                became[old][new] += 1
+    ranked = sorted(
+        changed, key=lambda word: (-changed[word], -changed[word] / present[word], word)
+    )
+    return [
+        WordRow(word, changed[word], present[word], [new for new, _ in became[word].most_common(3)])
+        for word in ranked[:_WORDS]
+        if changed[word] >= _LEAST
+    ]
+
+
+class HeatRow(NamedTuple):
+    """A row of the table of attacks by runs: name, and value and cell of each run, if any."""
+
+    name: str
+    cells: Sequence[tuple[float, FigureCell] | None]
+
+
+def heat_rows(columns: Sequence[Evidence]) -> list[HeatRow]:
+    """Return the accuracy under each attack, a column for each run."""
+    names = dict.fromkeys(attack.name for evidence in columns for attack in evidence.attacks)
+    rows = []
+    for name in names:
+        cells = []
+        for evidence in columns:
+            attack = next((a for a in evidence.attacks if a.name == name), None)
+            estimate = None if attack is None else attack.summary.accuracy
+            cells.append(None if estimate is None else (estimate.value, estimate_cell(estimate)))
+        rows.append(HeatRow(name, cells))
+    return rows

@@ -1,0 +1,120 @@
+"""All runs as a static site: a table of runs, robust against clean accuracy, a page for each."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from app.report.report_page import script_hash, style, template, write_report
+from app.report.report_pictures import Picture
+from app.report.tiles import Tile, main_figure, tile, trade_off
+from measure.verdict import FigureKind, Verdict
+from run_files import atomic
+from run_files.run_directory import RunDirectory
+from text.bounded_files import kind_of
+from text.plural import plural
+
+log = logging.getLogger(__name__)
+
+INDEX = "index.html"
+_SCRIPT = (Path(__file__).parent / "site.js").read_text(encoding="utf-8")
+_COLUMNS: dict[FigureKind, str] = {
+    "clean": "clean texts",
+    "attack": "under the strongest attack",
+    "words": "certified in words",
+    "radius": "certified radius",
+}
+
+
+class SiteRow(NamedTuple):
+    """A run of the site: its page in the folder, its verdict, and its main figures by kind."""
+
+    name: str
+    page: str
+    method: str
+    corpus: str
+    verdict: Verdict
+    figures: Sequence[Tile | None]
+
+
+class Site(NamedTuple):
+    """The index, the names of the runs, and contradicted certificates."""
+
+    index: Path
+    runs: Sequence[str]
+    contradictions: Sequence[str]
+
+
+def find_runs(folder: Path) -> list[RunDirectory]:
+    """Return the runs of a directory, by name.
+
+    Raises:
+        FileNotFoundError: no directory, or no run in it.
+    """
+    paths = sorted(folder.glob("*/config.yaml")) if folder.is_dir() else []
+    runs = [RunDirectory(path.parent) for path in paths if kind_of(path)]
+    if not runs:
+        msg = f"got --runs_dir {folder}, which has no runs, expected some: `train` makes one"
+        raise FileNotFoundError(msg)
+    return runs
+
+
+def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
+    """Write the index, and the report of each run into a folder with its name.
+
+    A run that cannot be read is a warning.
+
+    Raises:
+        ValueError: no run can be read.
+        OSError: a page cannot be written.
+    """
+    rows, contradictions = list[SiteRow](), list[str]()
+    for run in runs:
+        try:
+            report = write_report([run], folder / run.name)
+        except ValueError as error:
+            log.warning("run %s is left out: %s", run.name, " ".join(str(error).split()))
+            continue
+        contradictions += report.contradictions
+        results = run.results()
+        verdict = report.verdicts[0]
+        rows.append(
+            SiteRow(
+                name=run.name,
+                page=f"{run.name}/{report.page.name}",
+                method="" if results is None else results["method"],
+                corpus="" if results is None else results["corpus"],
+                verdict=verdict,
+                figures=[_figure(verdict, kind) for kind in _COLUMNS],
+            )
+        )
+    if not rows:
+        msg = f"got {plural(len(runs), 'run')} that cannot be read, expected one with figures"
+        raise ValueError(msg)
+    # Accuracies of different corpora do not compare.
+    corpora = dict.fromkeys(row.corpus for row in rows)
+    pictures = [
+        (corpus, picture)
+        for i, corpus in enumerate(corpora, 1)
+        if (picture := _compare(rows, corpus, i)) is not None
+    ]
+    html = template("site.html.j2").render(
+        rows=rows,
+        columns=_COLUMNS.values(),
+        pictures=pictures,
+        style=style(),
+        script=_SCRIPT,
+        script_hash=script_hash(_SCRIPT),
+    )
+    atomic.write_text(folder / INDEX, html)
+    return Site(folder / INDEX, [row.name for row in rows], contradictions)
+
+
+def _figure(verdict: Verdict, kind: FigureKind) -> Tile | None:
+    chosen = main_figure(verdict, kind)
+    return None if chosen is None else tile(chosen)
+
+
+def _compare(rows: Sequence[SiteRow], corpus: str, number: int) -> Picture | None:
+    verdicts = {row.name: row.verdict for row in rows if row.corpus == corpus}
+    return trade_off(f"clean-against-robust-{number}", verdicts)

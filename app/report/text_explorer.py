@@ -1,0 +1,110 @@
+"""The texts of a run as JSON, for the explorer of the page."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.report.page_parts import changes
+from app.report.text_facts import TextFacts
+from measure.attack_report import class_name, columns
+from run_files.terminal import harmless
+
+BYTES = 1_500_000
+"""Most bytes of the texts of a page: browsers must open it, and people must be able to mail it."""
+_LONGEST = 320
+"""Characters of an unchanged part of a text; longer parts lose their middle."""
+SCRIPT = (Path(__file__).parent / "explorer.js").read_text(encoding="utf-8")
+
+
+class Explorer(NamedTuple):
+    """The texts of a run: JSON that is safe inside of a `script` element, and its counts."""
+
+    content: str
+    texts: int
+    total: int
+
+
+def explorer(
+    texts: Sequence[TextFacts], class_names: Sequence[str], broken: set[int], most: int = BYTES
+) -> Explorer | None:
+    """Return the texts in the order of their interest, as many as `most` bytes hold.
+
+    First those that an attack has changed inside their certificate (`broken`), then changed ones
+    by their share of changed words, wrong ones and the rest; None without any stored text.
+    """
+    stored = [text for text in texts if text.text is not None]
+    if not stored:
+        return None
+    rows, size = [], 0
+    for text in sorted(stored, key=lambda text: _interest(text, broken)):
+        row = _dump(_row(text, class_names, text.sample_id in broken))
+        size += len(row.encode())
+        if size > most:
+            break
+        rows.append(row)
+    head = {
+        "attacks": list(dict.fromkeys(name for text in stored for name in text.attacks)),
+        "sets": list(dict.fromkeys(name for text in stored for name in text.certificates)),
+    }
+    content = f'{{"head":{_dump(head)},"rows":[{",".join(rows)}]}}'
+    return Explorer(content, len(rows), len(texts))
+
+
+def _dump(content: Any) -> str:
+    # No text can end the script element.
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def _interest(text: TextFacts, broken: set[int]) -> tuple[bool, bool, float, bool, int]:
+    successes = [record for record in text.attacks.values() if record.outcome == "succeeded"]
+    share = min((r.words_changed / max(1, r.words) for r in successes), default=0.0)
+    inside = text.sample_id not in broken
+    return inside, not successes, share, text.right, text.sample_id
+
+
+def _row(text: TextFacts, names: Sequence[str], broken: bool) -> Mapping[str, Any]:
+    row: dict[str, Any] = {
+        "id": text.sample_id,
+        "label": harmless(class_name(text.label, names)),
+        "class": harmless(class_name(text.prediction, names)),
+        "right": text.right,
+        "text": _shorten(text.text or ""),
+        "attacks": [],
+        "sets": [],
+    }
+    if text.confidence is not None:
+        row["probability"] = round(text.confidence, 3)
+    if text.radius is not None:
+        row["radius"] = round(text.radius, 3)
+    if broken:
+        row["broken"] = True
+    for name, record in text.attacks.items():
+        item = {"name": name, "outcome": record.outcome, "queries": record.queries}
+        if record.outcome == "succeeded" and record.adversarial is not None:
+            item["class"] = harmless(class_name(record.adversarial_prediction, names))
+            item["words"] = [record.words_changed, record.words]
+            item["parts"] = _parts(columns(record.text), columns(record.adversarial))
+        row["attacks"].append(item)
+    for name, certificate in text.certificates.items():
+        item = {"name": name, "certified": certificate["certified"]}
+        if certificate["witness"] is not None and text.right:
+            item["class"] = harmless(certificate["witness_class"])
+            item["parts"] = _parts([certificate["text"]], [certificate["witness"]])
+        row["sets"].append(item)
+    return row
+
+
+def _parts(before: Sequence[str], after: Sequence[str]) -> list[str | list[str]]:
+    """Return the parts of a changed text: kept ones as strings, others as old and new."""
+    parts = [*changes("\n".join(before), "\n".join(after))]
+    return [
+        _shorten(part.new) if part.old == part.new else [harmless(part.old), harmless(part.new)]
+        for part in parts
+    ]
+
+
+def _shorten(text: str) -> str:
+    half = _LONGEST // 2
+    return harmless(text if len(text) <= 2 * _LONGEST else f"{text[:half]} […] {text[-half:]}")

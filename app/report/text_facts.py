@@ -1,0 +1,205 @@
+"""Joins all records of a run text by text, and compares groups of texts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from app.report.clean_figures import confidence
+from app.report.clean_part import has_logits, is_labelled
+from app.report.page_parts import FigureCell, estimate_cell, share_cell
+from app.report.report_pictures import Picture, Spread, radii_picture
+from attacks.document import count_words
+from attacks.outcome import AttackRecord
+from measure.attack_report import columns
+from measure.evidence import Evidence
+from run_files.sample_records import Record
+from text.estimates import mean
+
+_GROUPS = 4
+"""Groups of texts by length, of about equal size."""
+
+
+@dataclass
+class TextFacts:
+    """The records of one text of the test split.
+
+    Attributes:
+        sample_id: its number in the split.
+        label: its class.
+        prediction: predicted class of the clean text.
+        text: the text; None where no record has it.
+        confidence: probability of the prediction.
+        radius: certified radius.
+        certificates: record of each certificate in words, by its name.
+        attacks: record of each attack.
+    """
+
+    sample_id: int
+    label: int
+    prediction: int
+    text: str | None = None
+    confidence: float | None = None
+    radius: float | None = None
+    certificates: dict[str, Record] = field(default_factory=dict)
+    attacks: dict[str, AttackRecord] = field(default_factory=dict)
+
+    @property
+    def right(self) -> bool:
+        """True if the clean text is predicted as its class."""
+        return self.label == self.prediction
+
+
+def join_texts(evidence: Evidence) -> list[TextFacts]:
+    """Return the labelled texts of a run, by sample; empty for other tasks than classification.
+
+    Only records of the same rows are joined.
+    """
+    if not evidence.classifies:
+        return []
+    joined = _Join()
+    parts = (evidence.predictions, evidence.certificates, evidence.pgd)
+    for part in (part for part in parts if part is not None and is_labelled(part.records)):
+        for record in part.records:
+            if (facts := joined.add(record, part.rows)) is not None:
+                facts.confidence = (
+                    confidence(record["logits"]) if has_logits(record) else facts.confidence
+                )
+                facts.radius = record.get("radius", facts.radius)
+    for stage, measured in evidence.in_words.items():
+        for record in measured.records:
+            if (facts := joined.add(record, measured.rows, record["text"])) is not None:
+                facts.certificates[stage.removeprefix("certify_")] = record
+    for attack in evidence.attacks:
+        valid = (r for r in attack.records if r.prediction is not None and r.outcome != "error")
+        for attacked in valid:
+            text = "\n".join(columns(attacked.text))
+            if (facts := joined.add(attacked.line(), attack.rows, text)) is not None:
+                facts.attacks[attack.name] = attacked
+    return [joined.texts[sample] for sample in sorted(joined.texts)]
+
+
+class _Join:
+    """Texts of the same rows; the first records with a digest of their rows decide on these."""
+
+    def __init__(self) -> None:
+        self.rows: str | None = None
+        self.texts: dict[int, TextFacts] = {}
+
+    def add(self, record: Record, rows: str | None, text: str | None = None) -> TextFacts | None:
+        """Return the text of a record; None if the record is of other rows."""
+        self.rows = self.rows or rows
+        # Older records have no digest: they are of the test split.
+        if rows not in (None, self.rows):
+            return None
+        sample = record["sample_id"]
+        new = TextFacts(sample, record["label"], record["prediction"])
+        facts = self.texts.setdefault(sample, new)
+        facts.text = text if facts.text is None else facts.text
+        return facts
+
+
+class GroupRow(NamedTuple):
+    """Figures of a group of texts; None where they were not measured."""
+
+    name: str
+    texts: int
+    accuracy: FigureCell
+    attacked: FigureCell | None
+    certified: FigureCell | None
+    radius: FigureCell | None
+
+
+class GroupPart(NamedTuple):
+    """The part of the page about groups of texts, with its titles of columns."""
+
+    groups: Mapping[str, Sequence[GroupRow]]
+    attack: str
+    threat: str
+    picture: Picture | None
+
+
+def group_part(evidence: Evidence, texts: Sequence[TextFacts], number: int) -> GroupPart | None:
+    """Return the figures of the texts by class and by length; None without any."""
+    if not texts:
+        return None
+    grouped = {"class": by_class(evidence, texts), "words of the text": by_length(texts)}
+    grouped = {title: groups for title, groups in grouped.items() if len(groups) > 1}
+    attacks = evidence.attacks
+    attack = min(attacks, key=lambda a: a.summary.accuracy.value).name if attacks else ""
+    # The set with the fewest certified texts allows the most.
+    threats = {name for text in texts for name in text.certificates}
+    threat = min(
+        sorted(threats), key=lambda name: sum(_held(text, name) for text in texts), default=""
+    )
+    radii = {
+        title: spreads for title, groups in grouped.items() if (spreads := [*_spreads(groups)])
+    }
+    return GroupPart(
+        groups={
+            title: [_row(name, group, attack, threat) for name, group in groups.items()]
+            for title, groups in grouped.items()
+        },
+        attack=attack,
+        threat=threat,
+        picture=radii_picture(f"radii-{number}", radii) if radii else None,
+    )
+
+
+def by_class(evidence: Evidence, texts: Sequence[TextFacts]) -> dict[str, list[TextFacts]]:
+    """Return the texts of each class."""
+    groups: dict[str, list[TextFacts]] = {}
+    for text in sorted(texts, key=lambda text: text.label):
+        groups.setdefault(evidence.class_name(text.label), []).append(text)
+    return groups
+
+
+def by_length(texts: Sequence[TextFacts]) -> dict[str, list[TextFacts]]:
+    """Return groups of about equal size by the number of words, of the texts that are stored."""
+    lengths = {t.sample_id: count_words(t.text) for t in texts if t.text is not None}
+    if not lengths:
+        return {}
+    inner = np.quantile(list(lengths.values()), np.linspace(0, 1, _GROUPS + 1)[1:-1])
+    members: list[list[TextFacts]] = [[] for _ in range(_GROUPS)]
+    for text in texts:
+        if text.sample_id in lengths:
+            members[int(np.searchsorted(inner, lengths[text.sample_id]))].append(text)
+    groups = {}
+    for group in filter(None, members):
+        counts = [lengths[text.sample_id] for text in group]
+        low, high = min(counts), max(counts)
+        groups[str(low) if low == high else f"{low} to {high}"] = group
+    return groups
+
+
+def _held(text: TextFacts, threat: str) -> bool:
+    record = text.certificates.get(threat)
+    return record is not None and text.right and record["certified"] == "all"
+
+
+def _row(name: str, group: Sequence[TextFacts], attack: str, threat: str) -> GroupRow:
+    attacked = [text.attacks[attack].outcome != "succeeded" and text.right
+                for text in group if attack in text.attacks]  # fmt: skip
+    certified = [_held(text, threat) for text in group if threat in text.certificates]
+    radii = [text.radius if text.right else 0.0 for text in group if text.radius is not None]
+    return GroupRow(
+        name=name,
+        texts=len(group),
+        accuracy=_share([text.right for text in group]),
+        attacked=_share(attacked) if attacked else None,
+        certified=_share(certified) if certified else None,
+        radius=estimate_cell(mean(radii)) if radii else None,
+    )
+
+
+def _share(hits: Sequence[bool]) -> FigureCell:
+    return share_cell(sum(hits) / len(hits), len(hits))
+
+
+def _spreads(groups: Mapping[str, Sequence[TextFacts]]) -> Iterator[Spread]:
+    for name, group in groups.items():
+        # Wrong predictions have no certificate of their class.
+        radii = [text.radius for text in group if text.radius is not None and text.right]
+        if radii:
+            yield Spread(name, radii)

@@ -1,0 +1,96 @@
+"""Curves of a training, from its `metrics.csv`."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from app.report.report_pictures import Panel, PanelLine, Picture, panels_picture
+from measure.evidence import Evidence
+from run_files.run_directory import RunDirectory
+from text.bounded_files import read_csv
+
+_PANELS = {
+    "loss": "loss",
+    "accuracy": "accuracy",
+    "radius_correct": "certified radius, 0 where wrong",
+    "macro_f1": "F1, mean of the classes",
+    "f1": "F1",
+    "spearman": "Spearman's correlation",
+    "bits_per_character": "bits per character",
+}
+"""Titles of the drawn metrics, in their order."""
+_MOST = 4
+"""Panels of the picture."""
+
+
+class MetricPoint(NamedTuple):
+    """A value of a metric after an optimiser step."""
+
+    step: int
+    value: float
+
+
+def training_picture(evidence: Evidence, number: int) -> Picture | None:
+    """Draw loss, accuracy and so on over the steps; None without a training."""
+    metrics = read_metrics(evidence.run)
+    panels = []
+    for metric, title in _PANELS.items():
+        lines = [
+            PanelLine(
+                name={"train": "training batches", "val": "validation"}[part],
+                xs=[point.step for point in metrics[f"{part}/{metric}"]],
+                ys=[point.value for point in metrics[f"{part}/{metric}"]],
+                colour=colour,
+            )
+            for colour, part in enumerate(("train", "val"))
+            if f"{part}/{metric}" in metrics
+        ]
+        # The F1 of one class is a part of the mean.
+        known = metric == "f1" and "val/macro_f1" in metrics
+        if lines and not known and len(panels) < _MOST:
+            panels.append(Panel(title, lines))
+    if not panels:
+        return None
+    stages = evidence.subjects.values()
+    step = next((subject["step"] for subject in stages if "step" in subject), None)
+    ends = "; ".join(
+        f"{panel.title}: {line.name} from {line.ys[0]:.3f} to {line.ys[-1]:.3f}"
+        for panel in panels
+        for line in panel.lines
+    )
+    return panels_picture(
+        f"training-{number}",
+        panels,
+        x_label="optimiser steps",
+        mark=step,
+        alt=f"Curves of the training. {ends}.",
+    )
+
+
+def read_metrics(run: RunDirectory) -> Mapping[str, Sequence[MetricPoint]]:
+    """Return the finite values of each metric of the training; empty without a file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    if not run.metrics_path.is_file():
+        return {}
+    rows = (fields for _, fields in read_csv(run.metrics_path, "metrics of a training"))
+    names = next(rows, [])
+    metrics: dict[str, list[MetricPoint]] = {}
+    for fields in rows:
+        row = dict(zip(names, fields, strict=False))
+        step = _number(row.get("step", ""))
+        for name, field in row.items():
+            value = _number(field)
+            if step is not None and value is not None:
+                metrics.setdefault(name, []).append(MetricPoint(int(step), value))
+    return metrics
+
+
+def _number(field: str) -> float | None:
+    try:
+        value = float(field)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
