@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ ASCII = WordSettings(split="ascii")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789 "
 
 Files = dict[str, bytes]
+Words = tuple[str, ...]
 _WRITTEN: dict[Path, Files] = {}
 """What a folder holds: to write all files again would take as long as to check them."""
 
@@ -206,22 +208,24 @@ def is_true(files: Files) -> bool:
     tensors = {name: tensor.tolist() for name, tensor in load(files["scores.safetensors"]).items()}
     names = about["words"]
 
-    def split(text: str) -> list[str]:
-        plain = text if about["split"] == "ascii" else text.lower()
-        return [match.group().lower() for match in re.finditer(about["pattern"], plain)]
+    # By their words: a text costs its own n-grams, and not all that there are.
+    by_gram: dict[tuple[str, ...], list[list[int]]] = {}
+    for name, rows in tensors.items():
+        if name.startswith("ngrams_"):
+            for row, scores in zip(rows, tensors[f"scores_{name[-1]}"], strict=True):
+                by_gram.setdefault(tuple(names[index] for index in row), []).append(scores)
+    lengths = {len(gram) for gram in by_gram}
 
-    def logits(words: list[str]) -> list[int]:
+    def split(text: str) -> Words:
+        return words_of(text, about["split"], about["pattern"])
+
+    def logits(words: Words) -> list[int]:
         words = words[: about["max_length"]]
         total = [0] * len(about["classes"])
-        for name, rows in tensors.items():
-            if not name.startswith("ngrams_"):
-                continue
-            for row, scores in zip(rows, tensors[f"scores_{name[-1]}"], strict=True):
-                gram = [names[index] for index in row]
-                count = sum(
-                    words[at : at + len(gram)] == gram for at in range(len(words) - len(gram) + 1)
-                )
-                total = [t + 2**12 * count * s for t, s in zip(total, scores, strict=True)]
+        for length in lengths:
+            for at in range(len(words) - length + 1):
+                for scores in by_gram.get(words[at : at + length], ()):
+                    total = [t + 2**12 * s for t, s in zip(total, scores, strict=True)]
         tables = tensors.get("net_tables", [])
         for end in range(len(words)) if tables else ():
             units = [0] * len(tensors["net_output"])
@@ -233,7 +237,7 @@ def is_true(files: Files) -> bool:
                 total = [t + max(0, unit) * o for t, o in zip(total, out, strict=True)]
         return total
 
-    def holds(words: list[str], y: int) -> bool:
+    def holds(words: Words, y: int) -> bool:
         found = logits(words)
         return all(found[y] > other for j, other in enumerate(found) if j != y)
 
@@ -248,15 +252,26 @@ def is_true(files: Files) -> bool:
             if of_texts:
                 listed = of_texts[claim["text"]]
                 places = [[w, *listed.get(str(at), [])] for at, w in enumerate(words)]
-            near = [list(text) for text in product(*places) if all(split(w) == [w] for w in text)]
+            near = [text for text in product(*places) if all(split(w) == (w,) for w in text)]
             if k is not None:
                 near = [t for t in near if sum(a != b for a, b in zip(t, words, strict=True)) <= k]
         else:
             assert k <= 1
-            near = [split(text) for text in edited(claim["text"], k)]
+            near = edited_words(claim["text"], k, about["split"], about["pattern"])
         if not all(holds(text, y) for text in near):
             return False
     return bool(about["number"] == len(claims) > 0)
+
+
+def words_of(text: str, way: str, pattern: str) -> Words:
+    plain = text if way == "ascii" else text.lower()
+    return tuple(match.group().lower() for match in re.finditer(pattern, plain))
+
+
+@cache
+def edited_words(text: str, k: int, way: str, pattern: str) -> list[Words]:
+    """The words of all edited texts, each once: most edits make the same words as another."""
+    return list(dict.fromkeys(words_of(one, way, pattern) for one in edited(text, k)))
 
 
 def edited(text: str, k: int) -> set[str]:
