@@ -1,3 +1,4 @@
+import gc
 import re
 import signal
 import subprocess
@@ -115,3 +116,24 @@ def test_files_of_ones_own_are_imported_on_request(
     monkeypatch.setenv("STEADFAST_IMPORT", "no_such_layers")
     assert entry(["fit"]) == 1
     assert "No module named 'no_such_layers'" in capsys.readouterr().err
+
+
+def test_loading_searches_for_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    searching = []
+
+    def load(name: str) -> None:
+        searching.append(gc.isenabled())
+        raise ImportError(name)
+
+    monkeypatch.setenv("STEADFAST_IMPORT", "anything")
+    monkeypatch.setattr(module, "import_module", load)
+    assert module._load(debug=False) == 1
+    assert searching == [False]
+    assert gc.isenabled()
+    # Of a program that calls `entry` and has switched it off.
+    gc.disable()
+    try:
+        module._load(debug=False)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
