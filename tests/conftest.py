@@ -1,6 +1,8 @@
 """Fixtures for all tests."""
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before torch is loaded, here and in the processes that tests start: models of tests are tiny, and
@@ -30,6 +32,22 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real corpora: {folder} is absent, set STEADFAST_DATA_DIR")
     return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep the libraries and the thousands of tests out of all later searches for garbage.
+
+    torch, matplotlib, Lightning and statsmodels call `gc.collect`, which takes most of a second
+    with them and a few milliseconds without.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

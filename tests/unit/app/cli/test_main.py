@@ -1,3 +1,4 @@
+import gc
 import logging
 import re
 import signal
@@ -133,3 +134,24 @@ def test_messages_of_lightning_that_nobody_needs(caplog: pytest.LogCaptureFixtur
         *messages,
         "Loaded model weights from b",
     ]
+
+
+def test_loading_searches_for_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    searching = []
+
+    def load(name: str) -> None:
+        searching.append(gc.isenabled())
+        raise ImportError(name)
+
+    monkeypatch.setenv("STEADFAST_IMPORT", "anything")
+    monkeypatch.setattr(module, "import_module", load)
+    assert module._load(debug=False) == 1
+    assert searching == [False]
+    assert gc.isenabled()
+    # Of a program that calls `entry` and has switched it off.
+    gc.disable()
+    try:
+        module._load(debug=False)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

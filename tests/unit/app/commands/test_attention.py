@@ -136,8 +136,9 @@ def test_two_models_side_by_side() -> None:
         *(pytest.param(s, marks=pytest.mark.long) for s in ("_a", "模型", "\x1b[31m", "100%_\\")),
     ],
 )
-def test_any_token_is_drawn(tmp_path: Path, token: str) -> None:
-    figure = draw([made([token, "b"])], BOTH, tmp_path / "a.png", text=token * 40)
+def test_any_token_is_drawn(token: str) -> None:
+    # One row has all that shows a token: both axes and the title. Drawing it is what can fail.
+    figure = draw([made([token, "b"])], BOTH[:1], text=token * 40)
     assert pixels(figure).shape[2] == 4
 
 

@@ -7,9 +7,11 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -31,8 +33,7 @@ ASCII = WordSettings(split="ascii")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789 "
 
 Files = dict[str, bytes]
-_WRITTEN: dict[Path, Files] = {}
-"""What a folder holds: to write all files again would take as long as to check them."""
+Words = tuple[str, ...]
 
 
 def export(threat: Threat, *, window: int = 1, hidden: int = 0, seed: int = 0) -> Files:
@@ -67,23 +68,22 @@ EXPORTS: dict[str, Callable[[], Files]] = {
 }
 
 
-def checked(folder: Path, files: Files) -> str | None:
-    """The output of the checker; None if it refuses."""
-    folder.mkdir(exist_ok=True)
-    written = _WRITTEN.setdefault(folder, {})
-    for name, content in files.items():
-        if written.get(name) != content:
-            (folder / name).write_bytes(content)
-            written[name] = content
-    out, before = io.StringIO(), sys.argv
-    sys.argv = ["check.py", str(folder)]
-    try:
-        with contextlib.redirect_stdout(out):
+def checked(files: Files) -> str | None:
+    """The output of the checker; None if it refuses.
+
+    It reads the content from memory: to write and open four files takes as long as to check them.
+    tests/integration/test_certify_threat.py gives it files.
+    """
+    out = io.StringIO()
+    with (
+        patch.object(sys, "argv", ["check.py", "."]),
+        patch.object(Path, "read_bytes", lambda path: files[path.name]),
+        contextlib.redirect_stdout(out),
+    ):
+        try:
             exec(PROGRAM, {"__name__": "__main__"})
-    except (Exception, SystemExit):  # of any kind: a stranger's Python ends with 1
-        return None
-    finally:
-        sys.argv = before
+        except (Exception, SystemExit):  # of any kind: a stranger's Python ends with 1
+            return None
     return out.getvalue()
 
 
@@ -206,22 +206,24 @@ def is_true(files: Files) -> bool:
     tensors = {name: tensor.tolist() for name, tensor in load(files["scores.safetensors"]).items()}
     names = about["words"]
 
-    def split(text: str) -> list[str]:
-        plain = text if about["split"] == "ascii" else text.lower()
-        return [match.group().lower() for match in re.finditer(about["pattern"], plain)]
+    # By their words: a text costs its own n-grams, and not all that there are.
+    by_gram: dict[tuple[str, ...], list[list[int]]] = {}
+    for name, rows in tensors.items():
+        if name.startswith("ngrams_"):
+            for row, scores in zip(rows, tensors[f"scores_{name[-1]}"], strict=True):
+                by_gram.setdefault(tuple(names[index] for index in row), []).append(scores)
+    lengths = {len(gram) for gram in by_gram}
 
-    def logits(words: list[str]) -> list[int]:
+    def split(text: str) -> Words:
+        return words_of(text, about["split"], about["pattern"])
+
+    def logits(words: Words) -> list[int]:
         words = words[: about["max_length"]]
         total = [0] * len(about["classes"])
-        for name, rows in tensors.items():
-            if not name.startswith("ngrams_"):
-                continue
-            for row, scores in zip(rows, tensors[f"scores_{name[-1]}"], strict=True):
-                gram = [names[index] for index in row]
-                count = sum(
-                    words[at : at + len(gram)] == gram for at in range(len(words) - len(gram) + 1)
-                )
-                total = [t + 2**12 * count * s for t, s in zip(total, scores, strict=True)]
+        for length in lengths:
+            for at in range(len(words) - length + 1):
+                for scores in by_gram.get(words[at : at + length], ()):
+                    total = [t + 2**12 * s for t, s in zip(total, scores, strict=True)]
         tables = tensors.get("net_tables", [])
         for end in range(len(words)) if tables else ():
             units = [0] * len(tensors["net_output"])
@@ -233,7 +235,7 @@ def is_true(files: Files) -> bool:
                 total = [t + max(0, unit) * o for t, o in zip(total, out, strict=True)]
         return total
 
-    def holds(words: list[str], y: int) -> bool:
+    def holds(words: Words, y: int) -> bool:
         found = logits(words)
         return all(found[y] > other for j, other in enumerate(found) if j != y)
 
@@ -248,15 +250,26 @@ def is_true(files: Files) -> bool:
             if of_texts:
                 listed = of_texts[claim["text"]]
                 places = [[w, *listed.get(str(at), [])] for at, w in enumerate(words)]
-            near = [list(text) for text in product(*places) if all(split(w) == [w] for w in text)]
+            near = [text for text in product(*places) if all(split(w) == (w,) for w in text)]
             if k is not None:
                 near = [t for t in near if sum(a != b for a, b in zip(t, words, strict=True)) <= k]
         else:
             assert k <= 1
-            near = [split(text) for text in edited(claim["text"], k)]
+            near = edited_words(claim["text"], k, about["split"], about["pattern"])
         if not all(holds(text, y) for text in near):
             return False
     return bool(about["number"] == len(claims) > 0)
+
+
+def words_of(text: str, way: str, pattern: str) -> Words:
+    plain = text if way == "ascii" else text.lower()
+    return tuple(match.group().lower() for match in re.finditer(pattern, plain))
+
+
+@cache
+def edited_words(text: str, k: int, way: str, pattern: str) -> list[Words]:
+    """The words of all edited texts, each once: most edits make the same words as another."""
+    return list(dict.fromkeys(words_of(one, way, pattern) for one in edited(text, k)))
 
 
 def edited(text: str, k: int) -> set[str]:
@@ -274,12 +287,12 @@ def edited(text: str, k: int) -> set[str]:
         for name in EXPORTS
     ],
 )
-def test_what_is_changed_is_refused_or_true(name: str, tmp_path: Path) -> None:
+def test_what_is_changed_is_refused_or_true(name: str) -> None:
     files = EXPORTS[name]()
     about = json.loads(files["statement.json"])
     k = "all" if about["k"] is None else about["k"]
     told = f"{about['number']} claims of {about['threat']}, k={k} hold\n"
-    assert checked(tmp_path / "a", files) == told
+    assert checked(files) == told
     assert is_true(files)
     count = 0
     for file, mutate in MUTATIONS.items():
@@ -290,12 +303,12 @@ def test_what_is_changed_is_refused_or_true(name: str, tmp_path: Path) -> None:
             changed = {**files, file: content}
             same = file == "statement.json" and _parsed(content) == about
             # Whatever is changed in a single file contradicts a digest of the statement.
-            assert checked(tmp_path / "a", changed) is None or same, content[:300]
+            assert checked(changed) is None or same, content[:300]
             try:
                 forged = sealed(changed)
             except (ValueError, TypeError, AttributeError):
                 continue
-            said = checked(tmp_path / "a", forged)
+            said = checked(forged)
             assert said is None or is_true(forged), (file, content[:300])
             if said is not None and file == "claims.jsonl":
                 assert json.loads(forged["statement.json"])["number"] == int(said.split()[0])
@@ -309,19 +322,19 @@ def _parsed(content: bytes) -> Any:
         return None
 
 
-def test_a_statement_about_fewer_claims_is_refused(tmp_path: Path) -> None:
+def test_a_statement_about_fewer_claims_is_refused() -> None:
     files = EXPORTS["words"]()
     lines = files["claims.jsonl"].split(b"\n")
     fewer = sealed({**files, "claims.jsonl": b"\n".join([*lines[:-2], b""])})
-    assert checked(tmp_path / "a", fewer) is None
+    assert checked(fewer) is None
     # The same claim twice, by another number, is refused by its number alone.
     twice = lines[0] + b"\n" + lines[0] + b"\n"
     about = {**json.loads(files["statement.json"]), "number": 2}
     both = {**files, "claims.jsonl": twice, "statement.json": json.dumps(about).encode()}
-    assert checked(tmp_path / "a", sealed(both)) is None
+    assert checked(sealed(both)) is None
 
 
-def test_words_of_every_edit_are_tried(tmp_path: Path) -> None:
+def test_words_of_every_edit_are_tried() -> None:
     """Each claim that brute force refutes is refused: false predictions, too many edits."""
     files = EXPORTS["characters"]()
     about = json.loads(files["statement.json"])
@@ -332,13 +345,13 @@ def test_words_of_every_edit_are_tried(tmp_path: Path) -> None:
         lines = (json.dumps(claim) + "\n").encode()
         forged = sealed({**files, "statement.json": stated, "claims.jsonl": lines})
         true = is_true(forged)
-        assert (checked(tmp_path / "a", forged) is not None) == true, (text, y, k)
+        assert (checked(forged) is not None) == true, (text, y, k)
         refuted += not true
     assert refuted > 10
 
 
 @pytest.mark.parametrize("name", ["words", "one word", "pairs", "net"])
-def test_all_sets_of_synonyms_are_searched(name: str, tmp_path: Path) -> None:
+def test_all_sets_of_synonyms_are_searched(name: str) -> None:
     files = EXPORTS[name]()
     about, lists = json.loads(files["statement.json"]), json.loads(files["lists.json"])[2]
     threat = Synonyms.of(lists)
@@ -350,7 +363,7 @@ def test_all_sets_of_synonyms_are_searched(name: str, tmp_path: Path) -> None:
         lines = (json.dumps(claim) + "\n").encode()
         forged = sealed({**files, "statement.json": stated, "claims.jsonl": lines})
         true = is_true(forged)
-        assert (checked(tmp_path / "a", forged) is not None) == true, (text, y, k)
+        assert (checked(forged) is not None) == true, (text, y, k)
         outcomes.add(true)
     assert outcomes == {True, False}
 
