@@ -69,7 +69,7 @@ _UNION = "Does not validate against any of the Union subtypes"
 """jsonargparse puts this and all settings around the error of a constructor, once per nesting."""
 _UNUSED = ("matplotlib", "scipy", "transformers")
 """Libraries that torchmetrics loads if they are installed, for none of our metrics."""
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Error numbers of a disk that is full or read-only."""
 
 
@@ -338,7 +338,7 @@ def _message(error: Exception) -> str:
             "system has ended it for lack of memory; the same command resumes from the last "
             "checkpoint, with fewer workers if it must"
         )
-    if isinstance(error, OSError) and error.filename and error.errno in NO_ROOM:
+    if isinstance(error, OSError) and error.filename and error.errno in DISK_FULL:
         return (
             f"could not write {error.filename}: {error.strerror}; make room or correct the "
             "permissions, then give the same command again"
