@@ -421,13 +421,13 @@ class _Judge:
             often = f" ({100 * (self.largest or 1):.1f} % of the texts{name})"
             return f"Collapsed: {MEANINGLESS.replace('only', f'only{often}', 1)}."
         clean = f"accuracy {accuracy.value:.3f} on {_count(accuracy)}clean texts"
-        always = f"{self.majority or 0:.3f} of {_ALWAYS}"
+        majority = self.majority or 0.0
         if level == "weak":
-            return f"Weak: {clean}, not clearly above {always}."
+            return f"Weak: {clean}, not clearly above {_ALWAYS} ({majority:.3f})."
         certified = "" if best is None else best.text
         if level == "untested":
             why = f"no attack in words was tried; {certified}" if certified else _UNTESTED
-            return f"Untested: {clean} ({always}); {why}."
+            return f"Untested: {clean} ({_ALWAYS}: {majority:.3f}); {why}."
         if attack is None:
             start = "Robust by proof" if level == "robust" else "Partly robust by proof"
             return f"{start}: {certified}, {clean}."
