@@ -174,7 +174,7 @@ def next_command(data: DataInspection, settings: Mapping[str, Any]) -> str | Non
         for name in _SETTINGS:
             value = getattr(data.table, name)
             # A regression is found again, unless its labels are whole numbers.
-            found = name == "task" and name not in settings
-            if value != getattr(usual_table, name) and not found:
+            automatic = name == "task" and name not in settings
+            if value != getattr(usual_table, name) and not automatic:
                 words += [f"--data.{name}", value]
     return shlex.join(words)

@@ -163,11 +163,11 @@ def assign_splits(paths: Sequence[Path]) -> dict[Split, Path]:
     for path in paths[1:]:
         name = path.name.lower()
         usual = [s for s, pattern in _PATTERNS.items() if pattern.search(name) and s not in splits]
-        left = [split for split in free if split not in splits]
-        if not left:
+        open_splits = [split for split in free if split not in splits]
+        if not open_splits:
             msg = f"got {len(paths)} files, expected one to train, one to validate and one to test"
             raise ValueError(msg)
-        splits[(usual or left)[0]] = path
+        splits[(usual or open_splits)[0]] = path
     return splits
 
 
@@ -270,9 +270,9 @@ def _inspect_tags(path: Path, split: Split) -> tuple[FileInspection, list[str], 
             types.update({tag[2:] for tag in tags or ()} - {""})
     except DataError as error:
         return file, [str(error)], []
-    shown = problems[:5] + ([f"... and {len(problems) - 5} more"] if len(problems) > 5 else [])
+    messages = problems[:5] + ([f"... and {len(problems) - 5} more"] if len(problems) > 5 else [])
     if not types and split == "train":
-        shown.append(f"{path}: got no tag but O, expected tags B-<type> and I-<type>")
+        messages.append(f"{path}: got no tag but O, expected tags B-<type> and I-<type>")
     keys = [_key(" ".join(words)) for words in sentences]
     return (
         replace(
@@ -287,7 +287,7 @@ def _inspect_tags(path: Path, split: Split) -> tuple[FileInspection, list[str], 
             characters=_spread([len(" ".join(words)) for words in sentences]),
             duplicates=_duplicates(keys, [None] * len(keys))[0],
         ),
-        shown,
+        messages,
         keys,
     )
 

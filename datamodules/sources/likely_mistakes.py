@@ -64,12 +64,12 @@ def label_mistakes(counts: Mapping[str, int]) -> list[str]:
     """
     mistakes = []
     total = sum(counts.values())
-    rest = [label for label in counts if label.casefold() not in _ABSENT]
-    absent = [label for label in counts if label not in rest]
-    if absent and len(rest) > 1:
+    classes = [label for label in counts if label.casefold() not in _ABSENT]
+    absent = [label for label in counts if label not in classes]
+    if absent and len(classes) > 1:
         rows = ", ".join(f"{counts[label]:,} rows have the label {label!r}" for label in absent)
-        names = json.dumps(find_classes(rest), ensure_ascii=False)
-        names = names if len(rest) <= 2 * _SHOWN else "[...]"
+        names = json.dumps(find_classes(classes), ensure_ascii=False)
+        names = names if len(classes) <= 2 * _SHOWN else "[...]"
         mistakes.append(
             f"{rows}: it counts as a class; to leave out such rows, pass `--data.classes "
             f"'{names}' --data.on_bad_row skip`"

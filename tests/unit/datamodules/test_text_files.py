@@ -192,7 +192,7 @@ def test_a_share_that_cannot_test(tmp_path: Path) -> None:
     ],
 )
 def test_any_shape_is_read_alike_and_logged(
-    tmp_path: Path, name: str, content: bytes, shape: str | None, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, name: str, content: bytes, shape: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / name).write_bytes(content)
     module = TextFiles(train=name, test=name, data_dir=str(tmp_path))
