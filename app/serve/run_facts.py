@@ -3,7 +3,7 @@
 import logging
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -185,8 +185,12 @@ def slice_figures(
         )
 
     rows: list[dict[str, Any]] = []
-    for by, key in (("class", lambda record: int(record["label"])), ("words", words)):
-        for value in sorted({key(record) for record in clean} - {None}):
+    keys: dict[str, Callable[[Record], int | None]] = {
+        "class": lambda record: int(record["label"]),
+        "words": words,
+    }
+    for by, key in keys.items():
+        for value in sorted({v for record in clean if (v := key(record)) is not None}):
             own = [record for record in clean if key(record) == value]
             right = [record for record in own if record["prediction"] == record["label"]]
             certified = sum(record.get("certified", "0") != "0" for record in right)
