@@ -303,6 +303,8 @@ async def _predict_samples(
 class _BoundedRequest(Request):
     """A request whose body is JSON of bounded size, time and depth."""
 
+    _body: bytes  # also Starlette's own name for it: `stream` repeats it
+
     async def body(self) -> bytes:
         """Return the body; stop reading as soon as it is too long."""
         if hasattr(self, "_body"):
