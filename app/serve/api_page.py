@@ -20,7 +20,7 @@ def render_page(document: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    schemas = document["components"]["schemas"]
+    schemas: dict[str, dict[str, Any]] = document["components"]["schemas"]
 
     def resolve(schema: dict[str, Any]) -> dict[str, Any]:
         name = schema.get("$ref", "").rpartition("/")[2]

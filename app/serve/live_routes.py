@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from app.serve import api_fields
@@ -89,7 +89,9 @@ class LiveApp:
             for path, (name, media) in FILES.items()
         }
         state = {"/health": self._health, "/ready": self._ready, "/metrics": self._metrics}
-        routes = [Route(path, app, methods=["GET"]) for path, app in (fixed | state).items()]
+        routes: list[BaseRoute] = [
+            Route(path, app, methods=["GET"]) for path, app in (fixed | state).items()
+        ]
         api = ("runs", "texts", "predict", "words", "attack")
         paths = [*fixed, *state, "/api", "/api/openapi.json", *(f"/api/{name}" for name in api)]
         self.metrics = RequestMetrics(paths)
@@ -300,6 +302,8 @@ async def _predict_samples(
 
 class _BoundedRequest(Request):
     """A request whose body is JSON of bounded size, time and depth."""
+
+    _body: bytes  # also Starlette's own name for it: `stream` repeats it
 
     async def body(self) -> bytes:
         """Return the body; stop reading as soon as it is too long."""

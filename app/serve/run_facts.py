@@ -3,7 +3,7 @@
 import logging
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,26 +58,25 @@ class RunFacts:
 def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> RunFacts:
     """Return the facts about the weights of a run; texts of more `characters` are left out.
 
-    A file that cannot be read costs its part of the page and a line in the log.
+    A file that cannot be read costs a line in the log, and the page has no figures.
     """
     texts, names = _read_corpus(run, data_dir)
-    evidence = None
     try:
         evidence = read_evidence(run)
     except (OSError, ValueError) as error:
-        log.info("%s: no figures of its files: %s", run.name, error)
+        log.warning("%s: no figures of its files: %s", run.name, error)
+        return RunFacts(texts=_draw(texts, names, characters, {}))
     certified: defaultdict[int, list[str]] = defaultdict(list)
-    for stage, part in ({} if evidence is None else evidence.in_words).items():
+    for stage, part in evidence.in_words.items():
         for record in part.records:
             if record["certified"] != "0":
                 certified[record["sample_id"]].append(stage.removeprefix("certify_"))
-    results = run.results() if evidence is None else evidence.results
     return RunFacts(
-        corpus=None if results is None else results.get("corpus"),
-        verdict=None if evidence is None else judge_evidence(evidence),
-        slices=[] if evidence is None else slice_figures(evidence, texts),
+        corpus=None if evidence.results is None else evidence.results.get("corpus"),
+        verdict=judge_evidence(evidence),
+        slices=slice_figures(evidence, texts),
         texts=_draw(texts, names, characters, certified),
-        flips=[] if evidence is None else changed_texts(evidence, characters),
+        flips=changed_texts(evidence, characters),
     )
 
 
@@ -186,8 +185,12 @@ def slice_figures(
         )
 
     rows: list[dict[str, Any]] = []
-    for by, key in (("class", lambda record: int(record["label"])), ("words", words)):
-        for value in sorted({key(record) for record in clean} - {None}):
+    keys: dict[str, Callable[[Record], int | None]] = {
+        "class": lambda record: int(record["label"]),
+        "words": words,
+    }
+    for by, key in keys.items():
+        for value in sorted({v for record in clean if (v := key(record)) is not None}):
             own = [record for record in clean if key(record) == value]
             right = [record for record in own if record["prediction"] == record["label"]]
             certified = sum(record.get("certified", "0") != "0" for record in right)

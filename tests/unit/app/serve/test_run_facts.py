@@ -34,7 +34,13 @@ def test_a_corpus_that_is_gone(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     data = {"class_path": "datamodules.TextFiles", "init_args": {"train": "gone.tsv"}}
     run.write_config({"data": data})
-    assert read_facts(run, data_dir=None, characters=100).texts == []
+    facts = read_facts(run, data_dir=None, characters=100)
+    assert facts.texts == []
+    assert facts.verdict is not None
+    assert facts.verdict.level == "unmeasured"
+    # A damaged file does not keep the model from being served.
+    (run.path / "results.json").write_text("{")
+    assert read_facts(run, data_dir=None, characters=100).verdict is None
 
 
 def record(number: int, text: str, label: int, prediction: int, certified: str) -> dict[str, Any]:
