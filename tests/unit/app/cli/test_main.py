@@ -119,7 +119,7 @@ def test_files_of_ones_own_are_imported_on_request(
 
 
 def test_loading_searches_for_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    searching = []
+    searching: list[bool] = []
 
     def load(name: str) -> None:
         searching.append(gc.isenabled())
