@@ -85,7 +85,9 @@ def _sizes(values: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.parametrize("distance", [1e-3, 0.3, 1.5])
+@pytest.mark.parametrize(
+    "distance", [*(pytest.param(size, marks=pytest.mark.long) for size in (1e-3, 0.3)), 1.5]
+)
 def test_no_step_moves_the_output_more(kind: str, distance: float) -> None:
     given, reach = layer(**KINDS[kind]), torch.full((len(LENGTHS),), distance, dtype=F64)
     gain = torch.minimum(given.around.gain(reach, given.radius), given.everywhere)

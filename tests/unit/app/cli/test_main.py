@@ -137,7 +137,7 @@ def test_messages_of_lightning_that_nobody_needs(caplog: pytest.LogCaptureFixtur
 
 
 def test_loading_searches_for_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    searching = []
+    searching: list[bool] = []
 
     def load(name: str) -> None:
         searching.append(gc.isenabled())

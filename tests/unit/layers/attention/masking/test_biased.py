@@ -184,7 +184,6 @@ def test_nothing_is_left_behind(name: str) -> None:
 
 @EVERY
 def test_memory_is_given_back(name: str) -> None:
-    gc.freeze()  # the collector looks at what is made here, not at all of torch
     encoder, attention = biased(name)
     encoder.train()
     adversary = AttentionAdversary(16, 2, initial_keep=0.9)
@@ -207,7 +206,6 @@ def test_memory_is_given_back(name: str) -> None:
         assert dead() is None
     finally:
         gc.enable()
-        gc.unfreeze()
 
 
 # Masked
