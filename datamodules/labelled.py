@@ -3,6 +3,7 @@
 import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from torch.utils.data import DataLoader
@@ -249,6 +250,13 @@ class TextDataModule(Samples):
             except DataError as error:
                 reason = str(error).splitlines()[0]
                 log.info("%s: the test split is not looked at (%s)", self.corpus, reason)
+
+    def training_rows(self) -> list[Example]:
+        """Return the training rows, also after a test alone; none if no file here has them."""
+        if "train" not in self._examples and self._is_local(self._source("train")):
+            with suppress(DataError):  # a test does not need them
+                self._load("train")
+        return self._examples.get("train", [])
 
     def _holds_out(self) -> bool:
         """Return True if training rows must serve as validation rows."""

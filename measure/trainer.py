@@ -261,6 +261,7 @@ class MeasuringTrainer(RobustTrainer):
         *,
         pgd: PGDSettings = PGDSettings(),
         radii: list[float] = list(RADII),  # noqa: B006 (LightningCLI shows it; it is only read)
+        baseline: bool = True,
     ) -> None:
         """Fit a model, then test and certify its best checkpoint (an encoder: fit and test).
 
@@ -274,6 +275,7 @@ class MeasuringTrainer(RobustTrainer):
             pgd: settings of the attack.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified correctly with a radius of more than R.
+            baseline: also train a bag of words, for seconds, and test it.
         """
         check_radii(radii)
         certified = isinstance(model, TaskModule) and task_of(datamodule) == "classification"
@@ -290,7 +292,7 @@ class MeasuringTrainer(RobustTrainer):
             self.fit(model, datamodule=datamodule, ckpt_path=ckpt_path)
         best = self._best()
         if "test" in stages:
-            self.test(model, datamodule=datamodule, ckpt_path=best, pgd=pgd)
+            self.test(model, datamodule=datamodule, ckpt_path=best, pgd=pgd, baseline=baseline)
         if "certify" in stages and isinstance(model, TaskModule):
             self.certify(model, datamodule, best, radii=radii)
 

@@ -1,7 +1,7 @@
 """The verdict on a run: one sentence, a level, and the figures that it rests on; no torch needed.
 
 The terminal, the report, the page, `runs`, `compare` and studies show this verdict, so that a model
-that predicts one class only is nowhere called robust. docs/results/verdict.md explains the levels.
+that predicts one class only is nowhere called robust. docs/verdict.md explains the levels.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,6 +125,11 @@ class Verdict:
         """True if certificates and accuracy under attack mean nothing."""
         return self.level == "collapsed"
 
+    @property
+    def text(self) -> str:
+        """Headline and cautions, a line each."""
+        return "\n".join([self.headline, *self.cautions])
+
     def figure(self, name: str) -> VerdictFigure | None:
         """Return the figure of a name; None if it was not measured."""
         return next((figure for figure in self.figures if figure.name == name), None)
@@ -161,7 +166,13 @@ def judge_run(run: RunDirectory, results: Results) -> Verdict:
     records: Sequence[Mapping[str, Any]] = ()
     if "test/majority_accuracy" not in metrics:
         files = [run.path / "predictions.jsonl", run.path / "pgd.jsonl"]
-        files += [run.path / "certificates.jsonl", *sorted((run.path / "attacks").glob("*.jsonl"))]
+        files.append(run.path / "certificates.jsonl")
+        files += [
+            run.path / f"certificates_{stage.removeprefix('certify_')}.jsonl"
+            for stage, subject in subjects.items()
+            if stage.startswith("certify_") and subject.get("split") == "test"
+        ]
+        files += sorted((run.path / "attacks").glob("*.jsonl"))
         lines = (json_lines(file, "records") for file in files if file.is_file())
         read = ([line for _, line in part if _labelled(line)] for part in lines)
         records = next(filter(None, read), ())
@@ -353,6 +364,7 @@ class _Judge:
             prefix, samples = f"{stage}/accuracy@", int(self.metrics[f"{stage}/samples"] or 0)
             ks = [name.removeprefix(prefix) for name in self.metrics if name.startswith(prefix)]
             clean = self.metrics.get(f"{stage}/accuracy")
+            ks = [k for k in ks if k == "all" or k.isdecimal()]
             if not ks or not samples or clean is None:
                 continue
             k = max(ks, key=lambda k: float("inf") if k == "all" else int(k))
@@ -415,7 +427,7 @@ class _Judge:
         certified = "" if best is None else best.text
         if level == "untested":
             why = f"no attack in words was tried; {certified}" if certified else _UNTESTED
-            return f"Accurate on clean texts: {clean} ({always}); {why}."
+            return f"Untested: {clean} ({always}); {why}."
         if attack is None:
             start = "Robust by proof" if level == "robust" else "Partly robust by proof"
             return f"{start}: {certified}, {clean}."
@@ -519,8 +531,10 @@ class _Judge:
                 )
 
 
-def _labelled(record: Mapping[str, Any]) -> bool:
+def _labelled(record: Any) -> bool:
     """Return True for a record of one predicted class with its label."""
+    if not isinstance(record, Mapping):
+        return False
     return type(record.get("label")) is int and type(record.get("prediction")) is int
 
 
@@ -528,7 +542,7 @@ def _share(value: float, count: int | None) -> IntervalEstimate:
     """Return a share of so many texts; with a count of 0 and no interval if it is unknown."""
     if not count:
         return IntervalEstimate(value, value, value, 0)
-    return wilson(min(count, round(value * count)), count)
+    return wilson(max(0, min(count, round(value * count))), count)
 
 
 def _figure(

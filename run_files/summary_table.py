@@ -6,9 +6,22 @@ from run_files.certified_bounds import BOUNDS, BoundFigures
 from run_files.results import Results
 from text.estimates import interval, wilson
 
+_VOID = "means nothing: one class only"
+
 
 def _number(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.4f}"
+    return "not finite" if value is None else f"{value:.3f}"
+
+
+def _accuracy(metrics: Mapping[str, float | None]) -> str:
+    """Return the clean accuracy, its interval and texts, and what to compare it with."""
+    value, samples = metrics["test/accuracy"], int(metrics.get("test/samples") or 0)
+    text = _number(value)
+    if value is not None and 0 <= value <= 1 and samples:
+        text += f" [{interval(wilson(round(value * samples), samples), 3)}] on {samples:,} texts"
+    others = {"majority_accuracy": "always the most frequent class", "bag_accuracy": "bag of words"}
+    read = ((title, metrics.get(f"test/{name}")) for name, title in others.items())
+    return "; ".join([text, *(f"{title} {_number(v)}" for title, v in read if v is not None)])
 
 
 def _attack(metrics: Mapping[str, float | None], name: str) -> str:
@@ -22,9 +35,11 @@ def _attack(metrics: Mapping[str, float | None], name: str) -> str:
     if accuracy is None or not count:
         return _number(accuracy)
     goal = "untargeted" if target is None else f"to class {target:.0f}"
-    ends = interval(wilson(round(accuracy * count), count), 4)
+    ends = interval(wilson(round(accuracy * count), count), 3)
     clean = _number(figures.get("clean_accuracy"))
-    line = f"{accuracy:.4f} [{ends}] on {count} texts, {goal}; {clean} without attack"
+    line = (
+        f"{accuracy:.3f} [{ends}] on {count:,} texts, {goal}; the same texts without attack {clean}"
+    )
     return line if reliable else f"{line}; no measure of robustness"
 
 
@@ -63,8 +78,13 @@ def notes(results: Results) -> str:
     return "\n".join(f"{', '.join(names)}: {line}" for line, names in stages.items())
 
 
-def table(results: Results) -> str:
-    """Return the results of a run as aligned text."""
+def table(results: Results, *, void: bool = False) -> str:
+    """Return the results of a run as aligned text.
+
+    Args:
+        results: content of `results.json`.
+        void: whether radii and accuracy under attack mean nothing, as the model has collapsed.
+    """
     metrics, seconds = results["metrics"], results["seconds"]
     epsilon = metrics.get("test/pgd_epsilon")
     attack = "accuracy under l2-PGD" + (f" at eps = {epsilon:g}" if epsilon is not None else "")
@@ -76,21 +96,29 @@ def table(results: Results) -> str:
     reason = results.get("no_certificate")
     # Without a Lipschitz constant, there may still be certificates by bound propagation.
     bounds = [bound for bound in BOUNDS if reason is None or not bound.lipschitz]
-    titles |= _certified(metrics, bounds)
+    titles |= {"test/ece": "calibration error (ECE)", "test/brier": "Brier score"}
+    titles |= (robust := _certified(metrics, bounds))
     if "test/bits_per_character" in metrics:
         titles["test/loss"] = "nats per character"
         titles["test/bits_per_character"] = "bits per character"
-    titles["test/pgd_accuracy"] = attack
+    robust["test/pgd_accuracy"] = titles["test/pgd_accuracy"] = attack
     if "test" not in seconds or "validate" in seconds:
         titles |= {name: name for name in metrics if name.startswith("val/")}
         titles["val/f1"] = f"val/f1{of_class}"
-    rows = [(text, _number(metrics[name])) for name, text in titles.items() if name in metrics]
+    nothing = f" ({_VOID})" if void else ""
+    rows = [
+        (text, _number(metrics[name]) + nothing * (name in robust))
+        if name != "test/accuracy"
+        else (text, _accuracy(metrics))
+        for name, text in titles.items()
+        if name in metrics
+    ]
     if reason is not None and any(bound.lipschitz and bound.stage in seconds for bound in BOUNDS):
         rows.append(("certified radius", f"no certificate: {reason}"))
     # attack/NAME/FIGURE; the mean over attacks has two parts.
     parts = [name.split("/") for name in metrics if name.startswith("attack/")]
     attacks = dict.fromkeys(part[1] for part in parts if len(part) == 3)
-    rows += [(f"accuracy under {name}", _attack(metrics, name)) for name in attacks]
+    rows += [(f"accuracy under {name}", _attack(metrics, name) + nothing) for name in attacks]
     rows.append(("seconds", f"{sum(seconds.values()):.1f} ({stages})"))
     title = f"{results['method']} on {results['corpus']}, seed {results['seed']}"
     width = max(len(name) for name, _ in rows)

@@ -23,6 +23,7 @@ from run_files.sample_records import Records
 from run_files.version import version
 from run_files.weights import weights_of
 from text.subjects import Subject
+from training.bag_of_words import bag_figures
 from training.checkpoint_callbacks import LastCheckpoint
 from training.record_writers import AttackWriter, RecordWriter
 from training.recorder import Recorder, numbers
@@ -141,6 +142,7 @@ class RobustTrainer(pl.Trainer):
         weights_only: bool | None = None,
         *,
         pgd: PGDSettings = PGDSettings(),
+        baseline: bool = True,
     ) -> Any:
         """Measure a checkpoint on the test split, without attack and under l2-PGD.
 
@@ -152,6 +154,7 @@ class RobustTrainer(pl.Trainer):
             datamodule: the corpus.
             weights_only: see Lightning; checkpoints with code in them are never loaded.
             pgd: settings of the attack.
+            baseline: also train a bag of words, for seconds, and test it; in a run directory only.
         """
         attack = pgd_of(pgd, task_of(datamodule))
         if isinstance(model, TaskModule):
@@ -163,6 +166,19 @@ class RobustTrainer(pl.Trainer):
             rows = {} if self.recorder is None else self.recorder.rows
             return {**self._identity(ckpt_path, "test", datamodule), **subject, "rows": rows}
 
+        figures = {"test/pgd_epsilon": pgd.epsilon} if attacked else {}
+
+        def test(path: str | None) -> Any:
+            outcome = super(RobustTrainer, self).test(
+                model, dataloaders, path, verbose, datamodule, True if path else weights_only
+            )
+            # A part of the split is not comparable.
+            whole = LIMITS["test"] not in self._circumstances("test")
+            if baseline and whole and self._files is not None and self.is_global_zero:
+                bag = bag_figures(datamodule)
+                figures.update({f"test/{name}": value for name, value in bag.items()})
+            return outcome
+
         self._measure(ckpt_path)
         files = self._files if attacked else None
         make = partial(AttackWriter, subject=identity)
@@ -172,10 +188,8 @@ class RobustTrainer(pl.Trainer):
                 "test/",
                 model,
                 ckpt_path,
-                lambda path: super(RobustTrainer, self).test(
-                    model, dataloaders, path, verbose, datamodule, True if path else weights_only
-                ),
-                settings={"test/pgd_epsilon": pgd.epsilon} if attacked else {},
+                test,
+                settings=figures,
                 subject=subject,
                 records=None if writer is None else writer.records,
             )

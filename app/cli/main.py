@@ -49,6 +49,19 @@ _PACKAGES = (
     *("attacks", "certify", "layers", "text"),
 )
 """Packages whose messages are shown."""
+_LIGHTNING_LOGS = (
+    "lightning_fabric.utilities.seed",
+    "pytorch_lightning.utilities.rank_zero",
+    "lightning_fabric.utilities.rank_zero",
+)
+"""Which of the last two gets all messages of Lightning depends on the order of imports."""
+_MESSAGES = (
+    *("💡", "TPU available", "HPU available", "GPU available:", "Seed set to"),
+    *("Loading `train_dataloader`", "Restoring states from"),
+    # Lightning repeats the list of a method's callbacks for each stage.
+    "The following callbacks returned in",
+)
+"""Beginnings of messages of Lightning that nobody needs; --debug shows them."""
 _UNION = "Does not validate against any of the Union subtypes"
 """jsonargparse puts this and all settings around the error of a constructor, once per nesting."""
 _UNUSED = ("matplotlib", "scipy", "transformers")
@@ -126,7 +139,7 @@ def _lightning(argv: list[str]) -> int:
     name = os.environ.get(run_directory.NAME_VARIABLE)
     in_thread, threading.excepthook = threading.excepthook, _in_thread
     with warnings.catch_warnings(), interrupt.handle_signals() as interruption:
-        _quieten()
+        _quieten(debug=debug)
         try:
             main(argv)
         except interrupt.Stopped as stopped:
@@ -212,7 +225,7 @@ def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
             return status
         with warnings.catch_warnings():
             if imports != "none":
-                _quieten()
+                _quieten(debug=debug)
             return call.run()
     except SystemExit as error:
         return _status(error)
@@ -356,26 +369,24 @@ class _ToStderr(logging.Handler):
 
 
 class _NoTips(logging.Filter):
-    """Drops Lightning's recommendations of products and the list of absent hardware."""
+    """Drops Lightning's recommendations of products, and what it does anyway."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
-        # Lightning repeats the list of a method's callbacks for each stage.
-        noise = ("💡", "TPU available", "HPU available", "The following callbacks returned in")
-        return not message.startswith(noise) and (
+        return not message.startswith(_MESSAGES) and (
             "litlogger" not in message and "litmodels" not in message
         )
 
 
-def _quieten() -> None:
-    """Show our own messages, and only the useful ones of Lightning."""
+def _quieten(*, debug: bool) -> None:
+    """Show our own messages, and only the useful ones of Lightning; with debug all of its own."""
     from run_files.distributed import first_process
 
     for pattern in NOISE:
         warnings.filterwarnings("ignore", pattern)
-    tips = logging.getLogger("pytorch_lightning.utilities.rank_zero")
-    if not any(isinstance(tip_filter, _NoTips) for tip_filter in tips.filters):
-        tips.addFilter(_NoTips())
+    for name in _LIGHTNING_LOGS:
+        logger = logging.getLogger(name)
+        logger.filters = [] if debug else [_NoTips()]
     for package in _PACKAGES:
         logger = logging.getLogger(package)
         logger.setLevel(logging.INFO if first_process() else logging.ERROR)

@@ -33,6 +33,7 @@ from attacks import PGDSettings
 from lit_modules import FineTuning, MaskedLM, TextModule
 from measure.attack_settings import AttackSettings
 from measure.trainer import MeasuringTrainer
+from measure.verdict import judge_run
 from run_files import run_directory
 from run_files.checkpoint_lookup import find_checkpoint
 from run_files.distributed import dry, first_process
@@ -395,10 +396,15 @@ class RobustCLI(LightningCLI):
         if first_process() and not dry(self.trainer):
             files = self.recorder.files
             results = files.results()
-            report = table(results) if results is not None else ""
+            verdict = None if results is None else judge_run(files, results)
+            report = ""
+            if results is not None and verdict is not None:
+                report = table(results, void=verdict.collapsed)
             print(getattr(self.trainer, "report", None) or harmless(report))
             if results is not None and (remarks := notes(results)):
                 print(harmless(f"\n{remarks}"))
+            if verdict is not None and subcommand not in ("fit", "validate", "predict"):
+                print(harmless(f"\n{verdict.text}"))
             if subcommand == "train":
                 _report(files)
             print(harmless(f"\n{files.path}"))

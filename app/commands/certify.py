@@ -35,6 +35,7 @@ from measure.certified_answers import CHANGES, ThreatCertifiers
 from measure.corpus_split import split_texts, words_read
 from measure.predictions import TextPredictor
 from measure.runner import run as measure
+from measure.verdict import judge_run
 from measure.word_certificates import WordCertificates
 from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
@@ -292,6 +293,8 @@ def _certify_split(
     files = run if checkpoint == run.chosen else shelf(run, weights)
     outcome = measure(measurement, FolderArchive(files, _identity(run, model, source.corpus)))
     print(harmless(measurement.table(files, outcome.records)))
+    if (results := files.results()) is not None:
+        print(harmless(f"\n{judge_run(files, results).text}"))
     curve = files.path / f"certificates_{measurement.name}.png"
     print(harmless(f"\n{files.path / measurement.file}, {curve}"))
 

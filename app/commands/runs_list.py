@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from app.cli.run_options import SEVERAL, add_option, command_parser
+from measure.verdict import Level, judge_run
 from run_files.results import Results
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
@@ -41,8 +42,12 @@ class ListedRun(NamedTuple):
         radius: mean certified radius, 0 where the prediction is wrong.
         attack: recipe of the strongest attack.
         attacked: accuracy under it.
+        unattacked: accuracy on the same texts without attack.
         changed: date of the last change, ISO 8601.
         problem: the error of a damaged run.
+        macro_f1: on the test split.
+        level: level of the verdict; None without figures.
+        verdict: the verdict in one sentence.
     """
 
     run: str
@@ -58,6 +63,10 @@ class ListedRun(NamedTuple):
     attacked: float | None = None
     changed: str = ""
     problem: str | None = None
+    unattacked: float | None = None
+    macro_f1: float | None = None
+    level: Level | None = None
+    verdict: str | None = None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -126,19 +135,28 @@ def _entries(folder: Path) -> list[Path]:
 
 def table(runs: Sequence[ListedRun]) -> str:
     """Return a list of runs as aligned text."""
-    head = ("run", "state", "method", "corpus", "seed", "test", "certified", "under attack", "last")
+    head = (
+        *("run", "state", "method", "corpus", "seed", "test", "macro-F1", "certified"),
+        *("under attack", "verdict", "last"),
+    )
     rows = [head]
     for run in runs:
         figure = (
             "" if run.metric is None else f"{run.metric.removeprefix('test/')} {_shown(run.value)}"
         )
         attack = "" if run.attack is None else f"{run.attack} {_shown(run.attacked)}"
+        if run.unattacked is not None:
+            attack += f" of {_shown(run.unattacked)}"
+        f1 = "" if run.macro_f1 is None else _shown(run.macro_f1)
+        level = "" if run.level in (None, "unmeasured") else str(run.level)
+        if run.level == "collapsed":
+            level += ": robustness means nothing"
         radius = "" if run.radius is None else f"radius {run.radius:.3f}"
         seed = "" if run.seed is None else str(run.seed)
         state = run.problem or run.state
         when = run.changed[:16].replace("T", " ")
         name, corpus = run.method or "", run.corpus or ""
-        rows.append((run.run, state, name, corpus, seed, figure, radius, attack, when))
+        rows.append((run.run, state, name, corpus, seed, figure, f1, radius, attack, level, when))
     columns = [i for i in range(len(head)) if any(row[i] for row in rows[1:])]
     widths = {i: max(len(row[i]) for row in rows) for i in columns}
     lines = ("  ".join(f"{row[i]:<{widths[i]}}" for i in columns).rstrip() for row in rows)
@@ -146,7 +164,7 @@ def table(runs: Sequence[ListedRun]) -> str:
 
 
 def _shown(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.4f}"
+    return "not finite" if value is None else f"{value:.3f}"
 
 
 def _list_run(run: RunDirectory, when: float) -> ListedRun:
@@ -165,6 +183,7 @@ def _read_run(run: RunDirectory, changed: str) -> ListedRun:
     metrics = {} if results is None else results["metrics"]
     metric = next((name for name in _HEADLINES if name in metrics), None)
     recipe, attacked = _strongest(metrics)
+    verdict = None if results is None else judge_run(run, results)
     return ListedRun(
         run=run.name,
         state=_state(run, results),
@@ -178,6 +197,10 @@ def _read_run(run: RunDirectory, changed: str) -> ListedRun:
         attack=recipe,
         attacked=attacked,
         changed=changed,
+        unattacked=metrics.get(f"attack/{recipe}/clean_accuracy"),
+        macro_f1=metrics.get("test/macro_f1"),
+        level=None if verdict is None else verdict.level,
+        verdict=None if verdict is None else verdict.headline,
     )
 
 

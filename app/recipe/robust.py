@@ -26,6 +26,7 @@ from datamodules import CORPORA, TextDataModule
 from datamodules.batching.examples import fingerprint
 from datamodules.labelled import Split
 from measure.attack_settings import AttackSettings, plan
+from measure.verdict import judge_run
 from run_files import atomic, run_directory
 from run_files import results as results_file
 from run_files.ledger import Ledger
@@ -73,6 +74,9 @@ def train_robust(args: argparse.Namespace) -> None:
     print(harmless(f"\n{recipe.run.name}: trained against {sets}, certified against the same sets"))
     text = compare_models(runs, f"certify_{title(sets)}", attacks, corpus.class_names)
     print("\n".join([text, *missing]))
+    for run in runs:
+        if (results := run.results()) is not None:
+            print(harmless(f"{run.name}: {judge_run(run, results).headline}"))
     report = write_report(runs)
     for contradiction in report.contradictions:
         log.warning("contradiction: %s", contradiction)

@@ -12,6 +12,7 @@ from app.study.study import Cell, CellFigures, Column, Study, StudyError
 from app.study.study_file import MEAN, SIX
 from app.study.uncertainty import Kind, agree, kind_of, score
 from measure.evidence import RunReader
+from measure.labelled_predictions import Predictions
 from run_files.certified_bounds import FILE_OF
 from run_files.ledger import Ledger
 from run_files.results import Results
@@ -301,7 +302,7 @@ class _Reader:
         return tuple(sorted({revision for revision in named if revision not in ("", "unknown")}))
 
     def collapsed(self) -> bool | None:
-        """Return True if all texts get one prediction, but have several labels; None if unknown."""
+        """Return True if the model predicts one class only; None if unknown."""
         files = ["pgd.jsonl", "predictions.jsonl", *FILE_OF.values()]
         paths = [self.run.path / file for file in files]
         paths += sorted(self.run.path.glob("certificates_*.jsonl"))
@@ -312,7 +313,10 @@ class _Reader:
             except StudyError:  # other weights: an error only if a figure depends on this file
                 continue
             if answers is not None and len(set(answers.labels)) > 1:
-                return len(set(answers.outcomes)) == 1
+                return Predictions(
+                    labels=[int(label) for label in answers.labels],
+                    predictions=[int(prediction) for prediction in answers.outcomes],
+                ).collapsed
         return None
 
     def samples(self, metric: str, value: float) -> _Samples | None:

@@ -1,11 +1,14 @@
 """Shows the progress of a study: a live table in a terminal, lines elsewhere."""
 
+import heapq
+import math
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from statistics import mean
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from app.study.runner import CellOutcome
 from app.study.study import Cell, Study
@@ -86,10 +89,9 @@ class StudyProgress:
         with self._lock:
             seconds, began = dict(self._seconds), dict(self._began)
             waiting = [cell for cell in self.cells if cell.run not in self.outcomes]
-        minutes = remaining(self.cells, waiting, seconds, began, self.jobs)
-        if minutes is None or not waiting:
-            return ""
-        return ", less than a minute left" if minutes < 1 else f", about {minutes:.0f} min left"
+        past = {run: time.monotonic() - start for run, start in began.items()}
+        left = remaining(self.cells, waiting, seconds, past, self.jobs)
+        return "" if left is None or not waiting else f", {left}"
 
     def _line(self, text: str) -> None:
         if self._live is None:
@@ -146,29 +148,62 @@ def spent(runs: Path, run: str) -> float:
     return 0.0 if content is None else float(sum(content["seconds"].values()))
 
 
+class Remaining(NamedTuple):
+    """The time that is left.
+
+    Attributes:
+        minutes: of a schedule of the remaining cells.
+        least: True if it may be far longer: no cell like one of these has ended yet.
+    """
+
+    minutes: float
+    least: bool
+
+    def __str__(self) -> str:
+        text = "less than a minute" if self.minutes < 1 else f"{self.minutes:.0f} min"
+        if self.least:
+            return f"at least {max(1, math.ceil(self.minutes))} min left"
+        return f"{text} left" if self.minutes < 1 else f"about {text} left"
+
+
 def remaining(
     cells: Sequence[Cell],
     waiting: Sequence[Cell],
     seconds: Mapping[str, float],
-    began: Mapping[str, float],
+    past: Mapping[str, float],
     jobs: int,
-) -> float | None:
-    """Return the minutes that `waiting` cells will take; None before the first has ended.
+) -> Remaining | None:
+    """Return the time that `waiting` cells will take; None before the first cell has ended.
 
-    A cell takes as long as the finished ones of its row and corpus, else of its row, else all.
-    `seconds` are those of finished cells, `began` the start of the running ones, by run.
+    A cell takes as long as the finished ones of its row and corpus, else of its row. Of another row
+    nothing is known, as rows are different models: it takes at least the mean of all.
+
+    Args:
+        cells: all cells.
+        waiting: those that have not ended, in the order of their start.
+        seconds: of finished cells, by run.
+        past: seconds since the start of the running cells, by run.
+        jobs: number of cells that run at a time.
     """
     finished = [(cell, seconds[cell.run]) for cell in cells if cell.run in seconds]
     if not finished:
         return None
-    times = []
-    for cell in waiting:
-        similar = (
-            [s for c, s in finished if (c.row, c.corpus) == (cell.row, cell.corpus)]
-            or [s for c, s in finished if c.row == cell.row]
-            or [s for _, s in finished]
-        )
-        past = time.monotonic() - began[cell.run] if cell.run in began else 0.0
-        times.append(max(0.0, sum(similar) / len(similar) - past))
-    # The longest cell is not divided among jobs.
-    return max([sum(times) / jobs, *times]) / 60
+    least, ends = False, dict[str, float]()
+    running = [cell for cell in waiting if cell.run in past]
+    # The times at which the slots are free; a cell takes the first one.
+    slots = [0.0] * max(jobs, len(running))
+    for cell in [*running, *(cell for cell in waiting if cell.run not in past)]:
+        row = [s for c, s in finished if c.row == cell.row]
+        similar = [s for c, s in finished if (c.row, c.corpus) == (cell.row, cell.corpus)] or row
+        spent_now = past.get(cell.run, 0.0)
+        expected = mean(similar or [s for _, s in finished])
+        # One that takes longer than expected is expected to take as long again as it is late.
+        late = spent_now > expected
+        least = least or late or not similar
+        length = spent_now - expected if late else expected - spent_now
+        begins = heapq.heappop(slots)
+        if cell.after is not None:
+            begins = max(begins, ends.get(cell.after, 0.0))
+        ends[cell.run] = begins + length
+        heapq.heappush(slots, ends[cell.run])
+    return Remaining(max(ends.values(), default=0.0) / 60, least)

@@ -17,6 +17,7 @@ from app.study.study import Column, Study, StudyError, StudyRow
 from app.study.study_file import MEAN, SIX
 from app.study.table_formats import Table, latex, markdown
 from app.study.uncertainty import is_share
+from measure.verdict import judge_run
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
 from run_files.results import Results
 from run_files.run_directory import RunDirectory, existing
@@ -26,7 +27,8 @@ from text.subjects import differences, flat
 from training.resume import PARTS
 
 _USUAL = (
-    *("test/accuracy", "test/f1", "test/spearman", "test/pearson", "test/pgd_accuracy"),
+    *("test/accuracy", "test/macro_f1", "test/f1", "test/spearman", "test/pearson"),
+    *("test/ece", "test/pgd_accuracy"),
     *("certify/radius_correct", "certify/accuracy@.*"),
 )
 """Patterns of the metrics that are shown by default, besides the accuracy under attacks."""
@@ -167,7 +169,7 @@ def _render(rows: Sequence[_Row], columns: Sequence[Column], form: tables.Format
             f"{run.run.name}: {line}"
             for row in rows
             for run in row.runs
-            for line in notes(run.results).splitlines()
+            for line in [judge_run(run.run, run.results).headline, *notes(run.results).splitlines()]
         ),
         rows=tuple(
             StudyRow(
@@ -257,7 +259,14 @@ def _columns(rows: Sequence[_Row], metrics: Sequence[str]) -> list[Column]:
     )
     names = list(dict.fromkeys(metrics)) or [
         *(name for usual in _USUAL for name in available if re.fullmatch(usual, name)),
-        *(name for name in available if name.startswith("attack/") and name.endswith("/accuracy")),
+        # Before each accuracy under attack, that of the same texts without attack.
+        *(
+            name
+            for attacked in available
+            if attacked.startswith("attack/") and attacked.endswith("/accuracy")
+            for name in (attacked.replace("/accuracy", "/clean_accuracy"), attacked)
+            if name in available
+        ),
     ]
     # Figures of a diagnosis are not in `results.json`; `collect` reads them.
     unknown = [n for n in names if not n.startswith("diagnose/") and n not in available]

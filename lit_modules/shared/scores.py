@@ -3,6 +3,7 @@
 import logging
 import warnings
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torchmetrics import Metric
 from torchmetrics.classification import BinaryF1Score, MulticlassF1Score
 from torchmetrics.regression import PearsonCorrCoef, SpearmanCorrCoef
 
+from lit_modules.shared.split_counts import SplitCounts
 from lit_modules.shared.tasks import positive_class
 from text import IGNORED, TaskName
 
@@ -102,10 +104,16 @@ class SplitScores(nn.Module):
         task: selects the scores.
         class_names: class names of the task.
         positive: index of the class of `f1`, in a classification, see `positive_class`.
+        counts: whether a classification also has the figures of `SplitCounts`.
     """
 
     def __init__(
-        self, task: TaskName, class_names: Sequence[str], positive: int | None = None
+        self,
+        task: TaskName,
+        class_names: Sequence[str],
+        positive: int | None = None,
+        *,
+        counts: bool = False,
     ) -> None:
         super().__init__()
         scores: dict[str, Metric] = {}
@@ -124,9 +132,13 @@ class SplitScores(nn.Module):
         elif task == "tagging":
             scores["f1"] = EntityF1(class_names)
         self.scores = nn.ModuleDict(scores)
+        counted = counts and task == "classification"
+        self.counts = SplitCounts(len(class_names)) if counted else None
 
-    def update(self, predictions: Tensor, labels: Tensor) -> None:
+    def update(self, predictions: Tensor, labels: Tensor, logits: Tensor | None = None) -> None:
         """Add the samples of a batch, without communication between processes."""
+        if self.counts is not None and logits is not None:
+            self.counts.update(logits, labels)
         # Correlations are differences of large sums.
         if predictions.is_floating_point():
             predictions, labels = predictions.double(), labels.double()
@@ -137,20 +149,28 @@ class SplitScores(nn.Module):
     def take(self) -> dict[str, Tensor]:
         """Return the scores over all processes, which all have to call it, and resets them."""
         values = {}
+        if self.counts is not None:
+            values = {name: value.float() for name, value in _take(self.counts).items()}
         for name, score in self.scores.items():
             assert isinstance(score, Metric)  # see `__init__`
-            with warnings.catch_warnings():
-                # A process may have had no batch.
-                warnings.filterwarnings("ignore", "The ``compute`` method of metric")
-                warnings.filterwarnings("ignore", "The variance of predictions or target")
-                values[name] = score.compute().float()
+            values[name] = _take(score).float()
             if values[name].isnan():
                 log.warning(
                     "%s is not a number: got predictions or targets that are (nearly) all the "
                     "same, expected some that differ",
                     name,
                 )
-            # A state created in inference mode could not be updated outside of it later.
-            with torch.inference_mode(False):
-                score.reset()
         return values
+
+
+def _take(score: Metric) -> Any:
+    """Return the value of a metric over all processes, and reset it."""
+    with warnings.catch_warnings():
+        # A process may have had no batch.
+        warnings.filterwarnings("ignore", "The ``compute`` method of metric")
+        warnings.filterwarnings("ignore", "The variance of predictions or target")
+        value = score.compute()
+    # A state created in inference mode could not be updated outside of it later.
+    with torch.inference_mode(False):
+        score.reset()
+    return value

@@ -440,7 +440,7 @@ class TaskModule(TextModule):
         self.accumulate(self.val_means, values, batch_idx, self.val_scores, answered)
 
     def test_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor] | None:
-        values, answered = self._evaluated(batch)
+        values, answered = self._evaluated(batch, count=True)
         attacked = None
         if self.test_attack is not None:
             attacked = self._former_attack(batch) or self.attack(self.test_attack, batch)
@@ -514,21 +514,24 @@ class TaskModule(TextModule):
         super().setup(stage)
         _, names = self.require_text()
         self.val_scores, self.test_scores = (
-            SplitScores(self.task.name, names, self._positive) for _ in range(2)
+            SplitScores(self.task.name, names, self._positive, counts=counts)
+            for counts in (False, True)
         )
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
         """Return values of each sample (or word), whose means over a split become its metrics."""
         return self._evaluated(batch)[0]
 
-    def _evaluated(self, batch: Batch) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
-        """Return the values, and the predictions with their labels, for `SplitScores`."""
+    def _evaluated(
+        self, batch: Batch, *, count: bool = False
+    ) -> tuple[dict[str, Tensor], tuple[Tensor, ...]]:
+        """Return the values, and predictions, labels and logits if counted, for `SplitScores`."""
         logits, labels = self(batch), labels_of(batch)
         values, answered = self.task.metric_inputs(logits, labels, batch.cut_tags)
         values |= self.extra_values(logits, labels)
         if self.own_objective:
             values["objective"] = self.losses(logits, labels)
-        return values, answered
+        return values, (*answered, logits) if count else answered
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Return values `[B]` for the extra metrics; none unless overridden."""

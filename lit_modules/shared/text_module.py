@@ -308,7 +308,7 @@ class TextModule(LightningModule):
         values: dict[str, Tensor],
         batch_idx: int,
         scores: "SplitScores | None" = None,
-        answered: tuple[Tensor, Tensor] | None = None,
+        answered: tuple[Tensor, ...] | None = None,
     ) -> None:
         """Add the results of an evaluation batch, unless it repeats one of another process.
 
@@ -317,7 +317,7 @@ class TextModule(LightningModule):
             values: of samples or words.
             batch_idx: number of the batch.
             scores: of the split.
-            answered: predictions and labels, for `scores`.
+            answered: predictions, labels and perhaps logits, for `scores`.
         """
         if batch_weight(self.trainer, batch_idx) > 0:
             means.update(values)

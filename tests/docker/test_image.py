@@ -105,7 +105,7 @@ def test_stopped_training_says_143_and_goes_on(start: Start, runs: Path) -> None
     second = start(*command, environment=environment)
     status, printed = second.wait()["StatusCode"], second.logs().decode()
     assert status == 0, printed
-    assert "Restoring states" in printed
+    assert "resumes after step" in printed
     assert str(last.relative_to(runs)) in printed
     assert results(runs, "stopped")["seconds"]["certify"] >= 0
 
@@ -119,7 +119,7 @@ def test_killed_training_goes_on(start: Start, runs: Path) -> None:
     assert first.wait()["StatusCode"] == 137
     second = start(*command, environment=environment)
     assert second.wait()["StatusCode"] == 0, second.logs().decode()
-    assert "Restoring states" in second.logs().decode()
+    assert "resumes after step" in second.logs().decode()
 
 
 def test_doctor_comes_first(ended: Ended) -> None:

@@ -79,7 +79,7 @@ def test_a_signal_saves_and_stops(
 
 
 def test_a_signal_before_training_stops_at_once(here: Path) -> None:
-    program = Piped("fit", *LONG, "--trainer.max_epochs=1000", "--run=a")
+    program = Piped("fit", *LONG, "--trainer.max_epochs=1000", "--run=a", "--debug")
     assert program.stderr is not None
     first = program.stderr.readline()  # the libraries are loaded, and settings read
     assert "Seed set to 0" in first
@@ -103,3 +103,4 @@ def test_a_signal_during_a_test_stops_at_once(trained: Path, steadfast: Steadfas
     assert "no checkpoint was written for it" in err
     assert results("done") == before
     assert steadfast("test", "--run=done", ATTACK, QUIET).status == 0
+    assert "test/bag_accuracy" in results("done")["metrics"]

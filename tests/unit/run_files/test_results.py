@@ -99,7 +99,7 @@ def test_unreadable(tmp_path: Path, content: str) -> None:
 def test_table(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     merge(path, "fit", {"val/accuracy": 0.5})
-    assert "val/accuracy  0.5000" in table(merge(path, "validate", {"val/accuracy": 0.5}))
+    assert "val/accuracy  0.500" in table(merge(path, "validate", {"val/accuracy": 0.5}))
     merge(path, "test", {"test/accuracy": 0.25, "test/pgd_accuracy": 0.1, "test/pgd_epsilon": 0.5})
     figures = {"certify/radius": 7.0, "certify/radius_correct": math.inf}
     figures |= {"certify/accuracy@2": 0.125, "certify/accuracy@0.5": 0.25}
@@ -117,24 +117,24 @@ def test_table(tmp_path: Path) -> None:
     columns = {len(line) - len(line.split("  ", 1)[1].lstrip()) for line in lines[3:]}
     assert len(columns) == 1
     assert lines[4].endswith("not finite")
-    assert lines[5].endswith("0.2500")
+    assert lines[5].endswith("0.250")
     assert lines[9].endswith("4.9 (fit 1.2, validate 1.2, test 1.2, certify 1.2)")
 
 
 def test_the_table_has_the_figures_of_every_task(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     shown = table(merge(path, "test", {"test/spearman": 0.5, "test/pearson": 0.25}))
-    assert "Spearman  0.5000" in shown
-    assert "Pearson   0.2500" in shown
+    assert "Spearman  0.500" in shown
+    assert "Pearson   0.250" in shown
     shown = table(merge(path, "test", {"test/accuracy": 0.75, "test/f1": 0.125}))
-    assert "F1        0.1250" in shown
+    assert "F1        0.125" in shown
 
 
 def test_the_table_has_what_was_validated_after_a_test(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     merge(path, "fit", {"val/accuracy": 0.5})
     assert "val/accuracy" not in table(merge(path, "test", {"test/accuracy": 0.25}))
-    assert "val/accuracy  0.7500" in table(merge(path, "validate", {"val/accuracy": 0.75}))
+    assert "val/accuracy  0.750" in table(merge(path, "validate", {"val/accuracy": 0.75}))
 
 
 def test_an_attack_is_shown_with_what_it_is_about(tmp_path: Path) -> None:
@@ -152,17 +152,29 @@ def test_an_attack_is_shown_with_what_it_is_about(tmp_path: Path) -> None:
     }
     lines = table(merge(tmp_path / "results.json", "test", metrics)).splitlines()
     shown = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in lines}
-    assert shown["accuracy"] == "0.9230"
+    assert shown["accuracy"] == "0.923"
     # Wilson's interval of 4 of 20 and of 5 of 10.
     assert shown["accuracy under pwws"] == (
-        "0.2000 [0.0807 - 0.4160] on 20 texts, untargeted; 0.9000 without attack"
+        "0.200 [0.081 - 0.416] on 20 texts, untargeted; the same texts without attack 0.900"
     )
     assert shown["accuracy under bae-x"] == (
-        "0.5000 [0.2366 - 0.7634] on 10 texts, to class 1; 1.0000 without attack; "
+        "0.500 [0.237 - 0.763] on 10 texts, to class 1; the same texts without attack 1.000; "
         "no measure of robustness"
     )
-    assert shown["accuracy under old"] == "0.2500"
+    assert shown["accuracy under old"] == "0.250"
     assert not any("mean" in line for line in lines)
+
+
+def test_the_table_compares_clean_accuracy_and_marks_a_collapsed_model(tmp_path: Path) -> None:
+    metrics = {"test/accuracy": 0.75, "test/samples": 1200.0, "test/majority_accuracy": 0.75}
+    metrics |= {"test/bag_accuracy": 0.875, "test/pgd_accuracy": 0.75, "test/ece": 0.25}
+    shown = table(merge(tmp_path / "results.json", "test", metrics), void=True).splitlines()
+    assert shown[3].split("  ")[-1].strip() == (
+        "0.750 [0.725 - 0.774] on 1,200 texts; always the most frequent class 0.750; "
+        "bag of words 0.875"
+    )
+    assert shown[4].split() == ["calibration", "error", "(ECE)", "0.250"]
+    assert shown[5].endswith("0.750 (means nothing: one class only)")
 
 
 def test_the_table_says_why_there_is_no_certificate(tmp_path: Path) -> None:
@@ -173,7 +185,7 @@ def test_the_table_says_why_there_is_no_certificate(tmp_path: Path) -> None:
     found = results.merge(path, "certify", identity=identity, metrics={}, seconds=0)
     assert found.get("no_certificate") == "nothing is proven"
     assert "no certificate: nothing is proven" in table(found)
-    assert "0.0000" not in table(found)
+    assert "0.000" not in table(found)
     # It is no figure of other commands.
     fresh = tmp_path / "fresh.json"
     tested = results.merge(fresh, "test", identity=identity, metrics={}, seconds=0)
@@ -184,14 +196,14 @@ def test_the_table_calls_an_unproven_formula_so(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     figures = {"certify_paper/radius_correct": 0.5, "certify_paper/accuracy@1": 0.25}
     shown = table(merge(path, "certify_paper", figures))
-    assert "mean radius, 0 where wrong by the paper's formula (no guarantee)  0.5000" in shown
-    assert "accuracy at radius 1 by the paper's formula (no guarantee)        0.2500" in shown
+    assert "mean radius, 0 where wrong by the paper's formula (no guarantee)  0.500" in shown
+    assert "accuracy at radius 1 by the paper's formula (no guarantee)        0.250" in shown
     assert "certified" not in shown
 
 
 def test_the_table_names_the_radius_of_texts_without_labels(tmp_path: Path) -> None:
     shown = table(merge(tmp_path / "results.json", "certify", {"certify/radius": 0.5}))
-    assert "mean certified radius, right or wrong  0.5000" in shown
+    assert "mean certified radius, right or wrong  0.500" in shown
 
 
 @pytest.mark.parametrize("count", [1e300, -1.0, 0.5])

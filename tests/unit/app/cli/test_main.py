@@ -1,7 +1,9 @@
+import logging
 import re
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,19 @@ def test_files_of_ones_own_are_imported_on_request(
     monkeypatch.setenv("STEADFAST_IMPORT", "no_such_layers")
     assert entry(["fit"]) == 1
     assert "No module named 'no_such_layers'" in capsys.readouterr().err
+
+
+def test_messages_of_lightning_that_nobody_needs(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("pytorch_lightning.utilities.rank_zero")
+    messages = ["Seed set to 0", "GPU available: False, used: False", "Restoring states from a"]
+    messages += ["Loading `train_dataloader` to estimate", "💡 Tip: litlogger"]
+    with caplog.at_level(logging.INFO, log.name), warnings.catch_warnings():
+        for debug in (False, True):
+            module._quieten(debug=debug)
+            for message in [*messages, "Loaded model weights from b"]:
+                log.info(message)
+    assert caplog.messages == [
+        "Loaded model weights from b",
+        *messages,
+        "Loaded model weights from b",
+    ]

@@ -106,6 +106,18 @@ def test_order_names_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "certified" not in head
 
 
+def test_a_collapsed_run_is_not_listed_as_robust(tmp_path: Path) -> None:
+    metrics = {"test/accuracy": 0.6, "test/macro_f1": 0.375, "test/absorbed": 1.0}
+    metrics |= {"test/samples": 100.0, "test/majority_accuracy": 0.6, "test/largest_class": 1.0}
+    metrics |= {"attack/pwws/samples": 50.0, "attack/pwws/clean_accuracy": 0.58}
+    begin(tmp_path, "a", at=1000, metrics=metrics | {"attack/pwws/accuracy": 0.58})
+    (listed,) = list_runs(tmp_path)
+    assert (listed.level, listed.unattacked, listed.macro_f1) == ("collapsed", 0.58, 0.375)
+    row = table([listed]).splitlines()[1]
+    assert "pwws 0.580 of 0.580" in row
+    assert "collapsed: robustness means nothing" in row
+
+
 def test_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([f"--runs_dir={tmp_path}"]) == 0
     assert capsys.readouterr().out == f"no runs in {tmp_path}\n"

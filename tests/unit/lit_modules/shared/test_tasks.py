@@ -236,3 +236,26 @@ def test_a_model_that_always_gives_one_class_has_no_good_macro_f1() -> None:
     scores = SplitScores("classification", ("fake", "real"), 0)
     scores.update(torch.ones(8, dtype=torch.long), torch.tensor([1] * 6 + [0] * 2))
     assert scores.take() == {"f1": 0.0, "macro_f1": pytest.approx(3 / 7)}
+
+
+def test_counts_of_a_test_split() -> None:
+    """Confidences 0.9, 0.9, 0.6 and 0.8; the third of four predictions is wrong."""
+    scores = SplitScores("classification", ("no", "yes"), counts=True)
+    odds = torch.tensor([[0.1, 0.9], [0.1, 0.9], [0.4, 0.6], [0.8, 0.2]])
+    labels, right = torch.tensor([1, 1, 0, 0]), torch.tensor([1, 1, 1, 0])
+    for part in (slice(0, 3), slice(3, 4)):
+        scores.update(right[part], labels[part], odds[part].log())
+    # Bins of 0.9 and 0.8 are right, 0.6 is wrong: gaps 0.2, 0.2 and 0.6 over four texts.
+    expected = {"samples": 4.0, "majority_accuracy": 0.5, "largest_class": 0.75, "absorbed": 0.5}
+    expected |= {"ece": 0.25, "brier": (0.02 + 0.02 + 0.72 + 0.08) / 4}
+    taken = scores.take()
+    assert {name: taken[name] for name in expected} == pytest.approx(expected)
+    assert scores.take()["samples"] == 0, "a new split begins anew"
+
+
+@pytest.mark.parametrize(("predictions", "absorbed"), [([0, 0, 0, 0], 1.0), ([0, 0, 0, 1], 0.0)])
+def test_one_class_absorbs_the_others(predictions: list[int], absorbed: float) -> None:
+    scores = SplitScores("classification", ("ham", "spam", "rare"), counts=True)
+    logits = torch.nn.functional.one_hot(torch.tensor(predictions), 3).float()
+    scores.update(logits.argmax(1), torch.tensor([0, 0, 0, 1]), logits)
+    assert scores.take()["absorbed"] == absorbed
