@@ -1,6 +1,6 @@
 """Measure the command `report`: processor time and size of the page.
 
-    python -m benchmarks.report_cost --run NAME
+python -m benchmarks.report_cost --run NAME
 """
 
 import argparse
