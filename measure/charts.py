@@ -64,7 +64,7 @@ def drawing(
     # Not pyplot: it keeps every figure in memory, and needs a display.
     parameters: Any = {**STYLE, **(style or {})}
     with mpl.rc_context(parameters):
-        figure = Figure(size, layout=layout)
+        figure = Figure(size, layout=None if layout == "none" else layout)
         yield figure
         if path is not None:
             save(figure, path, description)
