@@ -26,7 +26,7 @@ _TAG = re.compile(r"O|[BI]-\S+")
 _CONLL = (".conll", ".bio", ".iob")
 
 
-class Spread(NamedTuple):
+class LengthRange(NamedTuple):
     """The least, the median and the greatest of some numbers."""
 
     least: int
@@ -68,8 +68,8 @@ class FileInspection:
     labels: Mapping[str, int] = field(default_factory=dict)
     unlabelled: int = 0
     target_range: tuple[float, float] | None = None
-    words: Spread | None = None
-    characters: Spread | None = None
+    words: LengthRange | None = None
+    characters: LengthRange | None = None
     duplicates: int = 0
     contradictions: int = 0
     mistakes: tuple[str, ...] = ()
@@ -226,8 +226,8 @@ def _inspect_table(path: Path, split: Split, table: TextTable) -> tuple[FileInsp
         labels={} if task in ("numbers", "several labels") else kinds.counts,
         unlabelled=kinds.absent if has_labels else len(samples),
         target_range=kinds.limits if task == "numbers" else None,
-        words=_spread([len(text.split()) for text in texts]),
-        characters=_spread([len(text) for text in texts]),
+        words=_length_range([len(text.split()) for text in texts]),
+        characters=_length_range([len(text) for text in texts]),
         duplicates=duplicates,
         contradictions=contradictions,
         mistakes=tuple(mistakes),
@@ -283,8 +283,8 @@ def _inspect_tags(path: Path, split: Split) -> tuple[FileInspection, list[str], 
             rows=rows,
             labels=dict(types.most_common()),
             unlabelled=unlabelled,
-            words=_spread([len(words) for words in sentences]),
-            characters=_spread([len(" ".join(words)) for words in sentences]),
+            words=_length_range([len(words) for words in sentences]),
+            characters=_length_range([len(" ".join(words)) for words in sentences]),
             duplicates=_duplicates(keys, [None] * len(keys))[0],
         ),
         messages,
@@ -296,8 +296,8 @@ def _key(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _spread(numbers: Sequence[int]) -> Spread | None:
-    return Spread(min(numbers), median_low(numbers), max(numbers)) if numbers else None
+def _length_range(numbers: Sequence[int]) -> LengthRange | None:
+    return LengthRange(min(numbers), median_low(numbers), max(numbers)) if numbers else None
 
 
 def _duplicates(keys: Sequence[str], labels: Sequence[Any]) -> tuple[int, int]:
