@@ -104,7 +104,7 @@ class VerdictFigure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class RunVerdict:
     """The verdict on a run.
 
     Attributes:
@@ -139,7 +139,7 @@ class Verdict:
         return tuple(figure for figure in self.figures if figure.kind == kind)
 
 
-def judge_evidence(evidence: "Evidence") -> Verdict:
+def judge_evidence(evidence: "Evidence") -> RunVerdict:
     """Return the verdict on a run whose evidence was read."""
     sources = [evidence.predictions, evidence.pgd, evidence.certificates]
     records = [part.records for part in [*sources, *evidence.in_words.values()] if part is not None]
@@ -156,7 +156,7 @@ def judge_evidence(evidence: "Evidence") -> Verdict:
     )
 
 
-def judge_run(run: RunDirectory, results: Results) -> Verdict:
+def judge_run(run: RunDirectory, results: Results) -> RunVerdict:
     """Return the verdict on a run by its figures; records are read only for an older `test`.
 
     Raises:
@@ -192,7 +192,7 @@ def judge(
     predictions: Predictions | None = None,
     class_names: Sequence[str] = (),
     run: str = "RUN",
-) -> Verdict:
+) -> RunVerdict:
     """Return the verdict on the figures of one model.
 
     Args:
@@ -214,9 +214,9 @@ def judge(
         # Without this line, an older run of a collapsed model would be called robust.
         reason = f"Not judged: `test --run {run}` counts how often it predicts each class."
     if reason is not None:
-        return Verdict(level="unmeasured", headline=reason, figures=tuple(judge.figures()))
+        return RunVerdict(level="unmeasured", headline=reason, figures=tuple(judge.figures()))
     level = judge.level
-    return Verdict(
+    return RunVerdict(
         level=level,
         headline=judge.headline(level, class_names),
         figures=tuple(judge.figures()),

@@ -185,7 +185,7 @@ def changed_words(attacks: Sequence[AttackEvidence]) -> list[WordRow]:
             if record.outcome != "succeeded" or record.adversarial is None:
                 continue
             others = words_of("\n".join(columns(record.adversarial)))
-            pairs = set()
+            pairs: set[tuple[str, str]] = set()
             for code in Levenshtein.opcodes(words, others):
                 if code.tag == "equal":
                     continue
@@ -198,9 +198,9 @@ def changed_words(attacks: Sequence[AttackEvidence]) -> list[WordRow]:
                     else [new] * len(old)
                 )
                 pairs.update(zip(old, parts, strict=True))
-            changed.update({old for old, _ in pairs})
-            for old, new in pairs:
-                became[old][new] += 1
+            changed.update({word for word, _ in pairs})
+            for word, replacement in pairs:
+                became[word][replacement] += 1
     ranked = sorted(
         changed, key=lambda word: (-changed[word], -changed[word] / present[word], word)
     )

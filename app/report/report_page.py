@@ -29,7 +29,7 @@ from app.report.words_part import (
 )
 from attacks.summary import remarks
 from measure.evidence import Evidence, read_evidence
-from measure.verdict import Verdict, judge_evidence
+from measure.verdict import RunVerdict, judge_evidence
 from run_files import atomic
 from run_files.run_directory import RunDirectory
 from run_files.summary_table import notes
@@ -48,7 +48,7 @@ class Section:
 
     number: int
     evidence: Evidence
-    verdict: Verdict
+    verdict: RunVerdict
     tiles: Sequence[Tile]
     training: Picture | None
     clean: CleanFigures | None
@@ -88,7 +88,7 @@ class ReportFiles(NamedTuple):
 
     page: Path
     contradictions: Sequence[str]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[RunVerdict]
 
 
 def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> ReportFiles:
@@ -275,7 +275,7 @@ def _common_pictures(sections: Sequence[Section]) -> Iterator[Picture]:
     if curves:
         yield pictures.curve_picture("accuracy-over-radius", curves)
     if len(sections) > 1:
-        verdicts: Mapping[str, Verdict] = {s.name: s.verdict for s in sections}
+        verdicts: Mapping[str, RunVerdict] = {s.name: s.verdict for s in sections}
         picture = trade_off("clean-against-robust", verdicts)
         if picture is not None:
             yield picture

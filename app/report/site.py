@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from app.report.report_page import script_hash, style, template, write_report
 from app.report.report_pictures import Picture
 from app.report.tiles import Tile, main_figure, tile, trade_off
-from measure.verdict import FigureKind, Verdict
+from measure.verdict import FigureKind, RunVerdict
 from run_files import atomic
 from run_files.run_directory import RunDirectory
 from text.bounded_files import kind_of
@@ -33,11 +34,12 @@ class SiteRow(NamedTuple):
     page: str
     method: str
     corpus: str
-    verdict: Verdict
+    verdict: RunVerdict
     figures: Sequence[Tile | None]
 
 
-class Site(NamedTuple):
+@dataclass(frozen=True)
+class Site:
     """The index, the names of the runs, and contradicted certificates."""
 
     index: Path
@@ -110,7 +112,7 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
     return Site(folder / INDEX, [row.name for row in rows], contradictions)
 
 
-def _figure(verdict: Verdict, kind: FigureKind) -> Tile | None:
+def _figure(verdict: RunVerdict, kind: FigureKind) -> Tile | None:
     chosen = main_figure(verdict, kind)
     return None if chosen is None else tile(chosen)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from app.report.report_pictures import Picture, RunPoint, trade_off_picture
-from measure.verdict import FigureKind, Verdict, VerdictFigure
+from measure.verdict import FigureKind, RunVerdict, VerdictFigure
 from text.estimates import IntervalEstimate
 
 _MOST = 4
@@ -20,7 +20,7 @@ class Tile(NamedTuple):
     note: str
 
 
-def main_figure(verdict: Verdict, kind: FigureKind) -> VerdictFigure | None:
+def main_figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:
     """Return the main figure of a kind: that of the strongest attack, of the widest set."""
     figures = verdict.of_kind(kind)
     if kind in ("attack", "words"):
@@ -30,7 +30,7 @@ def main_figure(verdict: Verdict, kind: FigureKind) -> VerdictFigure | None:
     return next(iter(ranked), None)
 
 
-def tiles(verdict: Verdict) -> list[Tile]:
+def tiles(verdict: RunVerdict) -> list[Tile]:
     """Return the first figures that were measured: clean, attacked, in words, radius and so on."""
     chosen = [*verdict.of_kind("clean")[:1]]
     for kind in ("attack", "words", "radius", "calibration"):
@@ -50,7 +50,7 @@ def tile(figure: VerdictFigure) -> Tile:
     return Tile(figure.title, value, rest, "; ".join(notes))
 
 
-def trade_off(name: str, verdicts: Mapping[str, Verdict]) -> Picture | None:
+def trade_off(name: str, verdicts: Mapping[str, RunVerdict]) -> Picture | None:
     """Draw robust against clean accuracy of runs; None without two runs that have both."""
     panels: dict[str, Sequence[RunPoint]] = {}
     titles: dict[FigureKind, str] = {

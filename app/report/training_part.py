@@ -33,7 +33,7 @@ class MetricPoint(NamedTuple):
 def training_picture(evidence: Evidence, number: int) -> Picture | None:
     """Draw loss, accuracy and so on over the steps; None without a training."""
     metrics = read_metrics(evidence.run)
-    panels = []
+    panels: list[Panel] = []
     for metric, title in _PANELS.items():
         lines = [
             PanelLine(

@@ -41,7 +41,7 @@ from app.serve.model_worker import BATCH, BusyError, ModelWorker
 from app.serve.request_metrics import MEDIA_TYPE, MetricsMiddleware, RequestMetrics
 from app.serve.run_facts import RunFacts
 from app.serve.serve_limits import ServeLimits
-from measure.verdict import Verdict
+from measure.verdict import RunVerdict
 from text import Text
 
 PAGE = Path(__file__).parent / "page"
@@ -398,7 +398,7 @@ async def _respond_to_error(request: Request, error: Exception) -> Response:
     return refusal(500, "an error of the program; the server's log says which")
 
 
-def _describe_verdict(verdict: Verdict | None) -> dict[str, Any] | None:
+def _describe_verdict(verdict: RunVerdict | None) -> dict[str, Any] | None:
     if verdict is None:
         return None
     figures = [{**asdict(figure), "text": figure.text} for figure in verdict.figures]

@@ -12,7 +12,7 @@ from datamodules import CORPORA, TextDataModule, TextFiles
 from datamodules.batching.sampler import permutation
 from datamodules.labelled_texts import labelled_texts
 from measure.evidence import Evidence, read_evidence
-from measure.verdict import Verdict, judge_evidence
+from measure.verdict import RunVerdict, judge_evidence
 from run_files.run_directory import RunDirectory
 from run_files.sample_records import Record
 from text import Text
@@ -49,7 +49,7 @@ class RunFacts:
     """
 
     corpus: str | None = None
-    verdict: Verdict | None = None
+    verdict: RunVerdict | None = None
     slices: Sequence[Mapping[str, Any]] = ()
     texts: Sequence[Mapping[str, Any]] = field(default_factory=list)
     flips: Sequence[Mapping[str, Any]] = field(default_factory=list)

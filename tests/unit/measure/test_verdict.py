@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from measure.labelled_predictions import Predictions
-from measure.verdict import MEANINGLESS, Verdict, judge, judge_run
+from measure.verdict import MEANINGLESS, RunVerdict, judge, judge_run
 from run_files.run_directory import RunDirectory
 
 
@@ -32,7 +32,7 @@ def words(accuracy: float, clean: float = 0.8, sets: str = "pwws") -> dict[str, 
     return {f"certify_{sets}/{name}": value for name, value in figures.items()}
 
 
-def verdict(*parts: dict[str, float], accuracy: float = 0.8, **more: float) -> Verdict:
+def verdict(*parts: dict[str, float], accuracy: float = 0.8, **more: float) -> RunVerdict:
     """Judge figures; `more` are those of the test."""
     figures = metrics(accuracy, **more)
     for part in parts:
