@@ -124,7 +124,7 @@ def _describe_file(file: FileInspection, *, alone: bool) -> str:
     if file.rows:
         pairs = "pairs of texts, " if len(file.text_columns) > 1 else ""
         entries["task"] = f"{pairs}{task}"
-        entries["unlabelled"] = f"{file.unlabelled:,} rows" if file.unlabelled else ""
+        entries["unlabelled"] = plural(file.unlabelled, "row") if file.unlabelled else ""
     if file.words is not None and file.characters is not None:
         least, median, greatest = file.words
         entries["length"] = (
