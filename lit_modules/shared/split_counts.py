@@ -28,7 +28,9 @@ class SplitCounts(Metric):
         self.classes = classes
         shapes = {"confusion": (classes, classes), "confidence": (BINS,), "right": (BINS,)}
         for name, shape in {**shapes, "squares": ()}.items():
-            self.add_state(name, torch.zeros(shape), dist_reduce_fx="sum")
+            # With precision bf16-true, the default type cannot count beyond 256.
+            zeros = torch.zeros(shape, dtype=torch.float32)
+            self.add_state(name, zeros, dist_reduce_fx="sum")
 
     def update(self, logits: Tensor, labels: Tensor) -> None:
         """Add samples.

@@ -20,7 +20,7 @@ from safetensors.torch import save
 from app.cli.asked_texts import read_file
 from app.commands.runs_list import list_runs
 from app.commands.runs_list import table as table_of_runs
-from app.serve.api_fields import parse_body
+from app.serve.api_fields import RequestError, parse_body
 from app.study import parts, study_json
 from app.study.study_file import examine
 from attacks import journal
@@ -56,7 +56,7 @@ from tests.fuzz.mutations import (
     change_zip,
     packed,
 )
-from text.bounded_files import read_json, read_yaml
+from text.bounded_files import DataError, read_json, read_yaml
 from training.metrics_file import _rows
 from training.trackers import _known
 
@@ -222,7 +222,13 @@ def _tagger(path: Path) -> None:
 
 
 def _request(path: Path) -> None:
-    parse_body(path.read_bytes())
+    try:
+        parse_body(path.read_bytes())
+    except RequestError as error:
+        # The error of the API: the server responds with its status.
+        if error.status_code != 400:
+            raise
+        raise DataError(str(error)) from error
 
 
 def _records(path: Path) -> None:

@@ -101,7 +101,7 @@ def test_wrong_data_are_an_error_before_any_training(here: Path, steadfast: Stea
         (["--data=one.tsv"], "got 1 distinct labels in column 'label'"),
         (["--data.validation=empty.tsv"], "empty.tsv: got no usable row"),
         (["--data=nosuch.tsv"], "nosuch.tsv"),
-        (["--data=SST3"], "got --data SST3, expected a file (.tsv, .csv, .jsonl, .parquet), or"),
+        (["--data=SST3"], "got --data SST3, expected a file (.tsv, .csv, .json, "),
         (["--data.nosuch=1"], "expected settings of TextFiles"),
         (["--data=MRPC", "--data_dir=."], "got MRPC with pairs of texts"),
         (["--k", "0"], "got --k 0, expected numbers of at least 1, or all"),

@@ -1,5 +1,6 @@
 """The command line of `train --recipe`, without a training."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,13 @@ from run_files.results import merge
 from run_files.run_directory import RunDirectory
 
 BASE = ["--recipe", "robust", "--data", "mails.tsv"]
+
+
+@pytest.fixture(autouse=True)
+def mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of the command line, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    Path("mails.tsv").write_text("text\tlabel\n" + "a mail\tham\nan offer\tspam\n" * 5)
 
 
 @pytest.mark.parametrize(
