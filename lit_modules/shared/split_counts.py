@@ -28,9 +28,7 @@ class SplitCounts(Metric):
         self.classes = classes
         shapes = {"confusion": (classes, classes), "confidence": (BINS,), "right": (BINS,)}
         for name, shape in {**shapes, "squares": ()}.items():
-            # With precision bf16-true, the default type cannot count beyond 256.
-            zeros = torch.zeros(shape, dtype=torch.float32)
-            self.add_state(name, zeros, dist_reduce_fx="sum")
+            self.add_state(name, torch.zeros(shape), dist_reduce_fx="sum")
 
     def update(self, logits: Tensor, labels: Tensor) -> None:
         """Add samples.
@@ -39,6 +37,9 @@ class SplitCounts(Metric):
             logits: `[B, C]`.
             labels: `[B]` classes.
         """
+        for name in self._defaults:
+            # Precision bf16-true casts the states, too; bfloat16 cannot count beyond 256.
+            setattr(self, name, getattr(self, name).float())
         probabilities = logits.float().softmax(dim=1)
         confidence, prediction = probabilities.max(dim=1)
         # Bin m is the interval (m / BINS, (m + 1) / BINS].
