@@ -152,7 +152,7 @@ class WordReply(BaseModel):
 
 
 class WordsReply(BaseModel):
-    """How much each word decides."""
+    """Weight of each word in the decision."""
 
     prediction: str = Field(description="the class")
     texts: list[list[WordReply]] = Field(description="for each text its parts")

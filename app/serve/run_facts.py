@@ -1,4 +1,4 @@
-"""What the live page says about a run: its corpus, its verdict, slices, and texts to try."""
+"""Facts of the live page about a run: its corpus, its verdict, slices, and texts to try."""
 
 import logging
 from bisect import bisect_left
@@ -36,7 +36,7 @@ _PERMUTATION_KEY = 6
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """What is stored about a model.
+    """Stored facts of a model.
 
     Attributes:
         corpus: name of its corpus; None if unknown.

@@ -68,19 +68,19 @@ def test_the_minutes_of_a_schedule_hold() -> None:
     lengths = {"a0": 20.0, "a1": 20.0, "b0": 600.0, "b1": 600.0}
     ends = dict(zip(lengths, accumulate(lengths.values()), strict=True))
     whole = ends["b1"]
-    for now in range(20, int(whole), 5):
-        left = [cell for cell in CELLS if ends[cell.run] > now]
-        done = {run: lengths[run] for run in lengths if ends[run] <= now}
-        past = {left[0].run: now - (ends[left[0].run] - lengths[left[0].run])}
+    for clock in range(20, int(whole), 5):
+        left = [cell for cell in CELLS if ends[cell.run] > clock]
+        done = {run: lengths[run] for run in lengths if ends[run] <= clock}
+        past = {left[0].run: clock - (ends[left[0].run] - lengths[left[0].run])}
         estimate = remaining(CELLS, left, done, past, 1)
         assert estimate is not None
-        right = (whole - now) / 60
+        right = (whole - clock) / 60
         if estimate.least:
             assert estimate.minutes <= right
         else:
             assert estimate.minutes == pytest.approx(right)
         # Once a run of each row has ended, the estimate is exact.
-        assert estimate.least == (now < ends["b0"])
+        assert estimate.least == (clock < ends["b0"])
 
 
 def test_a_run_that_is_late_is_not_about_to_end() -> None:
