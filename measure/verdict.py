@@ -391,11 +391,16 @@ class _Judge:
         return ranks[max(ranks)] if ranks else None
 
     @property
+    def collapsed(self) -> bool:
+        """True if it predicts one class for nearly all texts."""
+        return self.absorbed is not None and self.absorbed >= COLLAPSED
+
+    @property
     def level(self) -> Level:
         """The level, see `LEVELS`."""
         accuracy, least = self.accuracy, self.majority or 0.0
         assert accuracy is not None  # see `judge`
-        if self.absorbed is not None and self.absorbed >= COLLAPSED:
+        if self.collapsed:
             return "collapsed"
         if accuracy.low <= least:
             return "weak"
@@ -458,8 +463,7 @@ class _Judge:
 
     def figures(self) -> Iterator[VerdictFigure]:
         """Yield the figures, in the order of tables."""
-        collapsed = self.absorbed is not None and self.absorbed >= COLLAPSED
-        void = MEANINGLESS if collapsed else ""
+        void = MEANINGLESS if self.collapsed else ""
         yield from self._clean()
         for attack in self.attacks:
             yield _figure(
