@@ -221,6 +221,6 @@ limited 60 docker logs "$id" >>"$log" 2>&1
 [ ! -e "$RUNS_DIR/stopped/results.json" ] || ! grep -q certify "$RUNS_DIR/stopped/results.json" || fail 'ended before it was stopped'
 stoppable --exit-code-from train || fail 'status not 0 after the second start'
 # Without -q: grep would exit at the first match, and the logs would end with an error.
-limited 60 docker logs "$(compose 60 ps -aq train)" 2>&1 | grep 'Restoring states .*stopped/checkpoints/last.ckpt' >/dev/null || fail 'began anew'
+limited 60 docker logs "$(compose 60 ps -aq train)" 2>&1 | grep 'run stopped resumes after step' >/dev/null || fail 'began anew'
 grep -q certify/radius "$RUNS_DIR/stopped/results.json" || fail 'results.json'
 end
