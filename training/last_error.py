@@ -11,6 +11,8 @@ ERRORS_VARIABLE = "STEADFAST_ERRORS"
 """Environment variable with the folder where those write their last error."""
 reported = threading.Event()
 """Set when this process has printed its error."""
+printing = threading.Lock()
+"""Held while the error is printed: the main thread and the watcher may fail at the same time."""
 
 
 def leave_error(message: str) -> None:

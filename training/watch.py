@@ -23,6 +23,7 @@ from training.last_error import (
     ERRORS_VARIABLE,
     LAUNCHER_VARIABLE,
     leave_error,
+    printing,
     read_error,
     reported,
 )
@@ -98,17 +99,22 @@ class Watcher(threading.Thread):
             # If `stop` comes in time, the main thread ends this process. If not, that thread hangs.
             if lost is None or self._stopped.wait(self._grace):
                 continue
-            # The main thread may have printed a better message already.
-            if not reported.is_set():
-                sys.stderr.write(f"error: {explain(lost)}\n")
-                sys.stderr.flush()
-            for child in self._children():
-                child.kill()
-            for worker in multiprocessing.active_children():
-                worker.kill()
-            _forget_errors()
-            self._end(1)
+            # Held to the end of the process, so that the main thread prints no second error.
+            with printing:
+                self._end_process(lost)
             return
+
+    def _end_process(self, lost: str) -> None:
+        # The main thread may have printed a better message already.
+        if not reported.is_set():
+            sys.stderr.write(f"error: {explain(lost)}\n")
+            sys.stderr.flush()
+        for child in self._children():
+            child.kill()
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        _forget_errors()
+        self._end(1)
 
     def stop(self) -> None:
         """End the watch."""

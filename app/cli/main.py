@@ -21,7 +21,7 @@ from app.cli.data_files import check_user_data
 from run_files.terminal import harmless
 from run_files.version import line
 from text.multi_line_error import MultiLineError
-from training.last_error import leave_error, reported
+from training.last_error import leave_error, printing, reported
 
 NOISE = (
     # Lightning's advice; these are settings of ours, and documented.
@@ -292,8 +292,9 @@ def _nobody_reads() -> bool:
 
 def _fail(message: str) -> None:
     """Print the error; in a run of several processes, also pass it to the first one."""
-    _say(f"error: {message}")
-    reported.set()
+    with printing:
+        _say(f"error: {message}")
+        reported.set()
     leave_error(message)
 
 

@@ -15,7 +15,7 @@ from torch.distributed import DistNetworkError
 
 from run_files.distributed import LostRankError
 from training import watch as ranks
-from training.last_error import ERRORS_VARIABLE, LAUNCHER_VARIABLE, leave_error
+from training.last_error import ERRORS_VARIABLE, LAUNCHER_VARIABLE, leave_error, printing
 from training.last_error import reported as failure_reported
 from training.watch import Watcher, watched
 
@@ -120,6 +120,14 @@ def test_no_process_is_ended_without_a_line(
     thread.join(60)
     assert statuses == [1]
     assert ("was ended by SIGKILL" in capsys.readouterr().err) == (not reported)
+
+
+def test_the_main_thread_prints_no_second_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """The process ends while the main thread wants to print its own error."""
+    locked: list[bool] = []
+    Watcher(lambda: [dead()], None, grace=0.0, end=lambda _: locked.append(printing.locked())).run()
+    assert locked == [True]
+    assert capsys.readouterr().err.count("error: ") == 1
 
 
 def test_the_main_thread_has_time_to_end_by_itself(statuses: list[int]) -> None:
