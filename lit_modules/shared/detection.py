@@ -155,3 +155,111 @@ def choose_threshold(scores: Tensor, positive: Tensor, settings: Detection) -> f
     # The last cut detects nothing, so some cut is always allowed.
     allowed = alarms.to(torch.float64) <= settings.false_alarms * negatives
     return float(middles[cuts[allowed.int().argmax()]])
+
+
+@dataclass(frozen=True)
+class DetectionCurve:
+    """The false alarms and the detections of every threshold, from none to all.
+
+    Attributes:
+        alarms: `[K + 1]` int64: detected texts of other classes.
+        hits: `[K + 1]` int64: detected texts of the positive class.
+        positives: texts of the positive class.
+        negatives: texts of other classes.
+    """
+
+    alarms: Tensor
+    hits: Tensor
+    positives: int
+    negatives: int
+
+    @classmethod
+    def of(cls, scores: Tensor, positive: Tensor) -> "DetectionCurve":
+        """Count texts: scores `[B]`, and `positive` `[B]` bool, True for the positive class."""
+        scores, order = scores.sort(descending=True)
+        positive = positive[order].bool()
+        # Equal scores are detected together.
+        ends = torch.cat([scores.diff() != 0, positive.new_ones(min(1, len(scores)))])
+        hits = positive.long().cumsum(0)[ends]
+        total = torch.arange(1, len(scores) + 1, device=scores.device)[ends]
+        none = total.new_zeros(1)
+        positives = int(positive.sum())
+        return cls(
+            torch.cat([none, total - hits]),
+            torch.cat([none, hits]),
+            positives,
+            len(scores) - positives,
+        )
+
+    def auc(self) -> float:
+        """Return the area under the ROC curve: equal scores of a pair of texts count one half."""
+        steps = self.alarms.diff() * (self.hits[1:] + self.hits[:-1])
+        pairs = 2 * self.positives * self.negatives
+        return float(steps.sum()) / pairs if pairs else math.nan
+
+    def average_precision(self) -> float:
+        """Return the mean precision over the recall (a sum over its steps)."""
+        if not self.positives:
+            return math.nan
+        precision = self.hits[1:] / (self.hits + self.alarms)[1:].to(torch.float64)
+        return float((self.hits.diff() * precision).sum()) / self.positives
+
+    def recall_at(self, false_alarms: float) -> float:
+        """Return the largest recall with at most this share of false alarms."""
+        if not self.positives or not self.negatives:
+            return math.nan
+        allowed = self.alarms.to(torch.float64) <= false_alarms * self.negatives
+        return int(self.hits[allowed].max()) / self.positives
+
+    def points(self, most: int = 200) -> list[tuple[float, float, float]]:
+        """Return false alarms, recall and precision of some thresholds, for a picture."""
+        last = len(self.alarms) - 1
+        indices = sorted({round(i * last / (most - 1)) for i in range(most)}) if last else []
+        return [
+            (
+                int(self.alarms[i]) / max(1, self.negatives),
+                int(self.hits[i]) / max(1, self.positives),
+                int(self.hits[i]) / max(1, int(self.hits[i] + self.alarms[i])),
+            )
+            for i in indices
+        ]
+
+
+RATES = (0.001, 0.01, 0.05)
+"""Shares of false alarms of the figures `recall_at_RATE`."""
+SLICES = ("short", "middle", "long")
+"""The thirds of a split by the length of texts in tokens."""
+
+
+def detection_figures(scores: Tensor, positive: Tensor, lengths: Tensor) -> dict[str, float]:
+    """Return the figures of a detector on a split, with their counts.
+
+    Args:
+        scores: `[B]`: relative to the threshold, so that 0 and more is detected.
+        positive: `[B]` bool: True for the texts of the positive class.
+        lengths: `[B]` tokens of each text.
+    """
+    curve = DetectionCurve.of(scores, positive)
+    figures = {"auc": curve.auc(), "average_precision": curve.average_precision()}
+    figures |= {f"recall_at_{rate}": curve.recall_at(rate) for rate in RATES}
+    figures |= _at_threshold(scores, positive)
+    if len(lengths):
+        ends = lengths.to(torch.float64).quantile(lengths.new_tensor([1 / 3, 2 / 3]).double())
+        third = torch.bucketize(lengths.to(torch.float64), ends)
+        for number, name in enumerate(SLICES):
+            part = _at_threshold(scores[third == number], positive[third == number])
+            figures |= {f"{name}/{figure}": value for figure, value in part.items()}
+    return figures
+
+
+def _at_threshold(scores: Tensor, positive: Tensor) -> dict[str, float]:
+    """Return recall and false alarms at the threshold, and the texts that they are shares of."""
+    detected, positive = scores > 0, positive.bool()
+    positives, negatives = int(positive.sum()), int((~positive).sum())
+    hits, alarms = int((detected & positive).sum()), int((detected & ~positive).sum())
+    return {
+        "recall": hits / positives if positives else math.nan,
+        "false_alarms": alarms / negatives if negatives else math.nan,
+        "positives": positives,
+        "negatives": negatives,
+    }

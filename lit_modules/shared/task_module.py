@@ -590,7 +590,9 @@ class TaskModule(TextModule):
         super().setup(stage)
         _, names = self.require_text()
         self.val_scores, self.test_scores = (
-            SplitScores(self.task.name, names, self._positive, counts=counts)
+            SplitScores(
+                self.task.name, names, self._positive, counts=counts, detector=self.detector
+            )
             for counts in (False, True)
         )
 
@@ -601,13 +603,13 @@ class TaskModule(TextModule):
     def _evaluated(
         self, batch: Batch, *, count: bool = False
     ) -> tuple[dict[str, Tensor], tuple[Tensor, ...]]:
-        """Return the values, and predictions, labels and logits if counted, for `SplitScores`."""
+        """Return the values, and the inputs of `SplitScores`: without count the first two."""
         logits, labels = self(batch), labels_of(batch)
         values, answered = self.task.metric_inputs(logits, labels, batch.cut_tags)
         values |= self.extra_values(logits, labels)
         if self.own_objective:
             values["objective"] = self.losses(logits, labels)
-        return values, (*answered, logits) if count else answered
+        return values, (*answered, logits, batch.lengths) if count else answered
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Return values `[B]` for the extra metrics; none unless overridden."""
