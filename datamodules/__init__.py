@@ -13,18 +13,22 @@ if TYPE_CHECKING:
     from datamodules.batching.sampler import BucketBatchSampler
     from datamodules.corpus import Corpus
     from datamodules.dream import DREAM
+    from datamodules.hate_check import HateCheck
+    from datamodules.hate_offensive import HateOffensive
     from datamodules.hellaswag import HellaSwag
     from datamodules.imdb import IMDB
     from datamodules.labelled import TextDataModule
     from datamodules.mnli import MNLI
     from datamodules.mrpc import MRPC
     from datamodules.paws_qqp import PAWSQQP
+    from datamodules.prompt_injections import PromptInjections
     from datamodules.ptb_characters import PTBCharacters
     from datamodules.qnli import QNLI
     from datamodules.qqp import QQP
     from datamodules.reviews import Reviews
     from datamodules.rte import RTE
     from datamodules.running_text import RunningText
+    from datamodules.sms_spam import SmsSpam
     from datamodules.snli import SNLI
     from datamodules.sources.readers import DataError
     from datamodules.sst2 import SST2
@@ -57,6 +61,10 @@ _CORPORA = {
     "YelpPolarity": "yelp",
     "YelpStars": "yelp_stars",
     "IMDB": "imdb",
+    "SmsSpam": "sms_spam",
+    "PromptInjections": "prompt_injections",
+    "HateOffensive": "hate_offensive",
+    "HateCheck": "hate_check",
     "TextFiles": "text_files",
     "TaggedFiles": "tagged_files",
     "RunningText": "running_text",
@@ -92,10 +100,14 @@ __all__ = [
     "Corpus",
     "DataError",
     "Example",
+    "HateCheck",
+    "HateOffensive",
     "HellaSwag",
     "PTBCharacters",
+    "PromptInjections",
     "Reviews",
     "RunningText",
+    "SmsSpam",
     "TaggedFiles",
     "TextDataModule",
     "TextFiles",

@@ -1,5 +1,6 @@
 """The base of corpora with labels: reads splits, and makes loaders that a resume repeats."""
 
+import difflib
 import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,6 +50,7 @@ class TextDataModule(Samples):
         upsample: number of times that each training text of a class is trained on in an epoch, by
             the names of classes: `{negative: 2}`; 1.5 repeats half of them, the same in all runs.
             Texts of other splits are never repeated.
+        against_rest: read a classification of several classes as two, `rest` and this class.
         base: settings of `Corpus`.
 
     Attributes:
@@ -78,6 +80,7 @@ class TextDataModule(Samples):
         limit_train: int | None = None,
         positive: str | None = None,
         upsample: dict[str, float] | None = None,
+        against_rest: str | None = None,
         **base: Any,
     ) -> None:
         super().__init__(data_dir=data_dir, **base)
@@ -88,6 +91,9 @@ class TextDataModule(Samples):
         self.positive = positive
         self.limit_train, self.upsample = limit_train, dict(upsample or {})
         self.read_ahead = False
+        self.against_rest = against_rest
+        # Names of the classes in files; None until `setup` has merged them.
+        self._file_classes: list[str] | None = None
         self.class_names = list(self.classes)
         self._predicts = self._legend_logged = False
         # Training rows of each class, before `limit_train`.
@@ -112,7 +118,9 @@ class TextDataModule(Samples):
         """The class that `positive` names, by its index; None without one."""
         if self.positive is None:
             return None
-        index = ClassLabels(self.class_names, self.synonyms).find(label_text(self.positive) or "")
+        index = ClassLabels(self.class_names, self.own_synonyms).find(
+            label_text(self.positive) or ""
+        )
         if index is None or self.task != "classification":
             msg = (
                 f"{self.corpus}: got positive {brief(self.positive)}, expected one of the classes "
@@ -120,6 +128,11 @@ class TextDataModule(Samples):
             )
             raise DataError(msg)
         return index
+
+    @property
+    def own_synonyms(self) -> tuple[tuple[str, ...], ...]:
+        """Other names of `class_names`."""
+        return self.synonyms if self._file_classes is None else ()
 
     @property
     def pairs(self) -> bool:
@@ -130,7 +143,7 @@ class TextDataModule(Samples):
     def _labels(self) -> ClassLabels:
         """The meaning of the labels of the file that is read."""
         if self._file_labels is None:
-            self._file_labels = ClassLabels(self.class_names, self.synonyms)
+            self._file_labels = ClassLabels(self._file_classes or self.class_names, self.synonyms)
         return self._file_labels
 
     def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
@@ -140,7 +153,30 @@ class TextDataModule(Samples):
             label: Label | None = target(value, self.target_range)
         else:
             label = self._labels(value)
+            if self._file_classes is not None and label is not None:
+                label = int(label == self._file_classes.index(self.class_names[1]))
         return text, label
+
+    def _merge_classes(self) -> None:
+        """Make two classes of all: `rest` and the one of `against_rest`.
+
+        Raises:
+            DataError: no such class, or another task.
+        """
+        if self.against_rest is None or self._file_classes is not None:
+            return
+        names = self.class_names
+        index = ClassLabels(names, self.synonyms).find(label_text(self.against_rest) or "")
+        if index is None or self.task != "classification":
+            folded = {name.casefold(): name for name in names}
+            near = difflib.get_close_matches(self.against_rest.casefold(), folded, n=1)
+            hint = f"; did you mean {folded[near[0]]}?" if near else ""
+            msg = (
+                f"{self.corpus}: got against_rest {brief(self.against_rest)}, expected one of the "
+                f"classes of a classification, which are {brief(names)}{hint}"
+            )
+            raise DataError(msg)
+        self._file_classes, self.class_names = names, ["rest", names[index]]
 
     # Reading files
 
@@ -159,6 +195,7 @@ class TextDataModule(Samples):
                     self._from_hub(part, cached=False)
 
     def setup(self, stage: str | None = None) -> None:
+        self._merge_classes()
         splits = self._splits(stage)
         if "test" in splits and self._predicts != (stage == "predict"):
             # Read again: prediction includes rows without labels, a test does not.

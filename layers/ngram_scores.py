@@ -303,15 +303,40 @@ class NgramScores(nn.Module):
 
 
 class ScoreSum(nn.Module):
-    """Adds up the scores of a text, over the root of its words if `normalised`."""
+    """Adds up the scores of a text, over the root of its words if `normalised`.
+
+    A detector has a `bias` `[C]` of the logits, which is never trained.
+    """
+
+    bias: nn.Parameter | None
 
     def __init__(self, *, normalised: bool = True) -> None:
         super().__init__()
         self.normalised = normalised
+        self.register_parameter("bias", None)
+
+    def offset(self, counts: Tensor) -> Tensor | None:
+        """`[..., C]` float64: the bias in units of sums over this number of words; None without.
+
+        It is on `GRID`, as the scores are, so that a sum with it is exact as well.
+
+        Args:
+            counts: `[...]` words of texts.
+        """
+        if self.bias is None:
+            return None
+        roots = (
+            counts.clamp_min(1).to(torch.float64).sqrt()
+            if self.normalised
+            else torch.ones_like(counts)
+        )
+        return (self.bias.to(torch.float64) * roots.unsqueeze(-1) / GRID).round() * GRID
 
     def forward(self, scores: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, C]` scores and mask `[B, N]` to logits `[B, C]`."""
         total = scores.masked_fill(~mask.unsqueeze(-1), 0.0).sum(dim=1)
+        if (offset := self.offset(mask.sum(dim=1))) is not None:
+            total = total + offset.to(total)
         if not self.normalised:
             return total
         return total / mask.sum(dim=1, keepdim=True).clamp_min(1).to(total).sqrt()

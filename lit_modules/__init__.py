@@ -19,6 +19,7 @@ from lit_modules.lips_lev import LipsLev
 from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
 from lit_modules.shared.attention_masking import MaskingSettings
+from lit_modules.shared.detection import Detection, Detector
 from lit_modules.shared.encoder_source import EncoderSettings
 from lit_modules.shared.generation import Generation
 from lit_modules.shared.multi_margin import MarginObjective
@@ -45,6 +46,8 @@ __all__ = [
     "Adversary",
     "CharacterLM",
     "CheckpointError",
+    "Detection",
+    "Detector",
     "EncoderSettings",
     "FineTuning",
     "Generation",

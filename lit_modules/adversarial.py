@@ -22,6 +22,7 @@ from lit_modules.adversaries import (
 )
 from lit_modules.checkpoints.reading import CheckpointError, check_fits, load
 from lit_modules.shared.averaged import AveragedWeights
+from lit_modules.shared.detection import Detector
 from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.process_means import global_means
 from lit_modules.shared.settings import named, rebuilt
@@ -120,6 +121,7 @@ class AdversarialTraining(TaskModule, method=True):
         """Read the checkpoint `init_from`."""
         try:
             self._origin = load(path).plain
+            self._origin.unfold()
         except CheckpointError as error:
             # Raised later: an evaluated or resumed run needs only its own checkpoint.
             self._unreadable = error
@@ -245,6 +247,18 @@ class AdversarialTraining(TaskModule, method=True):
             "adversary": self.adversary.state(),
             "averaged_steps": self._averaged,
         }
+
+    @property
+    def output_layer(self) -> nn.Module | None:
+        return self.classifier.output_layer
+
+    @property
+    def trains_bias(self) -> bool:
+        return self.classifier.trains_bias
+
+    def set_detector(self, detector: Detector | None) -> None:
+        super().set_detector(detector)
+        self.classifier.set_detector(detector)
 
     # Layers
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, get_args
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from certify.encoding import EncodedCertifier, SynonymEncoding
 from certify.threats import TextCertifier, Threat, ThreatName
@@ -129,6 +129,10 @@ class FineTuning(TaskModule, method=True):
             reading=reading,
             dense=dense,
         )
+
+    @property
+    def output_layer(self) -> nn.Module | None:
+        return self.network.projection if hasattr(self, "network") else None
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

@@ -73,8 +73,12 @@ class LipsLev(TaskModule, method=True):
             kernel=self.kernel,
             depth=self.depth,
             norm=self.norm,
-            bias=self.bias,
+            bias=self.bias or self.detector is not None,
         )
+
+    @property
+    def trains_bias(self) -> bool:
+        return self.bias
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, e]`: the vectors of the characters."""

@@ -95,8 +95,12 @@ class OLSA(EmbeddedClassifier, method=True):
             heads=self.heads,
             radius=radius,
             layers=self.layers,
-            head_bias=self.head_bias,
+            head_bias=self.head_bias or self.detector is not None,
         )
+
+    @property
+    def trains_bias(self) -> bool:
+        return self.head_bias
 
     @property
     def no_relaxation(self) -> str | None:

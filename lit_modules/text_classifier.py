@@ -173,6 +173,7 @@ class TextClassifier(EmbeddedClassifier, method=True):
                 heads=1,
                 radius=embedding.radius,
                 layers=OLSALayers(initial_alpha_1=1.0),
+                head_bias=self.detector is not None,
             )
         if self.encoder == "lstm":
             return LSTMClassifier(
@@ -194,6 +195,10 @@ class TextClassifier(EmbeddedClassifier, method=True):
             layers=self.layers,
             single_logit=self.single_logit,
         )
+
+    @property
+    def trains_bias(self) -> bool:
+        return self.encoder != "mean"
 
     def activations(self, batch: Batch) -> list[Tensor]:
         if not isinstance(self.network, TransformerClassifier | LSTMClassifier) or not self.depth:

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from certify.threats import TextCertifier, Threat, ThreatName
@@ -214,6 +214,16 @@ class WordScores(WordLevel, method=True):
             self.table.fill(self.scores.vectors, tokenizer, frozen=True)
         self.ngrams, self.table = [], None
         self.network = ScoreSum(normalised=self.normalised)
+        self.set_detector(self.detector)
+
+    @property
+    def output_layer(self) -> nn.Module | None:
+        built = self.scores is not None and self.smoothing.noise == "none"
+        return self.network if built else None
+
+    @property
+    def trains_bias(self) -> bool:
+        return False
 
     # Training
 
@@ -335,7 +345,8 @@ def score_model(module: WordScores) -> ScoreModel:
     assert isinstance(module.tokenizer, WordTokenizer)  # see `build_tokenizer`
     assert module.scores is not None  # a copy has its layers
     scores = module.scores.cpu().keep().requires_grad_(requires_grad=False)
-    return ScoreModel(scores, module.tokenizer)
+    assert isinstance(module.network, ScoreSum)  # configure_model made it
+    return ScoreModel(scores, module.tokenizer, module.network.cpu())
 
 
 def _check_net(

@@ -65,7 +65,7 @@ def join(module: TextModule, corpus: Corpus) -> None:
             list(corpus.class_names),
             pairs=corpus.pairs,
             task=corpus.task,
-            synonyms=corpus.synonyms,
+            synonyms=corpus.own_synonyms,
         )
         if (positive := corpus.positive_class) is not None:
             module.set_positive(positive)

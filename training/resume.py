@@ -17,7 +17,7 @@ from training.early_stopping import LIGHTNING_EPOCHS, stopped_early
 
 log = logging.getLogger(__name__)
 
-PARTS = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping")
+PARTS = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping", "detect")
 """The parts of the settings of a run that its figures depend on."""
 # A run may get these settings later: nothing that it has trained or measured depends on them.
 ADDITIONS = ("data.init_args.test",)
@@ -214,7 +214,7 @@ def plan_training(run: RunDirectory, config: Mapping[str, Any], *, all_stages: b
     # of their common batch.
     other_world = config.get("checkpoint", {}).get("allow_world_change", False)
     harmless = HARMLESS if other_world else HARMLESS_IN_FIT
-    check_same(run, config, ("seed_everything", "model", "data"), harmless)
+    check_same(run, config, ("seed_everything", "model", "data", "detect"), harmless)
     finished = run.finished("fit")
     if not finished or _asks_for_more(run, config):
         state = newest_state(run)

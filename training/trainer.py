@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from attacks import PGD, PGDSettings
 from datamodules import TextDataModule
-from lit_modules import TaskModule
+from lit_modules import Detection, TaskModule
 from run_files.certified_bounds import STAGE_OF
 from run_files.results import Stage
 from run_files.run_directory import RunDirectory
@@ -28,6 +28,7 @@ from training.checkpoint_callbacks import LastCheckpoint
 from training.record_writers import AttackWriter, RecordWriter
 from training.recorder import Recorder, numbers
 from training.session import session
+from training.threshold import UnshiftedWeights, set_threshold
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class RobustTrainer(pl.Trainer):
 
     Attributes:
         recorder: writes the run directory; set by the command line, None for a trainer in Python.
+        detection: settings of the threshold that is chosen at the end of a fit.
     """
 
     # Set by Lightning, which does not declare them.
@@ -54,6 +56,7 @@ class RobustTrainer(pl.Trainer):
     fast_dev_run: bool | int
 
     recorder: Recorder | None = None
+    detection: Detection = Detection()
 
     @override
     def fit(
@@ -80,6 +83,9 @@ class RobustTrainer(pl.Trainer):
         # With max_steps, Lightning treats every checkpoint as one from the middle of an epoch. A
         # run that resumes from the end of an epoch would skip the next one.
         self.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign] # meant
+        if not any(isinstance(callback, UnshiftedWeights) for callback in self.callbacks):
+            # First, so that a refused run leaves no files.
+            self.callbacks.insert(0, UnshiftedWeights(self.detection))
         with session(self, model, ckpt_path) as (path, _):
             super().fit(
                 model,
@@ -89,6 +95,10 @@ class RobustTrainer(pl.Trainer):
                 ckpt_path=path,
                 weights_only=True if path else weights_only,
             )
+        if self.detection.positive is not None and not self.fast_dev_run:
+            assert isinstance(model, TaskModule)  # see `check_detector`
+            assert isinstance(datamodule, TextDataModule)  # with labels, as a TaskModule needs it
+            set_threshold(self, model, datamodule, self.detection, self._best())
         seconds = time.monotonic() - started
         metrics = {}
         for callback in self.checkpoint_callbacks:

@@ -21,7 +21,7 @@ _NAME = re.compile(r"(?:(?:datamodules|lit_modules)\.(?:\w+\.)*)?([A-Za-z_]\w*)"
 TRAINING = ("train", "fit")
 COMMON = (
     *("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping"),
-    *("checkpoint_every_n_minutes", "on_nonfinite_loss", "track"),
+    *("checkpoint_every_n_minutes", "on_nonfinite_loss", "track", "detect"),
 )
 """Settings that every command takes; `config.yaml` holds these."""
 

@@ -30,7 +30,7 @@ from app.cli.data_files import file_words
 from app.cli.parser import Parser, TrainerHelp, check_numbers, keep_own_defaults
 from app.cli.run_options import full_names
 from attacks import PGDSettings
-from lit_modules import FineTuning, MaskedLM, TextModule
+from lit_modules import Detection, FineTuning, MaskedLM, TextModule
 from measure.attack_settings import AttackSettings
 from measure.trainer import MeasuringTrainer
 from measure.verdict import judge_run
@@ -156,6 +156,7 @@ class RobustCLI(LightningCLI):
         parser.add_class_arguments(CheckpointSettings, "checkpoint")
         parser.add_class_arguments(EarlyStoppingSettings, "early_stopping")
         parser.add_class_arguments(TrackerSettings, "track")
+        parser.add_class_arguments(Detection, "detect")
         for action in parser._actions:
             if action.dest == "trainer.max_epochs":
                 # Lightning would train 1,000 epochs.
@@ -200,6 +201,7 @@ class RobustCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """Find the run, and decide whether to resume it, before anything is built."""
         TrackerSettings(**self._get(self.config, "track").as_dict())
+        self._check_detection()
         try:
             PGDSettings(**(self._get(self.config, "pgd") or {}))
         except ValueError as error:
@@ -224,6 +226,17 @@ class RobustCLI(LightningCLI):
             self.run = self._run_to_train()
         else:
             self.run = self._run_to_evaluate()
+
+    def _check_detection(self) -> None:
+        """Refuse wrong settings of a detector, and any of them where nothing is trained."""
+        Detection(**self._get(self.config, "detect").as_dict())
+        named = [word.split("=")[0] for word in self.argv if word.startswith("--detect")]
+        if named and self.subcommand not in TRAINING:
+            msg = (
+                f"got {named[0]} with `{self.subcommand}`, expected it with `train` or `fit`: a "
+                "threshold is chosen at the end of a fit, and stored with the weights"
+            )
+            raise ValueError(msg)
 
     @property
     def _given_checkpoint(self) -> str | None:
@@ -286,6 +299,7 @@ class RobustCLI(LightningCLI):
         trainer = self._instantiate_trainer(config, self._callbacks(config, patience))
         assert isinstance(trainer, MeasuringTrainer)  # trainer_class above
         trainer.recorder, trainer.stages = self.recorder, self.plan.stages
+        trainer.detection = self._get(self.config_init, "detect")
         return trainer
 
     def _limit(self, config: dict[str, Any]) -> int:

@@ -184,6 +184,12 @@ def _contents(
     copy = model.exact_copy()
     assert isinstance(copy, WordScores)  # of the same class
     scores = score_model(copy)
+    if model.detector is not None:
+        msg = (
+            "got a detector, whose threshold the checker does not know, expected a classifier "
+            "trained without --detect.positive"
+        )
+        raise ValueError(msg)
     if isinstance(threat, Substitutions):
         lists = _lists(threat, (claim["text"] for claim in claims))
     else:

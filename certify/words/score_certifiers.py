@@ -22,7 +22,7 @@ from certify.threats.text_certificate import largest
 from certify.words.kept_separators import EditedTexts
 from certify.words.spelling import Edits, Trie
 from certify.words.worst_path import WorstTexts, worst_path, worst_results
-from layers.ngram_scores import LARGEST, NgramScores
+from layers.ngram_scores import LARGEST, NgramScores, ScoreSum
 from text import WordTokenizer
 
 LONGEST = 1 << 10
@@ -38,6 +38,35 @@ class ScoreModel(NamedTuple):
 
     scores: NgramScores
     tokenizer: WordTokenizer
+    network: ScoreSum = ScoreSum()
+
+    def offsets(self, lengths: Tensor) -> Tensor:
+        """Return `[B, C]` float64: the bias in units of sums, for texts of these lengths `[B]`."""
+        # As in predictions: of the words that are read, at least one.
+        lengths = lengths.clamp(1, self.tokenizer.max_length)
+        offsets = self.network.offset(lengths)
+        if offsets is None:
+            return torch.zeros(*lengths.shape, self.scores.classes, dtype=torch.float64)
+        return offsets
+
+    def least_offsets(self, direction: Tensor, length: int, changes: int) -> Tensor:
+        """Return `[J]` float64: least part of the bias in the leads `[J, C]` of a text.
+
+        Args:
+            direction: of the leads.
+            length: words of the text.
+            changes: words by which an edit may change the length.
+        """
+        if self.network.bias is None:
+            return direction.new_zeros(len(direction))
+        # Monotone in the length, so that the ends have the least.
+        ends = torch.tensor([length - changes, length, length + changes])
+        return (self.offsets(ends) @ direction.T).amin(dim=0)
+
+    @property
+    def fixed_offset(self) -> bool:
+        """True if the bias adds the same to every length."""
+        return self.network.bias is None or not self.network.normalised
 
     def ids(self, words: Sequence[str]) -> list[int]:
         """Return the ids of words; a text without words is one unknown word."""
@@ -55,7 +84,7 @@ class ScoreModel(NamedTuple):
         # Padding has no score.
         padded = torch.tensor([[*row, *[0] * (length - len(row))] for row in ids])
         logits: Tensor = self.scores(padded).sum(dim=1)
-        return logits
+        return logits + self.offsets(torch.tensor([len(row) for row in ids]))
 
 
 class _Certifier:
@@ -121,6 +150,16 @@ class _Certifier:
             unknown=self.model.ids(words).count(self.model.tokenizer.unk_id),
             worst=tuple(worst),
         )
+
+    def _checked(self, witness: str, prediction: int) -> tuple[str | None, Kind]:
+        """Return a witness and the kind of its certificate; None where the bias keeps the class."""
+        if self.model.fixed_offset:
+            return witness, self.kind
+        logits = self.model.logits(self.threat.split(witness))
+        logits = logits - logits[prediction]
+        logits[prediction] = -torch.inf
+        changes = bool(logits.max() >= 0)
+        return (witness, self.kind) if changes else (None, "lower bound")
 
     def _with_rivals(self, certificates: Sequence[TextCertificate]) -> list[TextCertificate]:
         """Add the predictions of the witnesses."""
@@ -208,7 +247,8 @@ class SynonymCertifier(_Certifier):
         index, own, lost = self._worst_of([text[:limit] for text in keys])
         read, rows = (index >= 0).unsqueeze(-1), index.clamp_min(0)
         # [B, N, C] scores; padding has index -1 and none.
-        logits = (own[rows] * read).sum(dim=1)
+        lengths = torch.tensor([len(text) for text in words])
+        logits = (own[rows] * read).sum(dim=1) + self.model.offsets(lengths)
         predictions = logits.argmax(dim=1, keepdim=True)
         # Rows of a word and a class, so that nothing of the other classes is copied.
         losses = lost.flatten(0, 1)[rows * logits.shape[1] + predictions] * read
@@ -216,6 +256,10 @@ class SynonymCertifier(_Certifier):
         lead = (logits.gather(1, predictions) - logits).scatter(1, predictions, torch.inf)
         # `[B, N + 1, C]`: the leads after 0, 1, ... changes.
         leads = torch.cat([lead.unsqueeze(1), lead.unsqueeze(1) - losses.cumsum(dim=1)], dim=1)
+        # A bias counts more in a longer text: where the length changes, its least part is a bound.
+        bounds = self.threat.moves and not self.model.fixed_offset
+        if bounds:
+            leads = leads + self._moved_offsets(lengths, predictions, leads.shape[1])
         least, rivals = leads.min(dim=2)
         at = [index.shape[1] if k is None else min(k, index.shape[1]) for k in ks]
         held, falls = (least[:, at] > 0).tolist(), (least <= 0).int()
@@ -236,8 +280,9 @@ class SynonymCertifier(_Certifier):
             if not all(fits):
                 certified = free if certified is None else min(certified, free)
             changed: dict[int, WorstText] = {}
-            failing = [at[verdicts.index(False)]] if all(fits) and not all(verdicts) else []
-            for k in dict.fromkeys(at if worst and all(fits) else failing):
+            exact = all(fits) and not bounds
+            failing = [at[verdicts.index(False)]] if exact and not all(verdicts) else []
+            for k in dict.fromkeys(at if worst and exact else failing):
                 rival = int(rivals[row, k])
                 where = [i for i in order[row, :k, rival].tolist() if i < min(length, limit)]
                 new = self._worst_of.words([keys[row][i] for i in where], y, rival)
@@ -254,11 +299,22 @@ class SynonymCertifier(_Certifier):
                     certified=certified,
                     endless=certified is None,
                     witness=changed[failing[0]].text if failing else None,
-                    kind=self.kind if all(fits) else "lower bound",
-                    worst=[changed[k] for k in at] if worst and all(fits) else (),
+                    kind=self.kind if exact else "lower bound",
+                    worst=[changed[k] for k in at] if worst and exact else (),
                 )
             )
         return self._with_rivals(certificates)
+
+    def _moved_offsets(self, lengths: Tensor, predictions: Tensor, steps: int) -> Tensor:
+        """`[B, steps, C]`: most that the leads lose of the bias in 0, 1, ... changes, negative."""
+        changes = torch.arange(steps)
+        lengths = lengths.unsqueeze(1)
+        offsets = torch.stack(
+            [self.model.offsets(lengths + change) for change in (0 * changes, changes, -changes)]
+        )
+        index = predictions.expand(3, -1, steps).unsqueeze(-1)
+        leads = offsets.gather(3, index) - offsets
+        return leads.amin(dim=0) - leads[0]
 
     def _batch(
         self, texts: Sequence[str], candidates: Tensor, ks: Sequence[int | None], *, worst: bool
@@ -267,7 +323,8 @@ class SynonymCertifier(_Certifier):
         model = self.model
         mask = candidates[..., 0] != 0
         logits = (model.scores(candidates[..., 0]) * mask.unsqueeze(-1)).sum(dim=1)
-        predictions = logits.argmax(dim=1)
+        offsets = model.offsets(mask.sum(dim=1))
+        predictions = (logits + offsets).argmax(dim=1)
         rivals, direction = self._rivals(predictions)
         count = rivals.shape[1]
         # A row for each text and other class: [B (C - 1), N, S].
@@ -275,6 +332,8 @@ class SynonymCertifier(_Certifier):
         paths = {k: worst_path(model.scores, rows, flat, k) for k in _limits(ks)}
         # [K, B, C - 1]
         margins = torch.stack([_of(paths, k)[0] for k in ks]).view(len(ks), len(texts), count)
+        # No replacement changes the length here.
+        margins = margins + (direction @ offsets.unsqueeze(2)).squeeze(2)
         held, least = (margins > 0).all(dim=2).T.tolist(), margins.argmin(dim=2).T.tolist()
         certificates = []
         for row, (text, verdicts) in enumerate(zip(texts, held, strict=True)):
@@ -429,8 +488,11 @@ class CharacterCertifier(_Certifier):
         least = self.edits.least(texts, direction, max(ks))
         certificates = []
         for row, text in enumerate(texts):
-            fits = [len(self.threat.split(text)) + k <= self.model.tokenizer.max_length for k in ks]
-            values = [least[row, :, k] for k in ks]
+            length = len(self.threat.split(text))
+            fits = [length + k <= self.model.tokenizer.max_length for k in ks]
+            values = [
+                least[row, :, k] + self.model.least_offsets(direction[row], length, k) for k in ks
+            ]
             verdicts = [
                 fit and bool((value > 0).all()) for fit, value in zip(fits, values, strict=True)
             ]
@@ -440,6 +502,7 @@ class CharacterCertifier(_Certifier):
                 if fits[first]:
                     way = direction[row, int(values[first].argmin())]
                     witness = self.edits.witness(text, way, ks[first])
+                    witness, kind = self._checked(witness, int(predictions[row]))
                 else:
                     kind = "lower bound"
             certificates.append(
@@ -474,15 +537,15 @@ class WordCertifier(_Certifier):
         verdicts, witness, kind = [], None, self.kind
         for k, fit in zip(ks, fits, strict=True):
             worst = [self._worst(table @ way, ids, k) for way in directions[0]]
+            offsets = model.least_offsets(directions[0], len(words), k).tolist()
+            worst = [(value + more, at) for (value, at), more in zip(worst, offsets, strict=True)]
             least, at = min((value, at) for at, (value, _) in enumerate(worst))
             verdicts.append(fit and least > 0)
             if not verdicts[-1] and witness is None and kind == "exact":
                 kind = "exact" if fit else "lower bound"
-                witness = (
-                    self._witness(text, words, worst[at][1], table @ directions[0, at])
-                    if fit
-                    else None
-                )
+                if fit:
+                    changed = self._witness(text, words, worst[at][1], table @ directions[0, at])
+                    witness, kind = self._checked(changed, int(prediction))
         return self._certificate(text, int(prediction), verdicts, ks, witness=witness, kind=kind)
 
     def _worst(self, differences: Tensor, ids: Tensor, k: int) -> tuple[float, list[int | None]]:

@@ -11,7 +11,8 @@ from torchmetrics import Metric
 from torchmetrics.classification import BinaryF1Score, MulticlassF1Score
 from torchmetrics.regression import PearsonCorrCoef, SpearmanCorrCoef
 
-from lit_modules.shared.split_counts import SplitCounts
+from lit_modules.shared.detection import Detector, detection_scores, find_positive
+from lit_modules.shared.split_counts import DetectionScores, SplitCounts
 from lit_modules.shared.tasks import positive_class
 from text import IGNORED, TaskName
 
@@ -105,6 +106,7 @@ class SplitScores(nn.Module):
         class_names: class names of the task.
         positive: index of the class of `f1`, in a classification, see `positive_class`.
         counts: whether a classification also has the figures of `SplitCounts`.
+        detector: its threshold, with counts; None for other models.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class SplitScores(nn.Module):
         positive: int | None = None,
         *,
         counts: bool = False,
+        detector: Detector | None = None,
     ) -> None:
         super().__init__()
         scores: dict[str, Metric] = {}
@@ -134,11 +137,28 @@ class SplitScores(nn.Module):
         self.scores = nn.ModuleDict(scores)
         counted = counts and task == "classification"
         self.counts = SplitCounts(len(class_names)) if counted else None
+        self.detector = detector if counted else None
+        self.detection = None if self.detector is None else DetectionScores()
+        self._detected = 0 if detector is None else find_positive(detector.positive, class_names)
 
-    def update(self, predictions: Tensor, labels: Tensor, logits: Tensor | None = None) -> None:
+    def update(
+        self,
+        predictions: Tensor,
+        labels: Tensor,
+        logits: Tensor | None = None,
+        lengths: Tensor | None = None,
+    ) -> None:
         """Add the samples of a batch, without communication between processes."""
+        unshifted = None
+        if self.detector is not None and self.detection is not None:
+            assert logits is not None  # with counts
+            assert lengths is not None  # with counts
+            unshifted = logits.clone()
+            unshifted[:, self._detected] += self.detector.threshold
+            scores = detection_scores(logits, self._detected)
+            self.detection.update(scores, labels == self._detected, lengths)
         if self.counts is not None and logits is not None:
-            self.counts.update(logits, labels)
+            self.counts.update(logits, labels, unshifted)
         # Correlations are differences of large sums.
         if predictions.is_floating_point():
             predictions, labels = predictions.double(), labels.double()
@@ -151,6 +171,8 @@ class SplitScores(nn.Module):
         values = {}
         if self.counts is not None:
             values = {name: value.float() for name, value in _take(self.counts).items()}
+        if self.detection is not None:
+            values |= _take(self.detection)
         for name, score in self.scores.items():
             assert isinstance(score, Metric)  # see `__init__`
             values[name] = _take(score).float()

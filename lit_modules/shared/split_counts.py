@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from lit_modules.shared.detection import DetectionCurve, detection_figures
+
 BINS = 10
 """Bins of the calibration error, of equal width in confidence, as in the report."""
 
@@ -30,24 +32,25 @@ class SplitCounts(Metric):
         for name, shape in {**shapes, "squares": ()}.items():
             self.add_state(name, torch.zeros(shape), dist_reduce_fx="sum")
 
-    def update(self, logits: Tensor, labels: Tensor) -> None:
+    def update(self, logits: Tensor, labels: Tensor, unshifted: Tensor | None = None) -> None:
         """Add samples.
 
         Args:
             logits: `[B, C]`.
             labels: `[B]` classes.
+            unshifted: `[B, C]`: logits of a detector without its threshold, for the calibration.
         """
         for name in self._defaults:
             # Precision bf16-true casts the states, too; bfloat16 cannot count beyond 256.
             setattr(self, name, getattr(self, name).float())
-        probabilities = logits.float().softmax(dim=1)
-        confidence, prediction = probabilities.max(dim=1)
+        probabilities = (logits if unshifted is None else unshifted).float().softmax(dim=1)
+        confidence, likeliest = probabilities.max(dim=1)
         # Bin m is the interval (m / BINS, (m + 1) / BINS].
         bins = ((confidence * BINS).ceil().long() - 1).clamp(0, BINS - 1)
-        cells = labels * self.classes + prediction
+        cells = labels * self.classes + logits.argmax(dim=1)
         self.confusion += cells.bincount(minlength=self.classes**2).view_as(self.confusion)
         self.confidence.index_add_(0, bins, confidence)
-        self.right.index_add_(0, bins, (prediction == labels).float())
+        self.right.index_add_(0, bins, (likeliest == labels).float())
         gold = torch.nn.functional.one_hot(labels, self.classes)
         self.squares += (probabilities - gold).square().sum()
 
@@ -73,3 +76,39 @@ class SplitCounts(Metric):
             "ece": (self.confidence - self.right).abs().sum() / count,
             "brier": self.squares / count,
         }
+
+
+class DetectionScores(Metric):
+    """Collects the scores of a detector over a split."""
+
+    full_state_update = False
+    higher_is_better = None
+
+    scores: list[Tensor]
+    positive: list[Tensor]
+    lengths: list[Tensor]
+    points: list[tuple[float, float, float]]
+    """False alarms, recall and precision of some thresholds, since `compute`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("scores", "positive", "lengths"):
+            self.add_state(name, [], dist_reduce_fx="cat")
+        self.points = []
+
+    def update(self, scores: Tensor, positive: Tensor, lengths: Tensor) -> None:
+        """Add samples, see `detection_figures`."""
+        # One kind of number for all: processes exchange them as one tensor each.
+        self.scores.append(scores.double())
+        self.positive.append(positive.double())
+        self.lengths.append(lengths.double())
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return scalars by their names, see `detection_figures`."""
+        parts = (self.scores, self.positive, self.lengths)
+        scores, positive, lengths = (
+            (torch.cat(list(part)) if isinstance(part, list) else part).cpu() for part in parts
+        )
+        self.points = DetectionCurve.of(scores, positive.bool()).points()
+        figures = detection_figures(scores, positive.bool(), lengths)
+        return {name: torch.tensor(value, dtype=torch.float64) for name, value in figures.items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +12,8 @@ from attacks import PGD
 from certify.certificate import evaluating
 from certify.raw_text import check_code, check_copy
 from certify.threats import SameFormCertifier, TextCertifier, Threat, ThreatName, is_same_form
+from layers.single_logit import SingleLogit
+from lit_modules.shared.detection import Detector, find_positive
 from lit_modules.shared.process_means import batch_weight
 from lit_modules.shared.rebuilt import rebuild
 from lit_modules.shared.tasks import TASKS, Task, positive_class
@@ -70,6 +73,8 @@ class TaskModule(TextModule):
         self.pairs = False
         self.task: Task = TASKS["classification"]
         self._positive: int | None = None
+        self.detector: Detector | None = None
+        """Its threshold, if it is a detector: then it is part of the output bias."""
         self.test_attack: PGD | None = None
         """An attack that every test step runs; not a setting of the model."""
         self.former_attacks: Mapping[int, Mapping[str, Any]] = {}
@@ -167,6 +172,7 @@ class TaskModule(TextModule):
             pairs=content["pairs"],
             task=content["task"],
         )
+        self.set_detector(Detector.from_checkpoint(content.get("detector")))
 
     def require_text(self) -> tuple[Tokenizer, list[str]]:
         """Return the tokenizer and the class names; raise RuntimeError before they are attached."""
@@ -186,6 +192,76 @@ class TaskModule(TextModule):
             "pairs": self.pairs,
             "task": self.task.name,
         }
+        # Not in the checkpoints of other models, which stay what they were.
+        if self.detector is not None:
+            checkpoint[CHECKPOINT_KEY]["detector"] = asdict(self.detector)
+
+    # The threshold of a detector
+
+    @property
+    def output_layer(self) -> nn.Module | None:
+        """The last layer, whose `bias` `[C]` is added to the logits; None if there is none.
+
+        The bias has one number if the logits of two classes are (0, z).
+        """
+        head = getattr(getattr(self, "network", None), "head", None)
+        layer = head.linear if isinstance(head, SingleLogit) else head
+        return layer if isinstance(layer, nn.Linear) else None
+
+    @property
+    def trains_bias(self) -> bool:
+        """True if `output_layer` has a bias without a detector as well."""
+        return True
+
+    def output_bias(self) -> nn.Parameter:
+        """Return the bias that is added to the logits.
+
+        Raises:
+            ValueError: the method has none, or no layers yet.
+        """
+        bias = None if self.output_layer is None else self.output_layer.bias
+        if not isinstance(bias, nn.Parameter):
+            msg = (
+                f"got {self.method}, whose logits have no bias that a threshold could be part of, "
+                "expected a method that has one, without --model.smoothing.noise"
+            )
+            raise ValueError(msg)
+        return bias
+
+    def set_detector(self, detector: Detector | None) -> None:
+        """Set or remove the record of the threshold, and the bias of a layer that trains none."""
+        self.detector = detector
+        layer = self.output_layer
+        if layer is None or self.trains_bias:
+            return
+        if detector is None:
+            layer.bias = None
+        elif layer.bias is None:
+            _, names = self.require_text()
+            zeros = torch.zeros(len(names), device=self.device)
+            layer.bias = nn.Parameter(zeros, requires_grad=False)
+
+    def fold(self, detector: Detector) -> None:
+        """Make a classifier a detector: subtract the threshold from the bias of its class."""
+        self.unfold()
+        self.set_detector(detector)
+        self._shift(detector, -detector.threshold)
+
+    def unfold(self) -> None:
+        """Make a detector a classifier without threshold, as it was trained."""
+        if self.detector is not None:
+            self._shift(self.detector, self.detector.threshold)
+            self.set_detector(None)
+
+    @torch.no_grad()
+    def _shift(self, detector: Detector, amount: float) -> None:
+        """Add to the logit of the positive class, relative to the others."""
+        _, names = self.require_text()
+        index, bias = find_positive(detector.positive, names), self.output_bias()
+        if len(bias) == 1:  # logits (0, z)
+            bias.add_(amount if index == 1 else -amount)
+        else:
+            bias[index] += amount
 
     @property
     def plain(self) -> "TaskModule":
@@ -514,7 +590,9 @@ class TaskModule(TextModule):
         super().setup(stage)
         _, names = self.require_text()
         self.val_scores, self.test_scores = (
-            SplitScores(self.task.name, names, self._positive, counts=counts)
+            SplitScores(
+                self.task.name, names, self._positive, counts=counts, detector=self.detector
+            )
             for counts in (False, True)
         )
 
@@ -525,13 +603,13 @@ class TaskModule(TextModule):
     def _evaluated(
         self, batch: Batch, *, count: bool = False
     ) -> tuple[dict[str, Tensor], tuple[Tensor, ...]]:
-        """Return the values, and predictions, labels and logits if counted, for `SplitScores`."""
+        """Return the values, and the inputs of `SplitScores`: without count the first two."""
         logits, labels = self(batch), labels_of(batch)
         values, answered = self.task.metric_inputs(logits, labels, batch.cut_tags)
         values |= self.extra_values(logits, labels)
         if self.own_objective:
             values["objective"] = self.losses(logits, labels)
-        return values, (*answered, logits) if count else answered
+        return values, (*answered, logits, batch.lengths) if count else answered
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Return values `[B]` for the extra metrics; none unless overridden."""

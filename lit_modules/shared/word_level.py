@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from torch import nn
+
 from attacks.resources.lemmas import find_lemmas
 from certify.smoothing.random_texts import RandomTexts
 from lit_modules.shared.settings import within
@@ -44,6 +46,11 @@ class WordLevel(TaskModule):
     def unused(self) -> dict[str, str]:
         own = within("words", self.words.unused) | within("smoothing", self.smoothing.unused)
         return super().unused() | own
+
+    @property
+    def output_layer(self) -> nn.Module | None:
+        # A smoothed classifier predicts by votes, to which a bias adds nothing.
+        return super().output_layer if self.smoothing.noise == "none" else None
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         """Build the vocabulary of a corpus."""

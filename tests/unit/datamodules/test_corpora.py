@@ -20,6 +20,9 @@ CORPORA = [
     ("YelpPolarity", "yelp_polarity", ("text",), 2),
     ("IMDB", "imdb", ("text",), 2),
     ("AGNews", "ag_news", ("text",), 4),
+    ("SmsSpam", "sms_spam", ("text",), 2),
+    ("PromptInjections", "prompt_injections", ("text",), 2),
+    ("HateOffensive", "hate_offensive", ("text",), 3),
     ("SNLI", "snli", ("premise", "hypothesis"), 3),
     ("QQP", "qqp", ("question1", "question2"), 2),
     ("QNLI", "qnli", ("question", "sentence"), 2),
@@ -45,13 +48,35 @@ def test_layout_on_disk(
     module.setup("test")
     assert (module.corpus, module.num_classes) == (folder, classes)
     assert module.pairs == (len(columns) == 2)
-    assert len(module.examples("validation")) == 2
-    assert len(module.examples("train")) == (38 if module.holdout else 40)
+    held_out = max(1, round(40 * module.holdout))
+    assert len(module.examples("validation")) == (held_out if module.holdout else 2)
+    assert len(module.examples("train")) == 40 - (held_out if module.holdout else 0)
     assert module.examples("test")[3].label == 3 % classes
     module.tokenizer = WordTokenizer.build(module.train_texts())
     batch = next(iter(module.train_dataloader()))
     assert len(batch) == 4
     assert (batch.segment_ids is not None) == module.pairs
+
+
+def test_one_class_against_the_rest(tmp_path: Path) -> None:
+    rows = "text\tlabel\na\thate\nb\tneither\nc\toffensive\nd\thate\n"
+    (tmp_path / "hate_offensive").mkdir()
+    (tmp_path / "hate_offensive" / "test.tsv").write_text(rows)
+    file = tmp_path / "own.tsv"
+    file.write_text(rows)
+    corpora: list[TextDataModule] = [
+        datamodules.HateOffensive(data_dir=str(tmp_path), against_rest="Hate"),
+        TextFiles(train=str(file), test=str(file), min_rows_per_class=0, against_rest="hate"),
+    ]
+    for corpus in corpora:
+        corpus.setup("test")
+        corpus.setup("predict")  # merges nothing twice
+        assert corpus.class_names == ["rest", "hate"]
+        assert [example.label for example in corpus.examples("test")] == [1, 0, 0, 1]
+        assert corpus.own_synonyms == ()
+    wrong = datamodules.HateOffensive(data_dir=str(tmp_path), against_rest="hat")
+    with pytest.raises(DataError, match=r"against_rest 'hat'.*'neither'\]; did you mean hate\?"):
+        wrong.setup("test")
 
 
 def test_command_lines_list_corpora_and_no_base_class_but_their_own() -> None:

@@ -1,0 +1,149 @@
+"""Chooses the threshold of a detector at the end of a fit, and stores it in its best weights."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from datamodules import TextDataModule
+from lit_modules import Detection, Detector, TaskModule, read_checkpoint
+from lit_modules.shared.detection import choose_threshold, detection_scores, find_positive
+from lit_modules.shared.task_module import labels_of
+from lit_modules.shared.text_module import CHECKPOINT_KEY
+from run_files.distributed import gather_parts
+from training.launch import launch
+
+
+class UnshiftedWeights(pl.Callback):
+    """Trains weights without a threshold, and refuses settings of a detector before the training.
+
+    Args:
+        detection: settings of the detector.
+    """
+
+    def __init__(self, detection: Detection) -> None:
+        self.detection = detection
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Remove a threshold from the weights of a detector that is trained further.
+
+        Raises:
+            ValueError: a detector is asked for, and this model or corpus cannot be one.
+        """
+        if isinstance(pl_module, TaskModule):
+            pl_module.unfold()
+        if self.detection.positive is not None:
+            check_detector(trainer, pl_module, self.detection.positive)
+
+
+def check_detector(trainer: pl.Trainer, module: pl.LightningModule, positive: str) -> None:
+    """Raise ValueError where a fit with `--detect.positive` can have no threshold."""
+    option = f"got --detect.positive {positive}"
+    if not isinstance(module, TaskModule) or module.task.name != "classification":
+        task = module.task.name if isinstance(module, TaskModule) else "a language model"
+        msg = f"{option} for {task}, expected a classification of texts"
+        raise ValueError(msg)
+    if not trainer.limit_val_batches:
+        msg = f"{option} without validation, expected a split on which a threshold is chosen"
+        raise ValueError(msg)
+    _, names = module.require_text()
+    try:
+        find_positive(positive, names)
+    except ValueError as error:
+        msg = str(error).replace("got class", "got --detect.positive")
+        raise ValueError(msg) from error
+    if module.output_layer is None:
+        module.output_bias()  # raises: the method has none
+
+
+def set_threshold(
+    trainer: pl.Trainer,
+    model: TaskModule,
+    corpus: TextDataModule,
+    detection: Detection,
+    checkpoint: Path | None,
+) -> Detector:
+    """Choose the threshold on the validation split, and make the model and its file a detector.
+
+    A checkpoint that is a detector keeps its threshold. All processes call this together.
+
+    Args:
+        trainer: of the fit, which has ended.
+        model: gets the weights of the checkpoint, with the threshold.
+        corpus: has the validation split.
+        detection: settings, with a positive class.
+        checkpoint: the best weights; None for those of the model.
+
+    Raises:
+        ValueError: no text of the class in the validation split, or none of others.
+    """
+
+    def choose() -> Detector:
+        if model.detector is not None:
+            return model.detector
+        scores, positive = _validation_scores(trainer, model, corpus, detection)
+        threshold = choose_threshold(scores, positive, detection)
+        negatives = int((~positive).sum())
+        detected = scores >= threshold
+        detector = Detector(
+            positive=_class_name(model, detection),
+            threshold=threshold,
+            false_alarms=int((detected & ~positive).sum()) / negatives,
+            recall=float(detected[positive].double().mean()),
+            negatives=negatives,
+            positives=len(positive) - negatives,
+        )
+        model.fold(detector)
+        if checkpoint is not None and trainer.is_global_zero:
+            store_detector(checkpoint, model, trainer)
+        trainer.strategy.barrier()
+        if trainer.is_global_zero:
+            print(detector.describe(), file=sys.stderr)
+        return detector
+
+    return launch(trainer, model, corpus, checkpoint, choose, split="validation")
+
+
+def _class_name(model: TaskModule, detection: Detection) -> str:
+    """Return the positive class as the model names it."""
+    _, names = model.require_text()
+    return names[find_positive(detection.positive or "", names)]
+
+
+def _validation_scores(
+    trainer: pl.Trainer, model: TaskModule, corpus: TextDataModule, detection: Detection
+) -> tuple[Tensor, Tensor]:
+    """Return scores `[B]` and whether a text is positive `[B]`, the same in every process."""
+    index = find_positive(detection.positive or "", model.require_text()[1])
+    rows: dict[int, tuple[float, bool]] = {}
+    for batch in corpus.val_dataloader():
+        scores = detection_scores(model.predict_logits(batch.to(model.device)), index)
+        labels = labels_of(batch) == index
+        values = zip(scores.tolist(), labels.tolist(), strict=True)
+        # A sample that fills up the last batch of a process is there twice.
+        rows |= dict(zip(batch.sample_ids.tolist(), values, strict=True))
+    merged = {key: value for part in gather_parts(trainer, rows) for key, value in part.items()}
+    values_by_id = [merged[key] for key in sorted(merged)]
+    return (
+        torch.tensor([score for score, _ in values_by_id], dtype=torch.float64),
+        torch.tensor([positive for _, positive in values_by_id]),
+    )
+
+
+def store_detector(path: Path, model: TaskModule, trainer: pl.Trainer) -> None:
+    """Write the threshold of a model into a checkpoint of it; other contents stay."""
+    checkpoint = read_checkpoint(path)
+    weights = checkpoint["state_dict"]
+    bias = model.output_bias()
+    names = [
+        name
+        for name, parameter in model.named_parameters(remove_duplicate=False)
+        if parameter is bias
+    ]
+    weights |= {name: bias.detach().cpu().clone() for name in names}
+    assert model.detector is not None  # the caller has folded it
+    checkpoint[CHECKPOINT_KEY]["detector"] = asdict(model.detector)
+    trainer.strategy.checkpoint_io.save_checkpoint(checkpoint, path)
