@@ -10,6 +10,8 @@ from text.bounded_files import opened
 
 LENGTH = 32
 """Hexadecimal digits that name a content."""
+SHORT = 12
+"""Hexadecimal digits of a digest in names of folders and in lines of records."""
 
 
 def file_digest(path: str | Path) -> str:

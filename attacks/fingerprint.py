@@ -4,15 +4,17 @@ They identify the records of an attack (`attacks/journal.py`).
 """
 
 import json
+import sys
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from attacks.digests import content_digest, digest
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 _SHORT = 200
 """Characters of JSON up to which a list is kept, and not its digest."""
@@ -28,7 +30,7 @@ def describe(value: Any, *, depth: int = _DEEP) -> Any:
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, Tensor | np.ndarray):
+    if _is_tensor(value) or isinstance(value, np.ndarray):
         return digest([str(value.dtype), str(tuple(value.shape)), _bytes(value)])
     if isinstance(value, Mapping):
         return {str(key): describe(item, depth=depth - 1) for key, item in value.items()}
@@ -62,18 +64,19 @@ def flat(description: Any, name: str) -> dict[str, Any]:
     return parts
 
 
-def weights_digest(module: nn.Module) -> str:
+def weights_digest(module: "nn.Module") -> str:
     """Return a digest of all parameters and buffers, and of their names."""
     return digest(
         part
         for name, tensor in module.state_dict().items()
-        if isinstance(tensor, Tensor)
+        if _is_tensor(tensor)
         for part in (name, str(tensor.dtype), str(tuple(tensor.shape)), _bytes(tensor))
     )
 
 
 def _settings(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, nn.Module):
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.nn.Module):
         return {"weights": weights_digest(value)}
     own = getattr(value, "about", None)
     if callable(own):
@@ -87,8 +90,16 @@ def _settings(value: Any) -> Mapping[str, Any]:
 
 
 def _bytes(value: Any) -> bytes:
-    if isinstance(value, Tensor):
+    if _is_tensor(value):
+        import torch
+
         # bfloat16 has no numpy type: the bytes are read as uint8.
         value = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     content: bytes = np.ascontiguousarray(value).tobytes()
     return content
+
+
+def _is_tensor(value: Any) -> "TypeGuard[Tensor]":
+    # Without torch in memory there is no tensor, and this needs no import of it.
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from attacks.composition import (
@@ -119,6 +118,8 @@ class Greedy:
         return [(index, 0) for index in order]
 
     def _order(self, context: Context) -> Generator[Request, Any, tuple[list[int], bool]]:
+        import torch
+
         document = context.original
         indices = context.allowed(document)
         if not indices:

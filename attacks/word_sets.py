@@ -13,8 +13,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import torch
-
 from attacks.composition import Attack, Constraint, Group, PreConstraint, Transformation
 from attacks.constraints.preconstraints import RepeatModification, StopWords, WordLength
 from attacks.constraints.word_distance import WordDistance
@@ -204,6 +202,8 @@ def changes_of(part: WordSet, word: str) -> tuple[Sequence[str], bool]:
 
 def only(reach: Reach, keep: Sequence[bool]) -> Reach:
     """Return a set that leaves some words as they are."""
+    import torch
+
     counts = reach.starts.diff()
     owner = torch.arange(len(keep)).repeat_interleave(counts)
     first = torch.zeros(len(reach.ids), dtype=torch.bool)

@@ -1,15 +1,28 @@
-"""Certificates: Lipschitz bounds that are theorems, and the radii that follow from them."""
+"""Certificates: Lipschitz bounds that are theorems, and the radii that follow from them.
 
-from certify.certificate import (
-    Certificates,
-    Certifier,
-    certify,
-    in_float64,
-    margins,
-    signed_margins,
-)
-from layers.attention.bounds import BOUNDS, Bound
-from layers.norms import spectral_norm_bound
+A name is imported when it is first used: threats, which are sets of texts, need no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from certify.certificate import (
+        Certificates,
+        Certifier,
+        certify,
+        in_float64,
+        margins,
+        signed_margins,
+    )
+    from layers.attention.bounds import BOUNDS, Bound
+    from layers.norms import spectral_norm_bound
+
+_HOMES = {
+    "BOUNDS": "layers.attention.bounds",
+    "Bound": "layers.attention.bounds",
+    "spectral_norm_bound": "layers.norms",
+}
 
 __all__ = [
     "BOUNDS",
@@ -22,3 +35,10 @@ __all__ = [
     "signed_margins",
     "spectral_norm_bound",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(_HOMES.get(name, "certify.certificate")), name)

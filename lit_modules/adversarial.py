@@ -27,10 +27,11 @@ from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.process_means import global_means
 from lit_modules.shared.settings import named, rebuilt
 from lit_modules.shared.task_module import READ, TaskModule, labels_of
-from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
+from lit_modules.shared.text_module import METHODS, checkpoint_content
 from lit_modules.shared.word_level import WordLevel
 from text import Batch, TaskName, Text, Tokenizer
 from text.run_seed import run_seed
+from text.torch_archive import CHECKPOINT_KEY
 
 if TYPE_CHECKING:
     from pytorch_lightning import Callback

@@ -15,9 +15,9 @@ from layers.pretrained_encoders import check_backbone
 from lit_modules.shared.embedded import EmbeddedClassifier
 from lit_modules.shared.radius_objective import RadiusObjective
 from lit_modules.shared.settings import within
-from lit_modules.shared.text_module import CHECKPOINT_KEY
 from text import Batch, PretrainedTokenizer, Text, Tokenizer, check_range
 from text.front_end_tokenizer import build_with_front_end
+from text.torch_archive import CHECKPOINT_KEY
 
 
 class OLSA(EmbeddedClassifier, method=True):

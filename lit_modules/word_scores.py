@@ -23,7 +23,6 @@ from lit_modules.shared.answered_texts import AnsweredTexts, read_answers
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
-from lit_modules.shared.text_module import CHECKPOINT_KEY
 from lit_modules.shared.word_level import WordLevel
 from lit_modules.shared.word_robustness import (
     WordEdits,
@@ -36,6 +35,7 @@ from lit_modules.shared.word_robustness import (
 )
 from lit_modules.shared.word_table import WordTable
 from text import Batch, Text, Tokenizer, WordTokenizer, check_range
+from text.torch_archive import CHECKPOINT_KEY
 
 log = logging.getLogger(__name__)
 

@@ -3,17 +3,19 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
 from attacks.document import word_spans
-from attacks.interface import Outcome
 from attacks.outcome import AttackRecord
 from attacks.summary import table
 from run_files.terminal import harmless
 from text import Text
 from text.plural import plural
+
+if TYPE_CHECKING:
+    from attacks.interface import Outcome
 
 _RED, _GREEN, _PLAIN = "\x1b[1;31m", "\x1b[1;32m", "\x1b[0m"
 _EXAMPLES = 5
@@ -78,7 +80,7 @@ def colours(stream: IO[str]) -> bool:
 
 
 def example_lines(
-    outcome: Outcome, count: int, names: Sequence[str], *, colour: bool
+    outcome: "Outcome", count: int, names: Sequence[str], *, colour: bool
 ) -> Iterator[str]:
     """Yield the first adversarial pairs as lines for a terminal.
 
@@ -129,7 +131,7 @@ def _flat(text: str) -> str:
     return harmless(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def example_table(outcome: Outcome, names: Sequence[str]) -> str:
+def example_table(outcome: "Outcome", names: Sequence[str]) -> str:
     """Return some adversarial pairs as a Markdown table, for TensorBoard."""
     rows = ["| sample | clean | adversarial |", "|---|---|---|"]
     successes = [record for record in outcome.records if record.outcome == "succeeded"]
@@ -156,7 +158,7 @@ def _escaped(text: str) -> str:
 
 
 def report(
-    outcomes: Mapping[str, Outcome],
+    outcomes: "Mapping[str, Outcome]",
     names: Sequence[str],
     *,
     show: int = 0,

@@ -5,13 +5,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from attacks.digests import SHORT
 from certify.threats import Substitutions, TextCertificate, Threat
 from certify.threats.parsing import parse_k
 from measure.charts import Series, error_bars, pixels
 from run_files.event_files import evaluation_writer
 from run_files.ledger import attack_ledgers
 from run_files.run_directory import RunDirectory
-from run_files.weights import SHORT
 
 Record = dict[str, Any]
 POINTS = 20

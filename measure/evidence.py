@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attacks.digests import file_digest
+from attacks.digests import SHORT, file_digest
 from attacks.outcome import AttackRecord, from_line
 from attacks.summary import Summary, summarise
 from measure.attack_report import class_name
 from run_files.certified_bounds import BOUNDS
+from run_files.checkpoint_lookup import checkpoint_text
 from run_files.ledger import Ledger, attack_ledgers
 from run_files.results import Results
 from run_files.run_directory import OTHERS, RunDirectory
 from run_files.sample_records import Record
-from run_files.weights import SHORT, checkpoint_text
 from text.bounded_files import json_lines
 
 _NONE = (None, "none")

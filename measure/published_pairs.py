@@ -9,9 +9,9 @@ from typing import Any
 
 from datamodules.sources.column_names import PAIRS, usual_texts
 from datamodules.sources.readers import read_rows
+from run_files.checkpoint_lookup import checkpoint_text
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
-from run_files.weights import checkpoint_text
 from text import Text
 from text.bounded_files import json_lines, read_bytes, read_json
 

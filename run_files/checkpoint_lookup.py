@@ -1,9 +1,12 @@
 """Finds the run and the checkpoint that a command evaluates."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from attacks.digests import file_digest
 from run_files.run_directory import RunDirectory, existing, named, of_checkpoint
+from text.torch_archive import CHECKPOINT_FORMAT, CHECKPOINT_KEY, check_archive
 
 
 def find_checkpoint(
@@ -63,3 +66,19 @@ def check_belongs(run: RunDirectory, checkpoint: Path) -> None:
         "or give a new name"
     )
     raise ValueError(msg)
+
+
+def checkpoint_text(run: RunDirectory) -> Mapping[str, Any]:
+    """Return task, classes and text settings of a run's checkpoint; empty if it is unreadable.
+
+    It needs no torch: a report of a finished run must not wait for it.
+    """
+    if not run.chosen.is_file():
+        return {}
+    try:
+        content = check_archive(run.chosen)[CHECKPOINT_KEY]
+        plain = content["format"] == CHECKPOINT_FORMAT and isinstance(content, dict)
+    except (KeyError, TypeError, ValueError):
+        return {}
+    names = content.get("class_names")
+    return content if plain and all(isinstance(name, str) for name in names or ()) else {}

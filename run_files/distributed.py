@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-import torch
-
 if TYPE_CHECKING:
     from pytorch_lightning import Trainer
 
@@ -51,6 +49,8 @@ def gather_parts(trainer: Team, part: T) -> list[T]:
     """Gather the values of all processes on every process, in the order of ranks."""
     if trainer.world_size == 1:
         return [part]
+    import torch.distributed
+
     # Not through files: the machines may have no common disk.
     parts: list[Any] = [None] * trainer.world_size
     torch.distributed.all_gather_object(parts, part)

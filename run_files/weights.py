@@ -2,24 +2,19 @@
 
 import hashlib
 import logging
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from attacks.digests import file_digest
+from attacks.digests import SHORT, file_digest
 from lit_modules import CheckpointError, read_checkpoint
 from lit_modules.checkpoints.exported import WEIGHTS
-from lit_modules.shared.text_module import CHECKPOINT_KEY
 from run_files import results
 from run_files.run_directory import RunDirectory, of_checkpoint
 
 log = logging.getLogger(__name__)
-
-SHORT = 12
-"""Hex digits of a digest in names of folders and in lines of records."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +51,6 @@ class Weights:
     def about(self) -> dict[str, Any]:
         """Return the weights as JSON."""
         return asdict(self)
-
-
-def checkpoint_text(run: RunDirectory) -> Mapping[str, Any]:
-    """Return task, classes and text settings of a run's checkpoint; empty if it is unreadable."""
-    if not run.chosen.is_file():
-        return {}
-    try:
-        content = read_checkpoint(run.chosen, lazily=True)[CHECKPOINT_KEY]
-    except CheckpointError:
-        return {}
-    return content if isinstance(content, Mapping) else {}
 
 
 def weights_of(checkpoint: Path) -> Weights:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from math import inf
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
 
 TaskName = Literal["classification", "regression", "tagging", "choice"]
 """The prediction for a sample: its class, a number, a tag for each word, or the right one of
@@ -113,33 +115,37 @@ class Batch:
             None if no word was cut off. They count as unanswered words.
     """
 
-    input_ids: Tensor
-    mask: Tensor
-    sample_ids: Tensor
-    labels: Tensor | None = None
-    segment_ids: Tensor | None = None
+    input_ids: "Tensor"
+    mask: "Tensor"
+    sample_ids: "Tensor"
+    labels: "Tensor | None" = None
+    segment_ids: "Tensor | None" = None
     choices: int = 1
-    cut_tags: Tensor | None = None
+    cut_tags: "Tensor | None" = None
 
     def __len__(self) -> int:
         """B, the number of samples."""
         return self.sample_ids.shape[0]
 
     @property
-    def lengths(self) -> Tensor:
+    def lengths(self) -> "Tensor":
         """`[R]` int64, the number of real tokens of each row."""
         return self.mask.sum(dim=1)
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
+    def to(self, device: "torch.device | str", non_blocking: bool = False) -> "Batch":
         """Return a copy on `device` (the same tensors where they are there already)."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> "Batch":
         """Return a copy in page-locked memory; called by `DataLoader(pin_memory=True)`."""
+        from torch import Tensor
+
         return self._each(Tensor.pin_memory)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+    def _each(self, change: "Callable[[Tensor], Tensor]") -> "Batch":
         """Return a copy whose tensors are changed."""
+        from torch import Tensor
+
         parts: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
         # `choices` is an integer, and absent tensors are None.
         parts |= {name: change(part) for name, part in parts.items() if isinstance(part, Tensor)}
@@ -218,6 +224,8 @@ def collate(
         ValueError: no texts, a text without a single token, a number of texts that `choices` does
             not divide, or more or fewer tags than tokens.
     """
+    import torch
+
     lengths = [len(encoding.input_ids) for encoding in encodings]
     if not lengths or min(lengths) == 0:
         empty = "no texts" if not lengths else f"no tokens in text {lengths.index(0)}"
@@ -229,7 +237,7 @@ def collate(
     shape = (len(lengths), max(lengths))
     mask = torch.arange(shape[1]) < torch.tensor(lengths).unsqueeze(1)
 
-    def padded(rows: Iterable[Sequence[int]], fill: int) -> Tensor:
+    def padded(rows: Iterable[Sequence[int]], fill: int) -> "Tensor":
         # `masked_scatter_` fills the True positions of the mask row by row.
         flat = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.int64)
         return torch.full(shape, fill, dtype=torch.int64).masked_scatter_(mask, flat)
@@ -248,8 +256,10 @@ def collate(
 
 
 def _targets(
-    labels: Labels, lengths: list[int], padded: Callable[[Iterable[Sequence[int]], int], Tensor]
-) -> Tensor:
+    labels: Labels, lengths: list[int], padded: "Callable[[Iterable[Sequence[int]], int], Tensor]"
+) -> "Tensor":
+    import torch
+
     # Only in tagging, a label is a sequence.
     tags = [label for label in labels if not isinstance(label, int | float)]
     if not tags:
@@ -261,7 +271,9 @@ def _targets(
     return padded(tags, IGNORED)
 
 
-def _cut(tags: Sequence[Sequence[int]]) -> Tensor | None:
+def _cut(tags: Sequence[Sequence[int]]) -> "Tensor | None":
+    import torch
+
     width = max(map(len, tags), default=0)
     if not width:
         return None

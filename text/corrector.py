@@ -12,15 +12,16 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, count
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from rapidfuzz.distance import DamerauLevenshtein
-from torch import Tensor
 
 from text.typo_kinds import LETTERS, Flags, TypoKind, are_near
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LONGEST = 24
 """Characters of the longest word that is corrected; a target has fewer."""
@@ -63,8 +64,8 @@ class Reach(NamedTuple):
             of no typo, is the first; then single results, then pairs, by rising ids.
     """
 
-    ids: Tensor
-    starts: Tensor
+    ids: "Tensor"
+    starts: "Tensor"
 
 
 class Corrector:
@@ -146,6 +147,8 @@ class Corrector:
         Raises:
             ValueError: a word is empty.
         """
+        import torch
+
         if "" in words:
             msg = "got an empty word, expected words of at least one character"
             raise ValueError(msg)

@@ -36,8 +36,18 @@ _PUT, _GET = ("BINPUT", "LONG_BINPUT"), ("BINGET", "LONG_BINGET")
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
-def check_archive(path: Path) -> None:
-    """Raise ValueError unless a file is an archive as torch writes them, with a plain pickle."""
+CHECKPOINT_KEY = "steadfast"
+"""Key of what this project adds to a checkpoint of Lightning."""
+CHECKPOINT_FORMAT = 2
+"""Format 1 had flat settings, without groups; it is refused."""
+
+
+def check_archive(path: Path) -> Any:
+    """Return the plain values of an archive as torch writes them, with None for each tensor.
+
+    Raises:
+        ValueError: another file, or one whose pickle makes anything else.
+    """
     with opened(path) as stream:
         if stream.read(len(_BEGIN)) != _BEGIN:
             msg = "it is no zip archive"
@@ -66,7 +76,7 @@ def check_archive(path: Path) -> None:
         except (KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
             msg = f"it has no pickle that can be read: {error}"
             raise ValueError(msg) from error
-    check_pickle(pickle, stored)
+    return check_pickle(pickle, stored)
 
 
 def _check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
@@ -102,14 +112,16 @@ class _Storage:
 
 @dataclass(eq=False)
 class _Object:
-    """A list, a dictionary or a tensor, whose content no later step depends on.
+    """A list, a dictionary or a tensor.
 
     Attributes:
         kind: which.
+        content: the list or the dictionary; None for a tensor.
         depth: levels within it.
     """
 
     kind: str
+    content: Any = None
     depth: int = 1
 
 
@@ -117,17 +129,21 @@ class _Mark:
     """The begin of several values."""
 
 
-def check_pickle(pickle: bytes, stored: Mapping[str, int]) -> None:
-    """Raise ValueError unless a pickle only makes plain values and tensors that are in the file.
+def check_pickle(pickle: bytes, stored: Mapping[str, int]) -> Any:
+    """Return the plain values of a pickle, with None for each tensor.
 
     Args:
         pickle: written by `torch.save`.
         stored: bytes of each storage in the file, by its name.
+
+    Raises:
+        ValueError: it makes more than plain values, and tensors that are in the file.
     """
     machine = _Machine(stored)
     try:
         for operation, argument, _ in pickletools.genops(pickle):
             machine.step(operation.name, argument)
+        return machine.content()
     except (IndexError, KeyError, UnicodeDecodeError) as error:
         msg = f"its pickle is broken ({type(error).__name__})"
         raise ValueError(msg) from error
@@ -145,6 +161,18 @@ class _Machine:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
         self._depths: dict[int, int] = {}
+        self._tuples: dict[int, tuple[Any, ...]] = {}
+
+    def content(self) -> Any:
+        """Return the plain values of the last step."""
+        return self._plain(self._stack[-1])
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return self._tuples.get(id(value), ())
+        if isinstance(value, _Object):
+            return value.content
+        return None if isinstance(value, _Global | _Storage) else value
 
     def step(self, name: str, argument: Any) -> None:
         """Take one step."""
@@ -158,7 +186,7 @@ class _Machine:
         elif name in _CONSTANTS:
             stack.append(_CONSTANTS[name])
         elif name in ("EMPTY_DICT", "EMPTY_LIST"):
-            stack.append(_Object(name))
+            stack.append(_Object(name, {} if name == "EMPTY_DICT" else []))
         elif name == "MARK":
             stack.append(_Mark())
         elif name in _TUPLES:
@@ -186,6 +214,7 @@ class _Machine:
         elif name == "BUILD":
             # The state of an OrderedDict: the versions of modules that torch stores with weights.
             self._fill("EMPTY_DICT", [None, self._stack.pop()], 2)
+            self._stack[-1].content.pop(None)
         else:
             msg = f"its pickle has a step {name}, which none of ours has"
             raise ValueError(msg)
@@ -218,6 +247,7 @@ class _Machine:
     def _tuple(self, values: list[Any]) -> None:
         joined = tuple(values)
         self._depths[id(joined)] = self._deeper(values)
+        self._tuples[id(joined)] = tuple(map(self._plain, values))
         # Keep a reference: Python would give the id of a deleted tuple to another one.
         self._memo[-1 - len(self._memo)] = joined
         self._stack.append(joined)
@@ -233,6 +263,11 @@ class _Machine:
             msg = "its pickle has a dictionary with other keys than texts and whole numbers"
             raise ValueError(msg)
         target.depth = max(target.depth, self._deeper(values))
+        plain = map(self._plain, values[width - 1 :: width])
+        if width == 2:
+            target.content.update(zip(keys, plain, strict=True))
+        else:
+            target.content.extend(plain)
 
     def _storage(self, described: Any) -> _Storage:
         if isinstance(described, tuple) and len(described) == 5 and described[0] == "storage":
@@ -250,7 +285,7 @@ class _Machine:
     def _call(self, function: Any, arguments: Any) -> _Object:
         name = function.name if isinstance(function, _Global) else ""
         if name == _ORDERED and arguments == ():
-            return _Object("EMPTY_DICT")
+            return _Object("EMPTY_DICT", {})
         if name == _TENSOR and isinstance(arguments, tuple) and len(arguments) in (6, 7):
             storage, offset, size, stride, needs_grad, hooks, *more = arguments
             plain = (

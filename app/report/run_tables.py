@@ -11,9 +11,9 @@ from app.report.page_parts import (
     format_number,
     share_cell,
 )
+from attacks.digests import SHORT
 from measure.evidence import PROVEN, Evidence
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
-from run_files.weights import SHORT
 from text.estimates import mean
 from text.subjects import flat
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from app.report.page_parts import FigureCell, share_cell
@@ -150,12 +151,18 @@ def _threat(settings: Mapping[str, Any]) -> Threat:
         front_end=source.get("front_end", "none"),
         canonical=CanonicalForm(**source.get("canonical", {})),
     )
-    resources = Resources(source.get("resources"))
+    resources = _resources(source.get("resources"))
     threat = find_threat(name, lists=lists, k=k, words=words, resources=resources)
     if threat.digest != settings["threat"]["digest"]:
         msg = f"{lists or name} has other lists than those of the certificates"
         raise ValueError(msg)
     return threat
+
+
+@lru_cache(maxsize=1)
+def _resources(folder: str | None) -> Resources:
+    # Read once for all sets of a run, and all runs of a site: WordNet takes half a second.
+    return Resources(folder)
 
 
 def _is_right(record: Record) -> bool:

@@ -11,13 +11,14 @@ from app.study.outcomes import samples_digest
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
 from app.study.study_file import MEAN, SIX
 from app.study.uncertainty import Kind, agree, kind_of, score
+from attacks.digests import SHORT
 from measure.evidence import RunReader
 from measure.labelled_predictions import Predictions
 from run_files.certified_bounds import FILE_OF
+from run_files.checkpoint_lookup import checkpoint_text
 from run_files.ledger import Ledger
 from run_files.results import Results
 from run_files.run_directory import RunDirectory, existing
-from run_files.weights import SHORT, checkpoint_text
 from text.bounded_files import DataError, read_json
 
 _DOUBTED = ("accuracy", "success_rate")

@@ -4,8 +4,6 @@ import logging
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from torch.nn.functional import cosine_similarity
 
 from attacks.compat import Compat
 from attacks.composition import Group
@@ -57,6 +55,9 @@ class WordSimilarity:
 
     def _near(self, group: Group, slot: WordReplacements) -> list[bool]:
         """Return True for each new word that is near, or has no vector."""
+        import torch
+        from torch.nn.functional import cosine_similarity
+
         flags, vectors = [True] * len(slot.new), self.vectors
         old_row = None if vectors is None else vectors.index.get(slot.old.lower())
         if vectors is None or old_row is None:

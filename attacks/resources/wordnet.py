@@ -7,6 +7,7 @@ languages; a test compares the two over the whole vocabulary.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from attacks.digests import content_digest, digest
@@ -38,9 +39,13 @@ class WordNet(WordForms):
 
     def about(self) -> dict[str, str]:
         """See `attacks.fingerprint`."""
+        return {"digest": self._digest}
+
+    @cached_property
+    def _digest(self) -> str:
         lines = (line for part in PARTS for line in self._index[part].values())
         exceptions = content_digest(self._exceptions)
-        return {"digest": digest([*self._data.values(), *lines, exceptions])}
+        return digest([*self._data.values(), *lines, exceptions])
 
     def synonyms(self, word: str, parts: Sequence[str] = PARTS) -> tuple[str, ...]:
         """Return the other names in all senses of a word, of some parts of speech, without phrases.

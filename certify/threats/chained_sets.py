@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from certify.threats.substitutions import Words, WordSet, distinct_rows, plain
 from text import WordTokenizer
 from text.corrector import Reach
@@ -78,6 +76,8 @@ class ChainedSets(WordSet):
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """See `WordSet`."""
+        import torch
+
         between = [self._between(word) for word in words]
         # Many words share a synonym.
         numbers = {new: i for i, new in enumerate(dict.fromkeys(w for row in between for w in row))}

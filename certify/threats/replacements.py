@@ -3,14 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from certify.threats.threat import Threat
 from text import WordSettings, WordTokenizer
 from text.corrector import Reach
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,18 +77,22 @@ class ReadChoices(NamedTuple):
         starts: `[U + 1]`.
     """
 
-    rows: Tensor
+    rows: "Tensor"
     words: Sequence[str]
-    ids: Tensor
-    starts: Tensor
+    ids: "Tensor"
+    starts: "Tensor"
 
     @property
-    def owners(self) -> Tensor:
+    def owners(self) -> "Tensor":
         """`[M]`: the number of the word of each result."""
+        import torch
+
         return torch.arange(len(self.words)).repeat_interleave(self.starts.diff())
 
-    def table(self) -> Tensor:
+    def table(self) -> "Tensor":
         """`[U, S]` results of one id, rows filled up with that of the word itself."""
+        import torch
+
         owners, own = self.owners, self.ids[self.starts[:-1], :1]
         table = own.repeat(1, int(self.starts.diff().amax()) if len(own) else 1)
         table[owners, torch.arange(len(owners)) - self.starts[owners]] = self.ids[:, 0]
@@ -114,6 +118,8 @@ class ReadWords:
 
     def __call__(self, texts: Sequence[str]) -> ReadChoices:
         """Return the choices of those words of subjects that the model reads."""
+        import torch
+
         limit = self.tokenizer.max_length
         read = [self.threat.occurrences(text)[:limit] for text in texts]
         self.look_up(word for words in read for word in words)
@@ -138,6 +144,8 @@ class ReadWords:
 
     def look_up(self, words: Iterable[str]) -> None:
         """Look up the words that are new: many at once cost least."""
+        import torch
+
         new = list(dict.fromkeys(word for word in words if word not in self._ids))
         if new:
             ids, starts = self.threat.reach(new, self.tokenizer)

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from certify.threats.substitutions import Substitutions, Words, WordSet
 from certify.threats.text_certificate import Kind, TextCertificate
 from certify.threats.threat import Threat
 from text import Tokenizer, WordSettings, WordTokenizer, cuts_unsaid
 from text.corrector import Reach
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class SameForm(WordSet):
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """See `WordSet`."""
+        import torch
+
         ids = torch.tensor(tokenizer.ids(words), dtype=torch.int64)
         rows = torch.stack([ids, torch.full_like(ids, -1)], dim=1)
         return Reach(rows, torch.arange(len(words) + 1))
@@ -82,7 +84,7 @@ class SameFormCertifier:
     kind: Kind = "exact"
 
     def __init__(
-        self, answer: Callable[[list[str]], Tensor], tokenizer: Tokenizer, threat: Threat
+        self, answer: "Callable[[list[str]], Tensor]", tokenizer: Tokenizer, threat: Threat
     ) -> None:
         own = tokenizer.splitter.settings if isinstance(tokenizer, WordTokenizer) else None
         if threat.words != own:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
-
 from certify.threats.substitutions import Words, WordSet
 from text import WordTokenizer
 from text.corrector import Reach
@@ -36,6 +34,8 @@ class DeletedStopWords(WordSet):
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """See `WordSet`; nothing is padding, which has no score."""
+        import torch
+
         vanish = torch.tensor([word in self.stop_words for word in words], dtype=torch.int64)
         starts = torch.cat([torch.zeros(1, dtype=torch.int64), (1 + vanish).cumsum(0)])
         rows = torch.full((int(starts[-1]), 2), -1, dtype=torch.int64)
@@ -78,6 +78,8 @@ class InsertedStopWords(WordSet):
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """See `WordSet`; the order of a pair makes no difference to a sum."""
+        import torch
+
         added = torch.tensor([-1, *dict.fromkeys(tokenizer.ids(self.stop_words))])
         own = torch.tensor(tokenizer.ids(words), dtype=torch.int64)
         rows = torch.stack([own.repeat_interleave(len(added)), added.repeat(len(own))], dim=1)

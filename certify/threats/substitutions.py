@@ -3,16 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from certify.threats.replacements import Replacements
 from certify.threats.threat import ThreatName
 from text import WordTokenizer
 from text.corrector import Reach
 from text.word_splitter import WordSplitter
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Words = tuple[str, ...]
 """The words that replace a word: none, one or two."""
@@ -100,6 +100,8 @@ class ListedWords(WordSet):
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """See `WordSet`."""
+        import torch
+
         rows: list[tuple[int, int]] = []
         starts = [0]
         for word in words:
@@ -241,6 +243,8 @@ def own_form(part: WordSet, word: str) -> str:
 
 def unite(parts: Sequence[Reach]) -> Reach:
     """Return the union of several sets for the same words, each result once, the own first."""
+    import torch
+
     count = len(parts[0].starts) - 1
     owners = [torch.arange(count).repeat_interleave(part.starts.diff()) for part in parts]
     # A stable sort by the owner keeps the own result of the first set in front.
@@ -248,7 +252,7 @@ def unite(parts: Sequence[Reach]) -> Reach:
     return distinct_rows(owner, torch.cat([part.ids for part in parts])[order], count)
 
 
-def distinct_rows(owner: Tensor, ids: Tensor, count: int) -> Reach:
+def distinct_rows(owner: "Tensor", ids: "Tensor", count: int) -> Reach:
     """Return each result of each word once, in its first position.
 
     Args:
@@ -256,6 +260,8 @@ def distinct_rows(owner: Tensor, ids: Tensor, count: int) -> Reach:
         ids: `[R, 2]`.
         count: number of words.
     """
+    import torch
+
     base = int(ids.max()) + 2 if len(ids) else 2
     # One number for a word and its result; a stable sort keeps the first of equal ones in front.
     keys, order = ((owner * base + ids[:, 0] + 1) * base + ids[:, 1] + 1).sort(stable=True)

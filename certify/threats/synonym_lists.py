@@ -7,8 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import torch
-
 from certify.threats.replacements import Replacements
 from certify.threats.substitutions import TAG
 from certify.threats.threat import ThreatName
@@ -155,6 +153,8 @@ class Synonyms(Replacements):
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """See `Replacements`."""
+        import torch
+
         rows: list[int] = []
         starts = [0]
         for word in words:

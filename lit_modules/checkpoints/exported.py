@@ -9,8 +9,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from attacks.digests import file_digest
-from lit_modules.shared.text_module import CHECKPOINT_KEY
 from text.bounded_files import read_json
+from text.torch_archive import CHECKPOINT_KEY
 
 SETTINGS, WEIGHTS = "steadfast.json", "steadfast.safetensors"
 """Files of such a folder."""

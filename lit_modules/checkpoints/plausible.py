@@ -18,7 +18,8 @@ from torch.nn.modules.module import (
 )
 from torch.overrides import TorchFunctionMode
 
-from lit_modules.shared.text_module import CHECKPOINT_KEY, TextModule
+from lit_modules.shared.text_module import TextModule
+from text.torch_archive import CHECKPOINT_KEY
 
 _TYPES: dict[str, type] = {"method": str, "tokenizer": dict, "class_names": list, "pairs": bool}
 _MODULES_PER_TENSOR, _MODULES = 20, 1000

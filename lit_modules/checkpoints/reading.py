@@ -14,9 +14,9 @@ from lit_modules.checkpoints.plausible import check_content, without_weights
 from lit_modules.checkpoints.sealed import intact
 from lit_modules.shared.settings import parameters
 from lit_modules.shared.task_module import TaskModule
-from lit_modules.shared.text_module import CHECKPOINT_FORMAT, CHECKPOINT_KEY, METHODS, TextModule
+from lit_modules.shared.text_module import METHODS, TextModule
 from text.bounded_files import DataError
-from text.torch_archive import check_archive
+from text.torch_archive import CHECKPOINT_FORMAT, CHECKPOINT_KEY, check_archive
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,9 @@ from layers.pretrained_encoders import (
     load_encoder,
     load_masked_lm,
 )
-from lit_modules.shared.text_module import CHECKPOINT_KEY, checkpoint_content
+from lit_modules.shared.text_module import checkpoint_content
 from text import PretrainedTokenizer, Text, Tokenizer, check_range, train_word_piece
+from text.torch_archive import CHECKPOINT_KEY
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

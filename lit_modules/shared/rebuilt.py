@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import torch
 
-from lit_modules.shared.text_module import CHECKPOINT_KEY, TextModule
+from lit_modules.shared.text_module import TextModule
+from text.torch_archive import CHECKPOINT_KEY
 
 Module = TypeVar("Module", bound=TextModule)
 

@@ -17,7 +17,7 @@ from lit_modules.shared.detection import Detector, find_positive
 from lit_modules.shared.process_means import batch_weight
 from lit_modules.shared.rebuilt import rebuild
 from lit_modules.shared.tasks import TASKS, Task, positive_class
-from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, TextModule, checkpoint_content
+from lit_modules.shared.text_module import METHODS, TextModule, checkpoint_content
 from text import (
     Batch,
     Encoding,
@@ -31,6 +31,7 @@ from text import (
     same_classes,
     say_cut,
 )
+from text.torch_archive import CHECKPOINT_KEY
 
 if TYPE_CHECKING:
     from lit_modules.shared.scores import SplitScores

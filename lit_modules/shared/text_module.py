@@ -15,6 +15,7 @@ from lit_modules.shared.schedule import learning_rate_factor
 from lit_modules.shared.settings import CODE, parameters, plain, rebuilt, within
 from lit_modules.shared.weight_decay import exempt_vectors
 from text import Batch, FrontEnd, Text, Tokenizer, check_range, tokenizer_from_state
+from text.torch_archive import CHECKPOINT_FORMAT, CHECKPOINT_KEY
 
 if TYPE_CHECKING:
     from pytorch_lightning.utilities.types import OptimizerLRScheduler
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
     from lit_modules.shared.scores import SplitScores
 
 log = logging.getLogger(__name__)
-
-CHECKPOINT_KEY = "steadfast"
-CHECKPOINT_FORMAT = 2
-"""Format 1 had flat settings, without groups; it is refused."""
-
 
 METHODS: dict[str, type["TextModule"]] = {}
 """Every method, by the name that its checkpoints carry."""

@@ -80,6 +80,21 @@ def test_what_torch_writes(content: Any, tmp_path: Path) -> None:
     check_archive(path)
 
 
+def test_plain_values_are_returned(tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    names = ["bad", "good"]
+    plain: dict[str, Any] = {
+        "task": "classification",
+        "names": names,
+        "again": names,
+        "k": (1, (2.5, {"e": []})),
+    }
+    torch.save({**plain, "state": OrderedDict(w=torch.zeros(2)), "pair": (torch.ones(1), 1)}, path)
+    assert check_archive(path) == {**plain, "state": {"w": None}, "pair": (None, 1)}
+    torch.save(torch.nn.Linear(2, 3).state_dict(), path)
+    assert check_archive(path) == {"weight": None, "bias": None}
+
+
 def test_it_takes_no_memory(tmp_path: Path) -> None:
     """350 bytes that reach gigabytes in torch, in a process that may not have them."""
     path = tmp_path / "a.ckpt"

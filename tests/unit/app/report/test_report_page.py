@@ -3,13 +3,17 @@
 import base64
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from app.cli.commands import run_command
 from app.cli.main import entry
@@ -20,6 +24,7 @@ from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from tests.unit.app.report.report_samples import certified_run, write_predictions, write_text_attack
 from tests.unit.app.study.run_samples import digest, make_run, write_lines
+from text.torch_archive import CHECKPOINT_FORMAT, CHECKPOINT_KEY
 
 main = partial(run_command, "report")
 
@@ -370,6 +375,34 @@ def test_certificates_in_words_below_attacks(runs: Path) -> None:
     witness = rows[1]["sets"][0]
     assert (witness["class"], witness["parts"][:2]) == ("good", ["a ", ["good", "fine"]])
     assert "Contradiction" not in found.text
+
+
+def test_a_report_of_files_loads_no_library_of_models(runs: Path) -> None:
+    run = words_run(runs / "words")
+    attack_inside(run, "pwws", "all", None, f"a fine movie {HOSTILE}")
+    part = {"format": CHECKPOINT_FORMAT, "task": "classification", "class_names": ["poor", "fine"]}
+    before = digest(run.path)
+    torch.save({CHECKPOINT_KEY: part, "w": torch.zeros(2)}, run.best)
+    # The records are about the weights in the new file.
+    for path in (*run.path.glob("*.json*"), *run.path.glob("attacks/*.json")):
+        content = path.read_text().replace(before, digest(run.path))
+        path.write_text(content.replace(before[:12], digest(run.path)[:12]))
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from app.report.site import write_site; from run_files.run_directory import RunDirectory\n"
+        "write_site([RunDirectory(Path(sys.argv[1]))], Path('site'))\n"
+        "slow = {'torch', 'pytorch_lightning', 'transformers', 'lit_modules'}\n"
+        "print(*slow & sys.modules.keys())"
+    )
+    command = [sys.executable, "-c", code, str(run.path)]
+    root = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=root)
+    assert done.stdout == "\n"
+    found = Page(Path("site/words/report.html").read_text())
+    # The names are in the checkpoint alone, and the sets were compared with the attack.
+    assert "poor" in found.text
+    assert "not compared with attacks" not in found.text
+    assert "exact: 2 texts" in found.text
 
 
 @pytest.mark.parametrize(("name", "k"), [("pwws", "all"), ("random", "1")])

@@ -11,9 +11,9 @@ import torch
 from layers.architectures import architecture_of, build_masked_lm
 from layers.pretrained_encoders import load_encoder, save_model
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
-from lit_modules.shared.text_module import CHECKPOINT_KEY
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from text import PretrainedTokenizer, save_tokenizer, train_word_piece
+from text.torch_archive import CHECKPOINT_KEY
 
 TEXTS = ["the hare ran", "a tortoise walked on"]
 TOKENIZER: PretrainedTokenizer = train_word_piece(TEXTS, 60, max_length=20)
