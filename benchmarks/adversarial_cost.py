@@ -4,15 +4,12 @@
         [--repeats 3] [--methods FreeLB-2 FreeLB-3 ...] [--out FILE.json] [--figure FILE.png]
     python -m benchmarks.adversarial_cost --corpus sst2 --data_dir DIR [--batches 8]
         [--init_from CHECKPOINT] [--sentence_encoder FOLDER] [--out FILE.json]
-    python -m benchmarks.adversarial_cost --textattack --data_dir DIR --init_from CHECKPOINT
-        [--textattack_python PYTHON] [--out FILE.json]
     python -m benchmarks.adversarial_cost --out FILE.json --figure FILE.png
 
 `--lengths`: a training step (forward, backward, fused AdamW) of an encoder of `transformers` with
 random weights on texts of so many random tokens, in single precision, as in figure 4a of the ASA
 paper. `--corpus`: an epoch of `configs/text_classifier/<corpus>.yaml` against each adversary, from
-some of its batches. `--textattack`: attacks on the texts of these batches in lock step, one by one,
-and by TextAttack 0.3.11 with an interpreter that has it.
+some of its batches.
 
 All that is compared is measured in one run, one after the other in each round, and ratios are
 taken within a round: of seconds of the processor on a CPU, which others may be using too, of the
@@ -22,13 +19,12 @@ wall clock on a GPU. `--out` keeps the other parts of the file; `--figure` draws
 import json
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.adversarial_epochs import CorpusTask, adversaries, by_adversary, corpus_table, task
+from benchmarks.adversarial_epochs import adversaries, by_adversary, corpus_table, load_task
 from benchmarks.adversarial_steps import (
     METHODS,
     NAIVE,
@@ -38,11 +34,8 @@ from benchmarks.adversarial_steps import (
     lengths_table,
     memory_table,
 )
-from benchmarks.adversarial_texts import compare_attacks, recorded_time, texts_table
 from benchmarks.command import command, heading, save, settings
 from measure.charts import Bars, grouped_bars
-
-CORPORA = ("sst2", "reviews")
 
 
 def draw_ratios(content: Mapping[str, Any], path: Path) -> None:
@@ -84,29 +77,14 @@ def steps_part(options: Namespace) -> dict[str, Any]:
     return {"settings": setup, "costs": {str(k): as_dicts(row) for k, row in costs.items()}}
 
 
-def epochs_part(options: Namespace, task: CorpusTask) -> dict[str, Any]:
+def epochs_part(options: Namespace) -> dict[str, Any]:
     """Measure and print epochs."""
-    setup = {
-        **settings(options, "corpus", "threads"),
-        "batches": len(task.batches),
-        "of": task.total,
-    }
-    epochs = by_adversary(task, adversaries(options))
+    corpus = load_task(options)
+    setup = settings(options, "corpus", "threads")
+    setup |= {"batches": len(corpus.batches), "of": corpus.total}
+    epochs = by_adversary(corpus, adversaries(options))
     print(f"{heading(setup)}: extrapolated to the epoch\n\n{corpus_table(epochs)}\n", flush=True)
     return {"settings": setup, "epochs": as_dicts(epochs)}
-
-
-def texts_part(options: Namespace, task: CorpusTask) -> dict[str, Any]:
-    """Measure and print ways to attack."""
-    setup = {
-        "corpus": task.corpus.corpus,
-        "batches": len(task.batches),
-        **settings(options, "threads"),
-    }
-    ways, recorded = compare_attacks(options, task), recorded_time(options.data_dir)
-    print(f"{heading(setup)}\n\n{texts_table(ways)}\n\n{recorded}\n", flush=True)
-    rows = {name: as_dicts(by) for name, by in ways.items()}
-    return {"settings": setup, "attacks": rows, "recorded": recorded}
 
 
 def as_dicts(rows: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,21 +99,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--lengths", type=int, nargs="+", help="tokens of the texts of a step")
     add("--model", choices=list(SIZES), default="minilm", help="its size")
     add("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    add("--corpus", choices=CORPORA, help="measure an epoch of it")
+    add("--corpus", choices=("sst2", "reviews"), help="measure an epoch of it")
     add("--batches", type=int, default=8, help="batches of the epoch")
     add("--init_from", type=Path, help="checkpoint; an attack's cost depends on the weights")
     add("--resources", type=Path, help="of the attacks; the data directory if null")
     add("--sentence_encoder", help="folder or hub name, as --attack has it")
-    add("--vectors", type=Path, help="word vectors that TextAttack is given")
     add("--budget", type=int, default=100, help="queries for each text")
-    add("--textattack", action="store_true", help="compare with one-by-one")
-    add("--textattack_python", type=Path, help="interpreter with TextAttack 0.3.11")
     options = parser.parse_args(argv)
-    on_corpus = options.corpus is not None or options.textattack
-    if not options.lengths and not on_corpus and options.figure is None:
-        parser.error("give --lengths N ..., --corpus NAME, --textattack or --figure FILE")
-    if on_corpus and options.data_dir is None:
-        parser.error("give --data_dir DIR with --corpus and --textattack")
+    if not options.lengths and options.corpus is None and options.figure is None:
+        parser.error("give --lengths N ..., --corpus NAME or --figure FILE")
+    if options.corpus is not None and options.data_dir is None:
+        parser.error("give --data_dir DIR with --corpus")
     if options.figure is not None and options.out is None:
         parser.error("give --out FILE with --figure, which is drawn from it")
     numbers = (options.batch, options.repeats, options.threads, *(options.lengths or ()))
@@ -144,20 +118,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Resources of attacks are usually in the data directory.
     options.resources = options.resources or options.data_dir
     torch.set_num_threads(options.threads)
-    parts: dict[str, Callable[[], dict[str, Any]]] = {}
+    parts: dict[str, Callable[[Namespace], dict[str, Any]]] = {}
     if options.lengths:
-        parts["lengths"] = partial(steps_part, options)
-    if on_corpus:
-        settings_of = {"batches": options.batches, "init_from": options.init_from}
-        name = options.corpus or CORPORA[0]
-        loaded = task(name, options.data_dir, device=options.device, **settings_of)
-        if options.corpus is not None:
-            parts["corpus"] = partial(epochs_part, options, loaded)
-        if options.textattack:
-            parts["texts"] = partial(texts_part, options, loaded)
+        parts["lengths"] = steps_part
+    if options.corpus is not None:
+        parts["corpus"] = epochs_part
     for name, part in parts.items():
         # Read again before each part: a long run keeps the parts that are finished.
-        save(options.out, read(options.out) | {name: part()})
+        save(options.out, read(options.out) | {name: part(options)})
     if options.figure is not None:
         draw_ratios(read(options.out), options.figure)
 

@@ -52,28 +52,26 @@ class CorpusTask(NamedTuple):
     total: int
 
 
-def task(
-    corpus: str, data_dir: Path, *, batches: int, init_from: Path | None, device: str
-) -> CorpusTask:
+def load_task(options: Namespace) -> CorpusTask:
     """Return the classifier of `configs/text_classifier/<corpus>.yaml` and its batches."""
-    settings = yaml.safe_load((CONFIGS / f"{corpus}.yaml").read_text())
-    datamodule = build_part(datamodules, settings["data"], data_dir=str(data_dir), seed=0)
+    settings = yaml.safe_load((CONFIGS / f"{options.corpus}.yaml").read_text())
+    datamodule = build_part(datamodules, settings["data"], data_dir=str(options.data_dir), seed=0)
     if not isinstance(datamodule, datamodules.TextDataModule):
-        msg = f"got corpus {corpus!r}, expected one whose texts have labels"
+        msg = f"got corpus {options.corpus!r}, expected one whose texts have labels"
         raise TypeError(msg)
     datamodule.setup("fit")
     torch.manual_seed(0)
     module = build_part(lit_modules, settings["model"])
-    if init_from is not None:
-        module = lit_modules.load(init_from).plain
+    if options.init_from is not None:
+        module = lit_modules.load(options.init_from).plain
     join(module, datamodule)
     module.configure_model()
     loader = datamodule.train_dataloader()
     source = iter(loader)
-    count = min(batches, len(loader) - 1)
+    count = min(options.batches, len(loader) - 1)
     # One more than asked for: the first warms up.
-    first, *chosen = (next(source).to(device) for _ in range(count + 1))
-    return CorpusTask(module.to(device), datamodule, first, chosen, len(loader))
+    first, *chosen = (next(source).to(options.device) for _ in range(count + 1))
+    return CorpusTask(module.to(options.device), datamodule, first, chosen, len(loader))
 
 
 def by_adversary(task: CorpusTask, methods: Mapping[str, Adversary]) -> dict[str, Epoch]:

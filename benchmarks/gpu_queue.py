@@ -7,9 +7,8 @@ The commands run one after the other. Each leaves DIR/<device>/<command>.json: i
 figures, its output and the versions. A finished command is not run again; a failed one is
 recorded with its error, the queue continues, and the next call tries it again. With `--budget` the
 queue stops before a command that may exceed it. `--check` runs every command for two steps on tiny
-models, also on a CPU. No hub is needed: encoders of real size get random weights
-(`benchmarks/random_encoder.py`). Without `--data_dir` the texts are those of the corpus Reviews,
-else those of SST-2.
+models, also on a CPU. No hub is needed: encoders of real size get random weights. Without
+`--data_dir` the texts are those of the corpus Reviews, else those of SST-2.
 """
 
 import json
@@ -25,18 +24,20 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
+import yaml
 
 from benchmarks.command import command, save, table
-from benchmarks.random_encoder import save_encoder
+from datamodules.sources.reviews_grammar import generate
+from layers.architectures import build_masked_lm
+from layers.pretrained_encoders import save_model
 from run_files.results import read
 from run_files.version import versions
+from text import save_tokenizer, train_word_piece
 
 LIMIT = 480
 """Seconds that a command may take."""
 PRINTED = 6000
 """Characters that are kept of what a command prints."""
-MODELS = {"bert": "bert-base", "modernbert": "modernbert-base"}
-TINY = {"bert": "tiny", "modernbert": "tiny-modernbert"}
 ROOT = Path(__file__).parents[1]
 BRIEF = re.compile(r"ratio$|efficiency$|margin_met$|test/accuracy$|val/loss$|ward_ms$|^fit$")
 """Names of the figures in the table at the end."""
@@ -62,136 +63,41 @@ class Entry(NamedTuple):
         return self.words.startswith("app ")
 
 
-_STEPS = "benchmarks.method_steps --device {device} --out {file} --encoder "
-_FEW = "--batch 2 --length 16 --steps 2"
-_ADDITIVE = "benchmarks.additive_attention --device {device} --out {file} --width 768 --heads 12"
-_PROJECTION = "benchmarks.unitary_cost --device {device} --out {file} --model "
-_ATTACK = "benchmarks.attack_cost --device {device} --out {file} --victim base --in_flight 1,64"
-_ATTACKED = "--victim tiny --samples 2 --steps 2 --repeats 1 --in_flight 2"
-_RESUME = "tests.faults.matrix --ranks 1 --workers 0 --accelerator {accelerator} --method"
-_FIT = "app fit --runs_dir {runs} --trainer.accelerator {accelerator} --trainer.devices 1"
-_TRAIN = _FIT.replace("fit", "train", 1)
-_FITTED = (
-    "--trainer.max_steps 2 --data.batch_size 2 --data.eval_batch_size 2 --model.max_length 16 "
-    "--trainer.limit_val_batches 1"
-)
-_TRAINED = f"{_FITTED} --trainer.limit_test_batches 1 --pgd.steps 1"
-_DDP = "--model FineTuning --model.backbone.pretrained {bert} {data} --trainer.strategy ddp"
+def read_queue(path: Path) -> tuple[Entry, ...]:
+    """Return the commands of a file, with its `parts` filled in."""
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+
+    def fill(text: str) -> str:
+        # Later parts use earlier ones; names of `Queue.words` stay.
+        for name, words in reversed(content["parts"].items()):
+            text = text.replace(f"{{{name}}}", words)
+        return text
+
+    return tuple(
+        Entry(name, **{**entry, "words": fill(entry["words"]), "tiny": fill(entry["tiny"])})
+        for name, entry in content["commands"].items()
+    )
 
 
-def _with_bf16(entry: Entry, precision: str) -> tuple[Entry, Entry]:
-    """Return a measurement, and the same one in bf16, by its value of `--precision`."""
-    words = f"{entry.words} --precision {precision}"
-    return entry, entry._replace(name=f"{entry.name}_bf16", purpose="the same in bf16", words=words)
+QUEUE = read_queue(Path(__file__).with_suffix(".yaml"))
 
 
-def _steps(encoder: str, title: str) -> tuple[Entry, Entry]:
-    words = f"{_STEPS}{{{encoder}}} --batch 32"
-    entry = Entry(f"steps_{encoder}", f"a step of each method, {title}", words, _FEW)
-    return _with_bf16(entry, "bf16-mixed")
+def save_encoder(folder: Path, *, tiny: bool) -> Path:
+    """Write a BERT of random weights and its tokenizer, unless they are there; return their folder.
 
-
-def _projection(name: str, title: str, size: str) -> Entry:
-    tiny = "--model tiny --batch 2 --length 8 --repeats 1 --every 1"
-    return Entry(name, f"share of the QR projection in a step, {title}", _PROJECTION + size, tiny)
-
-
-_ASA = Entry(
-    "asa",
-    "ASA at BERT-base size",
-    f"{_TRAIN} --config configs/asa/sst2.yaml {{data}} --model.backbone.pretrained {{bert}}"
-    " --trainer.max_steps 1500 --trainer.max_epochs -1",
-    _TRAINED,
-    seconds=480,
-)
-QUEUE = (
-    *_steps("bert", "BERT-base"),
-    *_steps("modernbert", "ModernBERT-base"),
-    Entry(
-        "adversaries",
-        "steps against adversaries by length, interleaved with plain ones",
-        "benchmarks.adversarial_cost --device {device} --out {file} --model bert-base "
-        "--lengths 128 512 --batch 16 --repeats 5",
-        "--model tiny --lengths 8 --batch 2 --repeats 1",
-    ),
-    *_with_bf16(_projection("projection", "BERT-base", "bert-base --batch 32"), "bf16"),
-    _projection("projection_large", "BERT-large", "bert-large --batch 16"),
-    Entry(
-        "additive",
-        "additive attention scores, three forms, 128 tokens",
-        f"{_ADDITIVE} --batch 32",
-        "--batch 1 --length 8 --width 24 --repeats 1",
-    ),
-    Entry(
-        "additive_long",
-        "the same, 512 tokens",
-        f"{_ADDITIVE} --batch 4 --length 512",
-        "--batch 1 --length 8 --width 24 --repeats 1",
-    ),
-    Entry(
-        "attention",
-        "a layer of each self-attention, 64 to 4,096 tokens",
-        "benchmarks.attention --device {device} --out {file} --batch 8",
-        "--check",
-    ),
-    Entry(
-        "attack",
-        "attack, relative to plain forward passes, size of BERT-base",
-        f"{_ATTACK} --recipes deepwordbug --samples 200",
-        _ATTACKED,
-    ),
-    Entry(
-        "attack_resources",
-        "the same with recipes that need resources",
-        f"{_ATTACK} --recipes pwws,textfooler --resources {{resources}} --repeats 1",
-        _ATTACKED,
-        seconds=480,
-        needs="resources",
-    ),
-    Entry(
-        "resume_transformer",
-        "killed and resumed runs against whole ones, bit by bit",
-        f"{_RESUME} TextClassifier",
-        "--kill mid-epoch --method OLSA",
-        seconds=480,
-    ),
-    Entry("resume_olsa", "the same for OLSA", f"{_RESUME} OLSA", "--kill mid-epoch", seconds=300),
-    Entry(
-        "nccl_1",
-        "one process of a group by NCCL",
-        f"{_TRAIN} {_DDP} --data.batch_size 32 --trainer.max_steps 200 --trainer.max_epochs -1",
-        _TRAINED,
-    ),
-    Entry(
-        "nccl_2",
-        "two processes with the same batch together",
-        f"{_TRAIN} {_DDP} --data.batch_size 16 --trainer.max_steps 200 --trainer.max_epochs -1 "
-        "--trainer.devices 2",
-        _TRAINED,
-        gpus=2,
-    ),
-    Entry(
-        "olsa_bf16",
-        "fit of OLSA in bf16, for certificates in float64",
-        f"{_FIT} --model OLSA {{data}} --trainer.precision bf16-mixed --trainer.max_epochs 3",
-        f"{_FITTED} --model.width 16 --model.heads 2",
-    ),
-    Entry(
-        "unibert",
-        "UniBERT at BERT-base size, the head fast enough to meet the margin",
-        f"{_TRAIN} --config configs/unibert/sst2.yaml {{data}} --model.backbone.pretrained {{bert}}"
-        " --model.head_lr_factor 10 --trainer.max_steps 2000 --trainer.max_epochs -1",
-        f"{_TRAINED} --model.optimisation.warmup 0",
-        seconds=480,
-    ),
-    _ASA,
-    _ASA._replace(
-        name="asa_none",
-        purpose="the same training without masks",
-        words=f"{_ASA.words} --model.masking.kind none",
-    ),
-)
-"""The commands, in the order in which they run: what others build upon comes first."""
+    Its size is that of BERT-base, embeddings included, of which only the first have a word piece.
+    """
+    folder = folder / ("tiny" if tiny else "bert-base")
+    if (folder / "tokenizer.json").is_file():
+        return folder
+    shape = {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2}
+    torch.manual_seed(0)
+    architecture = {"model_type": "bert", **({**shape, "intermediate_size": 32} if tiny else {})}
+    save_model(build_masked_lm(architecture), folder)
+    # Written last: it says that the folder is complete.
+    texts = [text for text, _ in generate(0, 2000)]
+    save_tokenizer(train_word_piece(texts, 1000, max_length=512), folder)
+    return folder
 
 
 class Queue:
@@ -228,10 +134,8 @@ class Queue:
             "data": data or "--data Reviews",
             "resources": options.resources,
         }
-        for name, model in (TINY if options.check else MODELS).items():
-            values[name] = options.out.absolute() / "encoders" / model
-            if f"{{{name}}}" in entry.words:
-                save_encoder(options.out.absolute() / "encoders" / model, model)
+        if "{bert}" in entry.words:
+            values["bert"] = save_encoder(options.out.absolute() / "encoders", tiny=options.check)
         text = f"{entry.words} {entry.tiny if options.check else ''}"
         words = []
         for part in text.split():  # before names are filled in: a folder may have a space

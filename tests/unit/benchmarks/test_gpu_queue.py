@@ -92,7 +92,7 @@ def test_the_figures_of_the_table() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["additive", "steps_bert", "unibert"])
+@pytest.mark.parametrize("name", ["additive", "unibert"])
 def test_commands_of_the_queue_work(name: str, tmp_path: Path) -> None:
     assert main(["--out", str(tmp_path), "--check", "--only", name]) == 0
     found = content(tmp_path, name)

@@ -4,8 +4,10 @@ import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from attacks.outcome import Sample
@@ -168,3 +170,20 @@ def test_seconds_of_the_victim_include_its_gradients(monkeypatch: pytest.MonkeyP
         before = victim.spent
         ask()
         assert victim.spent >= before + 0.01
+
+
+def test_neighbours_as_the_other_process_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = SimpleNamespace(WordEmbedding=lambda *parts: parts)
+    monkeypatch.setitem(sys.modules, "textattack.shared", made)
+    path = tmp_path / "vectors.txt"
+    path.write_text("a 1 0\nb 2 0\nc 1 1\nd 0 1\n")
+    matrix, index, words, nearest = textattack_child.embedding(path, 3)
+    assert matrix.shape == (4, 2)
+    assert index == {"a": 0, "b": 1, "c": 2, "d": 3}
+    assert words[2] == "c"
+    # The word itself first, also beside one in the same direction.
+    assert nearest.tolist()[0] == [0, 1, 2, 3]
+    assert nearest.tolist()[1] == [1, 0, 2, 3]
+    assert np.array_equal(nearest[:, 0], np.arange(4))
