@@ -6,7 +6,6 @@ from typing import Any, NoReturn
 
 from jsonargparse import ArgumentParser
 
-from app.cli.parser import one_line
 from app.cli.run_options import add_option, full_names
 from attacks.digests import digest
 from attacks.victims.http_settings import HttpSettings
@@ -27,15 +26,38 @@ class OneLineParser(ArgumentParser):
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print the message and end the program with status 2."""
+        # Only now: it loads Lightning, which commands that train nothing do without.
+        from app.cli.parser import one_line
+
         del ex
         self.exit(2, one_line(message, self.prog))
 
 
-def add_victim(parser: ArgumentParser) -> None:
-    """Add the options that name a victim and its classes."""
+class RunOrVictimParser(OneLineParser):
+    """A parser of `--run NAME` or `--victim NAME`, of which one is required."""
+
+    def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
+        """Parse arguments; the victim of a run is `run:NAME`."""
+        options = super().parse_args(args, *other, **named)
+        if (options.run is None) == (options.victim is None):
+            self.error("expected a model: --run NAME, or --victim NAME")
+        if options.run is not None:
+            options.victim = f"run:{options.run}"
+        return options
+
+
+def add_victim(parser: ArgumentParser, *, or_run: bool = False) -> None:
+    """Add the options that name a victim and its classes.
+
+    Args:
+        parser: the parser of a command.
+        or_run: True if the command takes `--run NAME` instead of a victim.
+    """
     add = parser.add_argument
     text = "hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION, or run:NAME in --runs_dir"
-    add("--victim", required=True, help=f"the model: {text}")
+    add("--victim", type=str, required=not or_run, help=f"the model: {text}")
+    if or_run:
+        add_option(parser, "--run", help="the model: the best checkpoint of a run")
     text = "LABEL=CLASS,...: class of the victim for each label of the data; A,B for 0=A,1=B"
     add("--label_names", type=str, help=text)
     add("--classes", type=str, help="A,B: classes of a service or a function")
