@@ -121,6 +121,9 @@ COMMANDS = {
     "attack validity": Command(
         "commands.attack_validity", "Count the adversarial texts that keep their meaning."
     ),
+    "check": Command(
+        "commands.check", "Check limits on errors and flips of a classifier, for CI.", "torch"
+    ),
     "functional": Command(
         "commands.functional",
         "Measure a classifier by functional tests, such as HateCheck.",

@@ -46,12 +46,18 @@ class RunOrVictimParser(OneLineParser):
         return options
 
 
-def add_victim(parser: ArgumentParser, *, or_run: bool = False) -> None:
+def add_victim(
+    parser: ArgumentParser,
+    *,
+    or_run: bool = False,
+    output: str = "folder of all files (default: attacked/VICTIM)",
+) -> None:
     """Add the options that name a victim and its classes.
 
     Args:
         parser: the parser of a command.
         or_run: True if the command takes `--run NAME` instead of a victim.
+        output: help of `--output`.
     """
     add = parser.add_argument
     text = "hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION, or run:NAME in --runs_dir"
@@ -63,7 +69,7 @@ def add_victim(parser: ArgumentParser, *, or_run: bool = False) -> None:
     add("--classes", type=str, help="A,B: classes of a service or a function")
     text = "what a function returns: logits, probabilities, or labels"
     add("--outputs", type=Outputs, default="logits", help=text)
-    add_option(parser, "--output", help="folder of all files (default: attacked/VICTIM)")
+    add_option(parser, "--output", help=output)
     for option in ("--runs_dir", "--device", "--debug"):
         add_option(parser, option)
     parser.add_class_arguments(HttpSettings, "http")
@@ -81,13 +87,13 @@ def folder_of(args: Any) -> Path:
 
 
 def victim_of(
-    args: Any, out: Path, batch_size: int | None = None, *, answers: str = "answers"
+    args: Any, out: Path | None, batch_size: int | None = None, *, answers: str = "answers"
 ) -> NamedVictim:
     """Make the victim that the options name.
 
     Args:
         args: the options.
-        out: folder of its files.
+        out: folder of its files; None: the responses of a service stay in memory.
         batch_size: texts per forward pass; that of the options if None.
         answers: name of the file with the responses of a service; only one process may write it.
     """
@@ -96,7 +102,7 @@ def victim_of(
         classes=split_names(args.classes),
         outputs=args.outputs,
         http=HttpSettings(**args.http.as_dict()),
-        cache=out / f"{answers}.jsonl",
+        cache=None if out is None else out / f"{answers}.jsonl",
         runs_dir=Path(args.runs_dir),
         device=torch_device(args.device),
         batch_size=args.batch_size if batch_size is None else batch_size,
