@@ -172,15 +172,19 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
         ValueError: an unknown recipe, a malformed composition, or a setting that no attack has.
         ResourceError: a resource is missing, for example word vectors.
     """
-    from transformers.utils import logging
-
+    from attacks import recipes
     from attacks.resources.catalogue import Resources
 
-    if not sys.stderr.isatty():
+    option_names = {name: _option_names(name) for name in _names(settings.recipe)}
+    known = recipes.recipe_names()
+    # Only then: loading transformers takes seconds.
+    models = any(name not in known or recipes.find_recipe(name).needs for name in option_names)
+    if models and not sys.stderr.isatty():
+        from transformers.utils import logging
+
         # The bar for loading weights does not check whether stderr is a terminal.
         logging.disable_progress_bar()  # type: ignore[no-untyped-call] # has no annotations
     resources = Resources.of(settings, device=device)
-    option_names = {name: _option_names(name) for name in _names(settings.recipe)}
     _check_options(settings, option_names)
     planned = [_plan_attack(name, option_names[name], settings, resources) for name in option_names]
     # Attacks of one name would share their records: the last one counts.

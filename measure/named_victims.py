@@ -46,7 +46,7 @@ def named_victim(
     classes: Sequence[str] | None,
     outputs: Outputs,
     http: HttpSettings,
-    cache: Path,
+    cache: Path | None,
     runs_dir: Path,
     device: Any,
     batch_size: int,
@@ -58,7 +58,7 @@ def named_victim(
         classes: names of the classes; those of the checkpoint if None.
         outputs: kind of values that a Python function returns.
         http: settings of a service.
-        cache: file of its responses.
+        cache: file of its responses; only in memory if None.
         runs_dir: folder of all runs.
         device: device of a model.
         batch_size: texts per forward pass.

@@ -1,8 +1,8 @@
 """Read the samples of a table or of a data set of the hub, by columns and label names."""
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +27,22 @@ class LabelledTable:
         columns: names of the texts.
         rows: position in the table, text and label of each row.
         names: names of the classes, if the data set has them.
+        groups: value of the column of groups by position; empty without such a column.
     """
 
     name: str
     columns: tuple[str, ...]
     rows: list[tuple[int, Text, Any]]
     names: tuple[str, ...] | None = None
+    groups: Mapping[int, str] = field(default_factory=dict)
 
 
 def read_table(
-    source: str, *, columns: Sequence[str] | None = None, label: str | None = None
+    source: str,
+    *,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
+    group: str | None = None,
 ) -> LabelledTable:
     """Read the samples of `hf:ID:SPLIT`, `hf:ID:CONFIG:SPLIT` or a file.
 
@@ -44,27 +50,31 @@ def read_table(
         source: the data set or a file; see `find_shape`.
         columns: names of the one or two texts; None: one of the usual names.
         label: name of the label; None: one of the usual names.
+        group: name of a column that groups the rows; None: no groups.
 
     Raises:
         DataError: the source is unreadable.
         ValueError: columns that are missing or ambiguous, all in one message.
     """
+    further = () if group is None else (group,)
     if not source.startswith("hf:"):
         path = Path(source)
         shape = find_shape(path)
-        texts, gold = _choose_columns(source, column_names(path, shape), columns, label)
-        rows = read_rows(path, (*texts, gold), shape=shape)
-        return _table(source, texts, gold, rows, None)
+        available = column_names(path, shape)
+        texts, gold = _choose_columns(source, available, columns, label)
+        _check_group(source, available, group)
+        rows = read_rows(path, (*texts, gold, *further), shape=shape)
+        return _table(source, texts, gold, rows, None, group=group)
     parts = source.removeprefix("hf:").split(":")
     if len(parts) not in (2, 3) or not all(parts):
         msg = f"got --dataset {source}, expected hf:ID:SPLIT or hf:ID:CONFIG:SPLIT"
         raise ValueError(msg)
     data = load(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
     texts, gold = _choose_columns(source, data.column_names, columns, label)
+    _check_group(source, data.column_names, group)
     names = getattr(data.features[gold], "names", None)
-    return _table(
-        source, texts, gold, hub_rows(data, (*texts, gold)), None if names is None else tuple(names)
-    )
+    rows = hub_rows(data, (*texts, gold, *further))
+    return _table(source, texts, gold, rows, None if names is None else tuple(names), group=group)
 
 
 def as_classes(
@@ -164,10 +174,23 @@ def _choose_columns(
     raise ValueError(msg)
 
 
+def _check_group(name: str, available: Sequence[str], group: str | None) -> None:
+    if group is not None and group not in available:
+        msg = f"got {name} with the columns {', '.join(available)}, expected {group} as well"
+        raise ValueError(msg)
+
+
 def _table(
-    name: str, columns: tuple[str, ...], label: str, rows: Any, names: tuple[str, ...] | None
+    name: str,
+    columns: tuple[str, ...],
+    label: str,
+    rows: Any,
+    names: tuple[str, ...] | None,
+    *,
+    group: str | None,
 ) -> LabelledTable:
     labelled: list[tuple[int, Text, Any]] = []
+    groups: dict[int, str] = {}
     row: Row
     for position, row in enumerate(rows):
         if row.problem is not None:
@@ -179,4 +202,9 @@ def _table(
             raise ValueError(msg)
         text = texts[0] if len(texts) == 1 else (texts[0], texts[1])
         labelled.append((position, text, row.values[label]))
-    return LabelledTable(name=name, columns=columns, rows=labelled, names=names)
+        if group is not None:
+            if (value := label_text(row.values[group])) is None:
+                msg = f"{name}, {row.place}: got no value in the column {group}, expected one"
+                raise ValueError(msg)
+            groups[position] = value
+    return LabelledTable(name=name, columns=columns, rows=labelled, names=names, groups=groups)

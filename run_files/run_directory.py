@@ -28,6 +28,7 @@ MEASURED = (
     "pgd.jsonl",
     "predictions.json*",
     "attacks",
+    "functional",
     "diagnostics.json",
     "layer_similarity.png",
     "attention.png",

@@ -121,6 +121,14 @@ COMMANDS = {
     "attack validity": Command(
         "commands.attack_validity", "Count the adversarial texts that keep their meaning."
     ),
+    "check": Command(
+        "commands.check", "Check limits on errors and flips of a classifier, for CI.", "torch"
+    ),
+    "functional": Command(
+        "commands.functional",
+        "Measure a classifier by functional tests, such as HateCheck.",
+        "torch",
+    ),
     "augment": Command("commands.augment", "Make changed copies of texts, without a model."),
     "predict": _on_corpus(
         "Predict the class of a text (--text), of a file, or of the test split.", way=_TEXTS

@@ -59,6 +59,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "--num_samples": "--attack.num_samples",
         "--seed": "--attack.seed",
     },
+    "check": {"--seed": "--seed"},
 }
 """Names of settings in YAML, Python and stored runs by their options, as `FORMER` by command."""
 

@@ -6,7 +6,6 @@ from typing import Any, NoReturn
 
 from jsonargparse import ArgumentParser
 
-from app.cli.parser import one_line
 from app.cli.run_options import add_option, full_names
 from attacks.digests import digest
 from attacks.victims.http_settings import HttpSettings
@@ -27,21 +26,50 @@ class OneLineParser(ArgumentParser):
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print the message and end the program with status 2."""
+        # Only now: it loads Lightning, which commands that train nothing do without.
+        from app.cli.parser import one_line
+
         del ex
         self.exit(2, one_line(message, self.prog))
 
 
-def add_victim(parser: ArgumentParser) -> None:
-    """Add the options that name a victim and its classes."""
+class RunOrVictimParser(OneLineParser):
+    """A parser of `--run NAME` or `--victim NAME`, of which one is required."""
+
+    def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
+        """Parse arguments; the victim of a run is `run:NAME`."""
+        options = super().parse_args(args, *other, **named)
+        if (options.run is None) == (options.victim is None):
+            self.error("expected a model: --run NAME, or --victim NAME")
+        if options.run is not None:
+            options.victim = f"run:{options.run}"
+        return options
+
+
+def add_victim(
+    parser: ArgumentParser,
+    *,
+    or_run: bool = False,
+    output: str = "folder of all files (default: attacked/VICTIM)",
+) -> None:
+    """Add the options that name a victim and its classes.
+
+    Args:
+        parser: the parser of a command.
+        or_run: True if the command takes `--run NAME` instead of a victim.
+        output: help of `--output`.
+    """
     add = parser.add_argument
     text = "hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION, or run:NAME in --runs_dir"
-    add("--victim", required=True, help=f"the model: {text}")
+    add("--victim", type=str, required=not or_run, help=f"the model: {text}")
+    if or_run:
+        add_option(parser, "--run", help="the model: the best checkpoint of a run")
     text = "LABEL=CLASS,...: class of the victim for each label of the data; A,B for 0=A,1=B"
     add("--label_names", type=str, help=text)
     add("--classes", type=str, help="A,B: classes of a service or a function")
     text = "what a function returns: logits, probabilities, or labels"
     add("--outputs", type=Outputs, default="logits", help=text)
-    add_option(parser, "--output", help="folder of all files (default: attacked/VICTIM)")
+    add_option(parser, "--output", help=output)
     for option in ("--runs_dir", "--device", "--debug"):
         add_option(parser, option)
     parser.add_class_arguments(HttpSettings, "http")
@@ -59,13 +87,13 @@ def folder_of(args: Any) -> Path:
 
 
 def victim_of(
-    args: Any, out: Path, batch_size: int | None = None, *, answers: str = "answers"
+    args: Any, out: Path | None, batch_size: int | None = None, *, answers: str = "answers"
 ) -> NamedVictim:
     """Make the victim that the options name.
 
     Args:
         args: the options.
-        out: folder of its files.
+        out: folder of its files; None: the responses of a service stay in memory.
         batch_size: texts per forward pass; that of the options if None.
         answers: name of the file with the responses of a service; only one process may write it.
     """
@@ -74,7 +102,7 @@ def victim_of(
         classes=split_names(args.classes),
         outputs=args.outputs,
         http=HttpSettings(**args.http.as_dict()),
-        cache=out / f"{answers}.jsonl",
+        cache=None if out is None else out / f"{answers}.jsonl",
         runs_dir=Path(args.runs_dir),
         device=torch_device(args.device),
         batch_size=args.batch_size if batch_size is None else batch_size,
