@@ -33,7 +33,7 @@ def main_figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:
 def tiles(verdict: RunVerdict) -> list[Tile]:
     """Return the first figures that were measured: clean, attacked, in words, radius and so on."""
     chosen = [*verdict.of_kind("clean")[:1]]
-    for kind in ("attack", "words", "radius", "calibration"):
+    for kind in ("detection", "attack", "words", "radius", "calibration"):
         figure = main_figure(verdict, kind)
         chosen += [] if figure is None else [figure]
     # Scores of clean texts fill what was not measured.
