@@ -85,7 +85,8 @@ class VerdictFigure:
 
     Attributes:
         name: stable name, that of the metric in `results.json`.
-        kind: clean texts, detection at a threshold, attacks in words, certificates in words, radii of vectors, calibration.
+        kind: clean texts, detection at a threshold, attacks in words, certificates in words, radii
+            of vectors, calibration.
         title: in plain words.
         value: the figure.
         low: lower end of its 95 % interval; None without one.

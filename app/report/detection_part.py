@@ -1,5 +1,6 @@
 """The curves of a detector: detected texts against false alarms, precision against both."""
 
+from app.report.page_parts import format_number
 from app.report.report_pictures import Panel, PanelLine, Picture, panels_picture
 from measure.evidence import Evidence
 from text.bounded_files import DataError, kind_of, read_json
@@ -26,13 +27,17 @@ def detection_picture(evidence: Evidence, number: int) -> Picture | None:
         raise DataError(msg)
     alarms, recall, precision = zip(*points, strict=True)
     here = [evidence.metrics.get(f"test/{name}") for name in ("false_alarms", "recall")]
-    threshold = [PanelLine("", [here[0]], [here[1]], 1)] if None not in here else []
+    threshold = []
+    if here[0] is not None and here[1] is not None:
+        threshold = [PanelLine("threshold", here[:1], here[1:], 1)]
+    area, mean = (
+        f"{title} {format_number(evidence.metrics.get(f'test/{name}'))}"
+        for title, name in (("AUC", "auc"), ("average", "average_precision"))
+    )
     panels = [
-        Panel("ROC", [PanelLine("", alarms, recall, 0), *threshold], "false alarms"),
+        Panel("ROC", [PanelLine(area, alarms, recall, 0), *threshold], "false alarms"),
         # The first point detects nothing: it has no precision.
-        Panel("Precision", [PanelLine("", recall[1:], precision[1:], 0)], "detected"),
+        Panel("Precision", [PanelLine(mean, recall[1:], precision[1:], 0)], "detected"),
     ]
-    auc = evidence.metrics.get("test/auc")
-    area = "" if auc is None else f" Area under the first curve {auc:.3f}."
-    alt = f"Detected texts over false alarms, and precision over detected texts.{area}"
+    alt = f"Detected texts over false alarms, {area}; precision over detected texts, {mean}."
     return panels_picture(f"detection-{number}", panels, alt=alt, top=1.02)
