@@ -20,6 +20,7 @@ from certify.words.score_certifiers import (
 from layers.ngram_scores import NgramScores, ScoreSum
 from layers.window_net import WindowNetSettings
 from lit_modules.shared.answered_texts import AnsweredTexts, read_answers
+from lit_modules.shared.detection import detection_scores
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
@@ -317,6 +318,20 @@ class WordScores(WordLevel, method=True):
             raise RuntimeError(msg)
         scores: Tensor = self.scores(batch.input_ids)
         return scores
+
+    @torch.no_grad()
+    def word_evidence(self, text: Text, index: int) -> list[tuple[str, float]]:
+        """Return the score of each word, with the n-grams that end there; see `TaskModule`."""
+        tokenizer = self.require_tokenizer()
+        assert isinstance(text, str)  # `configure_model` refuses pairs
+        scores = self.embed(self.encode_texts([text]))[0]  # [N, C]
+        evidence = detection_scores(scores, index).tolist()
+        spans = tokenizer.spans([text])[0]
+        words: dict[str, float] = {}
+        for span, value in zip(spans, evidence, strict=False):
+            word = text[span.start : span.end]
+            words[word] = words.get(word, 0.0) + value
+        return [(word, value) for word, value in words.items() if word]
 
     @property
     def predicts_in_float64(self) -> bool:

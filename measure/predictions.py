@@ -8,12 +8,16 @@ import torch
 
 from certify import Certifier
 from lit_modules import TaskModule
+from lit_modules.shared.detection import detection_scores, find_positive
 from measure.certificate_records import Record
 from measure.certified_answers import ThreatCertifiers
 from text import Text, cuts_unsaid
 
 BATCH = 256
 """Texts per forward pass."""
+
+WORDS = 5
+"""Words that explain a detection."""
 
 TextPrediction = dict[str, Any]
 """A prediction as JSON."""
@@ -57,7 +61,10 @@ class TextPredictor:
         Yields:
             A record for each text: `text`, `text_pair`; of a classifier `prediction`,
             `probability`, `probabilities` by class, `margin` (the largest logit less the next) and
-            `radius` (None without a certificate); of a regression `value`; `cut`, True if the text
+            `radius` (None without a certificate); of a detector also `score` (logit of the class
+            that it detects less the largest other one, 0 at the threshold), `detected` and `why`
+            (the words with the most evidence, if each word has some), and its probabilities are
+            those before the threshold was chosen; of a regression `value`; `cut`, True if the text
             was longer than the input of the model; `unknown`, the words outside of the vocabulary;
             `reads`, what the model reads of the text, if it has a front end; `corrected`, the words
             that its corrector has changed, if any, with what they became; `certificates` in words,
@@ -89,7 +96,7 @@ class TextPredictor:
             if self.number:
                 prediction["value"] = _finite(float(row[0]))
             else:
-                prediction |= _classify(row, names, radius)
+                prediction |= _classify(row, names, radius) | self._detect(first, row)
             # A span names the text of a pair that it is in.
             parts = (first, second or "")
             words = (
@@ -108,6 +115,28 @@ class TextPredictor:
             if self.words is not None:
                 prediction["certificates"] = certified.get(first, []) if second is None else []
             yield prediction
+
+    def _detect(self, text: str, logits: torch.Tensor) -> TextPrediction:
+        """Return the fields of a detector, from logits `[C]`; none of other classifiers."""
+        detector = self.model.detector
+        if detector is None:
+            return {}
+        names = self.model.require_text()[1]
+        index = find_positive(detector.positive, names)
+        unshifted = logits.clone()
+        unshifted[index] += detector.threshold
+        probabilities = unshifted.softmax(dim=0).tolist()
+        chosen = int(logits.argmax())
+        evidence = self.model.word_evidence(text, index)
+        return {
+            "probability": probabilities[chosen],
+            "probabilities": dict(zip(names, probabilities, strict=True)),
+            "score": _finite(float(detection_scores(logits.unsqueeze(0), index)[0])),
+            "detected": chosen == index,
+            "why": sorted(
+                ((word, value) for word, value in evidence if value > 0), key=lambda one: -one[1]
+            )[:WORDS],
+        }
 
 
 def _classify(logits: torch.Tensor, names: Sequence[str], radius: float | None) -> TextPrediction:

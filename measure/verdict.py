@@ -51,9 +51,19 @@ _SCORES = {
     "brier": "Brier score",
 }
 """Titles of metrics of `test` without an interval."""
+_DETECTION = {
+    "recall": ("Detected", "positives"),
+    "false_alarms": ("False alarms", "negatives"),
+    "recall_at_0.001": ("Detected at 0.1 % false alarms", "positives"),
+    "recall_at_0.01": ("Detected at 1 % false alarms", "positives"),
+    "recall_at_0.05": ("Detected at 5 % false alarms", "positives"),
+    "auc": ("Area under the ROC curve", None),
+    "average_precision": ("Average precision", None),
+}
+"""Figures of a detector: titles, and the texts that they are shares of."""
 _UNTESTED = "it was neither attacked nor certified in words"
 
-FigureKind = Literal["clean", "attack", "words", "radius", "calibration"]
+FigureKind = Literal["clean", "detection", "attack", "words", "radius", "calibration"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +85,8 @@ class VerdictFigure:
 
     Attributes:
         name: stable name, that of the metric in `results.json`.
-        kind: clean texts, attacks in words, certificates in words, radii of vectors, calibration.
+        kind: clean texts, detection at a threshold, attacks in words, certificates in words, radii
+            of vectors, calibration.
         title: in plain words.
         value: the figure.
         low: lower end of its 95 % interval; None without one.
@@ -465,6 +476,7 @@ class _Judge:
         """Yield the figures, in the order of tables."""
         void = MEANINGLESS if self.collapsed else ""
         yield from self._clean()
+        yield from self._detection()
         for attack in self.attacks:
             yield _figure(
                 f"attack/{attack.name}/accuracy",
@@ -504,6 +516,26 @@ class _Judge:
         if self.largest is not None:
             title, share = "Share of its most frequent prediction", _share(self.largest, self.count)
             yield _figure("test/largest_class", title, share, *always, kind="clean")
+
+    def _detection(self) -> Iterator[VerdictFigure]:
+        """Yield the figures of a detector: at its threshold, and of its ranking."""
+        counts = {
+            name: int(self.metrics.get(f"test/{name}") or 0) for name in ("positives", "negatives")
+        }
+        if not all(counts.values()):
+            return
+        for name, (title, of) in _DETECTION.items():
+            if (value := self.metrics.get(f"test/{name}")) is None:
+                continue
+            if of is None:
+                count = sum(counts.values())
+                figure = VerdictFigure(
+                    name=f"test/{name}", kind="detection", title=title, value=value, count=count
+                )
+            else:
+                share = _share(value, counts[of])
+                figure = _figure(f"test/{name}", title, share, kind="detection")
+            yield figure
 
     def _references(self, title: str, name: str) -> tuple[Reference, ...]:
         """Return a metric as a reference, if there is one."""

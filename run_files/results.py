@@ -32,6 +32,7 @@ class Results(TypedDict):
         seed: seed of the run.
         positive: class of the metric `f1`, if it is about one class.
         no_certificate: reason why predictions have no certificate.
+        detector: threshold of a detector, and the validation figures that chose it.
         metrics: flat metric names and their values; None where a value is not a finite number.
         seconds: duration of each finished stage; stages without a duration have not ended.
         about: subject of the numbers of each stage: weights, rows and settings of the evaluation.
@@ -44,6 +45,7 @@ class Results(TypedDict):
     seed: int
     positive: NotRequired[str]
     no_certificate: NotRequired[str]
+    detector: NotRequired[dict[str, Any]]
     metrics: dict[str, float | None]
     seconds: dict[str, float]
     about: NotRequired[dict[str, dict[str, Any]]]
@@ -108,7 +110,8 @@ def merge(
     Args:
         path: the `results.json`.
         stage: name of the stage: a `Stage`, or `attack/NAME`.
-        identity: `run`, `method`, `corpus` and `seed`; `positive` and `no_certificate`, if any.
+        identity: `run`, `method`, `corpus` and `seed`; `positive`, `no_certificate` and
+            `detector`, if any.
         metrics: its metrics.
         seconds: its duration.
         subject: the subject of the numbers: weights, rows and settings.
@@ -138,6 +141,8 @@ def merge(
             results["positive"] = positive
         if "no_certificate" in identity:
             results["no_certificate"] = identity["no_certificate"]
+        if "detector" in identity:
+            results["detector"] = identity["detector"]
         write(path, results)
     return results
 

@@ -2,8 +2,10 @@
 
 import datetime
 import fcntl
+import json
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +29,7 @@ MEASURED = (
     "printed_*.json*",
     "pgd.jsonl",
     "predictions.json*",
+    "detection.json",
     "attacks",
     "functional",
     "diagnostics.json",
@@ -65,6 +68,7 @@ class RunDirectory:
         results_path: numbers of the finished stages.
         backbone: folder of the encoder, for a pre-training run.
         predictions: one prediction per sample.
+        detection: false alarms and recall of a detector at many thresholds, on the test split.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,6 +83,7 @@ class RunDirectory:
         self.results_path = path / "results.json"
         self.backbone = path / "backbone"
         self.predictions = path / "predictions.jsonl"
+        self.detection = path / "detection.json"
         self._lock: IO[bytes] | None = None
 
     @property
@@ -114,6 +119,15 @@ class RunDirectory:
         """Store the settings."""
         header = "# Settings of this run, written by it; for a new run: --config THIS --run OTHER\n"
         atomic.write_text(self.config_path, header + yaml.safe_dump(config, sort_keys=False))
+
+    def write_detection(self, points: Sequence[tuple[float, float, float]] | None) -> None:
+        """Store false alarms, recall and precision at thresholds; None removes the file."""
+        if points is None:
+            self.detection.unlink(missing_ok=True)
+        else:
+            columns = ["false_alarms", "recall", "precision"]
+            text = json.dumps({"columns": columns, "points": points})
+            atomic.write_text(self.detection, text + "\n")
 
     def source(self) -> str | None:
         """Return the SHA-256 of the checkpoint if an evaluation has created the run, else None."""

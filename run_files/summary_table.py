@@ -24,6 +24,26 @@ def _accuracy(metrics: Mapping[str, float | None]) -> str:
     return "; ".join([text, *(f"{title} {_number(v)}" for title, v in read if v is not None)])
 
 
+def _detection(results: Results) -> list[tuple[str, str]]:
+    """Return the rows of a detector: at its threshold, and of its ranking."""
+    metrics, detector = results["metrics"], results.get("detector")
+    if detector is None or metrics.get("test/auc") is None:
+        return []
+    rows = []
+    shares = {"recall": ("detected", "positives"), "false_alarms": ("false alarms", "negatives")}
+    for name, (title, of) in shares.items():
+        value, count = metrics.get(f"test/{name}"), int(metrics.get(f"test/{of}") or 0)
+        if value is not None and count:
+            hits = round(value * count)
+            text = f"{value:.3f} [{interval(wilson(hits, count), 3)}], {hits:,} of {count:,}"
+            rows.append((f"{title} ({detector['positive']})", text))
+    at = [f"test/recall_at_{rate}" for rate in (0.001, 0.01, 0.05)]
+    rates = ", ".join(_number(metrics.get(name)) for name in at)
+    rows.append(("detected at 0.1, 1, 5 % false alarms", rates))
+    ranking = ", ".join(_number(metrics.get(f"test/{n}")) for n in ("auc", "average_precision"))
+    return [*rows, ("AUC, average precision", ranking)]
+
+
 def _attack(metrics: Mapping[str, float | None], name: str) -> str:
     """Return the accuracy under an attack, its interval, texts and goal, and the clean accuracy."""
     prefix = f"attack/{name}/"
@@ -113,6 +133,8 @@ def table(results: Results, *, void: bool = False) -> str:
         for name, text in titles.items()
         if name in metrics
     ]
+    at = next((i for i, (title, _) in enumerate(rows) if title != "accuracy"), len(rows))
+    rows[at:at] = _detection(results)
     if reason is not None and any(bound.lipschitz and bound.stage in seconds for bound in BOUNDS):
         rows.append(("certified radius", f"no certificate: {reason}"))
     # attack/NAME/FIGURE; the mean over attacks has two parts.

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +318,8 @@ class Recorder(pl.Callback):
             identity["no_certificate"] = module.no_certificate
         if isinstance(module, TaskModule) and module.positive is not None:
             identity["positive"] = module.positive
+        if isinstance(module, TaskModule) and module.detector is not None:
+            identity["detector"] = asdict(module.detector)
         return identity
 
     def circumstances(self, subject: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,7 +98,10 @@ class RobustTrainer(pl.Trainer):
         if self.detection.positive is not None and not self.fast_dev_run:
             assert isinstance(model, TaskModule)  # see `check_detector`
             assert isinstance(datamodule, TextDataModule)  # with labels, as a TaskModule needs it
-            set_threshold(self, model, datamodule, self.detection, self._best())
+            best = None if self.recorder is None else self.recorder.run.best
+            if best is not None and not best.is_file():
+                best = None
+            set_threshold(self, model, datamodule, self.detection, best)
         seconds = time.monotonic() - started
         metrics = {}
         for callback in self.checkpoint_callbacks:
@@ -203,6 +206,8 @@ class RobustTrainer(pl.Trainer):
                 subject=subject,
                 records=None if writer is None else writer.records,
             )
+        if self._files is not None and self.is_global_zero and isinstance(model, TaskModule):
+            self._files.write_detection(model.test_scores.curve())
         if not attacked and self._files is not None and self.is_global_zero:
             # The records of an attack whose figures were just replaced.
             self._files.set_aside("pgd", only="pgd.jsonl")

@@ -117,7 +117,10 @@ def _table(answers: Iterator[TextPrediction], answering: TextPredictor) -> None:
 
 
 def _word_notes(answer: TextPrediction) -> Iterator[str]:
-    """Yield what the front end has corrected, and the certificates in words."""
+    """Yield the decision of a detector, corrected words, and the certificates in words."""
+    if why := answer.get("why"):
+        words = ", ".join(f"{word} {value:+.2f}" for word, value in why)
+        yield f"{'detected' if answer['detected'] else 'not detected'}, evidence: {words}"
     if corrected := answer.get("corrected"):
         yield "read as: " + ", ".join(f"{word} -> {read}" for word, read in corrected.items())
     for record in answer.get("certificates", ()):
@@ -126,16 +129,21 @@ def _word_notes(answer: TextPrediction) -> Iterator[str]:
 
 def _class_row(answering: TextPredictor) -> Callable[[TextPrediction | None], str]:
     names = answering.model.require_text()[1]
+    detects = answering.model.detector is not None
     width = max(len("prediction"), *(len(harmless(name)) for name in names))
 
     def row(answer: TextPrediction | None) -> str:
         if answer is None:
-            return f"{'prediction':<{width}}  probability  margin  radius  text"
+            score = "   score" * detects
+            return f"{'prediction':<{width}}{score}  probability  margin  radius  text"
         margin, radius = (
             "-" if answer[key] is None else f"{answer[key]:.3f}" for key in ("margin", "radius")
         )
         name = harmless(answer["prediction"])
-        return f"{name:<{width}}  {answer['probability']:>11.4f}  {margin:>6}  {radius:>6}"
+        score = ""
+        if detects:
+            score = f"  {'-' if answer['score'] is None else format(answer['score'], '.2f'):>6}"
+        return f"{name:<{width}}{score}  {answer['probability']:>11.4f}  {margin:>6}  {radius:>6}"
 
     return row
 

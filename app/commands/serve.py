@@ -100,6 +100,11 @@ def parser() -> argparse.ArgumentParser:
     add("--port", type=int, default=8000, help="port to listen at; 0: any")
     text = "another name under which browsers may reach it"
     add("--allow_host", action="append", default=[], metavar="NAME", help=text)
+    add(
+        "--detector",
+        action="store_true",
+        help="refuse runs without a threshold (docs/detectors.md)",
+    )
     text = "attacks to offer, with commas between them; empty for none (default: deepwordbug, "
     add("--recipes", default="deepwordbug", help=f"{text}which needs no resources)")
     text = "JSON with synonyms: models with certificates for them certify each text"
@@ -154,6 +159,12 @@ def _load_models(
             log.warning("%s", warning)
         name = run.name if run is not None else checkpoint.stem
         model = load(checkpoint).to(device)
+        if args.detector and model.detector is None:
+            msg = (
+                f"got run {name}, which has no threshold, expected a detector: train one with "
+                "--detect.positive CLASS, or leave --detector out"
+            )
+            raise ValueError(msg)
         certifiers = ThreatCertifiers.of_model(
             model, args.lists, resources=args.resources, worst="nearest"
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.report import report_pictures as pictures
 from app.report.attack_part import AttackPart, attack_part, heat_rows
 from app.report.clean_part import Calibration, CleanFigures, calibrate, count_clean, is_labelled
+from app.report.detection_part import detection_picture
 from app.report.page_parts import format_number
 from app.report.report_pictures import AccuracyCurve, Picture
 from app.report.run_tables import main_figures, rows_of_runs, run_facts, run_settings
@@ -50,6 +51,7 @@ class Section:
     evidence: Evidence
     verdict: RunVerdict
     tiles: Sequence[Tile]
+    detection: Picture | None
     training: Picture | None
     clean: CleanFigures | None
     calibration: Calibration | None
@@ -72,7 +74,7 @@ class Section:
         parts = (self.calibration, self.sandwich, self.groups, self.attacks)
         drawn = [part.picture for part in parts if part is not None]
         costs = None if self.attacks is None else self.attacks.costs
-        every = (self.training, self.words_picture, costs, *drawn)
+        every = (self.detection, self.training, self.words_picture, costs, *drawn)
         return [picture for picture in every if picture is not None]
 
 
@@ -189,6 +191,7 @@ def _section(evidence: Evidence, number: int, most: int) -> Section:
         evidence=evidence,
         verdict=verdict,
         tiles=tiles(verdict),
+        detection=detection_picture(evidence, number),
         training=training_picture(evidence, number),
         clean=count_clean(evidence),
         calibration=calibrate(evidence, number),

@@ -32,7 +32,8 @@ def main_figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:
 
 def tiles(verdict: RunVerdict) -> list[Tile]:
     """Return the first figures that were measured: clean, attacked, in words, radius and so on."""
-    chosen = [*verdict.of_kind("clean")[:1]]
+    # A detector has two main figures: recall and false alarms.
+    chosen = [*verdict.of_kind("clean")[:1], *verdict.of_kind("detection")[:2]]
     for kind in ("attack", "words", "radius", "calibration"):
         figure = main_figure(verdict, kind)
         chosen += [] if figure is None else [figure]

@@ -121,6 +121,13 @@ class PredictionReply(BaseModel):
     probabilities: dict[str, float] = Field(description="of every class")
     margin: float | None = Field(description="the largest logit less the next one")
     radius: float | None = Field(description="certified radius; null without a certificate")
+    score: float | None = Field(
+        None, description="of a detector: logit of its class less the next one; 0 at the threshold"
+    )
+    detected: bool | None = Field(None, description="decision of a detector")
+    why: list[tuple[str, float]] | None = Field(
+        None, description="words with the most evidence, if the detector adds up scores of words"
+    )
     headline: str = Field(description="the certificates in one sentence, those in words first")
     certificates: list[CertificateReply] = Field(description="in words, one for each threat")
     covers: str = Field(description="the certificates in sentences")

@@ -175,7 +175,8 @@ class LiveApp:
             "steadfast_waiting": ("requests that wait", {n: w.waiting for n, w in workers}),
             "steadfast_attacks": ("attacks that run or wait", {"": self.pool.busy}),
         }
-        return Response(self.metrics.render(gauges), media_type=MEDIA_TYPE)
+        decisions = {n: w.decisions for n, w in workers if w.model.detector is not None}
+        return Response(self.metrics.render(gauges, decisions), media_type=MEDIA_TYPE)
 
     async def _runs(self) -> Response:
         runs = [
@@ -187,6 +188,7 @@ class LiveApp:
                 "tokens": worker.model.require_text()[0].max_length,
                 "no_certificate": worker.answering.no_certificate,
                 "threats": worker.answering.words.threats if worker.answering.words else [],
+                "detector": asdict(worker.model.detector) if worker.model.detector else None,
                 "corpus": facts.corpus,
                 "verdict": _describe_verdict(facts.verdict),
                 "slices": list(facts.slices),

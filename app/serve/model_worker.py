@@ -65,6 +65,8 @@ class ModelWorker:
         """Number of batches for people so far."""
         self.texts = 0
         """Number of texts in these batches."""
+        self.decisions = {"true": 0, "false": 0}
+        """Numbers of detected texts and of others, for people so far, if it is a detector."""
         self._limit = waiting
         self._victim = ModuleVictim(self.model, batch_size=BATCH)
         self.differentiable = self._victim.differentiable
@@ -196,4 +198,7 @@ class ModelWorker:
         if jobs[0].rows:
             return list(np.split(self._victim.logits(texts), ends[:-1]))
         answers = list(self.answering(texts))
+        for answer in answers:
+            if "detected" in answer:
+                self.decisions["true" if answer["detected"] else "false"] += 1
         return [answers[start:end] for start, end in itertools.pairwise([0, *ends])]

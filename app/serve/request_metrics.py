@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,9 +39,18 @@ class RequestMetrics:
         latencies.buckets[bisect_left(SECONDS, seconds)] += 1
         latencies.total += seconds
 
-    def render(self, gauges: Mapping[str, tuple[str, Mapping[str, float]]]) -> str:
-        """Return all metrics; `gauges` have by name their help and their values by run."""
-        return "\n".join(self._lines(gauges)) + "\n"
+    def render(
+        self,
+        gauges: Mapping[str, tuple[str, Mapping[str, float]]],
+        decisions: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
+    ) -> str:
+        """Return all metrics.
+
+        Args:
+            gauges: by name their help, and their values by run.
+            decisions: numbers of texts by run, and by "true" (detected) and "false".
+        """
+        return "\n".join([*self._lines(gauges), *_decision_lines(decisions)]) + "\n"
 
     def _lines(self, gauges: Mapping[str, tuple[str, Mapping[str, float]]]) -> Iterator[str]:
         name = "steadfast_responses_total"
@@ -60,6 +70,14 @@ class RequestMetrics:
             yield from _head(name, "counter" if name.endswith("_total") else "gauge", text)
             for run, value in values.items():
                 yield _sample(name, {"run": run} if run else {}, value)
+
+
+def _decision_lines(decisions: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    if decisions:
+        yield from _head("steadfast_decisions_total", "counter", "decisions of detectors")
+    for run, counts in decisions.items():
+        for detected, count in counts.items():
+            yield _sample("steadfast_decisions_total", {"run": run, "detected": detected}, count)
 
 
 class MetricsMiddleware:

@@ -94,6 +94,8 @@ def _read_corpus(
         run_arguments = settings.get("init_args", {})
         folder = run_arguments.get("data_dir") if data_dir is None else data_dir
         arguments: dict[str, Any] = {} if folder is None else {"data_dir": str(folder)}
+        if run_arguments.get("against_rest") is not None:
+            arguments["against_rest"] = str(run_arguments["against_rest"])
         if corpus is TextFiles:
             arguments |= {key: run_arguments[key] for key in _FILES if key in run_arguments}
         source = corpus(**arguments)

@@ -28,6 +28,7 @@ from training.resume import PARTS
 
 _USUAL = (
     *("test/accuracy", "test/macro_f1", "test/f1", "test/spearman", "test/pearson"),
+    *("test/recall", "test/false_alarms", "test/recall_at_0.01", "test/auc"),
     *("test/ece", "test/pgd_accuracy"),
     *("certify/radius_correct", "certify/accuracy@.*"),
 )

@@ -166,6 +166,10 @@ class SplitScores(nn.Module):
             assert isinstance(score, Metric)  # see `__init__`
             score.update(predictions, labels)
 
+    def curve(self) -> list[tuple[float, float, float]] | None:
+        """Return false alarms, recall and precision of a detector since `take`; None of others."""
+        return None if self.detection is None else self.detection.points
+
     def take(self) -> dict[str, Tensor]:
         """Return the scores over all processes, which all have to call it, and resets them."""
         values = {}

@@ -22,6 +22,7 @@ from text import (
     Batch,
     Encoding,
     TaskName,
+    Text,
     Texts,
     Tokenizer,
     collate,
@@ -287,6 +288,16 @@ class TaskModule(TextModule):
         """
         logits: Tensor = self.network(x, mask)
         return logits
+
+    def word_evidence(self, text: Text, index: int) -> list[tuple[str, float]]:
+        """Return the words of a text with their evidence for a class; none unless overridden.
+
+        Args:
+            text: a text.
+            index: of the class; evidence is its score less the largest one of another class.
+        """
+        del text, index
+        return []
 
     def predict_logits(self, batch: Batch) -> Tensor:
         """Return logits for predictions: those of `forward` unless overridden."""

@@ -66,7 +66,7 @@ def test_env_example_shows_the_defaults() -> None:
 
 
 def test_services_are_those_that_are_promised() -> None:
-    assert set(services(BASE)) == {*JOBS, "tensorboard", "prepare"}
+    assert set(services(BASE)) == {*JOBS, "guard", "tensorboard", "prepare"}
     assert set(services(OVERRIDE)) == set(services(BASE))
 
 
@@ -84,7 +84,7 @@ def test_one_image() -> None:
             assert service["build"]["args"]["VARIANT"] == variant
 
 
-@pytest.mark.parametrize("name", [*JOBS, "tensorboard", "prepare"])
+@pytest.mark.parametrize("name", [*JOBS, "guard", "tensorboard", "prepare"])
 def test_a_service_has_as_little_freedom_as_it_can_work_with(name: str) -> None:
     service = services(BASE)[name]
     assert service["read_only"] is True
@@ -115,7 +115,7 @@ def test_arguments_of_a_job_can_be_replaced_without_its_command(name: str) -> No
     assert service["stop_grace_period"]
 
 
-@pytest.mark.parametrize("name", [*JOBS, "tensorboard", "prepare"])
+@pytest.mark.parametrize("name", [*JOBS, "guard", "tensorboard", "prepare"])
 def test_no_service_can_take_the_whole_machine(name: str) -> None:
     service = services(BASE)[name]
     assert re.fullmatch(r"\$\{MEMORY_LIMIT:-\d+g\}", service["mem_limit"])
@@ -150,23 +150,32 @@ def test_tensorboard_is_for_this_machine_only() -> None:
     assert "urlopen" in service["healthcheck"]["test"][-1]
 
 
-def test_the_live_page_is_for_this_machine_only() -> None:
-    service = services(BASE)["serve"]
-    assert service["ports"] == ["127.0.0.1:${SERVE_PORT:-8000}:8000"]
+@pytest.mark.parametrize(X)
+    ("name", "port"), [("serve", "SERVE_PORT:-8000"), ("guard", "GUARD_PORT:-8080")]
+    service = services(BASE)[name]
+    assert service["ports"] == [f"127.0.0.1:${{{port}}}:8000"]
+    assert service["profiles"] == ["evaluate"]
     assert "${RUNS_DIR:-./runs}:/app/runs:ro" in service["volumes"]
     assert [one["read_only"] for one in service["volumes"] if isinstance(one, dict)] == [True]
     assert "urlopen" in service["healthcheck"]["test"][-1]
 
 
+def test_the_guard_serves_a_detector_alone() -> None:
+    service = services(BASE)["guard"]
+    assert service["entrypoint"][1:] == ["serve", "--detector", "--recipes="]
+    assert service["command"] == []
+    assert "HF_TOKEN" not in service["environment"]
+
+
 def test_no_other_service_can_be_reached() -> None:
     ports = {name for name, service in services(BASE).items() if "ports" in service}
-    assert ports == {"tensorboard", "serve"}
+    assert ports == {"tensorboard", "serve", "guard"}
 
 
 def test_base_file_asks_for_no_gpu_and_the_override_for_all() -> None:
     assert "nvidia" not in BASE.read_text()
     for name, service in services(OVERRIDE).items():
-        if name in JOBS:
+        if name in (*JOBS, "guard"):
             (device,) = service["deploy"]["resources"]["reservations"]["devices"]
             assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
         else:

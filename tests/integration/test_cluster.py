@@ -20,7 +20,7 @@ ARRAY = {
     "SLURM_CPUS_PER_TASK": "4",
 }
 STUDY = ["study", "run", "a b.yaml", "--data_dir=data"]
-MANIFESTS = sorted(CLUSTER.glob("*.kubernetes.yaml"))
+MANIFESTS = sorted(CLUSTER.glob("study*.kubernetes.yaml"))
 ARGS = ["train", "--model", "OLSA", "--data", "Reviews", "--run", "a b"]
 
 
@@ -188,3 +188,31 @@ def test_pods_may_do_little(path: Path) -> None:
     assert {mount["name"] for mount in container["volumeMounts"]} == volumes
     # What the program writes to is mounted.
     assert {"/app/runs", "/cache", "/tmp"} <= {m["mountPath"] for m in container["volumeMounts"]}
+
+
+def test_a_pod_of_the_guard_serves_a_detector(steadfast: Steadfast) -> None:
+    deployment, service = yaml.safe_load_all((CLUSTER / "guard.kubernetes.yaml").read_text())
+    assert (deployment["apiVersion"], deployment["kind"]) == ("apps/v1", "Deployment")
+    pod = deployment["spec"]["template"]
+    [container] = pod["spec"]["containers"]
+    assert container["command"] == ["python", "-m", "app"]
+    # Only the run is to be filled in.
+    outcome = steadfast(container["args"], "--port=0")
+    assert outcome.status == 1
+    assert "NAME" in outcome.err
+    paths = {"readinessProbe": "/ready", "livenessProbe": "/health", "startupProbe": "/health"}
+    for probe, path in paths.items():
+        asked = container[probe]["httpGet"]
+        assert (asked["path"], asked["port"]) == (path, container["ports"][0]["name"])
+        # The server refuses host names that it does not know: 421.
+        assert {"name": "Host", "value": "127.0.0.1"} in asked["httpHeaders"]
+    assert container["ports"][0]["containerPort"] == 8000
+    # The name of the Service is a host name of the server.
+    assert f"--allow_host={service['metadata']['name']}" in container["args"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+    assert {volume["name"] for volume in pod["spec"]["volumes"]} == set(mounts)
+    assert mounts["runs"]["readOnly"] is True

@@ -123,7 +123,7 @@ function describe() {
   const least = (figures) => figures.reduce((a, b) => (a && a.value <= b.value ? a : b), undefined);
   const kind = (name) => verdict.figures.filter((figure) => figure.kind === name);
   // Accuracy, the strongest attack, the first certificate in words, or radii.
-  const tiles = [kind("clean")[0], least(kind("attack")), kind("words")[0], kind("radius")[0]].filter(Boolean);
+  const tiles = [kind("clean")[0], ...kind("detection").slice(0, 2), least(kind("attack")), kind("words")[0], kind("radius")[0]].filter(Boolean);
   for (const figure of tiles.slice(0, 3)) addFigure(find("tiles"), figure);
   for (const figure of verdict.figures) addFigure(others, figure, figure.note);
 }
@@ -343,8 +343,15 @@ function addPanel(name) {
 }
 
 function showPrediction(panel, response) {
-  panel.querySelector(".prediction").textContent = response.prediction;
-  panel.querySelector(".probability").textContent = `probability ${decimal(response.probability)}`;
+  const detector = about(panel.dataset.run).detector;
+  panel.querySelector(".prediction").textContent = detector
+    ? `${response.prediction}: ${response.detected ? "detected" : "not detected"}` : response.prediction;
+  panel.querySelector(".probability").textContent = detector
+    ? `score ${decimal(response.score)}, detected above 0` : `probability ${decimal(response.probability)}`;
+  if (detector && response.why.length) {
+    const words = response.why.map(([word, evidence]) => `${word} ${decimal(evidence, 2)}`).join(", ");
+    panel.querySelector(".why").textContent = `Evidence for ${detector.positive}: ${words}.`;
+  }
   const classes = Object.entries(response.probabilities).sort((a, b) => b[1] - a[1]);
   const rows = panel.querySelector(".classes tbody");
   for (const [name, share] of classes.slice(0, MANY)) {

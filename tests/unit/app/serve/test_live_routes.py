@@ -7,13 +7,18 @@ from html import unescape
 from typing import Any
 
 import pytest
+import torch
 from starlette.testclient import TestClient
 
 from app.serve.api_fields import ERRORS
 from app.serve.explanations import describe_certificates
 from app.serve.http_guard import HEADERS
+from app.serve.live_attacks import AttackPool
 from app.serve.live_routes import FILES, PAGE, LiveApp
+from app.serve.model_worker import ModelWorker
 from app.serve.serve_limits import ServeLimits
+from lit_modules import Detector, WordScores
+from measure.certified_answers import ThreatCertifiers
 from measure.predictions import TextPredictor
 from tests.unit.app.serve.serving import TEXT, client, events, live
 from tests.unit.lit_modules.builders import attached, olsa
@@ -177,8 +182,9 @@ def test_the_description_names_what_is_there(site: TestClient) -> None:
             schema = content[answer.headers["content-type"]]["schema"]
             name = schema.get("anyOf", [schema])[0]["$ref"].rpartition("/")[2]
             missing = set(schemas[name]["properties"]) - set(found)
-            # The last three are of a model of pairs, or with a front end.
-            assert missing <= {"word", "text_pair", "reads", "corrected"}
+            # Of a model of pairs, with a front end, or a detector.
+            others = {"text_pair", "reads", "corrected", "score", "detected", "why"}
+            assert missing <= {"word", *others}
             for field in schemas[name]["properties"].values():
                 assert str(field.get("description", "")) in page
     assert schemas["AttackRequest"]["required"] == ["text", "recipe"]
@@ -254,6 +260,39 @@ def test_metrics_count_and_have_no_texts() -> None:
     assert "secret" not in "".join(lines)
     samples = [line for line in lines if not line.startswith("#")]
     assert all(re.fullmatch(r'[a-z_]+(\{([a-z]+="[^"]*",?)+\})? [0-9.e+-]+', s) for s in samples)
+
+
+def test_a_detector_decides_and_counts() -> None:
+    torch.manual_seed(0)
+    scores = attached(lambda: WordScores(min_ngram_count=1), classes=2).eval()
+    with torch.no_grad():
+        next(scores.parameters()).normal_()
+    plain_logits = scores.predict_texts(["good", "bad"])
+    threshold = float((plain_logits[:, 1] - plain_logits[:, 0]).mean())
+    scores.fold(Detector("class 1", threshold, 0.01, 0.9, negatives=100, positives=10))
+    one = ModelWorker("guard", TextPredictor(scores, ThreatCertifiers.of_model(scores)))
+    pool = AttackPool({}, ServeLimits())
+    try:
+        made = LiveApp({"guard": one}, pool, ServeLimits())
+        with TestClient(made.app, "http://127.0.0.1") as client:
+            body = {"texts": ["good", "bad"]}
+            answers = client.post("/api/predict", json=body).json()["predictions"]
+            (run,) = client.get("/api/runs").json()["runs"]
+            lines = client.get("/metrics").text.splitlines()
+    finally:
+        pool.close()
+        one.close()
+    assert run["detector"]["threshold"] == threshold
+    assert sorted(answer["detected"] for answer in answers) == [False, True]
+    for answer, row in zip(answers, plain_logits, strict=True):
+        score = float(row[1] - row[0])
+        assert answer["score"] == pytest.approx(score - threshold, abs=1e-5)
+        assert answer["detected"] == (score > threshold) == (answer["prediction"] == "class 1")
+        # Of the model as it was trained, not of the shifted logits.
+        assert answer["probabilities"]["class 1"] == pytest.approx(float(row.softmax(0)[1]))
+        assert [word for word, _ in answer["why"]] == ([answer["text"]] if score > 0 else [])
+    for detected in ("true", "false"):
+        assert f'steadfast_decisions_total{{run="guard",detected="{detected}"}} 1' in lines
 
 
 def test_texts_of_the_corpus_have_outcomes(site: TestClient) -> None:
