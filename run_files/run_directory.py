@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 FIGURES = "evaluation-"
 """Prefix of the stage in the name of an event file."""
+TRANSFER = "transfer"
+"""Folder of the figures of `attack pairs`, in a run: SOURCE/ATTACK.json."""
 MEASURED = (
     "certificates.json*",
     "certificates_*.json*",
@@ -28,6 +30,7 @@ MEASURED = (
     "pgd.jsonl",
     "predictions.json*",
     "attacks",
+    TRANSFER,
     "diagnostics.json",
     "layer_similarity.png",
     "attention.png",
