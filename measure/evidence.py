@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from attacks.digests import SHORT, file_digest
 from attacks.outcome import AttackRecord, from_line
@@ -13,14 +13,41 @@ from run_files.certified_bounds import BOUNDS
 from run_files.checkpoint_lookup import checkpoint_text
 from run_files.ledger import Ledger, attack_ledgers
 from run_files.results import Results
-from run_files.run_directory import OTHERS, RunDirectory
+from run_files.run_directory import OTHERS, TRANSFER, RunDirectory
 from run_files.sample_records import Record
-from text.bounded_files import json_lines
+from text.bounded_files import json_lines, read_json
+from text.estimates import IntervalEstimate
+from text.json_shapes import check_shape
 
 _NONE = (None, "none")
 """The checkpoint of records without a digest of their weights."""
 PROVEN = {bound.stage: bound.file for bound in BOUNDS if bound.proven and bound.lipschitz}
 """Stages of proven radii, and their files; the first one counts."""
+
+
+class _Share(TypedDict):
+    value: float
+    low: float
+    high: float
+    count: int
+
+
+class _PairFigures(TypedDict):
+    adversarial: _Share
+
+
+class _Source(TypedDict):
+    run: str
+    checkpoint: str
+    attack: str
+
+
+class _TransferFile(TypedDict):
+    """The parts of a file of `attack pairs` that a transfer is made from."""
+
+    weights: str
+    source: _Source
+    all: _PairFigures
 
 
 class StageRecords(NamedTuple):
@@ -55,6 +82,22 @@ class AttackEvidence(NamedTuple):
     rows: str | None
 
 
+class Transfer(NamedTuple):
+    """The accuracy of a run on texts that an attack has changed on another model.
+
+    Attributes:
+        source: run of that model.
+        attack: name of the attack.
+        weights: SHA-256 of the attacked weights.
+        accuracy: share of the changed texts with a correct prediction.
+    """
+
+    source: str
+    attack: str
+    weights: str
+    accuracy: IntervalEstimate
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """Figures and records of a run that are all about the same weights.
@@ -73,6 +116,7 @@ class Evidence:
         in_words: records of each stage of `certify --threat` on the test split.
         predictions: records of `predict`.
         attacks: attacks that change words.
+        transfers: `attack pairs` on the texts that attacks have changed on other runs.
         unused: sentences that name unused files, and the reason.
     """
 
@@ -89,6 +133,7 @@ class Evidence:
     in_words: Mapping[str, StageRecords] = field(default_factory=dict)
     predictions: StageRecords | None = None
     attacks: Sequence[AttackEvidence] = ()
+    transfers: Sequence[Transfer] = ()
     unused: Sequence[str] = ()
 
     @property
@@ -124,6 +169,7 @@ def read_evidence(run: RunDirectory) -> Evidence:
     pgd = reader.records("pgd.jsonl", "test")
     predictions = reader.records("predictions.jsonl", "predict")
     attacks = reader.attacks()
+    transfers = reader.transfers()
     for folder in sorted((run.path / OTHERS).glob("*/")):
         reader.unused.append(f"{OTHERS}/{folder.name}: of other weights or other rows")
     stored = checkpoint_text(run)
@@ -141,6 +187,7 @@ def read_evidence(run: RunDirectory) -> Evidence:
         in_words=in_words,
         predictions=predictions,
         attacks=attacks,
+        transfers=transfers,
         unused=tuple(reader.unused),
     )
 
@@ -279,6 +326,27 @@ class RunReader:
                 rows = (self.subject(f"attack/{name}").get("rows") or {}).get("test")
                 attacks.append(_read_attack(ledger, records, subject, rows))
         return tuple(attacks)
+
+    def transfers(self) -> list[Transfer]:
+        """Return the accuracies on changed texts of other runs.
+
+        Raises:
+            ValueError: a file has other content.
+        """
+        transfers = []
+        for path in sorted((self.run.path / TRANSFER).glob("*/*.json")):
+            content = read_json(path, "figures of `attack pairs`")
+            check_shape(content, _TransferFile, path)
+            name = f"{TRANSFER}/{path.parent.name}/{path.stem}"
+            if self.is_other(content["weights"]):
+                self.unused.append(f"{name}: of other weights ({content['weights'][:SHORT]})")
+                continue
+            source = content["source"]
+            accuracy = IntervalEstimate(**content["all"]["adversarial"])
+            transfers.append(
+                Transfer(source["run"], source["attack"], source["checkpoint"], accuracy)
+            )
+        return transfers
 
 
 def _read_attack(

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,12 +69,14 @@ class PublishedFile:
         names: names of the classes 0, 1, ...; None if unknown.
         pairs: the texts.
         skipped: number of rows without adversarial text: the attack skipped them.
+        source: run, weights and name of the attack that has made the texts; None if unknown.
     """
 
     form: str
     names: tuple[str, ...] | None
     pairs: list[PublishedPair]
     skipped: int = 0
+    source: Mapping[str, str] | None = None
 
 
 def read_published(path: Path, task: str | None = None) -> PublishedFile:
@@ -165,8 +167,21 @@ def _records(path: Path) -> PublishedFile:
         if row["adversarial"] is not None
     ]
     return PublishedFile(
-        form="records", names=record_classes(path), pairs=pairs, skipped=len(rows) - len(pairs)
+        form="records",
+        names=record_classes(path),
+        pairs=pairs,
+        skipped=len(rows) - len(pairs),
+        source=_record_source(path),
     )
+
+
+def _record_source(path: Path) -> Mapping[str, str] | None:
+    """Return run, weights and attack of records; None outside of a run."""
+    run = RunDirectory(path.resolve().parent.parent)
+    checkpoint = attack_ledger(run, path.stem).subject().get("checkpoint")
+    if not run.begun or not isinstance(checkpoint, str):
+        return None
+    return {"run": run.name, "checkpoint": checkpoint, "attack": path.stem}
 
 
 def _text_attack(path: Path) -> PublishedFile:

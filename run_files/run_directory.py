@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 FIGURES = "evaluation-"
 """Prefix of the stage in the name of an event file."""
+TRANSFER = "transfer"
+"""Folder of the figures of `attack pairs`, in a run: SOURCE/ATTACK.json."""
 MEASURED = (
     "certificates.json*",
     "certificates_*.json*",
@@ -32,6 +34,7 @@ MEASURED = (
     "detection.json",
     "attacks",
     "functional",
+    TRANSFER,
     "diagnostics.json",
     "layer_similarity.png",
     "attention.png",

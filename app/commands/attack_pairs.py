@@ -2,7 +2,7 @@
 
 Both accuracies, their difference with a 95 % interval, and McNemar's test. The files: AdvGLUE's
 JSON, TextAttack's CSV log, TextFooler's adversaries.txt, or the .jsonl of one of our attacks on
-another model.
+another model. Between two runs the figures are also in the run of the victim, for its report.
 """
 
 import argparse
@@ -16,11 +16,13 @@ from jsonargparse import ArgumentParser
 
 from app.cli.run_options import add_option
 from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
+from attacks.digests import file_digest
 from attacks.paired_shares import PairedShares, paired_shares
 from measure.named_victims import NamedVictim
 from measure.published_pairs import PublishedFile, PublishedPair, read_published
 from measure.table_samples import LabelledTable, as_classes
 from run_files import atomic
+from run_files.run_directory import TRANSFER, RunDirectory, of_checkpoint
 from run_files.terminal import harmless
 from text.estimates import IntervalEstimate, wilson
 from text.plural import plural
@@ -43,10 +45,18 @@ def run(args: argparse.Namespace) -> int:
     labels = _labels(published, named, args)
     content = report(published, labels, named)
     path = out / f"pairs-{Path(args.file).stem}{f'-{args.task}' if args.task else ''}.json"
-    atomic.write_text(path, json.dumps({"victim": named.facts, **content}, indent=2) + "\n")
+    run, weights = _victim_run(named)
+    about = {"victim": named.facts, "weights": weights, "source": published.source}
+    text = json.dumps({**about, **content}, indent=2) + "\n"
+    paths = [path]
+    if run is not None and (source := published.source) is not None:
+        # The report of the victim, and the site, show all transfers in one map.
+        paths.append(run.path / TRANSFER / source["run"] / f"{source['attack']}.json")
+    for file in paths:
+        atomic.write_text(file, text)
     title = f"{named.facts['victim']} on {args.file} ({published.form}, {len(labels)} texts)"
     print(harmless("\n".join([title, *_lines(content)])))
-    print(harmless(f"\n{path}"))
+    print(harmless("\n".join(["", *map(str, paths)])))
     return 0
 
 
@@ -79,6 +89,15 @@ def _labels(
     rows: list[Any] = [(pair.number, pair.adversarial, pair.label) for pair in published.pairs]
     table = LabelledTable(name=args.file, columns=("text",), rows=rows, names=published.names)
     return {pair.sample_id: pair.label for pair in as_classes(table, named.classes, class_names)}
+
+
+def _victim_run(named: NamedVictim) -> tuple[RunDirectory | None, str | None]:
+    """Return the run of a victim, and the SHA-256 of its weights; None for another victim."""
+    checkpoint = named.facts.get("checkpoint")
+    # Behind a front end it is another model than that of the run.
+    if checkpoint is None or "front end" in named.facts:
+        return None, None
+    return of_checkpoint(Path(checkpoint)), file_digest(checkpoint)
 
 
 def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim) -> dict[str, Any]:

@@ -209,24 +209,3 @@ def changed_words(attacks: Sequence[AttackEvidence]) -> list[WordRow]:
         for word in ranked[:_WORDS]
         if changed[word] >= _LEAST
     ]
-
-
-class HeatRow(NamedTuple):
-    """A row of the table of attacks by runs: name, and value and cell of each run, if any."""
-
-    name: str
-    cells: Sequence[tuple[float, FigureCell] | None]
-
-
-def heat_rows(columns: Sequence[Evidence]) -> list[HeatRow]:
-    """Return the accuracy under each attack, a column for each run."""
-    names = dict.fromkeys(attack.name for evidence in columns for attack in evidence.attacks)
-    rows = []
-    for name in names:
-        cells = []
-        for evidence in columns:
-            attack = next((a for a in evidence.attacks if a.name == name), None)
-            estimate = None if attack is None else attack.summary.accuracy
-            cells.append(None if estimate is None else (estimate.value, estimate_cell(estimate)))
-        rows.append(HeatRow(name, cells))
-    return rows

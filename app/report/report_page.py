@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.report import report_pictures as pictures
-from app.report.attack_part import AttackPart, attack_part, heat_rows
+from app.report.attack_part import AttackPart, attack_part
 from app.report.clean_part import Calibration, CleanFigures, calibrate, count_clean, is_labelled
 from app.report.detection_part import detection_picture
+from app.report.heat_maps import RunAttacks, heat_maps, run_attacks
 from app.report.page_parts import format_number
 from app.report.report_pictures import AccuracyCurve, Picture
 from app.report.run_tables import main_figures, rows_of_runs, run_facts, run_settings
@@ -86,11 +87,12 @@ class Missing(NamedTuple):
 
 
 class ReportFiles(NamedTuple):
-    """The HTML page, a sentence for each contradicted certificate, and the verdict on each run."""
+    """The HTML page, a sentence for each contradicted certificate, and facts of each run."""
 
     page: Path
     contradictions: Sequence[str]
     verdicts: Sequence[RunVerdict]
+    attacks: Sequence[RunAttacks]
 
 
 def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> ReportFiles:
@@ -123,6 +125,7 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
         if certificates.broken
     ]
     columns = [section.evidence for section in sections]
+    attacks = [run_attacks(evidence) for evidence in columns]
     html = template("report.html.j2").render(
         sections=sections,
         broken=broken,
@@ -130,7 +133,7 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
         facts=rows_of_runs([run_facts(evidence) for evidence in columns]),
         settings=run_settings(columns),
         figures=rows_of_runs([main_figures(s.evidence, s.clean, s.calibration) for s in sections]),
-        heat=heat_rows(columns) if len(columns) > 1 else [],
+        heat=heat_maps(attacks),
         common={picture.name: picture for picture in common},
         missing=missing(sections),
         style=style(),
@@ -145,7 +148,7 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
         if section.sandwich is not None
     ]
     contradictions += [f"run {name}: {text}" for name, text in in_words]
-    return ReportFiles(page, contradictions, [section.verdict for section in sections])
+    return ReportFiles(page, contradictions, [s.verdict for s in sections], attacks)
 
 
 @cache
@@ -215,14 +218,17 @@ def missing(sections: Sequence[Section]) -> list[Missing]:
     for section in sections:
         for text, command in _missing(section):
             commands.setdefault(text, []).extend([command] if command else [])
-    if len(sections) > 1 and any(section.attacks for section in sections):
-        commands["Transfer: the changed texts of one run on another"] = [
-            f"python -m steadfast attack pairs runs/{one.name}/attacks/"
-            f"{one.evidence.attacks[0].name}.jsonl --victim run:{other.name}"
-            for one in sections
-            for other in sections
-            if one is not other and one.evidence.attacks
-        ]
+    pairs = [
+        f"python -m steadfast attack pairs runs/{one.name}/attacks/"
+        f"{one.evidence.attacks[0].name}.jsonl --victim run:{other.name}"
+        for one in sections
+        for other in sections
+        if one is not other
+        and one.evidence.attacks
+        and one.name not in {transfer.source for transfer in other.evidence.transfers}
+    ]
+    if pairs:
+        commands["Transfer: the changed texts of one run on another"] = pairs
     return [Missing(text, several) for text, several in commands.items()]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from app.report.heat_maps import RunAttacks, heat_maps
 from app.report.report_page import script_hash, style, template, write_report
 from app.report.report_pictures import Picture
 from app.report.tiles import Tile, main_figure, tile, trade_off
@@ -70,7 +71,7 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
         ValueError: no run can be read.
         OSError: a page cannot be written.
     """
-    rows, contradictions = list[SiteRow](), list[str]()
+    rows, contradictions, attacks = list[SiteRow](), list[str](), list[RunAttacks]()
     for run in runs:
         try:
             report = write_report([run], folder / run.name)
@@ -78,6 +79,7 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
             log.warning("run %s is left out: %s", run.name, " ".join(str(error).split()))
             continue
         contradictions += report.contradictions
+        attacks += report.attacks
         results = run.results()
         verdict = report.verdicts[0]
         rows.append(
@@ -94,16 +96,14 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
         msg = f"got {plural(len(runs), 'run')} that cannot be read, expected one with figures"
         raise ValueError(msg)
     # Accuracies of different corpora do not compare.
-    corpora = dict.fromkeys(row.corpus for row in rows)
-    pictures = [
-        (corpus, picture)
-        for i, corpus in enumerate(corpora, 1)
-        if (picture := _compare(rows, corpus, i)) is not None
+    compared = [
+        (corpus, _compare(rows, corpus, i), heat_maps([a for a in attacks if a.corpus == corpus]))
+        for i, corpus in enumerate(dict.fromkeys(row.corpus for row in rows), 1)
     ]
     html = template("site.html.j2").render(
         rows=rows,
         columns=_COLUMNS.values(),
-        pictures=pictures,
+        compared=compared,
         style=style(),
         script=_SCRIPT,
         script_hash=script_hash(_SCRIPT),

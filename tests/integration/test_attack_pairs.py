@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from attacks.digests import file_digest
+from measure.evidence import read_evidence
+from run_files.run_directory import RunDirectory
 from tests.integration.conftest import Steadfast
 
 SCORES = """def scores(texts):
@@ -55,17 +58,28 @@ def test_of_adv_glue_by_names_of_classes(victim: list[str], steadfast: Steadfast
 def test_of_an_attack_of_ours_on_another_model(
     trained: Path, victim: list[str], steadfast: Steadfast
 ) -> None:
-    del trained
     Path("texts.tsv").write_text("text\tlabel\na fine film\tpositive\na dull one\tnegative\n")
     line = ["attack", *victim, "--dataset=texts.tsv", "--attack=deepwordbug"]
     assert steadfast(*line).status == 0
-    found = steadfast(
-        *("attack", "pairs", "out/attacks/deepwordbug.jsonl", "--victim=run:done", "--device=cpu"),
-        "--output=other",
-    )
+    pairs = ["attack", "pairs", "out/attacks/deepwordbug.jsonl", "--victim=run:done"]
+    pairs += ["--device=cpu", "--output=other"]
+    found = steadfast(*pairs)
     assert found.status == 0, found.err
     assert "records, 2 texts" in found.out
     assert "difference" in found.out
+    content = json.loads(Path("other/pairs-deepwordbug.json").read_text())
+    assert content["source"] is None
+    assert content["weights"] == file_digest(trained / "checkpoints" / "best.ckpt")
+    assert not (trained / "transfer").exists()
+    # The same records in a run, which say of which weights they are.
+    Path("out/config.yaml").write_text("{}")
+    entry = json.loads(Path("out/attacks/deepwordbug.json").read_text())
+    entry["about"]["checkpoint"] = "a" * 64
+    Path("out/attacks/deepwordbug.json").write_text(json.dumps(entry))
+    assert steadfast(*pairs).status == 0
+    content = json.loads((trained / "transfer" / "out" / "deepwordbug.json").read_text())
+    assert content["source"] == {"run": "out", "checkpoint": "a" * 64, "attack": "deepwordbug"}
+    assert read_evidence(RunDirectory(trained)).transfers[0].source == "out"
 
 
 def accuracy_of_originals() -> float:

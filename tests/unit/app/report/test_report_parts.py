@@ -1,20 +1,24 @@
 """Parts of the page on records made by hand, and the explorer in a browser."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from app.cli.main import entry
 from app.report.attack_part import changed_words, moves, remaining
-from app.report.page_parts import Change, changes
+from app.report.heat_maps import heat_maps, run_attacks
+from app.report.page_parts import Change, FigureCell, changes
 from app.report.report_page import write_report
 from app.report.report_pictures import RunPoint, pareto
 from app.report.text_explorer import explorer
 from app.report.text_facts import by_length, join_texts
 from app.report.training_part import read_metrics
 from measure.evidence import read_evidence
+from run_files.run_directory import RunDirectory
 from tests.unit.app.report.report_samples import certified_run, write_predictions, write_text_attack
+from tests.unit.app.study.run_samples import digest
 from text.estimates import wilson
 
 PAIRS = [
@@ -133,6 +137,55 @@ def test_a_site_of_all_runs(runs: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert not (runs / "first" / "report").exists()
     assert entry(["site", "--runs_dir", "none"]) == 1
     assert "none, which has no runs" in capsys.readouterr().err
+
+
+def write_transfer(run: RunDirectory, source: str, weights: str, hits: int) -> None:
+    share = {"adversarial": asdict(wilson(hits, 10))}
+    about = {"run": source, "checkpoint": weights, "attack": "typos"}
+    path = run.path / "transfer" / source / "typos.json"
+    path.parent.mkdir(parents=True)
+    content = {"weights": digest(run.path), "source": about, "all": share}
+    path.write_text(json.dumps(content))
+
+
+def test_transfer_of_attacked_texts(runs: Path) -> None:
+    first, second = certified_run(runs / "first"), certified_run(runs / "second")
+    # Of three texts two are changed, and none of these is right.
+    write_text_attack(first, "typos", PAIRS)
+    write_transfer(second, "first", digest(first.path), 8)
+    write_transfer(second, "gone", "0" * 64, 5)
+    under, transfer = heat_maps([run_attacks(read_evidence(run)) for run in (first, second)])
+    assert [row.name for row in under.rows] == ["typos"]
+    assert under.rows[0].cells[1] is None
+    assert transfer.columns == ["first", "second"]
+    own, other = transfer.rows[0].cells
+    assert own is not None
+    assert own == (0.0, FigureCell("0.000", "0.000 to 0.658, 2 texts"))
+    assert other is not None
+    assert other[0] == 0.8
+    assert [row.name for row in transfer.rows] == ["first", "gone"]
+    text = write_report([first, second]).page.read_text()
+    assert text.count("<caption>Transfer of typos: accuracy left") == 1
+    # Texts of the second one on the first have not been tried; it has none.
+    assert "--victim run:" not in text
+    # Alone, too: its own page has the texts of other models.
+    assert "Texts of other models" in write_report([second]).page.read_text()
+    assert entry(["site", "--output", "out"]) == 0
+    assert "Transfer of typos" in Path("out/index.html").read_text()
+
+
+def test_transfer_of_other_weights(runs: Path) -> None:
+    first, second = certified_run(runs / "first"), certified_run(runs / "second")
+    write_transfer(second, "first", "0" * 64, 8)
+    (transfer,) = heat_maps([run_attacks(read_evidence(run)) for run in (first, second)])
+    assert [row.name for row in transfer.rows] == ["first, other weights"]
+    second.best.write_bytes(b"trained again")
+    evidence = read_evidence(second)
+    assert not evidence.transfers
+    assert any(line.startswith("transfer/first/typos: of other") for line in evidence.unused)
+    (second.path / "transfer" / "first" / "typos.json").write_text('{"weights": 1}')
+    with pytest.raises(ValueError, match="it is damaged"):
+        read_evidence(second)
 
 
 def test_the_explorer_filters_in_a_browser(runs: Path) -> None:

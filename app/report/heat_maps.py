@@ -1,0 +1,105 @@
+"""Heat maps of runs: attacks by models, and the transfer of attacked texts to other models."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from app.report.page_parts import FigureCell, estimate_cell
+from measure.evidence import AttackEvidence, Evidence, Transfer
+from text.estimates import IntervalEstimate, wilson
+
+
+class RunAttacks(NamedTuple):
+    """The figures of a run for heat maps.
+
+    Attributes:
+        name: name of the run.
+        corpus: its corpus.
+        weights: SHA-256 of its weights.
+        accuracy: accuracy under each attack.
+        own: accuracy on the changed texts of each of its own attacks.
+        transfers: its accuracy on the changed texts of other runs.
+    """
+
+    name: str
+    corpus: str
+    weights: str
+    accuracy: Mapping[str, IntervalEstimate]
+    own: Mapping[str, IntervalEstimate]
+    transfers: Sequence[Transfer]
+
+
+class HeatRow(NamedTuple):
+    """A row of a heat map: its name, and value and cell of each run, if it was measured."""
+
+    name: str
+    cells: Sequence[tuple[float, FigureCell] | None]
+
+
+class HeatMap(NamedTuple):
+    """A table with shaded cells, a column for each run."""
+
+    caption: str
+    head: str
+    columns: Sequence[str]
+    rows: Sequence[HeatRow]
+
+
+def run_attacks(evidence: Evidence) -> RunAttacks:
+    """Return the figures of a run for heat maps."""
+    own = {attack.name: share for attack in evidence.attacks if (share := _own(attack)) is not None}
+    return RunAttacks(
+        name=evidence.run.name,
+        corpus="" if evidence.results is None else evidence.results["corpus"],
+        weights=evidence.weights,
+        accuracy={attack.name: attack.summary.accuracy for attack in evidence.attacks},
+        own=own,
+        transfers=evidence.transfers,
+    )
+
+
+def _own(attack: AttackEvidence) -> IntervalEstimate | None:
+    # The same texts as in `attack pairs`: also those that the search has changed without success.
+    changed = [record for record in attack.records if record.adversarial is not None]
+    right = sum(record.adversarial_prediction == record.label for record in changed)
+    return wilson(right, len(changed)) if changed else None
+
+
+def heat_maps(runs: Sequence[RunAttacks]) -> list[HeatMap]:
+    """Return the maps that several runs, or a run and the texts of others, have."""
+    maps = []
+    columns = [run.name for run in runs]
+    names = dict.fromkeys(name for run in runs for name in run.accuracy)
+    if len(runs) > 1 and names:
+        rows = [HeatRow(name, [_cell(run.accuracy.get(name)) for run in runs]) for name in names]
+        maps.append(HeatMap("Accuracy under each attack", "attack", columns, rows))
+    attacks = dict.fromkeys(transfer.attack for run in runs for transfer in run.transfers)
+    maps += [_transfer_map(attack, runs) for attack in attacks]
+    return maps
+
+
+def _transfer_map(attack: str, runs: Sequence[RunAttacks]) -> HeatMap:
+    """Return the accuracy of each run on the texts that an attack has changed on each model."""
+    weights = {run.name: run.weights for run in runs}
+    rows: dict[str, dict[str, IntervalEstimate]] = {}
+    for run in runs:
+        own = run.own.get(attack)
+        if own is not None:
+            rows.setdefault(run.name, {})[run.name] = own
+        for transfer in run.transfers:
+            if transfer.attack == attack:
+                other = weights.get(transfer.source, transfer.weights) != transfer.weights
+                name = f"{transfer.source}, other weights" if other else transfer.source
+                rows.setdefault(name, {})[run.name] = transfer.accuracy
+    return HeatMap(
+        f"Transfer of {attack}: accuracy left on the changed texts of the model of the row",
+        "changed on",
+        list(weights),
+        [
+            HeatRow(name, [_cell(shares.get(column)) for column in weights])
+            for name, shares in rows.items()
+        ],
+    )
+
+
+def _cell(estimate: IntervalEstimate | None) -> tuple[float, FigureCell] | None:
+    return None if estimate is None else (estimate.value, estimate_cell(estimate))
