@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 
 import lit_modules
-from app.attention.masking_figure import MaskedShares, masking_proportions
 from benchmarks.command import command, save, table
 from benchmarks.program_runs import load_run
 from datamodules import TextDataModule
 from layers.attention.masking.learnt_masks import Masks, RuleMasks
 from layers.noise import row_seeds, sample_seeds
 from lit_modules.shared.task_module import labels_of
+from measure.attention.masking_figure import MaskedShares, masking_proportions
 from text import Batch
 from training.join import join
 

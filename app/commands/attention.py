@@ -10,13 +10,13 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.attention.attention_figure import TOKENS, draw
-from app.attention.attention_maps import AttentionModel
-from app.attention.attention_report import report
-from app.attention.attention_text import same_tokenizer, sample_of
-from app.attention.attention_view import MEAN, views
 from app.cli.run_options import RUN, add_option, command_parser
 from attacks.digests import digest
+from measure.attention.attention_figure import TOKENS, draw
+from measure.attention.attention_maps import AttentionModel
+from measure.attention.attention_report import report
+from measure.attention.attention_text import same_tokenizer, sample_of
+from measure.attention.attention_view import MEAN, views
 from measure.charts import pixels
 from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device

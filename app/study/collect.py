@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol
 from app.study.outcomes import samples_digest
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
 from app.study.study_file import MEAN, SIX
-from app.study.uncertainty import Kind, agree, kind_of, score
 from attacks.digests import SHORT
 from measure.evidence import RunReader
 from measure.labelled_predictions import Predictions
+from measure.uncertainty import Kind, agree, kind_of, score
 from run_files.certified_bounds import FILE_OF
 from run_files.checkpoint_lookup import checkpoint_text
 from run_files.ledger import Ledger

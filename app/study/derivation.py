@@ -105,7 +105,7 @@ def _cell_figures(
 
 def _check_figure(cell: CellFigures, column: Column, values: Sequence[float]) -> None:
     """Refuse outcomes that do not give the figure of their cell."""
-    from app.study.uncertainty import agree, kind_of, score
+    from measure.uncertainty import agree, kind_of, score
 
     kind = kind_of(column.metric)
     figure = score(values, kind=kind, labels=cell.labels[column.name])

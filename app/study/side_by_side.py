@@ -16,7 +16,7 @@ from app.study.collect import collect_run
 from app.study.study import Column, Study, StudyError, StudyRow
 from app.study.study_file import MEAN, SIX
 from app.study.table_formats import Table, latex, markdown
-from app.study.uncertainty import is_share
+from measure.uncertainty import is_share
 from measure.verdict import judge_run
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
 from run_files.results import Results

@@ -28,7 +28,7 @@ from run_files import atomic
 from text.bounded_files import DataError, read_json
 
 if TYPE_CHECKING:
-    from app.study.uncertainty import Side
+    from measure.uncertainty import Side
 
 FORMAT = 2
 """Format number of the file; a reader refuses others."""
@@ -262,7 +262,7 @@ def _mixed(cells: Sequence[CellFigures], column: str) -> list[str]:
 
 def _figure(cells: _Cells, row: StudyRow, corpus: str, column: Column) -> dict[str, Any] | None:
     """Return the figure of a row in a column, in the column's unit; None if no run has one."""
-    from app.study.uncertainty import bounds_of, over_seeds
+    from measure.uncertainty import bounds_of, over_seeds
 
     name = column.name
     measured = [cell for cell in cells.by_seed(row.name, corpus).values() if name in cell.values]
@@ -285,7 +285,7 @@ def _comparisons(
     cells: _Cells, refused: Mapping[Pair, str], former: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return all comparisons, with the p of each after Holm's correction over all of them."""
-    from app.study.uncertainty import holm
+    from measure.uncertainty import holm
 
     lines = [
         line
@@ -306,7 +306,7 @@ def _comparison(
     former: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any] | None:
     """Return a comparison at the seeds at which both rows have a finite figure; None without."""
-    from app.study.uncertainty import RESAMPLES, bounds_of, compare, joint_p, kind_of
+    from measure.uncertainty import RESAMPLES, bounds_of, compare, joint_p, kind_of
 
     name = column.name
     finite = [_finite(cells.by_seed(row, corpus), name) for row in rows]
@@ -385,7 +385,7 @@ def _matched(
     cells: _Cells, line: ReferenceLine, former: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Yield the comparison of each row with the line, at the seeds that all of them have."""
-    from app.study.matched import Spot, compare_with_line
+    from measure.matched import Spot, compare_with_line
 
     across = {column.name: column for column in cells.study.columns}[line.at]
     for row, corpus, column in cells.off_line(line):
@@ -430,7 +430,7 @@ def _finite(cells: Mapping[int, CellFigures], *columns: str) -> dict[int, CellFi
 
 def _side(cells: Sequence[CellFigures], name: str) -> "Side":
     """Return the figures of a row over its seeds; with outcomes if all cells have them."""
-    from app.study.uncertainty import Side
+    from measure.uncertainty import Side
 
     with_texts = all(name in cell.outcomes for cell in cells)
     return Side(

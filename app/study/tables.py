@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from app.study.study_json import ENDS
 from app.study.table_formats import COLLAPSED, DOUBT, DOWN, PAPER, UP, WIDTH, Table, latex, markdown
-from app.study.uncertainty import FEWEST_SEEDS
+from measure.uncertainty import FEWEST_SEEDS
 
 Content = Mapping[str, Any]
 Format = Literal["markdown", "latex", "csv"]

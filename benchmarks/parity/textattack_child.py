@@ -1,15 +1,15 @@
 """Attacks texts with recipes of TextAttack 0.3.11, in an interpreter that has it.
 
 All lines are JSON. The first line of the input has the settings: `recipe`, `stop_words`,
-`query_budget`, and where they differ from the defaults `vectors` (a file), `seed`, `distance`,
-`exact`, `encoder`, `masked_lm` (a folder) and `candidates` (of CLARE). The reply is a line with
-`ready`. Then come requests, lines of `texts` and `labels`. For each, this program writes questions
-to the victim, lines with `texts`, reads a line of probabilities after each question, and ends with
-a line with `results`.
+`query_budget`, and where they differ from the defaults `vectors` (a file), `exact`, `encoder`,
+`masked_lm` (a folder) and `candidates` (of CLARE). The reply is a line with `ready`. Then come
+requests, lines of `texts` and `labels`. For each, this program writes questions to the victim,
+lines with `texts`, reads a line of probabilities after each question, and ends with a line with
+`results`.
 
-The parts of the recipes are those of TextAttack, with other vectors and models, as it downloads its
-own. With `exact`, random letters are "e", and parts without which two programs can give the same
-answers are left out.
+The recipes are those of TextAttack, with other vectors and models, as it downloads its own. With
+`exact`, random letters are "e", and parts without which two programs can give the same answers are
+left out.
 """
 
 import gzip
@@ -19,9 +19,10 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TextIO
 from unittest.mock import MagicMock
 
@@ -29,6 +30,23 @@ import numpy as np
 
 NOT_USED = ("flair", "flair.data", "flair.models", "language_tool_python", "tensorflow_hub")
 """Imports of TextAttack that no attack here needs: hard to install, or slow."""
+RECIPES = (
+    *("textfooler", "textbugger", "deepwordbug", "pwws", "bae", "bert-attack", "clare", "alzantot"),
+    *("faster-alzantot", "iga", "pso", "kuleshov", "input-reduction", "pruthi", "checklist"),
+    *("morpheus", "bad-characters"),
+)
+BUILD = {"bad-characters": ("targeted_classification", "invisible")}
+"""Further arguments of `build`: the goal, which is replaced, and the characters."""
+NOT_HERE = (
+    *("GPT2", "Google1BillionWordsLanguageModel", "LearningToWriteLanguageModel"),
+    *("WordSwapChangeName", "WordSwapChangeLocation"),
+)
+"""Parts with a model of their own, which are left out."""
+TYPOS = (
+    *("WordSwapNeighboringCharacterSwap", "WordSwapRandomCharacterSubstitution"),
+    *("WordSwapRandomCharacterDeletion", "WordSwapRandomCharacterInsertion"),
+)
+LEFT_OUT = object()
 
 
 def embedding(path: Path, count: int = 50) -> Any:
@@ -71,32 +89,73 @@ def remote_victim(replies: TextIO) -> Any:
 
 
 def compose(settings: dict[str, Any], victim: Any) -> Any:
-    """Return an attack of TextAttack; the settings are the first line of the input."""
-    ta = importlib.import_module("textattack")
-    before = importlib.import_module("textattack.constraints.pre_transformation")
-    parts = SimpleNamespace(
-        ta=ta,
-        changes=ta.transformations,
-        search=ta.search_methods,
-        overlap=importlib.import_module("textattack.constraints.overlap"),
-        semantics=importlib.import_module("textattack.constraints.semantics"),
-        grammar=importlib.import_module("textattack.constraints.grammaticality"),
-        before=before,
-        stop=before.StopwordModification(stopwords=set(settings["stop_words"])),
-        vectors=embedding(Path(settings["vectors"])) if settings.get("vectors") else None,
-        model=load_masked_lm(settings["masked_lm"]) if settings.get("masked_lm") else {},
-        near_sentence=[near_sentence(settings["encoder"])] if settings.get("encoder") else [],
-        distance=settings.get("distance", 0.5),
-        candidates=settings.get("candidates"),
-        exact=settings.get("exact", False),
-        goal=ta.goal_functions.UntargetedClassification(victim),
-        victim=victim,
-    )
-    # In nearly all recipes: a word changes once, and stop words stay.
-    parts.once = [before.RepeatModification(), parts.stop]
-    goal, constraints, transformation, search = RECIPES[settings["recipe"]](parts)
-    goal.query_budget = settings["query_budget"] or float("inf")
-    return ta.Attack(goal, constraints, transformation, search)
+    """Return a recipe of TextAttack; the settings are the first line of the input."""
+    names: Any = importlib.import_module("textattack.attack_args").ATTACK_RECIPE_NAMES
+    package, _, name = names[settings["recipe"]].rpartition(".")
+    recipe: Any = getattr(importlib.import_module(package), name)
+    # The recipe makes its parts by these names of its module.
+    module = sys.modules[recipe.__module__]
+    for part, make in {**replacements(settings), name: assemble}.items():
+        setattr(module, part, make)
+    attack = recipe.build(victim, *BUILD.get(settings["recipe"], ()))
+    attack.goal_function.query_budget = settings["query_budget"] or float("inf")
+    return attack
+
+
+def assemble(goal: Any, constraints: list[Any], transformation: Any, search: Any) -> Any:
+    """Return an attack without the constraints that are left out."""
+    kept = [constraint for constraint in constraints if constraint is not LEFT_OUT]
+    return importlib.import_module("textattack").Attack(goal, kept, transformation, search)
+
+
+def replacements(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return what makes parts of a recipe by name, where it is not the part of TextAttack."""
+    ta: Any = importlib.import_module("textattack")
+    changes, before = ta.transformations, ta.constraints.pre_transformation
+    semantics: Any = importlib.import_module("textattack.constraints.semantics")
+    exact = settings.get("exact", False)
+    # In TextAttack a download each: vectors, stop words, encoders and language models.
+    vectors = {"embedding": embedding(Path(settings["vectors"]))} if settings.get("vectors") else {}
+    model = load_masked_lm(settings["masked_lm"]) if settings.get("masked_lm") else {}
+    near = near_sentence(settings["encoder"]) if settings.get("encoder") else LEFT_OUT
+
+    def make(kind: Any, **fixed: Any) -> Callable[..., Any]:
+        return lambda *args, **named: kind(*args, **{**named, **fixed})
+
+    def typos(kind: Any) -> Callable[..., Any]:
+        """Return typing errors; where answers are compared, at each position and by e alone."""
+        return lambda **named: kind(**{"letters_to_insert": "e", **named, "random_one": False})
+
+    def composite(swaps: list[Any]) -> Any:
+        return changes.CompositeTransformation([swap for swap in swaps if swap is not LEFT_OUT])
+
+    stop_words = set(settings["stop_words"])
+    encoders = semantics.sentence_encoders
+    fewer = {"max_candidates": settings["candidates"]} if settings.get("candidates") else {}
+    masked = ("WordInsertionMaskedLM", "WordMergeMaskedLM")
+    masked += ("WordSwapMaskedLM",) if settings["recipe"] == "clare" else ()
+    return {
+        "Attack": assemble,
+        "StopwordModification": lambda **_: before.StopwordModification(stopwords=stop_words),
+        "WordSwapEmbedding": make(changes.WordSwapEmbedding, **vectors),
+        "WordEmbeddingDistance": make(semantics.WordEmbeddingDistance, **vectors),
+        "ThoughtVector": make(encoders.ThoughtVector, **vectors),
+        "UniversalSentenceEncoder": lambda **_: near,
+        "WordSwapMaskedLM": make(changes.WordSwapMaskedLM, **model),
+        **{name: make(getattr(changes, name), **{**model, **fewer}) for name in masked},
+        # CLARE loads its model itself.
+        "transformers": MagicMock(),
+        **{name: typos(getattr(changes, name)) for name in TYPOS if exact},
+        "CompositeTransformation": composite,
+        "WordSwapHomoglyphSwap": partial(_homoglyphs, changes.WordSwapHomoglyphSwap),
+        "WordSwapHowNet": changes.WordSwapWordNet,
+        # Aimed at any wrong class instead of a translation or a target.
+        "MinimizeBleu": ta.goal_functions.UntargetedClassification,
+        "TargetedClassification": lambda victim, **_: ta.goal_functions.UntargetedClassification(
+            victim
+        ),
+        **{name: lambda **_: LEFT_OUT for name in NOT_HERE},
+    }
 
 
 def load_masked_lm(folder: str) -> dict[str, Any]:
@@ -137,203 +196,12 @@ def near_sentence(settings: dict[str, Any]) -> Any:
     return Means(**settings)
 
 
-def _swap(parts: Any, count: int) -> Any:
-    return parts.changes.WordSwapEmbedding(max_candidates=count, embedding=parts.vectors)
-
-
-def _ranked(parts: Any, method: str) -> Any:
-    return parts.search.GreedyWordSwapWIR(wir_method=method)
-
-
-def _distance(parts: Any, *, original: bool) -> Any:
-    return parts.semantics.WordEmbeddingDistance(
-        embedding=parts.vectors, max_mse_dist=parts.distance, compare_against_original=original
-    )
-
-
-def _typos(parts: Any, names: str, **settings: bool) -> list[Any]:
-    """Return transformations of characters; where answers are compared, the only letter is e."""
-    kinds = {
-        "swap": parts.changes.WordSwapNeighboringCharacterSwap,
-        "substitute": parts.changes.WordSwapRandomCharacterSubstitution,
-        "delete": parts.changes.WordSwapRandomCharacterDeletion,
-        "insert": parts.changes.WordSwapRandomCharacterInsertion,
-    }
-    swaps = [kinds[name](**settings) for name in names.split()]
-    for swap in swaps if parts.exact else ():
-        swap._get_random_letter = lambda: "e"
-    return swaps
-
-
 def _homoglyphs(kind: Any) -> Any:
     """Return the swap of look-alikes, whose list for other attacks is not in the package."""
     swap = kind.__new__(kind)
     with suppress(FileNotFoundError):
         swap.__init__()
     return swap
-
-
-def textfooler(parts: Any) -> Any:
-    """Return TextFooler."""
-    columns = parts.before.InputColumnModification(["premise", "hypothesis"], {"premise"})
-    tags = parts.grammar.PartOfSpeech(allow_verb_noun_swap=True)
-    cosine = parts.semantics.WordEmbeddingDistance(embedding=parts.vectors, min_cos_sim=0.5)
-    constraints = [*parts.once, columns, cosine, tags, *parts.near_sentence]
-    return parts.goal, constraints, _swap(parts, 50), _ranked(parts, "delete")
-
-
-def textbugger(parts: Any) -> Any:
-    """Return TextBugger; at each position where answers are compared."""
-    inner = {"random_one": not parts.exact, "skip_first_char": True, "skip_last_char": True}
-    space = parts.changes.WordSwapRandomCharacterInsertion(letters_to_insert=" ", **inner)
-    swaps = [
-        space,
-        *_typos(parts, "delete swap", **inner),
-        _homoglyphs(parts.changes.WordSwapHomoglyphSwap),
-        _swap(parts, 5),
-    ]
-    changes = parts.changes.CompositeTransformation(swaps)
-    return parts.goal, [*parts.once, *parts.near_sentence], changes, _ranked(parts, "delete")
-
-
-def deepwordbug(parts: Any) -> Any:
-    """Return DeepWordBug; at each position where answers are compared."""
-    kinds = _typos(parts, "swap substitute delete insert", random_one=not parts.exact)
-    swaps = parts.changes.CompositeTransformation(kinds)
-    # The bound of the paper.
-    limit = parts.overlap.LevenshteinEditDistance(30)
-    return parts.goal, [*parts.once, limit], swaps, _ranked(parts, "unk")
-
-
-def pwws(parts: Any) -> Any:
-    """Return PWWS."""
-    synonyms = parts.changes.WordSwapWordNet()
-    return parts.goal, parts.once, synonyms, _ranked(parts, "weighted-saliency")
-
-
-def bae(parts: Any) -> Any:
-    """Return BAE-R."""
-    words = parts.changes.WordSwapMaskedLM(
-        method="bae", max_candidates=50, min_confidence=0.0, **parts.model
-    )
-    tags = parts.grammar.PartOfSpeech(allow_verb_noun_swap=True)
-    return parts.goal, [*parts.once, tags, *parts.near_sentence], words, _ranked(parts, "delete")
-
-
-def bert_attack(parts: Any) -> Any:
-    """Return BERT-Attack."""
-    words = parts.changes.WordSwapMaskedLM(method="bert-attack", max_candidates=8, **parts.model)
-    limit = parts.overlap.MaxWordsPerturbed(max_percent=0.4)
-    return parts.goal, [*parts.once, limit, *parts.near_sentence], words, _ranked(parts, "unk")
-
-
-def clare(parts: Any) -> Any:
-    """Return CLARE."""
-    model: dict[str, Any] = {**parts.model, "max_candidates": parts.candidates or 50}
-    actions = parts.changes.CompositeTransformation(
-        [
-            parts.changes.WordSwapMaskedLM(method="bae", min_confidence=5e-4, **model),
-            parts.changes.WordInsertionMaskedLM(min_confidence=0.0, **model),
-            parts.changes.WordMergeMaskedLM(min_confidence=5e-3, **model),
-        ]
-    )
-    return parts.goal, [*parts.once, *parts.near_sentence], actions, parts.search.GreedySearch()
-
-
-def alzantot(parts: Any) -> Any:
-    """Return Alzantot's genetic algorithm without its language model."""
-    return _genetic(parts, original=False, iterations=20)
-
-
-def faster_alzantot(parts: Any) -> Any:
-    """Return the faster genetic algorithm without its language model."""
-    return _genetic(parts, original=True, iterations=40)
-
-
-def _genetic(parts: Any, *, original: bool, iterations: int) -> Any:
-    limit = parts.overlap.MaxWordsPerturbed(max_percent=0.2)
-    constraints = [*parts.once, limit, _distance(parts, original=original)]
-    search = parts.search.AlzantotGeneticAlgorithm(
-        pop_size=60, max_iters=iterations, post_crossover_check=False
-    )
-    return parts.goal, constraints, _swap(parts, 8), search
-
-
-def iga(parts: Any) -> Any:
-    """Return the improved genetic algorithm."""
-    limit = parts.overlap.MaxWordsPerturbed(max_percent=0.2)
-    constraints = [parts.stop, limit, _distance(parts, original=False)]
-    search = parts.search.ImprovedGeneticAlgorithm(
-        pop_size=60, max_iters=20, post_crossover_check=False
-    )
-    return parts.goal, constraints, _swap(parts, 50), search
-
-
-def pso(parts: Any) -> Any:
-    """Return the particle swarm, with WordNet instead of HowNet."""
-    search = parts.search.ParticleSwarmOptimization(pop_size=60, max_iters=20)
-    return parts.goal, parts.once, parts.changes.WordSwapWordNet(), search
-
-
-def kuleshov(parts: Any) -> Any:
-    """Return Kuleshov's attack without its language model."""
-    encoders = importlib.import_module("textattack.constraints.semantics.sentence_encoders")
-    near = encoders.ThoughtVector(embedding=parts.vectors, threshold=0.2, metric="max_euclidean")
-    limit = parts.overlap.MaxWordsPerturbed(max_percent=0.5)
-    goal = parts.ta.goal_functions.UntargetedClassification(parts.victim, target_max_score=0.7)
-    return goal, [*parts.once, limit, near], _swap(parts, 15), parts.search.GreedySearch()
-
-
-def input_reduction(parts: Any) -> Any:
-    """Return the reduction of inputs."""
-    goal = parts.ta.goal_functions.InputReduction(parts.victim, maximizable=True)
-    return goal, parts.once, parts.changes.WordDeletion(), _ranked(parts, "delete")
-
-
-def pruthi(parts: Any) -> Any:
-    """Return Pruthi's typing error."""
-    inner = {"random_one": False, "skip_first_char": True, "skip_last_char": True}
-    swaps = _typos(parts, "swap delete insert", **inner)
-    swaps.append(parts.changes.WordSwapQWERTY(**inner))
-    constraints = [
-        parts.before.MinWordLength(min_length=4),
-        parts.stop,
-        parts.overlap.MaxWordsPerturbed(max_num_words=1),
-        parts.before.RepeatModification(),
-    ]
-    changes = parts.changes.CompositeTransformation(swaps)
-    return parts.goal, constraints, changes, parts.search.GreedySearch()
-
-
-def checklist(parts: Any) -> Any:
-    """Return CheckList; names and places need a model of their own."""
-    changes = parts.changes
-    swaps = [changes.WordSwapExtend(), changes.WordSwapContract(), changes.WordSwapChangeNumber()]
-    constraints = [parts.before.RepeatModification()]
-    composite = changes.CompositeTransformation(swaps)
-    return parts.goal, constraints, composite, parts.search.GreedySearch()
-
-
-def morpheus(parts: Any) -> Any:
-    """Return Morpheus, aimed at the class instead of a translation."""
-    forms = parts.changes.WordSwapInflections()
-    return parts.goal, parts.once, forms, parts.search.GreedySearch()
-
-
-def bad_characters(parts: Any) -> Any:
-    """Return Bad Characters with invisible characters, for any wrong class."""
-    search = parts.search.DifferentialEvolution(popsize=32, maxiter=10, max_perturbs=1)
-    return parts.goal, [], parts.changes.WordSwapInvisibleCharacters(), search
-
-
-RECIPES = {
-    recipe.__name__.replace("_", "-"): recipe
-    for recipe in (
-        *(textfooler, textbugger, deepwordbug, pwws, bae, bert_attack, clare, alzantot),
-        *(faster_alzantot, iga, pso, kuleshov, input_reduction, pruthi, checklist, morpheus),
-        *(bad_characters,),
-    )
-}
 
 
 def tag_by_nltk() -> None:
@@ -387,8 +255,8 @@ def main() -> None:
     for name in NOT_USED:
         sys.modules.setdefault(name, MagicMock())
     settings = json.loads(sys.stdin.readline())
-    random.seed(settings.get("seed", 0))
-    np.random.seed(settings.get("seed", 0))  # noqa: NPY002 - the generator of TextAttack
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 - the generator of TextAttack
     tag_by_nltk()
     attack = compose(settings, remote_victim(replies))
     print(json.dumps({"ready": True}), file=replies, flush=True)

@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 
 from app.study import study_json, tables
-from app.study.matched import Spot, compare_with_line
 from app.study.study import CellFigures, ReferenceLine, Study, StudyError
 from app.study.table_formats import markdown
-from app.study.uncertainty import Side
+from measure.matched import Spot, compare_with_line
+from measure.uncertainty import Side
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, cell, row, study
 
 LINE = ReferenceLine(at="accuracy", rows=("early", "late"), columns=("fooled",))

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from app.attention.attention_maps import AttentionMaps
-from app.attention.attention_view import UNMOVED, View, added_attention, diversions
+from measure.attention.attention_maps import AttentionMaps
+from measure.attention.attention_view import UNMOVED, View, added_attention, diversions
 from run_files.terminal import harmless
 
 

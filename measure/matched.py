@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.study.uncertainty import CONFIDENCE, RESAMPLES, Array, Side
+from measure.uncertainty import CONFIDENCE, RESAMPLES, Array, Side
 from text.plural import plural
 
 _BATCH = 2**22

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 
-from app.attention.masking_figure import MaskedShares, masking_proportions
+from measure.attention.masking_figure import MaskedShares, masking_proportions
 from measure.charts import pixels
 
 TASKS = [

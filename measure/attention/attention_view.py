@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from app.attention.attention_maps import AttentionMaps
+from measure.attention.attention_maps import AttentionMaps
 
 MEAN = "mean"
 """Label of the mean over all heads."""

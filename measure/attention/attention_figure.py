@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from app.attention.attention_maps import AttentionMaps
-from app.attention.attention_view import View, added_attention, diversions
+from measure.attention.attention_maps import AttentionMaps
+from measure.attention.attention_view import View, added_attention, diversions
 from measure.charts import drawing
 from run_files.terminal import harmless
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 import lit_modules
-from app.attention.attention_text import EncodedSample, encode
 from layers.attention.masking.biased import BIASABLE, BiasedAttention
 from layers.attention.masking.learnt_masks import AdversarialMasks
 from layers.attention.masking.masks import Masks, Probabilities
 from layers.backbones import Backbone
 from lit_modules.asa import ASA
 from lit_modules.shared.task_module import TaskModule
+from measure.attention.attention_text import EncodedSample, encode
 from run_files import run_directory
 from text import Sample
 
@@ -143,7 +143,7 @@ class AttentionModel:
         """Return the maps of both passes of a sample.
 
         Args:
-            sample: see `app.attention.attention_text.sample_of`.
+            sample: see `measure.attention.attention_text.sample_of`.
             row: number of the choice of a multiple choice; the predicted one by default.
             seed: draw the masks with it, as in training; None masks the units whose chance of
                 being masked is above one half.

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from app.attention.attention_text import encode, same_tokenizer, sample_of
 from lit_modules import FineTuning, TaskModule
-from tests.unit.app.attention.attention_models import SETTINGS, saved
+from measure.attention.attention_text import encode, same_tokenizer, sample_of
 from tests.unit.lit_modules.builders import make, save_backbone
+from tests.unit.measure.attention.attention_models import SETTINGS, saved
 from text import Choices, TaskName, Words
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.study.uncertainty import (
+from measure.uncertainty import (
     FEWEST_SEEDS,
     Comparison,
     Side,
@@ -266,7 +266,7 @@ def share(p_values: Iterable[float | None], level: float) -> float:
 @pytest.mark.long
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_the_size_of_the_tests(monkeypatch: pytest.MonkeyPatch, seeds: int) -> None:
-    monkeypatch.setattr("app.study.uncertainty.RESAMPLES", 499)
+    monkeypatch.setattr("measure.uncertainty.RESAMPLES", 499)
     draws = 600
     found = null(draws, seeds)
     for level in (0.05, 0.2, 0.5):
@@ -281,7 +281,7 @@ def test_the_size_of_the_tests(monkeypatch: pytest.MonkeyPatch, seeds: int) -> N
 
 @pytest.mark.long
 def test_the_size_for_correlations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.study.uncertainty.RESAMPLES", 199)
+    monkeypatch.setattr("measure.uncertainty.RESAMPLES", 199)
     p_values = [one.p_texts for one in null(150, 2, kind="spearman", texts=40)]
     assert stats.kstest(p_values, "uniform").pvalue > 0.001
 
@@ -289,7 +289,7 @@ def test_the_size_for_correlations(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long
 def test_seeds_that_differ_are_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two rows whose seeds differ much: texts alone would find a difference far too often.
-    monkeypatch.setattr("app.study.uncertainty.RESAMPLES", 499)
+    monkeypatch.setattr("measure.uncertainty.RESAMPLES", 499)
     found = null(150, 3, seeds_differ=True)
     assert share((one.p_texts for one in found), 0.05) > 0.15
     limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 150)

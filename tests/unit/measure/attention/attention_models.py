@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from app.attention.attention_maps import AttentionMaps, Pass
 from lit_modules import ASA, TaskModule
+from measure.attention.attention_maps import AttentionMaps, Pass
 from tests.unit.lit_modules.builders import Build, make, trainer
 from text import TaskName
 

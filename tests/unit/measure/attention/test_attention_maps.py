@@ -3,14 +3,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.attention.attention_maps import AttentionMaps, AttentionModel
-from app.attention.attention_text import sample_of
 from layers.attention.masking.biased import BIASABLE
 from lit_modules import ASA, AdversarialTraining, FineTuning, UniBERT
 from lit_modules.adversaries import FreeLB
-from tests.unit.app.attention.attention_models import SETTINGS, asa, saved
+from measure.attention.attention_maps import AttentionMaps, AttentionModel
+from measure.attention.attention_text import sample_of
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from tests.unit.lit_modules.builders import Build, make, plain
+from tests.unit.measure.attention.attention_models import SETTINGS, asa, saved
 from text import TaskName
 
 CPU = torch.device("cpu")

@@ -1,1 +1,0 @@
-"""The command `attention`: attention maps of a trained model."""

@@ -1,0 +1,1 @@
+"""Attention maps of a trained model, with and without its adversary."""
