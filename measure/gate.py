@@ -32,6 +32,7 @@ from text.plural import plural
 
 CHEAP = ("deepwordbug", "append-benign", "unicode", "spacing", "leetspeak", "case")
 """Recipes of a gate by default, as far as they exist: they need no resources."""
+CLEAN_ONLY = "it was neither attacked nor certified: only clean texts were checked"
 EXAMPLES = 3
 """Worst texts of a criterion."""
 _BATCH = 256
@@ -467,7 +468,7 @@ class Gate:
                 criteria.append(replace(attacked, void=void))
             parts -= 1
         if self._certification is None and not self._plans:
-            cautions.append("neither attacked nor certified: only clean texts were checked")
+            cautions.append(CLEAN_ONLY)
         return GateReport(
             victim=self._named,
             data=self._data,
