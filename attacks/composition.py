@@ -5,14 +5,15 @@ A search is written for one sample, as a generator that yields requests (`Query`
 together (`attacks/engine.py`).
 """
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
 from attacks.compat import Compat
 from attacks.document import Candidate, Cut, Document
-from attacks.goals import Goal, Targeted, Unchanged, Unsure, Untargeted, tie
+from attacks.goals import Evade, Goal, Targeted, Unchanged, Unsure, Untargeted, tie
+from text import Text
 
 
 class Job(NamedTuple):
@@ -246,21 +247,24 @@ class Attack:
         """Take the name of `compat` as well, such as "textattack"."""
         object.__setattr__(self, "compat", Compat(self.compat))
 
+    def learn(self, texts: Callable[[], Iterable[tuple[Text, int]]]) -> "Attack":
+        """Return this attack with what its transformation learns from labelled texts, if any."""
+        learn = getattr(self.transformation, "learn", None)
+        return self if learn is None else replace(self, transformation=learn(texts))
+
     def aiming(self, goal: Goal) -> "Attack":
         """Return this attack with another goal.
 
         An attack that keeps the prediction has its own goal, and takes only the score of another.
-        So has one with a bound of the probability, unless it gets a class to reach.
+        So has one with a bound of the probability, unless it gets a class to reach or to leave.
 
         Raises:
-            ValueError: an attack that keeps the prediction gets a class to reach.
+            ValueError: an attack that keeps the prediction gets a class to reach or to leave.
         """
-        own, targeted = self.goal, isinstance(goal, Targeted)
-        if isinstance(own, Unchanged) and isinstance(goal, Targeted):
-            msg = (
-                f"got target class {goal.target} for {self.name}, which keeps the prediction, "
-                "expected no target"
-            )
+        own, targeted = self.goal, isinstance(goal, Targeted | Evade)
+        if isinstance(own, Unchanged) and isinstance(goal, Targeted | Evade):
+            aim = f"target class {goal.target}" if isinstance(goal, Targeted) else "goal evade"
+            msg = f"got {aim} for {self.name}, which keeps the prediction, expected no target"
             raise ValueError(msg)
         if isinstance(own, Unchanged) or (isinstance(own, Unsure) and not targeted):
             # Only the score is taken over.

@@ -32,7 +32,7 @@ from attacks.composition import (
 from attacks.document import Candidate, Document
 from attacks.fingerprint import describe, flat
 from attacks.goals import Floats, Unchanged, logarithms, top_margins
-from attacks.outcome import AttackRecord, Outcome, Sample, words_changed
+from attacks.outcome import AttackRecord, Outcome, Sample, words_changed, words_kept
 from attacks.recipe_settings import Budget
 from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
 from text import Text, check_range
@@ -529,6 +529,7 @@ class Engine:
             adversarial_prediction_name=self._name(judged.prediction) if attacked else None,
             adversarial_score=judged.score if attacked else None,
             words_changed=words_changed(run.document, final, compat=self.attack.compat),
+            words_kept=words_kept(run.document, final),
             similarity=final.similarity,
             exhausted=run.exhausted and ended,
         )

@@ -171,6 +171,37 @@ class Targeted:
         return hit
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evade(Untargeted):
+    """Any class but the positive one of a detector.
+
+    Texts of the other classes reach it as they are, and are skipped: only detections count.
+
+    Attributes:
+        positive: the class that is detected.
+    """
+
+    positive: int
+
+    def judge(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> Floats:
+        """See `Goal`."""
+        return super().judge(logits, self._classes(logits), probabilities=probabilities)
+
+    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
+        """See `Goal`."""
+        return super().reached(logits, self._classes(logits))
+
+    def _classes(self, logits: Floats) -> Labels:
+        return np.full(len(logits), self.positive)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Force(Targeted):
+    """The positive class of a detector, for texts of the others: a false alarm."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unchanged:
     """The gold class, although words are gone: texts that reach it lack words that a reader needs.
@@ -193,6 +224,10 @@ class Unchanged:
         """See `Goal`."""
         same: NDArray[np.bool_] = logits.argmax(axis=1) == labels
         return same
+
+
+DETECTOR_GOALS = ("evade", "force")
+"""Goals about the positive class of a detector, by their names in settings."""
 
 
 def make_goal(

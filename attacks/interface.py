@@ -9,20 +9,18 @@ from typing import Any
 from attacks.compat import CompatName
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits, longest_first
-from attacks.goals import Score, Targeted, Untargeted, make_goal
+from attacks.goals import Evade, Force, Goal, Score, Targeted, Untargeted, make_goal
 from attacks.journal import Journal
 from attacks.outcome import AttackRecord, Sample
 from attacks.progress import CountedVictim, Progress
 from attacks.recipe_settings import RecipeSettings
+from attacks.recipes import OPTIONAL
 from attacks.samples import SampleLike, as_samples
 from attacks.summary import Summary, summarise, table
 from attacks.victims.kinds import as_victim
 from attacks.victims.labels_only import check_search
 
-_OF_PARTS = (
-    *("resources", "vectors", "sentence_encoder", "masked_lm"),
-    *("similarity", "word_similarity", "candidates", "fluency", "language"),
-)
+_OF_PARTS = (*("resources", "vectors", "sentence_encoder", "masked_lm"), *(*OPTIONAL, "language"))
 """Settings that the parts of a composed attack have already."""
 
 
@@ -83,6 +81,7 @@ def attack(
     recipe: str | RecipeSettings | Attack = "textfooler",
     tokenizer: Any = None,
     target: int | None = None,
+    goal: Goal | None = None,
     in_flight: int = 128,
     seed: int = 0,
     columns: Sequence[str] | None = None,
@@ -101,6 +100,7 @@ def attack(
         recipe: name of a recipe (`attacks.recipes`), its settings, or a composed attack.
         tokenizer: of a `transformers` model.
         target: class to reach; any but the gold one, or the goal of a composed attack, if None.
+        goal: another goal (`attacks.goals`), as `Evade(positive=1)` for the detections of class 1.
         in_flight: see `Limits`.
         seed: of the random numbers.
         columns: names of the texts of a pair: `("premise", "hypothesis")` leaves the premise alone.
@@ -118,6 +118,8 @@ def attack(
     """
     numbered, columns = as_samples(samples, columns)
     chosen, composed = _compose(recipe, target, settings)
+    composed = composed if goal is None else composed.aiming(goal)
+    composed = composed.learn(lambda: [(sample.text, sample.label) for sample in numbered])
     limits = Limits(
         query_budget=chosen.query_budget,
         budget_per_word=chosen.budget_per_word,
@@ -146,9 +148,9 @@ def attack(
                 journal.add(record)
             bar.add(record)
     ordered = [records[sample_id] for sample_id in sorted(s.sample_id for s in numbered)]
-    return Outcome(
-        name=composed.name, records=ordered, summary=summarise(ordered, score=composed.goal.score)
-    )
+    name = {Evade: "evade", Force: "force"}.get(type(composed.goal))
+    summary = summarise(ordered, score=composed.goal.score, goal=name)
+    return Outcome(name=composed.name, records=ordered, summary=summary)
 
 
 def _compose(

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rapidfuzz.distance import Levenshtein
+from rapidfuzz.distance import LCSseq, Levenshtein
 
 from attacks.compat import Compat
 from attacks.document import Document
@@ -82,6 +82,8 @@ class AttackRecord:
             older versions.
         prediction_name: name of the class predicted for the clean text.
         adversarial_prediction_name: name of the class predicted for the adversarial text.
+        words_kept: words of the clean text that the adversarial text has in the same order; None in
+            records of older versions.
     """
 
     sample_id: int
@@ -107,6 +109,7 @@ class AttackRecord:
     label_name: str | None = None
     prediction_name: str | None = None
     adversarial_prediction_name: str | None = None
+    words_kept: int | None = None
 
     @property
     def attacked(self) -> bool:
@@ -131,6 +134,11 @@ def from_line(line: dict[str, Any]) -> AttackRecord:
         if name in {"text", "adversarial"} and isinstance(value, list)
     }
     return AttackRecord(**{**line, **pairs})
+
+
+def words_kept(original: Document, final: Document) -> int:
+    """Return the number of words of the original in the final text (longest common subsequence)."""
+    return LCSseq.similarity(original.words, final.words)
 
 
 def words_changed(original: Document, final: Document, *, compat: str) -> int:

@@ -1,6 +1,7 @@
 """The parts that recipes are composed of, with the settings of one attack."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from attacks.compat import Compat
@@ -11,7 +12,10 @@ from attacks.goals import Goal, Untargeted
 from attacks.recipe_settings import Language, RecipeSettings
 from attacks.resources.catalogue import Resources
 from attacks.resources.thresholds import PublishedThreshold, find_threshold
+from attacks.strategies import WholeTexts
 from attacks.transformations import EmbeddingSwap, WordNetSwap
+from attacks.transformations.variants import Variant, Variants
+from text.bounded_files import DataError, brief, read_text, reading
 from text.stop_words import StopWordList
 
 if TYPE_CHECKING:
@@ -59,9 +63,66 @@ class RecipeParts:
             cut=self.resources.cut(self.language),
         )
 
+    def whole_texts(self, variants: Sequence[Variant]) -> Attack:
+        """Return the attack that writes texts in several ways; the setting `variants` selects some.
+
+        Raises:
+            ValueError: the setting names another way.
+        """
+        names = [variant.name for variant in variants]
+        chosen = names if self.settings.variants is None else self.settings.variants
+        if not chosen or (strange := sorted({*chosen} - {*names})):
+            msg = (
+                f"got variants {', '.join(strange) if chosen else 'without a name'} for "
+                f"{self.settings.recipe}, expected some of {', '.join(names)}"
+            )
+            raise ValueError(msg)
+        used = [variant for variant in variants if variant.name in chosen]
+        words = not all(variant.whole for variant in used)
+        return self.attack(
+            transformation=Variants(used),
+            search=WholeTexts(stages=len(used), words=words),
+            # Stop words may change as well: a reader needs them least.
+            pre_constraints=self.columns(),
+        )
+
     def candidates(self, published: int) -> int:
         """Return the number of replacements that are tried for a word."""
         return _choose(self.settings.candidates, published)
+
+    def pool(self) -> list[str] | None:
+        """Return the words or texts of the setting `pool`; None without it.
+
+        Raises:
+            DataError: the file cannot be read, or has no words.
+        """
+        path = self.settings.pool
+        return None if path is None else _lines(path, "a word or a text on each line")
+
+    def translations(self) -> dict[str, list[str]]:
+        """Return the translations of each text, of the file of the setting `translations`.
+
+        Raises:
+            DataError: the file cannot be read, or a line has no tab.
+            ValueError: no file.
+        """
+        path, expected = (
+            self.settings.translations,
+            "a text, a tab and its translation on each line",
+        )
+        if path is None:
+            msg = (
+                f"got no translations, expected a file with {expected}: --attack.translations FILE"
+            )
+            raise ValueError(msg)
+        pairs: dict[str, list[str]] = {}
+        for line in _lines(path, expected):
+            text, tab, translation = line.partition("\t")
+            if not tab or not translation.strip():
+                msg = f"{path}: got the line {brief(line, 80)}, expected {expected}"
+                raise DataError(msg)
+            pairs.setdefault(text.strip(), []).append(translation.strip())
+        return pairs
 
     # Pre-constraints
 
@@ -182,6 +243,17 @@ class RecipeParts:
         from attacks.constraints.fluency import Fluency
 
         return [Fluency(*self.resources.masked_lm(), drop=drop if loss is None else loss, top=top)]
+
+
+def _lines(path: str, expected: str) -> list[str]:
+    """Return the lines of a file that are not empty."""
+    with reading(path, expected):
+        read = [line.strip() for line in read_text(Path(path)).split("\n")]
+    lines = [line for line in read if line]
+    if not lines:
+        msg = f"{path}: got an empty file, expected {expected}"
+        raise DataError(msg)
+    return lines
 
 
 def _choose(setting: Number | None, published: Number) -> Number:

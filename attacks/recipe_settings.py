@@ -71,6 +71,15 @@ class RecipeSettings(Budget):
         candidates: replacements that are tried for a word.
         fluency: nats that a word may be less likely than the one it replaces, by the masked
             language model; the recipe's own if null; 0 does without the model.
+        pool: file with a word or a text on each line, which append-benign and split add; learned
+            from the training split of a run, or from the --dataset of a --victim, if null.
+        added_words: words that append-benign (10) and split (800) add at most.
+        side: where append-benign adds words: at the `front`, at the `end`, or on `both` sides.
+        selection: how append-benign takes words from its pool: `greedy`, the best one at each step;
+            `ranked`, the best ones of the clean text; or `random`.
+        variants: names of the ways to write a text that unicode, spacing, leetspeak, case and
+            encodings try; all of them if null.
+        translations: file with a text, a tab and its translation on each line, for translate.
         language: language of the texts; it selects stop words, letters, keys, and how Chinese is
             cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
             fit it.
@@ -89,6 +98,12 @@ class RecipeSettings(Budget):
     word_similarity: float | None = None
     candidates: int | None = None
     fluency: float | None = None
+    pool: str | None = None
+    added_words: int | None = None
+    side: Literal["front", "end", "both"] | None = None
+    selection: Literal["greedy", "ranked", "random"] | None = None
+    variants: Sequence[str] | None = None
+    translations: str | None = None
     language: Language | None = None
     columns: Sequence[str] | None = None
 
@@ -98,6 +113,7 @@ class RecipeSettings(Budget):
 
         super().__post_init__()
         check_range({"batch_size": self.batch_size, "candidates": self.candidates}, least=1)
+        check_range({"added_words": self.added_words}, least=1)
         check_range({"similarity": self.similarity}, least=0, most=1)
         check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
         check_range({"fluency": self.fluency}, least=0)

@@ -5,14 +5,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from attacks.goals import NEAR, Score
+from attacks.goals import DETECTOR_GOALS, NEAR, Score
 from attacks.outcome import AttackRecord
 from text.estimates import IntervalEstimate, aligned, interval, mean, wilson
 
 _METRICS = (
     *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
     *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "unstable", "errors"),
+    *("flip_rate", "attacked", "words_kept"),
 )
+_OF_DETECTORS = {"flip_rate", "attacked", "words_kept"}
+_COUNTED = {"clean_accuracy", "flip_rate"}
+"""Figures whose number of samples is in the table."""
 _DOUBTED = {"accuracy", "success_rate"}
 TOLERATED = 0.01
 """Share by which a blind score may overstate the accuracy before it is unreliable."""
@@ -42,6 +46,10 @@ class Summary:
         unstable: share of the successes that did not succeed once more when the victim was asked
             about their texts again; each took a query that `queries` does not count.
         errors: samples that are left out, as the victim gave no valid answer to one of their texts.
+        flip_rate: with a goal about a detector, the success rate: the share of detections that are
+            evaded, or of undetected texts that become false alarms.
+        words_kept: with such a goal, the mean share of the words that the adversarial text still
+            has, of the samples whose attack succeeded.
     """
 
     samples: int
@@ -60,13 +68,17 @@ class Summary:
     unreliable: bool
     unstable: IntervalEstimate | None
     errors: int
+    flip_rate: IntervalEstimate | None = None
+    words_kept: IntervalEstimate | None = None
 
     def metrics(self) -> dict[str, float]:
         """Return flat names and numbers; an unreliable accuracy has another name."""
         named = {
             f"unreliable_{name}" if self.unreliable and name in _DOUBTED else name: value
             for name in _METRICS
-            if (value := getattr(self, name)) is not None and (value or name != "errors")
+            if (value := getattr(self, name)) is not None
+            and (value or name != "errors")
+            and (self.flip_rate is not None or name not in _OF_DETECTORS)
         }
         return {
             name: value.value if isinstance(value, IntervalEstimate) else float(value)
@@ -83,8 +95,13 @@ class Summary:
         }
 
 
-def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
-    """Compute the figures of an attack whose goal has this kind of score.
+def summarise(records: Iterable[AttackRecord], *, score: Score, goal: str | None = None) -> Summary:
+    """Compute the figures of an attack.
+
+    Args:
+        records: one per sample.
+        score: kind of score of its goal.
+        goal: name of its goal in the settings; `evade` and `force` have figures of their own.
 
     Raises:
         ValueError: no record without an error.
@@ -98,6 +115,9 @@ def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
     attacked = [record for record in valid if record.attacked]
     held = [record.holds for record in attacked if record.holds is not None]
     succeeded = [record for record in attacked if record.outcome == "succeeded"]
+    success_rate = wilson(len(succeeded), len(attacked)) if attacked else None
+    changed = [r.words_changed / r.words for r in succeeded if r.words and r.words_changed]
+    of_detector = goal in DETECTOR_GOALS
     # "Right": the clean text is classified as its gold class.
     right = [record for record in valid if record.prediction == record.label]
     standing = sum(record.outcome != "succeeded" for record in right)
@@ -110,15 +130,9 @@ def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
         attacked=len(attacked),
         clean_accuracy=wilson(len(right), len(valid)),
         accuracy=wilson(standing, len(valid)),
-        success_rate=wilson(len(succeeded), len(attacked)) if attacked else None,
-        words_changed=mean(
-            [
-                record.words_changed / record.words
-                for record in succeeded
-                if record.words and record.words_changed
-            ],
-            top=1.0,
-        ),
+        success_rate=success_rate,
+        # Insertions may change more words than there are.
+        words_changed=mean(changed, top=max([1.0, *changed])),
         queries=mean([record.queries for record in attacked]),
         unique_queries=mean([record.unique_queries for record in attacked]),
         similarity=mean(
@@ -131,6 +145,13 @@ def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
         unreliable=overstated > TOLERATED,
         unstable=wilson(held.count(False), len(held)) if held else None,
         errors=len(read) - len(valid),
+        flip_rate=success_rate if of_detector else None,
+        words_kept=mean(
+            [r.words_kept / r.words for r in succeeded if r.words_kept is not None and r.words],
+            top=1.0,
+        )
+        if of_detector
+        else None,
     )
 
 
@@ -147,6 +168,8 @@ FIGURES = (
     ("clean accuracy", "clean_accuracy", 3),
     ("acc. under attack", "accuracy", 3),
     ("success rate", "success_rate", 3),
+    ("flip rate", "flip_rate", 3),
+    ("words kept", "words_kept", 3),
     ("words changed", "words_changed", 3),
     ("queries", "queries", 1),
     ("similarity", "similarity", 3),
@@ -155,18 +178,26 @@ FIGURES = (
 """Columns of the table: title, field of `Summary`, digits."""
 
 
+def figure_columns(summaries: Iterable[Summary]) -> list[tuple[str, str, int]]:
+    """Return the columns of some attacks; a flip rate replaces the success rate."""
+    flips = any(summary.flip_rate is not None for summary in summaries)
+    unused = {"success_rate"} if flips else _OF_DETECTORS
+    return [column for column in FIGURES if column[1] not in unused]
+
+
 def table(summaries: Mapping[str, Summary]) -> str:
     """Return the figures of attacks as aligned text, the 95 % interval below each."""
-    rows = [["attack", *(title for title, _, _ in FIGURES)]]
+    figures = figure_columns(summaries.values())
+    rows = [["attack", *(title for title, _, _ in figures)]]
     for name, summary in summaries.items():
         values, intervals = [name], [""]
-        for _, field, digits in FIGURES:
+        for _, field, digits in figures:
             estimate: IntervalEstimate | None = getattr(summary, field)
             doubted = "?" if summary.unreliable and field in _DOUBTED else ""
             values.append("-" if estimate is None else f"{estimate.value:.{digits}f}{doubted}")
             # Of the same samples as the accuracy under attack, which may be few of the split.
             interval_text = "" if estimate is None else interval(estimate, digits)
-            if estimate is not None and field == "clean_accuracy":
+            if estimate is not None and field in _COUNTED:
                 interval_text += f" ({estimate.count})"
             intervals.append(interval_text)
         rows += [values, intervals]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord
-from attacks.summary import FIGURES, remarks
+from attacks.summary import figure_columns, remarks
 from measure.attack_report import Piece, class_name, pairs
 from run_files import atomic
 from run_files.terminal import harmless
@@ -86,7 +86,7 @@ def write_page(
 
 def _figures(outcome: Outcome) -> Iterator[str]:
     yield '<table class="figures"><tbody>'
-    for title, field, digits in FIGURES:
+    for title, field, digits in figure_columns([outcome.summary]):
         estimate: IntervalEstimate | None = getattr(outcome.summary, field)
         if estimate is None:
             continue

@@ -80,6 +80,12 @@ def attack(
         VictimError: the logits of the model are invalid.
     """
     corpus = _check_corpus(trainer, datamodule)
+    if settings.threshold is not None:
+        msg = (
+            f"got threshold {settings.threshold} for a run, whose own threshold counts, expected "
+            "it only with --victim: leave --attack.threshold out"
+        )
+        raise ValueError(msg)
     device = trainer.strategy.root_device  # the models of attacks use the device of the victim
     # Loaded now: a missing WordNet must not surface after the attacks.
     checks = usual_checks(settings, device) if settings.validity else None
@@ -201,7 +207,9 @@ def attacked_model(
     split, names = settings.split, model.require_text()[1]
     examples = corpus.examples(split)
     most = _DRY * int(trainer.fast_dev_run) if dry(trainer) else None  # type: ignore[attr-defined] # set by a connector
-    drawn = choose_samples(examples, settings, most)
+    detected = getattr(getattr(model, "detector", None), "positive", corpus.positive)
+    positive = settings.positive_class(names, detected)
+    drawn = choose_samples(examples, settings, most, positive)
     if any(example.label is None for example in drawn):
         msg = (
             f"{corpus.corpus}: got a {split} split without labels, expected labels: an attack "
@@ -235,4 +243,6 @@ def attacked_model(
         facts={**facts, "corpus": f"{corpus.corpus}, {split} split"},
         identity=identity,
         threat=threat,
+        positive=positive,
+        texts=lambda: [(text, label) for _, text, label in labelled_texts(corpus.training_rows())],
     )

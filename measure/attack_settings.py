@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from attacks.composition import Attack
 from attacks.engine import VERSION, Limits
-from attacks.goals import make_goal
+from attacks.goals import DETECTOR_GOALS, Evade, Force, Goal, make_goal
 from attacks.recipe_settings import RecipeSettings
+from attacks.recipes import OPTIONAL
 from attacks.threat_settings import ThreatSettings
 from datamodules.labelled import Split
 from run_files.shard import Shard
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 """The recipes of `all`."""
-_OF_RECIPES = ("similarity", "word_similarity", "candidates", "fluency", "language", "columns")
-"""Settings of recipes; only some recipes have the first four."""
+_OF_RECIPES = (*OPTIONAL, "language", "columns")
+"""Settings of recipes; all of them have the last two."""
 _OF_RESOURCES = {
     "neighbours": "vectors",
     "sentence-encoder": "sentence_encoder",
@@ -47,7 +48,13 @@ class AttackSettings(RecipeSettings, Limits):
         choice: choice of the samples: `drawn` by a fixed permutation (the same for every model and
             attack; the first 100 of 1000 are the 100), or the `first` ones of the file.
         split: split of the samples.
-        goal: `untargeted`, any class but the gold one; or the name or index of the class to reach.
+        goal: `untargeted`, any class but the gold one; or the name or index of the class to reach;
+            or `evade`: texts of the positive class of a detector that are no longer detected; or
+            `force`: false alarms, texts of the other classes that are detected.
+        positive: class that a detector detects, by name or index, for the goals evade and force;
+            that of the model if it is a detector.
+        threshold: least probability of the positive class at which --victim detects; the largest
+            probability decides if null.
         seed: seed of random replacements; a sample's own seed depends on this and on its id.
         tag: file the outcome as RECIPE-TAG, apart from the same recipe with other settings.
         show: number of adversarial pairs to print at the end.
@@ -63,6 +70,8 @@ class AttackSettings(RecipeSettings, Limits):
     choice: Literal["drawn", "first"] = "drawn"
     split: Split = "test"
     goal: str | int = "untargeted"
+    positive: str | int | None = None
+    threshold: float | None = None
     seed: int = 0
     tag: str | None = None
     show: int = 0
@@ -83,6 +92,13 @@ class AttackSettings(RecipeSettings, Limits):
             object.__setattr__(self, "threat", ThreatSettings(**self.threat))
         check_range({"num_samples": self.num_samples}, least=1)
         check_range({"show": self.show, "seed": self.seed}, least=0)
+        check_range({"threshold": self.threshold}, above=0, below=1)
+        if self.goal not in DETECTOR_GOALS and (self.positive, self.threshold) != (None, None):
+            msg = (
+                f"got goal {self.goal} with positive {self.positive} and threshold "
+                f"{self.threshold}, expected these only with --attack.goal evade or force"
+            )
+            raise ValueError(msg)
         if self.tag is not None and not _NAME.fullmatch(self.tag):
             msg = f"got tag {self.tag!r}, expected letters, digits and . _ -"
             raise ValueError(msg)
@@ -96,6 +112,8 @@ class AttackSettings(RecipeSettings, Limits):
         """
         return {
             "goal": str(self.goal),
+            "positive": None if self.positive is None else str(self.positive),
+            "threshold": self.threshold,
             # The default of the score depends on `compat`.
             "score": make_goal(score=self.score, compat=self.compat).score,
             "compat": self.compat,
@@ -116,8 +134,7 @@ class AttackSettings(RecipeSettings, Limits):
         k = "all" if self.threat.k is None else str(self.threat.k)
         return {
             **self.about(),
-            **{name: getattr(self, name) for name in ("similarity", "word_similarity")},
-            "candidates": self.candidates,
+            **{name: getattr(self, name) for name in OPTIONAL if name != "fluency"},
             "attacked_columns": self.columns,
             "threat.name": None if self.threat.kind == "none" else self.threat.kind,
             "threat.k": None if self.threat.kind == "none" else k,
@@ -130,17 +147,54 @@ class AttackSettings(RecipeSettings, Limits):
         Raises:
             ValueError: the model has no such class.
         """
-        goal = str(self.goal)
-        if goal == "untargeted":
+        if self.goal == "untargeted":
             return None
-        # A name first: classes may be named by numbers.
-        if goal in class_names:
-            return class_names.index(goal)
-        if goal.isascii() and goal.isdigit() and int(goal) < len(class_names):
-            return int(goal)
-        choices = ", ".join(f"{i} ({name})" for i, name in enumerate(class_names))
-        msg = f"got goal {goal!r}, expected `untargeted` or one of the classes: {choices}"
-        raise ValueError(msg)
+        others = f"{', '.join(DETECTOR_GOALS)}, `untargeted` or "
+        return _index("goal", self.goal, class_names, others)
+
+    def positive_class(self, class_names: Sequence[str], default: str | None) -> int | None:
+        """Return the index of the class to evade or to force; None for other goals.
+
+        Args:
+            class_names: classes of the model.
+            default: the positive class if the settings name none.
+
+        Raises:
+            ValueError: the model has no such class, or nothing names it.
+        """
+        if self.goal not in DETECTOR_GOALS:
+            return None
+        name = default if self.positive is None else self.positive
+        if name is None:
+            msg = (
+                f"got goal {self.goal} for a model that is no detector, expected its positive "
+                f"class: --attack.positive {' or '.join(class_names)}"
+            )
+            raise ValueError(msg)
+        return _index("positive", name, class_names)
+
+    def aim(self, class_names: Sequence[str], positive: int | None) -> Goal:
+        """Return the goal for a model with these classes; see `positive_class` and `target`."""
+        if positive is None:
+            target = self.target(class_names)
+            return make_goal(target, score=self.score, compat=self.compat)
+        score = make_goal(score=self.score, compat=self.compat).score
+        if self.goal == "evade":
+            return Evade(positive=positive, score=score)
+        return Force(target=positive, score=score)
+
+
+def _index(setting: str, value: str | int, class_names: Sequence[str], others: str = "") -> int:
+    """Return the index of a class by its name or index; `others` are other values of a setting."""
+    name = str(value)
+    # A name first: classes may be named by numbers.
+    if name in class_names:
+        return class_names.index(name)
+    if name.isascii() and name.isdigit() and int(name) < len(class_names):
+        return int(name)
+    choices = ", ".join(f"{i} ({class_name})" for i, class_name in enumerate(class_names))
+    msg = f"got {setting} {name!r}, expected {others}one of the classes: {choices}"
+    raise ValueError(msg)
 
 
 class AttackPlan(NamedTuple):

@@ -354,7 +354,8 @@ def _read_attack(
 ) -> AttackEvidence:
     try:
         attack_records = [from_line(record) for record in records]
-        summary = summarise(attack_records, score=subject.get("score", "margin"))
+        score = subject.get("score", "margin")
+        summary = summarise(attack_records, score=score, goal=subject.get("goal"))
     except (TypeError, ValueError) as error:
         msg = f"got {ledger.records_path} with other lines than records of an attack: delete it"
         raise ValueError(msg) from error

@@ -1,7 +1,7 @@
 """Attack texts: `attack`, on a run or on a model from elsewhere."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from attacks.composition import Attack
 from attacks.constraints import InsideThreat
 from attacks.engine import VERSION, Engine, longest_first
 from attacks.fingerprint import describe, flat
-from attacks.goals import make_goal
 from attacks.interface import Outcome
 from attacks.outcome import Sample, from_line
 from attacks.progress import CountedVictim, Progress
@@ -25,6 +24,7 @@ from measure.attack_settings import AttackPlan, AttackSettings
 from measure.corpus_split import CHOICE
 from measure.measurement import Measured, Measurement, Record
 from run_files.run_directory import RunDirectory
+from text import Text
 from text.subjects import Subject
 
 log = logging.getLogger(__name__)
@@ -44,6 +44,8 @@ class AttackedModel:
         facts: facts for the page, by name.
         identity: `run`, `method`, `corpus` and `seed`, as `results.json` has them.
         threat: the set of texts inside which the attack stays, if there is one.
+        positive: index of the class that a detector detects; None for other goals.
+        texts: makes labelled texts, from which some attacks learn harmless words.
     """
 
     victim: Victim
@@ -55,6 +57,8 @@ class AttackedModel:
     facts: Mapping[str, str]
     identity: Mapping[str, Any]
     threat: Threat | None = None
+    positive: int | None = None
+    texts: Callable[[], Iterable[tuple[Text, int]]] = tuple
 
 
 ELSEWHERE = "file this next to it with --attack.tag NAME"
@@ -99,9 +103,10 @@ class TextAttack(Measurement[Sample]):
         self.stage, self.file = f"attack/{planned.name}", f"attacks/{planned.name}.jsonl"
         attack = planned.attack
         if not planned.has_goal:
-            target = settings.target(model.class_names)
             # Only now: the index of a target needs the classes of the model.
-            attack = attack.aiming(make_goal(target, score=settings.score, compat=settings.compat))
+            attack = attack.aiming(settings.aim(model.class_names, model.positive))
+        attack = attack.learn(model.texts)
+        self._pool = describe(getattr(attack.transformation, "pool", None))
         if model.threat is not None:
             attack = replace(attack, constraints=[InsideThreat(model.threat), *attack.constraints])
         self._engine = Engine(
@@ -121,7 +126,8 @@ class TextAttack(Measurement[Sample]):
 
     def subject(self) -> Subject:
         """Return model, samples, and settings of the attack."""
-        return {**self.about(), **self.model.scope}
+        # A pool is made of other texts than those of the model and the samples.
+        return {**self.about(), **self.model.scope, "pool_words": self._pool}
 
     def about(self) -> Subject:
         """Return the settings of the attack, and the identity of the model."""
@@ -177,7 +183,8 @@ class TextAttack(Measurement[Sample]):
         # The same list for figures, page, ledger and table: summarised once.
         if self._outcome is None or self._outcome[0] is not records:
             attacked = [from_line(record) for record in records]
-            summary = summarise(attacked, score=self._engine.attack.goal.score)
+            score, goal = self._engine.attack.goal.score, str(self.settings.goal)
+            summary = summarise(attacked, score=score, goal=goal)
             outcome = Outcome(name=self.name, records=attacked, summary=summary)
             self._outcome = records, outcome
         return self._outcome[1]
@@ -203,13 +210,23 @@ class TextAttack(Measurement[Sample]):
 
     def facts(self) -> dict[str, str]:
         """Return the facts of the page, except the number of samples."""
-        names = self.model.class_names
         return {
             **self.model.facts,
-            "goal": "untargeted" if self.target is None else class_name(self.target, names),
+            **self._goal(),
             **{key: str(value) for key, value in self.planned.options.items()},
             "seed of the attack": str(self.settings.seed),
         }
+
+    def _goal(self) -> dict[str, str]:
+        """Return the facts about the goal."""
+        names, positive = self.model.class_names, self.model.positive
+        if positive is None:
+            target = "untargeted" if self.target is None else class_name(self.target, names)
+            return {"goal": target}
+        facts = {"goal": str(self.settings.goal), "positive class": class_name(positive, names)}
+        if self.settings.threshold is not None:
+            facts["threshold"] = f"probability {self.settings.threshold:g}"
+        return facts
 
     def write(self, files: RunDirectory, outcome: Measured) -> None:
         """Write the page and the examples of TensorBoard."""
@@ -253,13 +270,32 @@ def show_examples(outcome: Outcome, names: Sequence[str], loggers: Sequence[Logg
 
 
 def choose_samples(
-    samples: Sequence[Any], settings: AttackSettings, most: int | None = None
+    samples: Sequence[Any],
+    settings: AttackSettings,
+    most: int | None = None,
+    positive: int | None = None,
 ) -> list[Any]:
-    """Return the samples to attack, at most `most`; see `AttackSettings.choice`."""
-    count = min(settings.num_samples or len(samples), len(samples), most or len(samples))
+    """Return the samples to attack, at most `most`; see `AttackSettings.choice`.
+
+    With a `positive` class, they are samples of it to evade a detector, and of the other classes to
+    force a false alarm.
+
+    Raises:
+        ValueError: there are none.
+    """
     drawn = settings.choice == "drawn"
     # A prefix of one permutation: more samples later include those of today.
     order = permutation(len(samples), CHOICE).tolist() if drawn else range(len(samples))
+    if positive is not None:
+        evades = settings.goal == "evade"
+        order = [i for i in order if (samples[i].label == positive) == evades]
+        if not order:
+            msg = (
+                f"got no sample {'of' if evades else 'outside'} the positive class, expected "
+                f"some for goal {settings.goal}: see --attack.positive"
+            )
+            raise ValueError(msg)
+    count = min(settings.num_samples or len(order), most or len(order))
     return [samples[i] for i in order[:count]]
 
 

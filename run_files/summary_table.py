@@ -55,6 +55,8 @@ def _attack(metrics: Mapping[str, float | None], name: str) -> str:
     if accuracy is None or not count:
         return _number(accuracy)
     goal = "untargeted" if target is None else f"to class {target:.0f}"
+    if "flip_rate" in figures:
+        goal = "detections evaded" if target is None else "false alarms forced"
     ends = interval(wilson(round(accuracy * count), count), 3)
     clean = _number(figures.get("clean_accuracy"))
     line = (

@@ -9,7 +9,9 @@ from jsonargparse import ArgumentParser
 
 from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
 from attacks.victims.front_end_victim import FrontEndVictim
+from attacks.victims.kinds import Victim
 from attacks.victims.labels_only import check_search
+from attacks.victims.threshold_victim import ThresholdVictim
 from measure.archive import FolderArchive
 from measure.attack_series import run_series
 from measure.attack_settings import AttackSettings, plan
@@ -64,17 +66,24 @@ def _attacked_model(
 ) -> AttackedModel:
     labelled = as_classes(table, named.classes, split_names(args.label_names))
     victim = named.facts["victim"]
+    detector: Victim = named.victim
+    own = getattr(getattr(named.victim, "module", None), "detector", None)
+    positive = settings.positive_class(named.classes, getattr(own, "positive", None))
+    if positive is not None and settings.threshold is not None:
+        detector = ThresholdVictim(named.victim, positive, settings.threshold)
     # Always there: a stored name that a subject lacks is not compared.
     front_end = named.victim.digest if isinstance(named.victim, FrontEndVictim) else None
     return AttackedModel(
-        victim=named.victim,
+        victim=detector,
         class_names=named.classes,
-        samples=choose_samples(labelled, settings),
+        samples=choose_samples(labelled, settings, positive=positive),
         columns=table.columns,
         subject={"victim": victim, "dataset": table.name, "front_end": front_end},
         scope={"classes": named.classes, "columns": list(table.columns)},
         facts={**named.facts, "data set": table.name},
         identity={"run": out.name, "method": victim, "corpus": table.name, "seed": settings.seed},
+        positive=positive,
+        texts=lambda: [(sample.text, sample.label) for sample in labelled],
     )
 
 

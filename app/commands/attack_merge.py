@@ -67,7 +67,7 @@ class MergedAttack(NamedTuple):
     def outcome(self) -> Outcome:
         """Return records and figures."""
         records = [from_line(record) for record in self.records]
-        summary = summarise(records, score=self.facts["score"])
+        summary = summarise(records, score=self.facts["score"], goal=self.subject.get("goal"))
         return Outcome(name=self.name, records=records, summary=summary)
 
     def validity(self, outcome: Outcome) -> list[str]:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 NO_COUNTERPART = "it has no such attack"
 OTHER_ENCODER = "another sentence encoder; ours is calibrated"
 
-_OPTIONAL = ("candidates", "word_similarity", "similarity", "fluency")
+OPTIONAL = (
+    *("candidates", "word_similarity", "similarity", "fluency"),
+    *("pool", "added_words", "side", "selection", "variants", "translations"),
+)
 """Settings that only some recipes have."""
 
 
@@ -33,8 +36,7 @@ class Recipe:
     Attributes:
         compose: makes the attack.
         needs: resources, by their names for `python -m steadfast resources`.
-        settings: the optional settings that it has: candidates, word_similarity, similarity,
-            fluency.
+        settings: those of `OPTIONAL` that it has.
         differs: the difference that `compat="textattack"` leaves to TextAttack 0.3.11, may be "".
         refused: the reason against `compat="textattack"`; None if the recipe has it.
     """
@@ -92,7 +94,7 @@ def check_recipe(settings: "RecipeSettings") -> None:
     available = find_recipe(name).settings
     if strange := [
         option
-        for option in _OPTIONAL
+        for option in OPTIONAL
         if getattr(settings, option) is not None and option not in available
     ]:
         msg = (

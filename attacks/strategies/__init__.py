@@ -7,6 +7,7 @@ from attacks.strategies.ranked_actions import RankedActions
 from attacks.strategies.reduction import RankedReduction, Reduction
 from attacks.strategies.staged import StagedGreedy
 from attacks.strategies.swarm import Swarm
+from attacks.strategies.whole_texts import WholeTexts
 
 __all__ = [
     "FlipBeam",
@@ -17,4 +18,5 @@ __all__ = [
     "Reduction",
     "StagedGreedy",
     "Swarm",
+    "WholeTexts",
 ]

@@ -20,7 +20,7 @@ from attacks.engine import Engine, Limits
 from attacks.goals import Targeted, Unchanged, Unsure
 from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import build, find_recipe, recipe_names
+from attacks.recipes import OPTIONAL, build, find_recipe, recipe_names
 from attacks.resources.catalogue import Resources
 from attacks.search import Beam
 from attacks.strategies import Genetic, RankedActions, StagedGreedy
@@ -64,7 +64,11 @@ def resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resources:
 
 def small(name: str, resources: Resources, **settings: Any) -> Any:
     """The recipe with a population that takes no time."""
+    if name == "translate":
+        settings["translations"] = str(resources.folder / "pairs.tsv")
+        Path(settings["translations"]).write_text("a good film\tun bon film\n")
     attack = build(RecipeSettings(recipe=name, **settings), resources)
+    attack = attack.learn(lambda: [("a good film", 1), ("a bad dull plot", 0)])
     known = {"population": 6, "generations": 3, "tries": 30, "at_once": 6}
     search: Any = attack.search
     fields = getattr(search, "__dataclass_fields__", {})
@@ -114,7 +118,7 @@ def test_the_same_in_any_company(resources: Resources, name: str, compat: Any) -
             assert record.adversarial_prediction == 0
             assert record.words_changed > 0
     # These find nothing in the few words of the test.
-    if name not in {"morpheus", "checklist"}:
+    if name not in {"morpheus", "checklist", "case"}:
         assert "succeeded" in {one.outcome for one in together.values()}
 
 
@@ -122,7 +126,7 @@ def test_recipes_declare_resources_and_settings_that_exist() -> None:
     needs = {need for name in recipe_names() for need in find_recipe(name).needs}
     assert needs == {"neighbours", "tagger", "wordnet", "masked-lm", "sentence-encoder"}
     settings = {setting for name in recipe_names() for setting in find_recipe(name).settings}
-    assert settings == {"candidates", "word_similarity", "similarity", "fluency"}
+    assert settings == {*OPTIONAL}
 
 
 def test_genetic_recipes(resources: Resources) -> None:

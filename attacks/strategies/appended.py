@@ -1,0 +1,88 @@
+"""Adds several words to a text, chosen once or drawn; `attacks.search.Beam` chooses each anew."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from attacks.composition import Context, Propose, Request, SearchEnd, Steps
+from attacks.document import Candidate, Document
+from attacks.strategies.rounds import Rounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankedAppends:
+    """Asks about each word of the pool once, then adds the best one, the best two, and so on.
+
+    It takes two queries instead of one for each added word.
+
+    Attributes:
+        length: words that are added at most.
+    """
+
+    length: int = 10
+
+    def steps(self, context: Context) -> Steps:
+        """See `Search`."""
+        rounds, original = Rounds(context), context.original
+        pool: list[Candidate] = yield Propose(original, context.allowed(original))
+        yield from rounds.ask(pool)
+        if rounds.over():
+            return rounds.top
+        least = context.clean.score + context.tie
+        gains = [item for item in pool if rounds.of(item).score > least]
+        gains.sort(key=lambda item: (-rounds.of(item).score, item.columns))
+        texts: list[Document] = []
+        for best in gains[: self.length]:
+            current = texts[-1] if texts else original
+            front = best.index < len(original)
+            pool = yield Propose(current, context.allowed(current))
+            # The same word may be added on both sides.
+            texts += [
+                current.accept(item)
+                for item in pool
+                if item.word == best.word and (item.index < len(current)) == front
+            ]
+        return (yield from _shortest(rounds, texts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomAppends:
+    """Adds drawn words of the pool; classes of the victim are enough.
+
+    Attributes:
+        length: words that are added at most.
+        tries: draws, all in one query.
+    """
+
+    length: int = 10
+    tries: int = 10
+    needs_scores: ClassVar[bool] = False
+    refines: ClassVar[bool] = True
+    """See `Search`."""
+
+    def steps(self, context: Context) -> Steps:
+        """See `Search`."""
+        rounds, draws = Rounds(context), list[list[Document]]()
+        for _ in range(self.tries):
+            texts, current = list[Document](), context.original
+            for _ in range(self.length):
+                pool: list[Candidate] = yield Propose(current, context.allowed(current))
+                if not pool:
+                    break
+                current = current.accept(context.random.choice(pool))
+                texts.append(current)
+            draws += [texts] if texts else []
+        yield from rounds.ask(texts[-1] for texts in draws)
+        for texts in draws:
+            if texts[-1].columns in rounds.verdicts and rounds.of(texts[-1]).success:
+                return (yield from _shortest(rounds, texts))
+        return rounds.top
+
+
+def _shortest(rounds: Rounds, texts: Sequence[Document]) -> Generator[Request, Any, SearchEnd]:
+    """Return the first of some texts that reaches the goal; else the best text so far."""
+    yield from rounds.ask(texts)
+    for text in texts:
+        if text.columns in rounds.verdicts and rounds.of(text).success:
+            return SearchEnd(text, rounds.of(text))
+    return rounds.top
