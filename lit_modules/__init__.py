@@ -17,6 +17,7 @@ from lit_modules.checkpoints.reading import (
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.lips_lev import LipsLev
 from lit_modules.masked_lm import MaskedLM
+from lit_modules.monotone_scores import MonotoneScores
 from lit_modules.olsa import OLSA
 from lit_modules.shared.attention_masking import MaskingSettings
 from lit_modules.shared.encoder_source import EncoderSettings
@@ -52,6 +53,7 @@ __all__ = [
     "MarginObjective",
     "MaskedLM",
     "MaskingSettings",
+    "MonotoneScores",
     "Optimisation",
     "RadiusObjective",
     "TaskModule",
