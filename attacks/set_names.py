@@ -23,7 +23,7 @@ OWN_SETS = (
     "insert",
 )
 """Sets without a recipe."""
-ADDED = ("append", "append-glued", "insert-any")
+ADDED = ("append", "append-glued", "append-lines", "insert-any")
 """Additions of text, in front of the names of sets or alone."""
 AND = "-and-"
 """Between sets that change the same word one after another."""

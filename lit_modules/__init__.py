@@ -35,6 +35,7 @@ from lit_modules.text_classifier import TextClassifier
 from lit_modules.text_cnn import TextCNN
 from lit_modules.unibert import UniBERT
 from lit_modules.unitary_distillation import UnitaryDistillation
+from lit_modules.window_max import WindowMax
 from lit_modules.word_scores import WordScores
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "UniBERT",
     "Unitary",
     "UnitaryDistillation",
+    "WindowMax",
     "WordRobustness",
     "WordScores",
     "check_fits",

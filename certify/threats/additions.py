@@ -8,11 +8,12 @@ from certify.threats.substitutions import Substitutions, Words
 from certify.threats.threat import Threat, ThreatName
 from text.canonical import canonical
 
-Place = Literal["append", "append-glued", "insert-any"]
+Place = Literal["append", "append-glued", "append-lines", "insert-any"]
 PLACES: tuple[Place, ...] = get_args(Place)
 _STATEMENTS: dict[Place, str] = {
     "append": "any text is added in front and at the end, with white space between",
     "append-glued": "any text is added in front and at the end, also without white space between",
+    "append-lines": "any lines are added in front and at the end",
     "insert-any": "any words are inserted anywhere, any number of them",
 }
 
@@ -23,8 +24,9 @@ class Additions(Threat):
 
     Attributes:
         place: append: the words of the text follow one another in the new one; append-glued: so do
-            those between its first and its last white space; insert-any: they are in the new text,
-            in their order.
+            those between its first and its last white space; append-lines: the lines of the text
+            do, as they are, without those that are empty; insert-any: its words are in the new
+            text, in their order.
         changes: perturbation sets, of which the words of the text use at most k; None for none.
         k: number of words that are replaced. Added words do not count.
 
@@ -67,6 +69,11 @@ class Additions(Threat):
 
     def contains(self, original: str, changed: str) -> bool:
         """See `Threat`."""
+        if self.place == "append-lines" and self.changes is None:
+            lines, more = (
+                [line for line in text.splitlines() if line.strip()] for text in (original, changed)
+            )
+            return any(more[at : at + len(lines)] == lines for at in range(len(more) + 1))
         own = self.core(original)
         words = self.split(own) if self.changes is None else self.changes.occurrences(own)
         others = self.split(changed)
@@ -114,6 +121,7 @@ class Additions(Threat):
         added = {
             "append": "against any text added in front or at the end",
             "append-glued": "against any text added in front or at the end, also without a blank",
+            "append-lines": "against any lines added in front or at the end",
             "insert-any": "against any words inserted",
         }[self.place]
         if self.changes is None:
