@@ -23,6 +23,8 @@ OWN_SETS = (
     "insert",
 )
 """Sets without a recipe."""
+ADDED = ("append", "append-glued", "append-lines", "insert-any")
+"""Additions of text, in front of the names of sets or alone."""
 AND = "-and-"
 """Between sets that change the same word one after another."""
 LANGUAGES: dict[str, tuple["Language", ...]] = {
@@ -86,6 +88,13 @@ def _is_cosine(text: str) -> bool:
         return -1 <= float(text) <= 1
     except ValueError:
         return False
+
+
+def check_threat(names: str) -> None:
+    """Raise ValueError for names that `find_threat` does not have; nothing is read."""
+    first, _, rest = names.partition(",")
+    if first.strip() not in ADDED or rest:
+        check_names(rest if first.strip() in ADDED else names)
 
 
 def check_names(names: str) -> None:

@@ -31,7 +31,9 @@ from attacks.transformations import Composite, EmbeddingSwap, Inflect, WordNetSw
 from attacks.transformations.keys import LAYOUTS, find_neighbours
 from attacks.transformations.word_swap import WordSwap
 from certify.threats import (
+    PLACES,
     THREATS,
+    Additions,
     ChainedSets,
     DeletedStopWords,
     InsertedStopWords,
@@ -42,6 +44,7 @@ from certify.threats import (
     Threat,
     Typos,
     WordSet,
+    is_same_form,
     parse_threat,
 )
 from certify.threats.substitutions import TAG, Words, unite
@@ -235,10 +238,11 @@ def find_sets(names: str, words: WordSettings, resources: Resources) -> Substitu
 def find_threat(
     name: str, *, lists: str | None, k: int | None, words: WordSettings, resources: Resources
 ) -> Threat:
-    """Return the threat that `--threat` names: one of `THREATS`, or the union of perturbation sets.
+    """Return the threat that `--threat` names.
 
     Args:
-        name: one of `THREATS`, or names of perturbation sets with commas between.
+        name: one of `THREATS`, or names of perturbation sets with commas between; in front of them,
+            or alone, one of `ADDED`.
         lists: file of synonyms.
         k: number of changes; None for any number.
         words: the words of the model.
@@ -253,7 +257,15 @@ def find_threat(
     if lists is not None:
         msg = f"got lists for {name}, expected them for synonyms, or their file as a set"
         raise ValueError(msg)
-    return find_sets(name, words, resources).at(k)
+    first, _, rest = name.partition(",")
+    place = next((place for place in PLACES if place == first.strip()), None)
+    if place is None:
+        return find_sets(name, words, resources).at(k)
+    sets = find_sets(rest, words, resources).at(k) if rest else None
+    if sets is not None and is_same_form(sets):
+        # Added text already comes with each string of the same canonical form.
+        sets = None
+    return Additions(words=words, k=k, place=place, changes=sets)
 
 
 def is_endless(name: str) -> bool:

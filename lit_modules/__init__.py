@@ -17,6 +17,7 @@ from lit_modules.checkpoints.reading import (
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.lips_lev import LipsLev
 from lit_modules.masked_lm import MaskedLM
+from lit_modules.monotone_scores import MonotoneScores
 from lit_modules.olsa import OLSA
 from lit_modules.shared.attention_masking import MaskingSettings
 from lit_modules.shared.detection import Detection, Detector
@@ -35,6 +36,7 @@ from lit_modules.text_classifier import TextClassifier
 from lit_modules.text_cnn import TextCNN
 from lit_modules.unibert import UniBERT
 from lit_modules.unitary_distillation import UnitaryDistillation
+from lit_modules.window_max import WindowMax
 from lit_modules.word_scores import WordScores
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "MarginObjective",
     "MaskedLM",
     "MaskingSettings",
+    "MonotoneScores",
     "Optimisation",
     "RadiusObjective",
     "TaskModule",
@@ -65,6 +68,7 @@ __all__ = [
     "UniBERT",
     "Unitary",
     "UnitaryDistillation",
+    "WindowMax",
     "WordRobustness",
     "WordScores",
     "check_fits",

@@ -158,7 +158,7 @@ class WordScores(WordLevel, method=True):
             )
         tokenizer = self.robustness.add_words(tokenizer, ordered=self._ordered)
         if self._orders > 1:
-            self.ngrams = _count_ngrams(tokenizer, corpus, self.window, self.min_ngram_count)
+            self.ngrams = count_ngrams(tokenizer, corpus, self.window, self.min_ngram_count)
             self.ngram_counts = [len(rows) for rows in self.ngrams]
         return tokenizer
 
@@ -386,7 +386,7 @@ def _check_net(
         raise ValueError(msg)
 
 
-def _count_ngrams(
+def count_ngrams(
     tokenizer: WordTokenizer, texts: Sequence[Text], width: int, least: int
 ) -> list[Tensor]:
     """Return the frequent n-grams of 2 to `width` known words: `[M, order]` ids each."""

@@ -9,6 +9,7 @@ from text.front_end import FrontEnd
 from text.front_end_tokenizer import FrontEndTokenizer
 from text.pretrained_tokenizer import PretrainedTokenizer
 from text.tokenizer import Tokenizer
+from text.window_tokenizer import WindowTokenizer
 from text.word_settings import Lemmatizer, WordSettings
 from text.word_tokenizer import WordTokenizer
 
@@ -39,12 +40,14 @@ def tokenizer_from_state(
             return FrontEndTokenizer(pretrained, front_end)
         if kind == "character":
             return CharacterTokenizer.from_state(state)
+        if kind == "windows":
+            return WindowTokenizer(tokenizer_from_state(state["inner"], find), state["words"])
         if kind == "encoded":
             inner = tokenizer_from_state(state["inner"], find)
             return EncodedWords(inner, state["representatives"])
     except KeyError as error:
         msg = f"got a {kind} tokenizer state without {error}, expected one written by state()"
         raise ValueError(msg) from error
-    kinds = "'word', 'pretrained', 'character' or 'encoded'"
+    kinds = "'word', 'pretrained', 'character', 'encoded' or 'windows'"
     msg = f"got a tokenizer state of kind {kind!r}, expected {kinds}"
     raise ValueError(msg)

@@ -8,7 +8,7 @@ import yaml
 
 import datamodules
 from app.cli.data_files import split_options
-from lit_modules import METHODS, AdversarialTraining, TaskModule
+from lit_modules import METHODS, TaskModule
 from lit_modules.adversaries import ADVERSARIES
 from lit_modules.checkpoints.reading import verify
 from run_files import run_directory
@@ -66,7 +66,7 @@ def check_classes(argv: Sequence[str]) -> None:
         ValueError: a name is none of ours, or that of a base class, which others are made from.
     """
     classifiers = [name for name, cls in METHODS.items() if issubclass(cls, TaskModule)]
-    wrapped = [name for name in classifiers if name != AdversarialTraining.__name__]
+    wrapped = [name for name in classifiers if not METHODS[name].nested]
     names = {"--model": list(METHODS), "--data": list(datamodules.CORPORA)}
     names |= {"--model.classifier": wrapped, "--model.adversary": list(ADVERSARIES)}
     for option in split_options(argv):

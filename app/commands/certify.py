@@ -16,7 +16,7 @@ from typing import Any
 from app.cli.run_options import RUN, add_option, command_parser
 from attacks.digests import file_digest
 from attacks.resources.catalogue import Resources, resources_named
-from attacks.set_names import OWN_SETS, check_names
+from attacks.set_names import ADDED, OWN_SETS, check_threat
 from attacks.word_sets import find_threat, is_endless
 from certify.edits import EDIT_BOUNDS
 from certify.encoding import EncodedCertifier, SynonymEncoding
@@ -102,7 +102,8 @@ def parser() -> argparse.ArgumentParser:
     add, defaults = parser.add_argument, Smoothing()
     # Without --threat the command certifies l2 radii.
     text = f"{', '.join(_KINDS)}; or, with commas between, recipes of attacks, "
-    text += f"{', '.join(OWN_SETS)}, files of lists (docs/robust_words.md)"
+    text += f"{', '.join(OWN_SETS)}, files of lists (docs/robust_words.md); in front of them, or "
+    text += f"alone, {', '.join(ADDED)} (docs/certificates/append.md)"
     add("--threat", required=True, type=_threat_name, help=text)
     text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
     add("--resources", metavar="DIR", help=text)
@@ -135,9 +136,9 @@ def _threat_name(value: str) -> str:
     """Check a threat of the command line; nothing is read."""
     if value not in _KINDS:
         try:
-            check_names(value)
+            check_threat(value)
         except ValueError as error:
-            msg = f"{error}; or one of {', '.join(_KINDS)}"
+            msg = f"{error}; or one of {', '.join((*_KINDS, *ADDED))}"
             raise argparse.ArgumentTypeError(msg) from error
     return value
 
@@ -285,7 +286,7 @@ def _certify_split(
         samples=samples,
         class_names=model.require_text()[1],
         lists=args.lists,
-        sets=args.threat if threat.name == "substitutions" else None,
+        sets=args.threat if threat.name in ("substitutions", "additions") else None,
         resources=args.resources,
         tag=args.tag,
     )

@@ -30,9 +30,11 @@ of the list file, or None where the file has no such text. Such texts are skippe
   nothing but strings of one canonical form, `SameForm`, any model has a certificate.
 - `Characters`: characters inserted, deleted or replaced, in the raw string.
 - `WordEditDistance`: words inserted, deleted or replaced.
+- `Additions`: text added to the text, whose words may be replaced as well.
 - `L2`: embedded tokens moved; not a set of texts, and so without `contains`.
 """
 
+from certify.threats.additions import PLACES, Additions, Place
 from certify.threats.chained_sets import ChainedSets
 from certify.threats.character_edits import Characters
 from certify.threats.l2_ball import L2
@@ -49,13 +51,16 @@ from certify.threats.word_edits import WordEditDistance
 
 __all__ = [
     "L2",
+    "PLACES",
     "THREATS",
+    "Additions",
     "ChainedSets",
     "Characters",
     "DeletedStopWords",
     "InsertedStopWords",
     "Kind",
     "ListedWords",
+    "Place",
     "ReadChoices",
     "ReadWords",
     "Replacements",

@@ -10,7 +10,7 @@ from text.canonical import CanonicalForm
 from text.word_settings import WordSettings
 from text.word_splitter import WordSplitter
 
-ThreatName = Literal["synonyms", "substitutions", "characters", "words", "l2"]
+ThreatName = Literal["synonyms", "substitutions", "characters", "words", "l2", "additions"]
 
 _REPLACED = ("synonyms", "substitutions")
 """Threats that replace words one by one."""

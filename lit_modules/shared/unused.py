@@ -6,19 +6,20 @@ from typing import Any
 from lit_modules.adversarial import AdversarialTraining
 from lit_modules.shared.settings import parameters, plain
 from lit_modules.shared.text_module import TextModule
+from lit_modules.window_max import WindowMax
 
 
 def unused_settings(module: TextModule) -> Iterator[str]:
     """Yield settings that differ from their default, but have no effect with the other settings.
 
     Args:
-        module: of adversarial training, its classifier is included.
+        module: with a classifier in it, that one is included.
 
     Yields:
         A sentence for each: `share=0.3 has no effect with masking=adversarial`.
     """
     settings = dict(module.hparams)
-    if isinstance(module, AdversarialTraining):
+    if isinstance(module, AdversarialTraining | WindowMax):
         yield from _of(module.classifier, settings["classifier"]["settings"])
     yield from _of(module, settings)
 

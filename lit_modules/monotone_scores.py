@@ -1,0 +1,236 @@
+"""Detectors whose score never falls when text is added: sums of evidence of at least 0.
+
+The idea of monotone classifiers: Incer, Theodorides, Afroz and Wagner, "Adversarially robust
+malware detection using monotonic classification" (2018). docs/certificates/append.md has the
+theorem and its proof.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from certify.threats import TextCertifier, Threat, ThreatName
+from certify.words.evidence import EvidenceCertifier, EvidenceModel
+from certify.words.worst_path import worst_path, worst_words
+from layers.evidence import Evidence, new_evidence
+from layers.ngram_scores import NgramScores
+from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.settings import within
+from lit_modules.shared.task_module import labels_of
+from lit_modules.shared.text_module import CHECKPOINT_KEY
+from lit_modules.shared.word_level import WordLevel
+from lit_modules.shared.word_robustness import WordOptions, WordRobustness
+from lit_modules.word_scores import count_ngrams
+from text import Batch, Text, Tokenizer, WordTokenizer, check_range
+
+log = logging.getLogger(__name__)
+
+WHOLE = 2**31 - 1
+"""`max_length` of a model that reads each text to its end."""
+
+
+class MonotoneScores(WordLevel, method=True):
+    """A detector that adds up evidence of at least 0 of the words and n-grams that a text has."""
+
+    threats: Sequence[ThreatName] = ("synonyms", "substitutions", "additions")
+    candidates: Tensor | None = None
+
+    def __init__(
+        self,
+        *,
+        positive: str | None = None,
+        window: int = 3,
+        min_ngram_count: int = 2,
+        l1: float = 3e-5,
+        robustness: WordRobustness = WordRobustness(),
+        optimisation: Optimisation = Optimisation(decay="linear"),
+        **base: Any,
+    ) -> None:
+        """Keep the settings; layers are built once the vocabulary is known.
+
+        Args:
+            positive: class that is detected; null: the second of the two classes.
+            window: words of the longest n-gram: 1 to 4.
+            min_ngram_count: n-grams that are rarer in the training split have no score.
+            l1: weight of the sum of all scores in the loss.
+            robustness: the perturbation sets against which it is trained.
+            optimisation: optimiser and learning rate.
+            base: settings of `WordLevel`. `max_length` has no effect.
+        """
+        super().__init__(optimisation=optimisation, **base)
+        # A detector that reads only the beginning of a text is evaded by text in front of it.
+        self.max_length = WHOLE
+        self.positive_name, self.window, self.min_ngram_count = positive, window, min_ngram_count
+        self.l1, self.robustness = l1, robustness
+        self.perturbation_sets, self.resources = robustness.sets, robustness.resources
+        self._check_settings()
+        self.scores: NgramScores | None = None
+        self.ngrams, self.ngram_counts = list[Tensor](), list[int]()
+
+    def _check_settings(self) -> None:
+        check_range({"window": self.window}, least=1, most=4)
+        check_range({"min_ngram_count": self.min_ngram_count}, least=1)
+        check_range({"l1": self.l1}, least=0)
+        settings = self.robustness
+        if settings.against == "characters" or settings.search == "intervals" or settings.together:
+            msg = (
+                f"got robustness.against={settings.against}, search={settings.search} and "
+                f"together={settings.together} for MonotoneScores, expected perturbation sets or "
+                "synonyms, search=paths and together=0"
+            )
+            raise ValueError(msg)
+
+    def unused(self) -> dict[str, str]:
+        reasons = super().unused() | within("robustness", self.robustness.unused)
+        reasons["max_length"] = "MonotoneScores, which reads each text to its end"
+        if self.window == 1:
+            reasons["min_ngram_count"] = "window=1"
+        return reasons
+
+    def lasting(self) -> dict[str, str]:
+        return super().lasting() | within("robustness", self.robustness.lasting)
+
+    @property
+    def no_certificate(self) -> str | None:
+        return "its certificates are about added and replaced words: `certify --threat append`"
+
+    # Text
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        corpus = list(texts)
+        tokenizer = self.word_tokenizer(corpus, self.min_count, self.max_vocab_size)
+        tokenizer = self.robustness.add_words(tokenizer, ordered=self.method)
+        if self.window > 1:
+            self.ngrams = count_ngrams(tokenizer, corpus, self.window, self.min_ngram_count)
+            self.ngram_counts = [len(rows) for rows in self.ngrams]
+        return tokenizer
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint[CHECKPOINT_KEY]["ngram_counts"] = self.ngram_counts
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        super().restore_text(checkpoint)
+        counts = checkpoint[CHECKPOINT_KEY].get("ngram_counts")
+        size = self.require_tokenizer().vocab_size
+        fits = isinstance(counts, list) and len(counts) == self.window - 1
+        if not fits or any(type(n) is not int or not 0 <= n < size**4 for n in counts):
+            msg = f"got a checkpoint with {counts!r}, expected {self.window - 1} numbers of n-grams"
+            raise ValueError(msg)
+        self.ngram_counts = counts
+
+    def configure_model(self) -> None:
+        if self.scores is not None:
+            return
+        tokenizer, names = self.require_text()
+        if self.pairs or len(names) != 2:
+            kind = "pairs of texts" if self.pairs else f"{len(names)} classes"
+            msg = (
+                f"got {kind} for {self.method}, expected single texts of two classes; "
+                "--data.against_rest CLASS reads a corpus of several as one against the rest"
+            )
+            raise ValueError(msg)
+        if self.positive_name is not None and self.positive_name not in names:
+            msg = f"got --model.positive {self.positive_name}, expected one of {', '.join(names)}"
+            raise ValueError(msg)
+        positive = 1 if self.positive_name is None else names.index(self.positive_name)
+        self.scores = NgramScores(
+            tokenizer.vocab_size,
+            1,
+            counts=self.ngram_counts or [0] * (self.window - 1),
+            specials=len(WordTokenizer.specials),
+        )
+        if self.ngrams:
+            self.scores.set_ngrams(self.ngrams)
+        self.ngrams = []
+        self.network: Evidence = Evidence(positive=positive)
+
+    def output_bias(self) -> nn.Parameter:
+        """Return `[2]`, the bias of the logits."""
+        return self.network.bias
+
+    @property
+    def evidence_class(self) -> int:
+        """Index of the class that evidence speaks for."""
+        return self.network.positive
+
+    # Training
+
+    def on_fit_start(self) -> None:
+        """Read the lists, which only training needs."""
+        super().on_fit_start()
+        self._project()
+        if self.robustness.against != "none":
+            tokenizer = self.require_tokenizer()
+            assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
+            sets = self.robustness.replacements(tokenizer, ordered=self.method)
+            self.candidates = WordOptions.of(sets, tokenizer).to(self.device).table()
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        batch = self.trained_on(batch)
+        labels, scores = labels_of(batch), self._layers_of_scores()
+        logits = self(batch)
+        loss = functional.cross_entropy(logits, labels)
+        kappa = self.robustness.weight(self.progress())
+        if kappa > 0 and self.candidates is not None:
+            worst = self(replace(batch, input_ids=self._worst_texts(batch, labels)))
+            y = labels.unsqueeze(1)
+            leads = (worst - worst.gather(1, y)).scatter(1, y, 0.0)
+            loss = (1 - kappa) * loss + kappa * self.robustness.loss(leads, labels).mean()
+        # Scores are not below 0: their sum is the l1 norm.
+        loss = loss + self.l1 * sum(table.sum() for table in (scores.words, *scores.tables))
+        weight = self.step_weight(batch, batch_idx)
+        metrics = {"train/loss": loss.detach()}
+        if self.logs_this_step():
+            metrics |= self.answers(logits, labels)
+        self.log_step(metrics, weight, size=len(batch))
+        return weight * loss
+
+    @torch.no_grad()
+    def _worst_texts(self, batch: Batch, labels: Tensor) -> Tensor:
+        """`[B, N]` ids: texts of the sets with little evidence for their class."""
+        assert self.candidates is not None  # the caller has checked
+        scores = self._layers_of_scores()
+        rows = self.candidates[batch.input_ids]
+        sign = torch.where(labels == self.evidence_class, 1.0, -1.0).unsqueeze(1)
+        find = worst_words if scores.width == 1 else worst_path
+        # Repeated n-grams count each time: the worst text of this sum, not always of the model.
+        chosen = find(scores, rows, sign, self.robustness.k).path[:, -1]
+        return rows.gather(2, chosen.unsqueeze(2)).squeeze(2)
+
+    def on_train_batch_end(self, *args: Any) -> None:
+        del args
+        self._project()
+
+    @torch.no_grad()
+    def _project(self) -> None:
+        """Set scores below 0 to 0."""
+        scores = self._layers_of_scores()
+        for table in (scores.words, *scores.tables):
+            table.clamp_(min=0.0)
+
+    def _layers_of_scores(self) -> NgramScores:
+        if self.scores is None:
+            msg = "got a model without layers, expected configure_model() before its first use"
+            raise RuntimeError(msg)
+        return self.scores
+
+    # The classifier contract
+
+    def embed(self, batch: Batch) -> Tensor:
+        """`[B, N, 1]`: the evidence that each position adds to that of the positions before."""
+        return new_evidence(self._layers_of_scores(), batch.input_ids)
+
+    @property
+    def predicts_in_float64(self) -> bool:
+        return True
+
+    def own_certifier(self, threat: Threat) -> TextCertifier:
+        assert isinstance(self.tokenizer, WordTokenizer)  # see `build_tokenizer`
+        scores = self._layers_of_scores().cpu().keep().requires_grad_(requires_grad=False)
+        return EvidenceCertifier(EvidenceModel(scores, self.network.cpu(), self.tokenizer), threat)

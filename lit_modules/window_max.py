@@ -1,0 +1,246 @@
+"""Detectors that read a text window by window, and detect it if one window is detected.
+
+Multiple instance learning: a text is a bag of windows; only the bag has a label (Dietterich,
+Lathrop and Lozano-Pérez, 1997). docs/certificates/append.md has the theorem and its proof.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from typing_extensions import override
+
+from certify.threats import TextCertifier, Threat, ThreatName
+from certify.words.windows import WindowCertifier
+from lit_modules.shared.optimisation import OptimisationChanges
+from lit_modules.shared.settings import named, rebuilt
+from lit_modules.shared.task_module import TaskModule
+from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
+from text import Batch, TaskName, Text, Tokenizer, check_choice, check_range
+from text.window_tokenizer import WindowTokenizer
+
+if TYPE_CHECKING:
+    from pytorch_lightning import Callback
+    from pytorch_lightning.utilities.types import OptimizerLRScheduler
+
+Pool = Literal["max", "noisy-or"]
+
+
+class WindowMax(TaskModule, method=True):
+    """A detector around any classifier, which reads each sentence of a text alone.
+
+    Its checkpoints hold the classifier under `classifier.`.
+    """
+
+    classifier: TaskModule
+    nested = ("classifier",)
+    threats: Sequence[ThreatName] = ("additions",)
+
+    def __init__(
+        self,
+        *,
+        classifier: TaskModule | None = None,
+        positive: str | None = None,
+        pool: Pool = "max",
+        words: int = 64,
+        optimisation: OptimisationChanges = OptimisationChanges(),
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            classifier: the method that reads a window, and its settings.
+            positive: class that is detected; null: the second of the two classes.
+            pool: the score of a text. max: of the window with the largest one; noisy-or: the
+                log-odds that at least one window is positive, if windows are independent.
+            words: words of a window at most; a longer sentence becomes several windows.
+            optimisation: changes to the classifier's optimisation.
+        """
+        super().__init__()
+        check_choice("pool", pool, get_args(Pool))
+        check_range({"words": words}, least=1)
+        if classifier is None or isinstance(classifier, WindowMax) or classifier.nested:
+            kind = "no classifier" if classifier is None else type(classifier).__name__
+            msg = f"got {kind} in WindowMax, expected a plain one: --model.classifier CLASS"
+            raise ValueError(msg)
+        self.hparams.update(classifier=named(classifier, classifier.own_settings()))
+        self.classifier, self.positive_name = classifier, positive
+        self.pool, self.words, self.own = pool, words, optimisation
+        self.tasks = ("classification",)
+        self.default_epochs = classifier.default_epochs
+        classifier.optimisation = optimisation.applied(classifier.optimisation)
+
+    @classmethod
+    @override
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        parts = dict(settings)
+        inner = dict(parts.pop("classifier"))
+        classifier = METHODS[inner["name"]].from_settings(inner["settings"])
+        if not isinstance(classifier, TaskModule):
+            msg = f"{inner['name']} in WindowMax, which classifies nothing"
+            raise ValueError(msg)
+        module = cls(classifier=classifier, **rebuilt(cls, parts))
+        module._set_settings(settings)
+        return module
+
+    # Texts and classes
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        return WindowTokenizer(self.classifier.build_tokenizer(texts), self.words)
+
+    def attach(
+        self,
+        tokenizer: Tokenizer,
+        class_names: Sequence[str],
+        *,
+        pairs: bool = False,
+        task: TaskName = "classification",
+        synonyms: Sequence[Sequence[str]] = (),
+    ) -> None:
+        if pairs or len(class_names) != 2 or not isinstance(tokenizer, WindowTokenizer):
+            kind = "pairs of texts" if pairs else f"{len(class_names)} classes"
+            msg = (
+                f"got {kind} for WindowMax, expected single texts of two classes; "
+                "--data.against_rest CLASS reads a corpus of several as one against the rest"
+            )
+            raise ValueError(msg)
+        self.classifier.attach(tokenizer.inner, class_names, task=task, synonyms=synonyms)
+        _, names = self.classifier.require_text()
+        super().attach(tokenizer, names, task=task, synonyms=synonyms)
+        if self.positive_name is not None and self.positive_name not in names:
+            msg = f"got --model.positive {self.positive_name}, expected one of {', '.join(names)}"
+            raise ValueError(msg)
+
+    @property
+    def evidence_class(self) -> int:
+        """Index of the class that is detected."""
+        _, names = self.require_text()
+        return 1 if self.positive_name is None else names.index(self.positive_name)
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        content = checkpoint_content(checkpoint)
+        inner = {**content, "tokenizer": content["tokenizer"]["inner"]}
+        self.classifier.restore_text({**checkpoint, CHECKPOINT_KEY: inner})
+        # One object: windows and classifier read with the same tokenizer.
+        self.attach_tokenizer(
+            WindowTokenizer(self.classifier.require_tokenizer(), content["tokenizer"]["words"])
+        )
+        super().restore_text(checkpoint)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.classifier.on_save_checkpoint(checkpoint)
+        checkpoint[CHECKPOINT_KEY] |= {
+            "method": type(self).__name__,
+            "tokenizer": self.require_tokenizer().state(),
+        }
+
+    # Layers
+
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        self.classifier.setup(stage)
+
+    def configure_model(self) -> None:
+        self.classifier.configure_model()
+        if not hasattr(self, "pooling"):
+            self.pooling = WindowPooling(noisy_or=self.pool == "noisy-or")
+
+    def output_bias(self) -> nn.Parameter:
+        """Return `[2]`, what is added to the logits; training leaves it at 0."""
+        return self.pooling.bias
+
+    def configure_callbacks(self) -> list["Callback"]:
+        """Return the callbacks of the classifier, such as a projection of its weights."""
+        callbacks = self.classifier.configure_callbacks()
+        return list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
+
+    def configure_optimizers(self) -> "OptimizerLRScheduler":
+        self.refuse_endless()
+        return self.classifier.configure_optimizers()
+
+    def lasting(self) -> dict[str, str]:
+        return {f"classifier.{name}": value for name, value in self.classifier.lasting().items()}
+
+    @property
+    def network(self) -> nn.Module:  # type: ignore[override] # is never set here
+        return self.classifier.network
+
+    def classify(self, x: Tensor, mask: Tensor) -> Tensor:
+        msg = "got embedded tokens for WindowMax, expected texts: it cuts them into windows first"
+        raise ValueError(msg)
+
+    def forward(self, batch: Batch) -> Tensor:
+        tokenizer = self.require_tokenizer()
+        assert isinstance(tokenizer, WindowTokenizer)  # see `attach`
+        windows, owner = split_windows(batch, tokenizer.border, tokenizer.pad_id)
+        logits = self.classifier.predict_logits(windows) if not self.training else None
+        if logits is None:
+            logits = self.classifier(windows)
+        y = self.evidence_class
+        pooled: Tensor = self.pooling(logits[:, y] - logits[:, 1 - y], owner, len(batch), y)
+        return pooled
+
+    def predict_logits(self, batch: Batch) -> Tensor:
+        return self(batch)
+
+    @property
+    def predicts_in_float64(self) -> bool:
+        return self.classifier.predicts_in_float64
+
+    @property
+    def no_certificate(self) -> str | None:
+        return "its certificates are about added lines: `certify --threat append-lines`"
+
+    def own_certifier(self, threat: Threat) -> TextCertifier:
+        return WindowCertifier(self.exact_answer(), self.evidence_class, threat)
+
+
+class WindowPooling(nn.Module):
+    """Pools the scores of the windows of texts.
+
+    Args:
+        noisy_or: pool by noisy-or; false: by the maximum.
+    """
+
+    def __init__(self, *, noisy_or: bool) -> None:
+        super().__init__()
+        self.noisy_or = noisy_or
+        self.bias = nn.Parameter(torch.zeros(2), requires_grad=False)
+
+    def forward(self, leads: Tensor, owner: Tensor, count: int, positive: int) -> Tensor:
+        """Return logits `[B, 2]`.
+
+        Args:
+            leads: `[W]` log-odds of the windows.
+            owner: `[W]`, the number of the text of each window.
+            count: B texts.
+            positive: the class that windows speak for.
+        """
+        if self.noisy_or:
+            # -log(1 - p) adds up; the log-odds of the sum s are log(exp(s) - 1).
+            sums = leads.new_zeros(count).index_add_(0, owner, functional.softplus(leads))
+            score = sums + torch.log(-torch.expm1(-sums))
+        else:
+            lowest = leads.new_full((count,), -torch.inf)
+            score = lowest.scatter_reduce(0, owner, leads, "amax")
+        both = [torch.zeros_like(score), score]
+        return torch.stack(both if positive else both[::-1], dim=1) + self.bias
+
+
+def split_windows(batch: Batch, border: int, pad_id: int) -> tuple[Batch, Tensor]:
+    """Return a batch of all windows of some texts, and `[W]` the text of each."""
+    ids, real = batch.input_ids, batch.mask & (batch.input_ids != border)
+    window = (ids == border).cumsum(dim=1)
+    counts = window.amax(dim=1) + 1
+    first = counts.cumsum(0) - counts
+    owner = torch.arange(len(ids), device=ids.device).repeat_interleave(counts)
+    row = (first.unsqueeze(1) + window)[real]
+    sizes = torch.bincount(row, minlength=int(counts.sum()))
+    starts = sizes.cumsum(0) - sizes
+    column = torch.arange(len(row), device=ids.device) - starts[row]
+    length = int(sizes.amax())
+    windows = torch.full((len(sizes), length), pad_id, device=ids.device, dtype=ids.dtype)
+    windows[row, column] = ids[real]
+    mask = torch.arange(length, device=ids.device) < sizes.unsqueeze(1)
+    return Batch(windows, mask, torch.arange(len(sizes), device=ids.device)), owner

@@ -1,0 +1,144 @@
+"""WindowMax: its windows, its pooling, and that further lines never hide a detection."""
+
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from certify.threats import Additions
+from lit_modules import WindowMax, WordScores
+from lit_modules.shared.rebuilt import rebuild
+from lit_modules.window_max import WindowPooling, split_windows
+from text import WordTokenizer, collate, tokenizer_from_state
+from text.window_tokenizer import WindowTokenizer
+
+TEXTS = ["Win a free prize now! Call us.", "A good day. See you\nlater", "free prize", "ok"] * 2
+NASTY = (
+    *" \t.!?a1\u0301\u200b\u202e\ufeff\ud800é가",
+    "\r\n",
+    "\n",
+    "\u2028",
+    "\x85",
+    "good. day",
+    "…",
+)
+
+
+def module(**settings: Any) -> WindowMax:
+    torch.manual_seed(0)
+    inner = WordScores(window=2, min_ngram_count=1)
+    model = WindowMax(classifier=inner, **settings)
+    model.attach(model.build_tokenizer(TEXTS), ["a", "b"])
+    model.configure_model()
+    with torch.no_grad():
+        for parameter in model.classifier.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+    return model.eval()
+
+
+def windows(text: str, words: int = 3) -> list[str]:
+    tokenizer = WindowTokenizer(WordTokenizer.build(TEXTS), words)
+    return [text[start:end] for start, end in tokenizer.windows(text)]
+
+
+def test_windows() -> None:
+    assert windows("Hi there! Go. on 3.5 miles\nnow\n\n") == [
+        "Hi there!",
+        "Go.",
+        "on 3.5 miles",
+        "now",
+    ]
+    assert windows("a b c d e f g") == ["a b c", "d e f", "g"]
+    assert windows(" \n ") == []
+    # What the inner tokenizer would cut off becomes a window of its own.
+    tokenizer = WindowTokenizer(WordTokenizer.build(TEXTS, max_length=4), 64)
+    text = "a b c d e f g h i"
+    parts = [text[start:end] for start, end in tokenizer.windows(text)]
+    assert "".join(parts).replace(" ", "") == "abcdefghi"
+    assert all(len(part.split()) <= 4 for part in parts)
+    again = tokenizer_from_state(tokenizer.state())
+    assert again.state() == tokenizer.state()
+    assert [e.input_ids for e in again.encode([text])] == [
+        e.input_ids for e in tokenizer.encode([text])
+    ]
+    (spans,) = tokenizer.spans([text])
+    assert len(spans) == len(tokenizer.encode([text])[0].input_ids)
+
+
+def test_windows_of_a_line_do_not_depend_on_other_lines() -> None:
+    rng = random.Random(0)
+
+    def noise() -> str:
+        return "".join(rng.choices(NASTY, k=rng.randint(0, 15)))
+
+    for _ in range(300):
+        head, text, tail = noise(), noise(), noise()
+        both = windows(f"{head}\n{text}\n{tail}")
+        assert both == [*windows(head), *windows(text), *windows(tail)]
+
+
+def test_the_batch_of_windows_has_all_of_them() -> None:
+    tokenizer = WindowTokenizer(WordTokenizer.build(TEXTS), 2)
+    texts = [TEXTS[0], "ok", TEXTS[1]]
+    batch = collate(tokenizer.encode(texts), pad_id=tokenizer.pad_id)
+    split, owner = split_windows(batch, tokenizer.border, tokenizer.pad_id)
+    found = [row[real].tolist() for row, real in zip(split.input_ids, split.mask, strict=True)]
+    parts = [(i, text[s:e]) for i, text in enumerate(texts) for s, e in tokenizer.windows(text)]
+    assert owner.tolist() == [i for i, _ in parts]
+    assert found == [e.input_ids for e in tokenizer.inner.encode([part for _, part in parts])]
+
+
+def test_pooling() -> None:
+    leads, owner = torch.tensor([-1.0, 2.0, 0.5]).double(), torch.tensor([0, 0, 1])
+    largest = WindowPooling(noisy_or=False)(leads, owner, 2, 1)
+    assert largest.tolist() == [[0.0, 2.0], [0.0, 0.5]]
+    some = WindowPooling(noisy_or=True)(leads, owner, 2, 0).double()
+    none = (1 - leads.sigmoid())[:2].prod()
+    assert torch.allclose(some[0, 0].sigmoid(), 1 - none)
+    assert torch.allclose(some[1, 0], leads[2])
+
+
+@pytest.mark.parametrize("pool", ["max", "noisy-or"])
+def test_no_further_line_hides_a_detection(pool: Any) -> None:
+    model, rng = module(pool=pool, words=4), random.Random(0)
+    threat = Additions(words=model.classifier.words, place="append-lines")  # type: ignore[arg-type] # of a word-level method
+    certificates = model.text_certifier(threat)([*TEXTS[:4], "good free now"], [None])
+    assert {c.holds[0] for c in certificates} == {True, False}
+    for certificate in certificates:
+        if not certificate.holds[0]:
+            continue
+        changed = []
+        for _ in range(40):
+            head, tail = ("".join(rng.choices(NASTY, k=rng.randint(0, 9))) for _ in range(2))
+            changed.append(f"{head}\n{certificate.text}\n{tail} {rng.choice(TEXTS)}")
+        assert all(threat.contains(certificate.text, text) for text in changed)
+        assert (model.predict_texts(changed).diff(dim=1) > 0).all()
+    with pytest.raises(ValueError, match="append-lines"):
+        model.text_certifier(Additions(words=threat.words, place="append"))
+
+
+def test_text_in_the_same_line_may_hide_a_detection() -> None:
+    """The trap: it is in the window of the text, so the theorem speaks of lines."""
+    model = module(words=8)
+    scores = model.classifier.scores
+    tokenizer = model.classifier.require_tokenizer()
+    assert isinstance(tokenizer, WordTokenizer)
+    free, day = tokenizer.ids(["free", "day"])
+    with torch.no_grad():
+        for parameter in scores.parameters():  # type: ignore[union-attr, operator] # of WordScores
+            parameter.zero_()
+        scores.words[free, 1], scores.words[day, 1] = 1.0, -5.0  # type: ignore[index, union-attr] # the same
+    alone, line, glued = model.predict_texts(["free", "free\nday", "free day"]).argmax(dim=1)
+    assert (alone, line, glued) == (1, 1, 0)
+
+
+def test_a_copy_predicts_the_same_and_a_checkpoint_has_all() -> None:
+    model = module(words=4)
+    again = rebuild(model)
+    assert torch.equal(again.predict_texts(TEXTS), model.predict_texts(TEXTS))
+    with torch.no_grad():
+        model.output_bias()[1] -= 1000.0
+    assert model.predict_texts(TEXTS).argmax(dim=1).sum() == 0
+    with pytest.raises(ValueError, match="expected a plain one"):
+        WindowMax(classifier=model)
