@@ -150,8 +150,10 @@ def test_tensorboard_is_for_this_machine_only() -> None:
     assert "urlopen" in service["healthcheck"]["test"][-1]
 
 
-@pytest.mark.parametrize(X)
+@pytest.mark.parametrize(
     ("name", "port"), [("serve", "SERVE_PORT:-8000"), ("guard", "GUARD_PORT:-8080")]
+)
+def test_the_live_page_is_for_this_machine_only(name: str, port: str) -> None:
     service = services(BASE)[name]
     assert service["ports"] == [f"127.0.0.1:${{{port}}}:8000"]
     assert service["profiles"] == ["evaluate"]
