@@ -221,6 +221,8 @@ def judge(
         reason = "No verdict: this model does not predict classes of texts."
     elif judge.accuracy is None:
         reason = f"Not measured: `test --run {run}` measures it on labelled texts."
+    elif 0.0 in (metrics.get("test/positives"), metrics.get("test/negatives")):
+        reason = "No verdict: all texts are of one kind, for which a detector has a share alone."
     elif judge.majority is None:
         # Without this line, an older run of a collapsed model would be called robust.
         reason = f"Not judged: `test --run {run}` counts how often it predicts each class."
@@ -522,10 +524,10 @@ class _Judge:
         counts = {
             name: int(self.metrics.get(f"test/{name}") or 0) for name in ("positives", "negatives")
         }
-        if not all(counts.values()):
-            return
         for name, (title, of) in _DETECTION.items():
-            if (value := self.metrics.get(f"test/{name}")) is None:
+            value = self.metrics.get(f"test/{name}")
+            # Older or other models have none; texts of one class have no ranking.
+            if value is None or not any(counts.values()):
                 continue
             if of is None:
                 count = sum(counts.values())

@@ -244,8 +244,9 @@ def detection_figures(scores: Tensor, positive: Tensor, lengths: Tensor) -> dict
     figures |= {f"recall_at_{rate}": curve.recall_at(rate) for rate in RATES}
     figures |= _at_threshold(scores, positive)
     if len(lengths):
-        ends = lengths.to(torch.float64).quantile(lengths.new_tensor([1 / 3, 2 / 3]).double())
-        third = torch.bucketize(lengths.to(torch.float64), ends)
+        lengths = lengths.to(torch.float64)
+        ends = lengths.quantile(torch.tensor([1 / 3, 2 / 3], dtype=torch.float64))
+        third = torch.bucketize(lengths, ends)
         for number, name in enumerate(SLICES):
             part = _at_threshold(scores[third == number], positive[third == number])
             figures |= {f"{name}/{figure}": value for figure, value in part.items()}

@@ -122,9 +122,9 @@ function describe() {
   for (const caution of verdict.cautions) find("cautions").append(make("li", caution));
   const least = (figures) => figures.reduce((a, b) => (a && a.value <= b.value ? a : b), undefined);
   const kind = (name) => verdict.figures.filter((figure) => figure.kind === name);
-  // Accuracy, the strongest attack, the first certificate in words, or radii.
+  // Accuracy, recall and false alarms of a detector, the strongest attack, the first certificate in words, or radii.
   const tiles = [kind("clean")[0], ...kind("detection").slice(0, 2), least(kind("attack")), kind("words")[0], kind("radius")[0]].filter(Boolean);
-  for (const figure of tiles.slice(0, 3)) addFigure(find("tiles"), figure);
+  for (const figure of tiles.slice(0, 4)) addFigure(find("tiles"), figure);
   for (const figure of verdict.figures) addFigure(others, figure, figure.note);
 }
 

@@ -1,11 +1,13 @@
 """A threshold is chosen as stated, and is part of every prediction and certificate."""
 
 import itertools
+import math
 import random
 from collections.abc import Callable
 
 import pytest
 import torch
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from certify.threats import Characters, Synonyms, TextCertificate, Threat, WordEditDistance
 from layers.window_net import WindowNetSettings
@@ -23,8 +25,15 @@ from lit_modules import (
     WordScores,
 )
 from lit_modules.adversaries import FreeLB
-from lit_modules.shared.detection import choose_threshold, detection_scores, find_positive
+from lit_modules.shared.detection import (
+    DetectionCurve,
+    choose_threshold,
+    detection_figures,
+    detection_scores,
+    find_positive,
+)
 from lit_modules.shared.rebuilt import rebuild
+from lit_modules.shared.scores import SplitScores
 from lit_modules.shared.smoothing_noise import SmoothingNoise
 from tests.unit.lit_modules.builders import attached, make, olsa, plain
 from tests.unit.lit_modules.encoders import made
@@ -276,3 +285,70 @@ def test_record_of_another_number_is_one_error() -> None:
     content = {**vars(Detector("spam", 1.0, 0.0, 1.0, 5, 5)), "threshold": float("nan")}
     with pytest.raises(ValueError, match="damaged checkpoint"):
         Detector.from_checkpoint(content)
+
+
+# Figures
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_figures_of_the_ranking_are_those_of_sklearn(seed: int) -> None:
+    draw = random.Random(seed)
+    # Rounded, so that scores are equal.
+    scores = torch.tensor([round(draw.gauss(0, 1), 1) for _ in range(60)], dtype=torch.float64)
+    positive = torch.tensor([True, False, *(draw.random() < 0.3 for _ in range(58))])
+    curve = DetectionCurve.of(scores, positive)
+    assert curve.auc() == pytest.approx(roc_auc_score(positive, scores))
+    assert curve.average_precision() == pytest.approx(average_precision_score(positive, scores))
+    for rate in (0.0, 0.01, 0.1, 0.5):
+        best = max(
+            (float((scores[positive] >= cut).double().mean()))
+            for cut in [*scores.tolist(), float("inf")]
+            if float((scores[~positive] >= cut).double().mean()) <= rate
+        )
+        assert curve.recall_at(rate) == pytest.approx(best)
+    points = curve.points(20)
+    assert points[0] == (0.0, 0.0, 0.0)
+    assert points[-1] == (1.0, 1.0, pytest.approx(float(positive.double().mean())))
+    assert len(points) <= 20
+
+
+def test_figures_at_the_threshold_and_of_thirds() -> None:
+    scores = torch.tensor([1.0, -1.0, 2.0, -2.0, 3.0, 0.5])
+    positive = torch.tensor([True, True, True, False, False, False])
+    lengths = torch.tensor([1, 2, 10, 11, 30, 31])
+    figures = detection_figures(scores, positive, lengths)
+    assert (figures["recall"], figures["false_alarms"]) == (pytest.approx(2 / 3),) * 2
+    assert (figures["positives"], figures["negatives"]) == (3, 3)
+    assert (figures["short/recall"], figures["short/negatives"]) == (0.5, 0)
+    assert math.isnan(figures["short/false_alarms"])
+    assert (figures["middle/recall"], figures["middle/false_alarms"]) == (1.0, 0.0)
+    assert (figures["long/positives"], figures["long/false_alarms"]) == (0, 1.0)
+
+
+def test_a_split_of_one_class_has_no_ranking() -> None:
+    curve = DetectionCurve.of(torch.tensor([1.0, 2.0]), torch.tensor([False, False]))
+    assert math.isnan(curve.auc())
+    assert math.isnan(curve.recall_at(0.01))
+    assert math.isnan(curve.average_precision())
+
+
+def test_scores_of_a_split_are_relative_to_the_threshold_and_probabilities_are_not() -> None:
+    detector = Detector("spam", 2.0, 0.0, 1.0, negatives=2, positives=2)
+    logits = torch.tensor([[0.0, 3.0], [0.0, 1.0], [0.0, 2.5], [0.0, -1.0]])
+    shifted = logits - torch.tensor([0.0, 2.0])
+    labels, lengths = torch.tensor([1, 0, 1, 0]), torch.tensor([3, 4, 5, 6])
+    plain_scores = SplitScores("classification", ("ham", "spam"), counts=True)
+    plain_scores.update(logits.argmax(1), labels, logits, lengths)
+    scores = SplitScores("classification", ("ham", "spam"), counts=True, detector=detector)
+    for part in (slice(0, 3), slice(3, 4)):
+        scores.update(shifted[part].argmax(1), labels[part], shifted[part], lengths[part])
+    figures, before = scores.take(), plain_scores.take()
+    assert (figures["recall"], figures["false_alarms"], figures["auc"]) == (1.0, 0.0, 1.0)
+    for name in ("ece", "brier"):
+        assert figures[name] == pytest.approx(before[name])
+    # Of the predictions, which the threshold decides.
+    assert (figures["largest_class"], before["largest_class"]) == (0.5, 0.75)
+    curve = scores.curve()
+    assert curve is not None
+    assert curve[-1] == (1.0, 1.0, 0.5)
+    assert plain_scores.curve() is None
