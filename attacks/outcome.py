@@ -82,6 +82,9 @@ class AttackRecord:
             older versions.
         prediction_name: name of the class predicted for the clean text.
         adversarial_prediction_name: name of the class predicted for the adversarial text.
+        salience: for each word of the clean text, what the score gains without it, as the search
+            has ranked the words; None for words that it has not tried. None where the search ranks
+            in another way, or not at all, and in records of older versions.
     """
 
     sample_id: int
@@ -107,6 +110,7 @@ class AttackRecord:
     label_name: str | None = None
     prediction_name: str | None = None
     adversarial_prediction_name: str | None = None
+    salience: tuple[float | None, ...] | None = None
 
     @property
     def attacked(self) -> bool:
@@ -125,12 +129,12 @@ def from_line(line: dict[str, Any]) -> AttackRecord:
         TypeError: fields are missing or unknown.
     """
     # JSON has no tuples: the texts of a pair come back as lists.
-    pairs = {
+    tuples = {
         name: tuple(value)
         for name, value in line.items()
-        if name in {"text", "adversarial"} and isinstance(value, list)
+        if name in {"text", "adversarial", "salience"} and isinstance(value, list)
     }
-    return AttackRecord(**{**line, **pairs})
+    return AttackRecord(**{**line, **tuples})
 
 
 def words_changed(original: Document, final: Document, *, compat: str) -> int:

@@ -18,7 +18,7 @@ from app.report.training_part import read_metrics
 from measure.evidence import read_evidence
 from run_files.run_directory import RunDirectory
 from tests.unit.app.report.report_samples import certified_run, write_predictions, write_text_attack
-from tests.unit.app.study.run_samples import digest
+from tests.unit.app.study.run_samples import digest, write_lines
 from text.estimates import wilson
 
 PAIRS = [
@@ -102,6 +102,24 @@ def test_the_explorer_has_the_interesting_texts_first_and_a_limit(runs: Path) ->
     assert shown(10_000, {2}) == [2, 1, 0]
     assert shown(400, set()) == [1]
     assert explorer([], (), set()) is None
+
+
+def test_words_are_shaded_by_their_salience(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    write_text_attack(run, "typos", [("a good <b>film", "a god <b>film"), ("so long", None)])
+    path = run.path / "attacks" / "typos.jsonl"
+    first, second = (json.loads(line) for line in path.read_text().splitlines())
+    # The second one is of an attack that cuts other words.
+    weights = [[0.01, 2.0, None, -0.5], [1.0]]
+    lines = [{**one, "salience": w} for one, w in zip((first, second), weights, strict=True)]
+    write_lines(path, lines)
+    built = explorer(join_texts(read_evidence(run)), ("bad", "good"), set())
+    assert built is not None
+    assert built.shaded
+    rows = {row["id"]: row for row in json.loads(built.content)["rows"]}
+    assert rows[0]["shaded"] == ["a ", ["good", 1.0], " <b>", ["film", -0.25], ""]
+    assert "shaded" not in rows[1]
+    assert "Shaded words" in write_report([run]).page.read_text()
 
 
 def test_metrics_of_a_training(runs: Path) -> None:
