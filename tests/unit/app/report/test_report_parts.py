@@ -13,7 +13,7 @@ from app.report.page_parts import Change, FigureCell, changes
 from app.report.report_page import write_report
 from app.report.report_pictures import RunPoint, pareto
 from app.report.text_explorer import explorer
-from app.report.text_facts import by_length, join_texts
+from app.report.text_facts import group_part, join_texts
 from app.report.training_part import read_metrics
 from measure.evidence import read_evidence
 from run_files.run_directory import RunDirectory
@@ -79,7 +79,21 @@ def test_records_of_other_rows_are_not_joined(runs: Path) -> None:
     assert [text.radius for text in texts] == [0.5, 1.5, 0.0, 2.5]
     assert [text.confidence for text in texts] == [0.5, 0.5, 0.5, None]
     assert [list(text.attacks) for text in texts] == [["typos"]] * 3 + [[]]
-    assert list(by_length(texts)) == ["2", "4", "5"]
+    part = group_part(read_evidence(run), texts, 1)
+    assert part is not None
+    assert [row.name for row in part.groups["words of the text"]] == ["2", "4", "5"]
+    # Of a run without stored texts, the certificates know the number of tokens.
+    (run.path / "attacks" / "typos.json").unlink()
+    path = run.path / "certificates.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    write_lines(path, [{**one, "tokens": 3 + i // 2} for i, one in enumerate(lines)])
+    evidence = read_evidence(run)
+    part = group_part(evidence, join_texts(evidence), 1)
+    assert part is not None
+    assert [row.texts for row in part.groups["tokens of the text"]] == [2, 2]
+    assert part.picture is not None
+    assert "3: median 1.000 of 2 texts" in part.picture.alt
+    write_text_attack(run, "typos", PAIRS)
     content = json.loads(run.results_path.read_text())
     content["about"]["attack/typos"] = {"rows": {"test": "others"}}
     run.results_path.write_text(json.dumps(content))
