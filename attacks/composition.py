@@ -147,6 +147,8 @@ class Context:
         scale: scale of the victim's logits: the largest of `attacks.goals.top_margins` in all
             answers about this sample so far.
         gradients: True if the victim answers `Weigh`.
+        salience: what the score gains without a word, by the number of the word; filled by a search
+            that ranks words in this way.
     """
 
     original: Document
@@ -157,6 +159,7 @@ class Context:
     columns: Sequence[str]
     scale: float = 0.0
     gradients: bool = False
+    salience: dict[int, float] = field(default_factory=dict)
     # Allowed words of the latest document.
     _known: tuple[Document, list[int]] | None = None
 

@@ -532,6 +532,7 @@ class Engine:
             words_kept=words_kept(run.document, final),
             similarity=final.similarity,
             exhausted=run.exhausted and ended,
+            salience=_salience(run),
         )
 
     def _unjudged(self, run: _Run) -> AttackRecord:
@@ -589,6 +590,15 @@ def longest_first(samples: Sequence[Sample], in_flight: int) -> Sequence[Sample]
         return len(text) if isinstance(text, str) else sum(map(len, text))
 
     return sorted(samples, key=length, reverse=True)
+
+
+def _salience(run: _Run) -> tuple[float | None, ...] | None:
+    """Return the salience of each word for the record; None if the search has ranked no words."""
+    if run.context is None or not run.context.salience:
+        return None
+    # Four digits shade a word well enough, and keep records small.
+    weights = {i: float(f"{w:.4g}") for i, w in run.context.salience.items() if math.isfinite(w)}
+    return tuple(weights.get(i) for i in range(len(run.document)))
 
 
 def _saturated(logits: Floats) -> bool:

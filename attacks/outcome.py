@@ -84,6 +84,9 @@ class AttackRecord:
         adversarial_prediction_name: name of the class predicted for the adversarial text.
         words_kept: words of the clean text that the adversarial text has in the same order; None in
             records of older versions.
+        salience: for each word of the clean text, what the score gains without it, as the search
+            has ranked the words; None for words that it has not tried. None where the search ranks
+            in another way, or not at all, and in records of older versions.
     """
 
     sample_id: int
@@ -110,6 +113,7 @@ class AttackRecord:
     prediction_name: str | None = None
     adversarial_prediction_name: str | None = None
     words_kept: int | None = None
+    salience: tuple[float | None, ...] | None = None
 
     @property
     def attacked(self) -> bool:
@@ -128,12 +132,12 @@ def from_line(line: dict[str, Any]) -> AttackRecord:
         TypeError: fields are missing or unknown.
     """
     # JSON has no tuples: the texts of a pair come back as lists.
-    pairs = {
+    tuples = {
         name: tuple(value)
         for name, value in line.items()
-        if name in {"text", "adversarial"} and isinstance(value, list)
+        if name in {"text", "adversarial", "salience"} and isinstance(value, list)
     }
-    return AttackRecord(**{**line, **pairs})
+    return AttackRecord(**{**line, **tuples})
 
 
 def words_kept(original: Document, final: Document) -> int:

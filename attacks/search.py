@@ -147,6 +147,7 @@ class Greedy:
         # The score without the word, not the drop: the largest is ranked first.
         values = np.array([judged.score for judged in answers.judged], dtype=np.float64)
         exhausted = answers.exhausted
+        context.salience = dict(zip(indices, (values - context.clean.score).tolist(), strict=False))
         if self.ranking == "weighted-saliency" and not exhausted:
             gains, exhausted = yield from self._gains(context, indices)
             if not reference and context.attack.goal.score == "margin" and context.scale > 0:

@@ -92,6 +92,7 @@ def certificate_records(certificates: Certificates, batch: Batch) -> list[Record
         certificates.margin.tolist(),
         certificates.lipschitz.tolist(),
         certificates.radius.tolist(),
+        batch.lengths.tolist(),
         strict=True,
     )
     reason = {} if certificates.reason is None else {"no_certificate": certificates.reason}
@@ -105,16 +106,17 @@ def certificate_records(certificates: Certificates, batch: Batch) -> list[Record
             "lipschitz": lipschitz if math.isfinite(lipschitz) else None,
             "radius": radius,
             "bound": certificates.bound,
+            "tokens": tokens,
             **reason,
         }
-        for sample_id, label, prediction, margin, lipschitz, radius in columns
+        for sample_id, label, prediction, margin, lipschitz, radius, tokens in columns
     ]
 
 
 def word_records(radii: WordRadii, batch: Batch, settings: WordBalls) -> list[Record]:
     """Return one JSON-able record per sample, for bound propagation."""
     labels = [None] * len(batch) if batch.labels is None else batch.labels.tolist()
-    columns = (batch.sample_ids, radii.prediction, radii.radius, radii.mean)
+    columns = (batch.sample_ids, radii.prediction, radii.radius, radii.mean, batch.lengths)
     rows = zip(*(column.tolist() for column in columns), labels, strict=True)
     return [
         {
@@ -128,8 +130,9 @@ def word_records(radii: WordRadii, batch: Batch, settings: WordBalls) -> list[Re
             "passes": settings.passes,
             "batch_seconds": radii.seconds,
             "bound": "propagation",
+            "tokens": tokens,
         }
-        for sample_id, prediction, radius, mean, label in rows
+        for sample_id, prediction, radius, mean, tokens, label in rows
     ]
 
 

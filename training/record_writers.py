@@ -62,6 +62,7 @@ class AttackWriter(RecordWriter):
     ) -> None:
         """Record the attacks on one batch."""
         columns = ("sample_ids", "labels", "prediction", "pgd_prediction", "survived")
+        columns += tuple(name for name in outputs if name.startswith("survived@"))
         names = ("sample_id", "label", *columns[2:])
         rows = zip(*(outputs[column].tolist() for column in columns), strict=True)
         self.records.add(dict(zip(names, row, strict=True)) for row in rows)

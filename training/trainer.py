@@ -1,8 +1,9 @@
 """Lightning's trainer, with attacks in its tests, and a run directory."""
 
 import logging
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
@@ -155,6 +156,7 @@ class RobustTrainer(pl.Trainer):
         weights_only: bool | None = None,
         *,
         pgd: PGDSettings = PGDSettings(),
+        sweep: list[float] = [],  # noqa: B006 (LightningCLI shows it; it is only read)
         baseline: bool = True,
     ) -> Any:
         """Measure a checkpoint on the test split, without attack and under l2-PGD.
@@ -167,13 +169,18 @@ class RobustTrainer(pl.Trainer):
             datamodule: the corpus.
             weights_only: see Lightning; checkpoints with code in them are never loaded.
             pgd: settings of the attack.
+            sweep: further radii of it, for a curve of the accuracy: as long as an attack for each.
             baseline: also train a bag of words, for seconds, and test it; in a run directory only.
         """
+        check_sweep(sweep)
         attack = pgd_of(pgd, task_of(datamodule))
         if isinstance(model, TaskModule):
             model.test_attack, model.former_attacks = attack, {}
+            model.test_sweep = () if attack is None else sweep
         attacked = isinstance(model, TaskModule) and attack is not None
-        subject = {"pgd": asdict(attack) if attacked and attack is not None else None}
+        subject: Subject = {"pgd": asdict(attack) if attacked and attack is not None else None}
+        # Outcomes without a sweep keep the subject that older versions have stored.
+        subject |= {"sweep": list(sweep)} if attacked and sweep else {}
 
         def identity() -> Subject:
             rows = {} if self.recorder is None else self.recorder.rows
@@ -328,6 +335,13 @@ class RobustTrainer(pl.Trainer):
             )
 
 
+def check_sweep(sweep: Sequence[float]) -> None:
+    """Raise a ValueError unless all radii are positive, and each comes once."""
+    if len(set(sweep)) < len(sweep) or not all(0 < radius < math.inf for radius in sweep):
+        msg = f"got --sweep {list(sweep)}, expected different radii above 0, such as [0.25,0.5,1]"
+        raise ValueError(msg)
+
+
 def pgd_of(settings: PGDSettings, task: str) -> PGD | None:
     """Return the attack of a test; None without one."""
     # A perturbation of a text changes its class; the other tasks have none.
@@ -344,7 +358,9 @@ def evaluation_subject(stage: str, settings: Mapping[str, Any], task: str) -> di
     """
     if stage == "test":
         attack = pgd_of(PGDSettings(**settings["pgd"]), task)
-        return {"pgd": None if attack is None else asdict(attack)}
+        sweep = settings.get("sweep")
+        further = {"sweep": list(sweep)} if sweep and attack is not None else {}
+        return {"pgd": None if attack is None else asdict(attack), **further}
     return {"radii": list(settings["radii"])} if stage.startswith("certify") else {}
 
 

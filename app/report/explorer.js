@@ -18,6 +18,14 @@ const diff = (parts) => {
   }
   return paragraph;
 };
+// A word with its weight, from -1 to 1; what is between words is a string.
+const shade = (part) => {
+  if (typeof part === "string") return part;
+  const word = element("span", part[1] > 0 ? "weight" : "weight against", part[0]);
+  word.style.setProperty("--share", Math.abs(part[1]));
+  word.title = part[1];
+  return word;
+};
 const article = (row) => {
   const title = element("p", "title", `sample ${row.id} `);
   title.append(element("span", row.right ? "chip good" : "chip doubt",
@@ -31,7 +39,7 @@ const article = (row) => {
   if (row.sets.length && !held.length) title.append(element("span", "chip", "not certified in words"));
   for (const attack of row.attacks) if (attack.outcome === "failed") title.append(
     element("span", "chip good", `${attack.name}: not changed, ${attack.queries} queries`));
-  const text = element("p", "", row.text);
+  const text = element("p", "", ...(row.shaded ?? [row.text]).map(shade));
   text.dir = "auto";
   const body = element("article", row.broken ? "pair broken" : "pair", title, text);
   // An attack and the certificate of its set may end in the same text: it is shown once.

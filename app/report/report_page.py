@@ -304,4 +304,10 @@ def _curve(evidence: Evidence) -> AccuracyCurve:
         survived = sum(bool(record["survived"]) for record in pgd.records)
         epsilon = float(settings["epsilon"])
         attacked = [(0.0, wilson(hits, count)), (epsilon, wilson(survived, count))]
+        # `test --sweep` has further radii.
+        for name in pgd.records[0]:
+            if name.startswith("survived@"):
+                survived = sum(bool(record[name]) for record in pgd.records)
+                attacked.append((float(name.partition("@")[2]), wilson(survived, count)))
+        attacked.sort(key=lambda point: point[0])
     return AccuracyCurve(evidence.run.name, certified, attacked)

@@ -140,7 +140,9 @@ def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
             if curve.attacked:
                 radii, estimates = zip(*curve.attacked, strict=True)
                 heights, bars = _error_bars(estimates)
-                axes.errorbar(radii, heights, bars, ls="none", capsize=3, marker=marker, **style)
+                # Two points are no curve: a sweep of radii is.
+                dots = ":" if len(radii) > 2 else "none"
+                axes.errorbar(radii, heights, bars, ls=dots, capsize=3, marker=marker, **style)
                 lines += [
                     f"{curve.name}: {e.value:.3f} under PGD at {r:g}" for r, e in curve.attacked
                 ]
@@ -256,7 +258,7 @@ class Spread(NamedTuple):
 def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
     """Draw the certified radii of groups: median, the middle half, and the middle nine tenths."""
     rows = max(len(groups) for groups in panels.values())
-    with _drawing((3.4 * len(panels), 1.3 + 0.3 * rows)) as figure:
+    with _drawing((max(5.4, 3.4 * len(panels)), 1.3 + 0.3 * rows)) as figure:
         grid = figure.subplots(1, len(panels), sharex=True, squeeze=False)[0]
         lines = []
         for axes, (title, groups) in zip(grid, panels.items(), strict=True):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from app.report.page_parts import changes
 from app.report.text_facts import TextFacts
+from attacks.document import word_spans
 from measure.attack_report import class_name, columns
 from run_files.terminal import harmless
 
@@ -14,15 +15,21 @@ BYTES = 1_500_000
 """Most bytes of the texts of a page: browsers must open it, and people must be able to mail it."""
 _LONGEST = 320
 """Characters of an unchanged part of a text; longer parts lose their middle."""
+_FAINT = 0.05
+"""Smallest weight of a shaded word: less cannot be seen."""
 SCRIPT = (Path(__file__).parent / "explorer.js").read_text(encoding="utf-8")
 
 
 class Explorer(NamedTuple):
-    """The texts of a run: JSON that is safe inside of a `script` element, and its counts."""
+    """The texts of a run: JSON that is safe inside of a `script` element, and its counts.
+
+    `shaded` is True if words of a text have weights.
+    """
 
     content: str
     texts: int
     total: int
+    shaded: bool = False
 
 
 def explorer(
@@ -48,7 +55,7 @@ def explorer(
         "sets": list(dict.fromkeys(name for text in stored for name in text.certificates)),
     }
     content = f'{{"head":{_dump(head)},"rows":[{",".join(rows)}]}}'
-    return Explorer(content, len(rows), len(texts))
+    return Explorer(content, len(rows), len(texts), any('"shaded":' in row for row in rows))
 
 
 def _dump(content: Any) -> str:
@@ -74,6 +81,8 @@ def _row(text: TextFacts, names: Sequence[str], broken: bool) -> Mapping[str, An
         "attacks": [],
         "sets": [],
     }
+    if (shaded := _shade(text)) is not None:
+        row["shaded"] = shaded
     if text.confidence is not None:
         row["probability"] = round(text.confidence, 3)
     if text.radius is not None:
@@ -94,6 +103,27 @@ def _row(text: TextFacts, names: Sequence[str], broken: bool) -> Mapping[str, An
             item["parts"] = _parts([certificate["text"]], [certificate["witness"]])
         row["sets"].append(item)
     return row
+
+
+def _shade(text: TextFacts) -> list[str | list[str | float]] | None:
+    """Return the text in parts: words with their weight from -1 to 1, and what is between them.
+
+    The weight is the salience of the first attack that has stored one; None without it.
+    """
+    content = text.text or ""
+    spans = word_spans(content)
+    weights = next((r.salience for r in text.attacks.values() if r.salience is not None), None)
+    # An attack with other words, or a text that is not shown whole.
+    if weights is None or len(weights) != len(spans) or len(content) > 2 * _LONGEST:
+        return None
+    largest = max((abs(weight) for weight in weights if weight is not None), default=0.0)
+    parts, end = list[str | list[str | float]](), 0
+    for (start, stop), weight in zip(spans, weights, strict=True):
+        share = round((weight or 0.0) / largest, 2) if largest else 0.0
+        if abs(share) >= _FAINT:
+            parts += [harmless(content[end:start]), [harmless(content[start:stop]), share]]
+            end = stop
+    return [*parts, harmless(content[end:])]
 
 
 def _parts(before: Sequence[str], after: Sequence[str]) -> list[str | list[str]]:

@@ -32,6 +32,7 @@ class TextFacts:
         text: the text; None where no record has it.
         confidence: probability of the prediction.
         radius: certified radius.
+        tokens: number of tokens that the model reads; None in records of older versions.
         certificates: record of each certificate in words, by its name.
         attacks: record of each attack.
     """
@@ -42,6 +43,7 @@ class TextFacts:
     text: str | None = None
     confidence: float | None = None
     radius: float | None = None
+    tokens: int | None = None
     certificates: dict[str, Record] = field(default_factory=dict)
     attacks: dict[str, AttackRecord] = field(default_factory=dict)
 
@@ -67,6 +69,7 @@ def join_texts(evidence: Evidence) -> list[TextFacts]:
                     confidence(record["logits"]) if has_logits(record) else facts.confidence
                 )
                 facts.radius = record.get("radius", facts.radius)
+                facts.tokens = record.get("tokens", facts.tokens)
     for stage, measured in evidence.in_words.items():
         for record in measured.records:
             if (facts := joined.add(record, measured.rows, record["text"])) is not None:
@@ -124,7 +127,14 @@ def group_part(evidence: Evidence, texts: Sequence[TextFacts], number: int) -> G
     """Return the figures of the texts by class and by length; None without any."""
     if not texts:
         return None
-    grouped = {"class": by_class(evidence, texts), "words of the text": by_length(texts)}
+    words = {t.sample_id: count_words(t.text) for t in texts if t.text is not None}
+    tokens = {t.sample_id: t.tokens for t in texts if t.tokens is not None}
+    # Radii store no texts, but a length of each.
+    unit, lengths = ("words", words) if len(words) >= len(tokens) else ("tokens", tokens)
+    grouped = {
+        "class": by_class(evidence, texts),
+        f"{unit} of the text": by_length(texts, lengths),
+    }
     grouped = {title: groups for title, groups in grouped.items() if len(groups) > 1}
     attacks = evidence.attacks
     attack = min(attacks, key=lambda a: a.summary.accuracy.value).name if attacks else ""
@@ -155,9 +165,10 @@ def by_class(evidence: Evidence, texts: Sequence[TextFacts]) -> dict[str, list[T
     return groups
 
 
-def by_length(texts: Sequence[TextFacts]) -> dict[str, list[TextFacts]]:
-    """Return groups of about equal size by the number of words, of the texts that are stored."""
-    lengths = {t.sample_id: count_words(t.text) for t in texts if t.text is not None}
+def by_length(
+    texts: Sequence[TextFacts], lengths: Mapping[int, int]
+) -> dict[str, list[TextFacts]]:
+    """Return groups of about equal size of the texts whose length is known, by their id."""
     if not lengths:
         return {}
     inner = np.quantile(list(lengths.values()), np.linspace(0, 1, _GROUPS + 1)[1:-1])

@@ -17,7 +17,9 @@ class SampleMeans(nn.Module):
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__()
         # By default, torchmetrics would leave NaN values out of the mean and hide them.
-        self.means = nn.ModuleDict({name: MeanMetric(nan_strategy="disable") for name in names})
+        self.means = nn.ModuleDict(
+            {_key(name): MeanMetric(nan_strategy="disable") for name in names}
+        )
 
     def update(self, values: Mapping[str, Tensor]) -> None:
         """Add the values `[B]` of one batch, by name."""
@@ -38,8 +40,13 @@ class SampleMeans(nn.Module):
         return means
 
     def _mean(self, name: str) -> MeanMetric:
-        mean = self.means[name]
+        mean = self.means[_key(name)]
         if not isinstance(mean, MeanMetric):
             msg = f"got {type(mean).__name__} for {name}, expected a MeanMetric"
             raise TypeError(msg)
         return mean
+
+
+def _key(name: str) -> str:
+    # torch allows no full stop in the name of a module: `pgd_accuracy@0.5` has one.
+    return name.replace(".", "_")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -79,6 +80,8 @@ class TaskModule(TextModule):
         """Its threshold, if it is a detector: then it is part of the output bias."""
         self.test_attack: PGD | None = None
         """An attack that every test step runs; not a setting of the model."""
+        self.test_sweep: Sequence[float] = ()
+        """Further radii of `test_attack`, each an attack of its own."""
         self.former_attacks: Mapping[int, Mapping[str, Any]] = {}
         """Records of `test_attack` from a former start, by sample: they are not made again."""
 
@@ -533,8 +536,15 @@ class TaskModule(TextModule):
         if self.test_attack is not None:
             attacked = self._former_attack(batch) or self.attack(self.test_attack, batch)
             values["pgd_accuracy"] = attacked["survived"].float()
+            for name, figure in self._sweep_names.items():
+                values[figure] = attacked[name].float()
         self.accumulate(self.test_means, values, batch_idx, self.test_scores, answered)
         return attacked
+
+    @property
+    def _sweep_names(self) -> Mapping[str, str]:
+        """The column in the records of each radius of the sweep, and its figure."""
+        return {f"survived@{radius:g}": f"pgd_accuracy@{radius:g}" for radius in self.test_sweep}
 
     def _former_attack(self, batch: Batch) -> dict[str, Tensor] | None:
         """Return the outcome of `attack` on a batch from its records; None unless all are there."""
@@ -543,7 +553,7 @@ class TaskModule(TextModule):
             return None
         columns = {
             name: torch.tensor([record[name] for record in records if record], device=self.device)
-            for name in ("prediction", "pgd_prediction", "survived")
+            for name in ("prediction", "pgd_prediction", "survived", *self._sweep_names)
         }
         return {"sample_ids": batch.sample_ids, "labels": labels_of(batch), **columns}
 
@@ -552,21 +562,28 @@ class TaskModule(TextModule):
 
         Returns:
             `[B]` each: `sample_ids`, `labels`, `prediction`, `pgd_prediction` (at the perturbed
-            point) and `survived`: the prediction is right, and the attack did not change it.
+            point) and `survived`: the prediction is right, and the attack did not change it;
+            `survived@RADIUS` for each radius of `test_sweep`.
         """
         # The attack perturbs embeddings, not tokens.
         x, labels = self.embed(batch).detach(), labels_of(batch)
         prediction = self.classify(x, batch.mask).argmax(dim=1)
         with self.frozen():
-            perturbed, flipped = attack(
-                self.classify, x, batch.mask, labels, seeds=batch.sample_ids.tolist()
+            search = partial(
+                attack, self.classify, x, batch.mask, labels, seeds=batch.sample_ids.tolist()
             )
+            perturbed, flipped = search()
+            others = [search(epsilon=x.new_full((len(batch),), r))[1] for r in self.test_sweep]
         return {
             "sample_ids": batch.sample_ids,
             "labels": labels,
             "prediction": prediction,
             "pgd_prediction": self.classify(perturbed, batch.mask).argmax(dim=1),
             "survived": (prediction == labels) & ~flipped,
+            **{
+                name: (prediction == labels) & ~other
+                for name, other in zip(self._sweep_names, others, strict=True)
+            },
         }
 
     def activations(self, batch: Batch) -> list[Tensor]:
@@ -594,7 +611,7 @@ class TaskModule(TextModule):
 
     @property
     def mean_names(self) -> Sequence[str]:
-        return (*self.metric_names, "pgd_accuracy")
+        return (*self.metric_names, "pgd_accuracy", *self._sweep_names.values())
 
     def setup(self, stage: str) -> None:
         from lit_modules.shared.scores import SplitScores
@@ -644,7 +661,7 @@ class TaskModule(TextModule):
         self.log_means("val", self.val_means.take(self.metric_names) | self.val_scores.take())
 
     def on_test_epoch_end(self) -> None:
-        attacked = () if self.test_attack is None else ("pgd_accuracy",)
+        attacked = () if self.test_attack is None else ("pgd_accuracy", *self._sweep_names.values())
         means = self.test_means.take((*self.metric_names, *attacked))
         self.log_means("test", means | self.test_scores.take())
 

@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import lit_modules
 from tests.integration.conftest import ATTACK, OLSA, QUIET, REVIEWS, TINY, Steadfast, lines, results
+from training.trainer import check_sweep
 
 
 @pytest.mark.report
@@ -243,11 +245,25 @@ def test_a_dry_run_leaves_nothing(here: Path, steadfast: Steadfast) -> None:
 
 
 def test_no_attack_when_epsilon_is_zero(trained: Path, steadfast: Steadfast) -> None:
-    assert steadfast("test", "--run=done", TINY, "--pgd.epsilon=0.5", ATTACK).status == 0
-    assert results("done")["metrics"]["test/pgd_epsilon"] == 0.5
+    swept = steadfast("test", "--run=done", TINY, "--pgd.epsilon=0.5", ATTACK, "--sweep=[0.5,9]")
+    assert swept.status == 0, swept.err
+    metrics = results("done")["metrics"]
+    assert metrics["test/pgd_epsilon"] == 0.5
+    # An attack of the sweep is the attack of that radius.
+    assert metrics["test/pgd_accuracy@0.5"] == metrics["test/pgd_accuracy"]
+    assert metrics["test/pgd_accuracy@9"] < metrics["test/pgd_accuracy"]
+    assert results("done")["about"]["test"]["sweep"] == [0.5, 9.0]
+    records = [json.loads(line) for line in (trained / "pgd.jsonl").read_text().splitlines()]
+    assert all(record["survived@0.5"] == record["survived"] for record in records)
     Path("runs/done/results.json").unlink()
     assert steadfast("test", "--run=done", TINY, "--pgd.epsilon=0").status == 0
     assert "test/pgd_accuracy" not in results("done")["metrics"]
+
+
+@pytest.mark.parametrize("sweep", [[1.0, 1.0], [0.5, 0.0], [float("inf")], [float("nan")]])
+def test_radii_of_a_sweep(sweep: list[float]) -> None:
+    with pytest.raises(ValueError, match="expected different radii above 0"):
+        check_sweep(sweep)
 
 
 def test_certify_needs_full_precision(here: Path, steadfast: Steadfast) -> None:

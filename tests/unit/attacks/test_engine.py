@@ -90,6 +90,28 @@ def test_outcomes_and_counts() -> None:
     assert (one.queries, one.unique_queries, one.words, one.words_changed) == (5, 5, 1, 1)
 
 
+@pytest.mark.parametrize("ranking", ["delete", "unk", "weighted-saliency"])
+def test_records_have_what_each_word_is_worth(ranking: Any) -> None:
+    victim = BagVictim()
+    texts = samples("the good film, good plot", "bad plot")
+    records = list(Engine(attack(search=Greedy(ranking=ranking)), victim).run(texts))
+    by_id = {record.sample_id: record for record in records}
+    first = by_id[texts[0].sample_id]
+    scores = [
+        Untargeted().judge(victim.logits([text]), np.array([first.label]))[0]
+        for text in ("the good film, good plot", "the film, good plot", "good film, good plot")
+    ]
+    assert first.salience is not None
+    assert len(first.salience) == first.words == 5
+    assert first.salience[1] == pytest.approx(scores[1] - scores[0], rel=1e-3)
+    assert first.salience[0] == pytest.approx(scores[2] - scores[0], abs=1e-6)
+    assert from_line(json.loads(json.dumps(first.line()))) == first
+    old = {name: value for name, value in first.line().items() if name != "salience"}
+    assert from_line(old) == replace(first, salience=None)
+    (other,) = Engine(attack(search=Beam()), victim).run(texts[:1])
+    assert other.salience is None
+
+
 def test_each_text_is_sent_once() -> None:
     victim = BagVictim()
     records = list(Engine(attack(), victim).run(samples("good plot", "good plot", "plot good")))

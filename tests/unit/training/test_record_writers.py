@@ -32,6 +32,7 @@ def test_records() -> None:
             "lipschitz": 2.0,
             "radius": 0.25,
             "bound": "sound",
+            "tokens": 1,
         },
         {
             "sample_id": 5,
@@ -41,6 +42,7 @@ def test_records() -> None:
             "lipschitz": None,
             "radius": 0.0,
             "bound": "sound",
+            "tokens": 1,
         },
     ]
     assert certificate_records(certificates, batch) == labelled

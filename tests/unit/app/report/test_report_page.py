@@ -270,6 +270,16 @@ def test_without_certificates_the_reason_is_given(runs: Path) -> None:
     assert found.text.count("steadfast certify") == 1
 
 
+def test_accuracy_over_the_radii_of_a_sweep(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    records = [json.loads(line) for line in (run.path / "pgd.jsonl").read_text().splitlines()]
+    swept = [{**one, "survived@0.25": i < 3, "survived@2": False} for i, one in enumerate(records)]
+    write_lines(run.path / "pgd.jsonl", swept)
+    _, text = page(run)
+    points = ("0.750 under PGD at 0", "0.750 under PGD at 0.25", "0.500 under PGD at 1")
+    assert "; ".join(f"first: {one}" for one in (*points, "0.000 under PGD at 2")) in text
+
+
 @pytest.mark.parametrize(
     ("task", "metrics", "record"),
     [

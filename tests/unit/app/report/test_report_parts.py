@@ -13,12 +13,12 @@ from app.report.page_parts import Change, FigureCell, changes
 from app.report.report_page import write_report
 from app.report.report_pictures import RunPoint, pareto
 from app.report.text_explorer import explorer
-from app.report.text_facts import by_length, join_texts
+from app.report.text_facts import group_part, join_texts
 from app.report.training_part import read_metrics
 from measure.evidence import read_evidence
 from run_files.run_directory import RunDirectory
 from tests.unit.app.report.report_samples import certified_run, write_predictions, write_text_attack
-from tests.unit.app.study.run_samples import digest
+from tests.unit.app.study.run_samples import digest, write_lines
 from text.estimates import wilson
 
 PAIRS = [
@@ -79,7 +79,21 @@ def test_records_of_other_rows_are_not_joined(runs: Path) -> None:
     assert [text.radius for text in texts] == [0.5, 1.5, 0.0, 2.5]
     assert [text.confidence for text in texts] == [0.5, 0.5, 0.5, None]
     assert [list(text.attacks) for text in texts] == [["typos"]] * 3 + [[]]
-    assert list(by_length(texts)) == ["2", "4", "5"]
+    part = group_part(read_evidence(run), texts, 1)
+    assert part is not None
+    assert [row.name for row in part.groups["words of the text"]] == ["2", "4", "5"]
+    # Of a run without stored texts, the certificates know the number of tokens.
+    (run.path / "attacks" / "typos.json").unlink()
+    path = run.path / "certificates.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    write_lines(path, [{**one, "tokens": 3 + i // 2} for i, one in enumerate(lines)])
+    evidence = read_evidence(run)
+    part = group_part(evidence, join_texts(evidence), 1)
+    assert part is not None
+    assert [row.texts for row in part.groups["tokens of the text"]] == [2, 2]
+    assert part.picture is not None
+    assert "3: median 1.000 of 2 texts" in part.picture.alt
+    write_text_attack(run, "typos", PAIRS)
     content = json.loads(run.results_path.read_text())
     content["about"]["attack/typos"] = {"rows": {"test": "others"}}
     run.results_path.write_text(json.dumps(content))
@@ -102,6 +116,24 @@ def test_the_explorer_has_the_interesting_texts_first_and_a_limit(runs: Path) ->
     assert shown(10_000, {2}) == [2, 1, 0]
     assert shown(400, set()) == [1]
     assert explorer([], (), set()) is None
+
+
+def test_words_are_shaded_by_their_salience(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    write_text_attack(run, "typos", [("a good <b>film", "a god <b>film"), ("so long", None)])
+    path = run.path / "attacks" / "typos.jsonl"
+    first, second = (json.loads(line) for line in path.read_text().splitlines())
+    # The second one is of an attack that cuts other words.
+    weights = [[0.01, 2.0, None, -0.5], [1.0]]
+    lines = [{**one, "salience": w} for one, w in zip((first, second), weights, strict=True)]
+    write_lines(path, lines)
+    built = explorer(join_texts(read_evidence(run)), ("bad", "good"), set())
+    assert built is not None
+    assert built.shaded
+    rows = {row["id"]: row for row in json.loads(built.content)["rows"]}
+    assert rows[0]["shaded"] == ["a ", ["good", 1.0], " <b>", ["film", -0.25], ""]
+    assert "shaded" not in rows[1]
+    assert "Shaded words" in write_report([run]).page.read_text()
 
 
 def test_metrics_of_a_training(runs: Path) -> None:
