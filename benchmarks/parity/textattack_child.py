@@ -131,8 +131,8 @@ def replacements(settings: dict[str, Any]) -> dict[str, Any]:
     stop_words = set(settings["stop_words"])
     encoders = semantics.sentence_encoders
     fewer = {"max_candidates": settings["candidates"]} if settings.get("candidates") else {}
-    masked = ("WordInsertionMaskedLM", "WordMergeMaskedLM")
-    masked += ("WordSwapMaskedLM",) if settings["recipe"] == "clare" else ()
+    masked = ["WordInsertionMaskedLM", "WordMergeMaskedLM"]
+    masked += ["WordSwapMaskedLM"] if settings["recipe"] == "clare" else []
     return {
         "Attack": assemble,
         "StopwordModification": lambda **_: before.StopwordModification(stopwords=stop_words),
