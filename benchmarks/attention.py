@@ -22,14 +22,15 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from statistics import linear_regression, median
+from statistics import linear_regression
 
 import torch
 from torch import Tensor, nn
 
 from benchmarks.command import command, heading, save, settings, table
-from benchmarks.timing import MIB, Times, in_fresh_process, resident, rounds, time_work
+from benchmarks.timing import MIB, in_fresh_process, median_seconds, resident
 from layers.attention.mechanisms import KINDS, Attention, Layer, build_attention
 from measure.charts import drawing, logarithmic_axis, points
 
@@ -77,11 +78,9 @@ def times(ways: Sequence[Way], length: int, options: Namespace) -> dict[Way, flo
     x, mask = tokens(length, options)
     modules = {kind: layer(kind, length, options).eval() for kind, _ in ways}
 
-    def once(way: Way, _: int) -> Times:
-        return time_work(lambda: run(modules[way[0]], x, mask, way[1]), options.device)
-
-    measurements = rounds(ways, once, range(options.repeats + 1), alternate=True)
-    return {way: 1e3 * median(sample.compared for sample in measurements[way]) for way in ways}
+    work = {way: partial(run, modules[way[0]], x, mask, way[1]) for way in ways}
+    seconds = median_seconds(work, options.repeats, options.device, alternate=True)
+    return {way: 1e3 * each for way, each in seconds.items()}
 
 
 def peaks(way: Way, lengths: Sequence[int], options: Namespace) -> list[float]:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.command import command, save, table
-from benchmarks.timing import in_fresh_process
+from benchmarks.timing import in_fresh_process, in_memory
 from datamodules import RunningText
 from text import train_word_piece
 
@@ -58,9 +58,7 @@ def watch_memory() -> Iterator[dict[str, float]]:
         while True:
             # Read before the status, so that one more look follows the end.
             last = over.is_set()
-            status = Path("/proc/self/status").read_text().splitlines()
-            now = {line.split(":")[0]: line.split()[1] for line in status if line.startswith("Rss")}
-            own, mapped = (int(now[name]) / 1024 for name in ("RssAnon", "RssFile"))
+            own, mapped = (in_memory(name) for name in ("RssAnon", "RssFile"))
             for name, value in (("own", own), ("mapped", mapped), ("rss", own + mapped)):
                 peak[name] = max(peak[name], value)
             if last:

@@ -16,8 +16,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from itertools import cycle, islice
-from statistics import median
-from typing import Any
 
 import torch
 from torch.nn import functional
@@ -25,7 +23,7 @@ from torch.nn import functional
 from attacks.resources.catalogue import Resources
 from attacks.word_sets import find_sets
 from benchmarks.command import command, heading, save, settings, table
-from benchmarks.timing import Times, rounds, silence, time_work
+from benchmarks.timing import median_seconds, silence, time_work
 from certify.threats import Substitutions, TextCertifier
 from datamodules import SST2
 from lit_modules import TaskModule, TextCNN, WordRobustness, WordScores
@@ -115,27 +113,20 @@ def main() -> None:
     for name, make in METHODS.items():
         plain, robust = prepare(make, options, rows)
         steps = {"plain step": plain, "robust step": robust}
-
-        def step(way: str, _: int, steps: dict[str, Trained] = steps) -> Times:
-            return time_work(partial(steps[way].train, options.steps))
-
-        times = rounds(list(steps), step, range(options.repeats + 1))
-        ways: dict[str, Callable[[], object]] = {}
+        work = {way: partial(trained.train, options.steps) for way, trained in steps.items()}
+        seconds = median_seconds(work, options.repeats)
         # A copy: its layers change their precision. The checks of the code are not timed.
         certifier: TextCertifier = deepcopy(robust.module).own_certifier(threat)
         with silence():
             first = time_work(partial(certifier, texts, (None,))).compared
-        ways["prediction"] = partial(robust.module.predict_texts, texts)
-        ways["certificate, any number"] = partial(certifier, texts, (None,))
-        ways["certificate, 1 2 3 all"] = partial(certifier, texts, KS)
-
-        def work(way: str, _: int, ways: dict[str, Any] = ways) -> Times:
-            return time_work(ways[way])
-
-        times |= rounds(list(ways), work, range(options.repeats + 1))
+        ways: dict[str, Callable[[], object]] = {
+            "prediction": partial(robust.module.predict_texts, texts),
+            "certificate, any number": partial(certifier, texts, (None,)),
+            "certificate, 1 2 3 all": partial(certifier, texts, KS),
+        }
+        seconds |= median_seconds(ways, options.repeats)
         held = [one.holds[0] for one in certifier(texts, (None,))]
-        figures[name] = {way: median(t.compared for t in some) for way, some in times.items()}
-        figures[name] |= {"lists": first, "held": sum(held) / len(held)}
+        figures[name] = {**seconds, "lists": first, "held": sum(held) / len(held)}
     setup = settings(options, "sets", "texts", "steps", "batch")
     lines = []
     for name, each in figures.items():

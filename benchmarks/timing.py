@@ -7,7 +7,7 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -71,6 +71,23 @@ def rounds(
             if number:
                 results[way].append(result)
     return results
+
+
+def median_seconds(
+    ways: Mapping[K, Callable[[], object]],
+    repeats: int,
+    device: str = "cpu",
+    *,
+    alternate: bool = False,
+) -> dict[K, float]:
+    """Return the median seconds of each way, see `Times.compared`, over rounds in turns."""
+    measured = rounds(
+        list(ways),
+        lambda way, _: time_work(ways[way], device),
+        range(repeats + 1),
+        alternate=alternate,
+    )
+    return {way: median(times.compared for times in each) for way, each in measured.items()}
 
 
 def forward_and_backward(

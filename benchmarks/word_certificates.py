@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 import torch
@@ -34,7 +33,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.command import check_paths, command, heading, save, settings, table
-from benchmarks.timing import Times, rounds, time_work
+from benchmarks.timing import median_seconds
 from certify.bound_propagation import WordBalls, WordBallsCertifier
 from certify.smoothing import SmoothedCertifier, Smoothing
 from certify.threats import Characters, Synonyms
@@ -249,15 +248,8 @@ def main() -> None:
     # Processor time of several threads would depend on how they wait.
     torch.set_num_threads(1)
     measured = ways(options)
-
-    def once(way: str, _: int) -> Times:
-        return time_work(measured[way][2])
-
-    measurements = rounds(list(measured), once, range(options.repeats + 1))
-    each = {
-        way: 1e3 * median(sample.compared for sample in measurements[way]) / measured[way][1]
-        for way in measured
-    }
+    seconds = median_seconds({way: work for way, (*_, work) in measured.items()}, options.repeats)
+    each = {way: 1e3 * seconds[way] / size for way, (_, size, _) in measured.items()}
     setup = settings(
         options, "lists", "file", "words", "texts", "length", "classes", "hidden", "moved"
     )

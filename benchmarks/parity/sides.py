@@ -1,8 +1,12 @@
 """One attack on the same texts by our engine, and by TextAttack 0.3.11."""
 
+import json
+import os
+import subprocess
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +16,12 @@ from attacks.engine import Engine, Limits, longest_first
 from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
 from attacks.victims.kinds import ModuleVictim, Victim
-from benchmarks.parity.textattack_process import Probabilities, TextAttackProcess
 from text import Text
 from text.stop_words import ENGLISH, TEXTFOOLER
+
+Probabilities = Callable[[Sequence[Text]], list[list[float]]]
+"""Return a row of probabilities for each text."""
+PROGRAM = Path(__file__).with_name("textattack_child.py")
 
 
 class SideResults(NamedTuple):
@@ -52,9 +59,13 @@ def attack_by_textattack(
     masked_lm: Path | None,
     **settings: Any,
 ) -> SideResults:
-    """Return the answers of TextAttack, of an interpreter that has it.
+    """Return the answers of TextAttack (docs/attacks/parity.md), of an interpreter that has it.
 
-    The victim returns the probabilities of texts; `settings` are further ones of the other process.
+    The victim returns the probabilities of texts; `settings` are further ones of the other process,
+    see `textattack_child`; `data_dir` has nltk's data.
+
+    Raises:
+        RuntimeError: the process ended without a reply.
     """
     settings |= {
         "recipe": recipe,
@@ -62,11 +73,49 @@ def attack_by_textattack(
         "vectors": str(vectors.resolve()),
         "masked_lm": None if masked_lm is None else str(masked_lm.resolve()),
     }
-    with TextAttackProcess(python, settings, data_dir=data_dir) as process:
-        process.wait()
-        started = time.monotonic()
-        reply = process.attack(samples, victim)
-        return SideResults(reply["results"], time.monotonic() - started, reply["processor"])
+    environment = {
+        "NLTK_DATA": str(data_dir.resolve() / "nltk"),
+        "TA_CACHE_DIR": str(Path(tempfile.gettempdir()) / "textattack-cache"),
+        # No download may happen: both sides get their models as folders.
+        "HF_HUB_OFFLINE": "1",
+    }
+    with subprocess.Popen(
+        [str(python), str(PROGRAM)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, **environment},
+    ) as process:
+        try:
+            # The reply to the settings comes when all imports are done.
+            _send(process, settings)
+            started = time.monotonic()
+            texts, labels = ([getattr(s, part) for s in samples] for part in ("text", "label"))
+            reply = _send(process, {"texts": texts, "labels": labels})
+            while "texts" in reply:
+                reply = _send(process, victim(reply["texts"]))
+            return SideResults(reply["results"], time.monotonic() - started, reply["processor"])
+        finally:
+            process.kill()
+
+
+def _send(process: "subprocess.Popen[str]", content: object) -> dict[str, Any]:
+    """Send a line to a process; return its reply."""
+    assert process.stdin is not None  # pipes
+    assert process.stdout is not None
+    with suppress(BrokenPipeError):  # the error below is better
+        process.stdin.write(json.dumps(content) + "\n")
+        process.stdin.flush()
+    line = process.stdout.readline()
+    if not line:
+        msg = (
+            "got no reply from the process with TextAttack, whose error is above; "
+            "expected an interpreter that can import textattack 0.3.11"
+        )
+        raise RuntimeError(msg)
+    reply: dict[str, Any] = json.loads(line)
+    return reply
 
 
 def result(record: AttackRecord) -> dict[str, Any]:

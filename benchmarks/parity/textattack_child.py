@@ -2,10 +2,9 @@
 
 All lines are JSON. The first line of the input has the settings: `recipe`, `stop_words`,
 `query_budget`, and where they differ from the defaults `vectors` (a file), `exact`, `encoder`,
-`masked_lm` (a folder) and `candidates` (of CLARE). The reply is a line with `ready`. Then come
-requests, lines of `texts` and `labels`. For each, this program writes questions to the victim,
-lines with `texts`, reads a line of probabilities after each question, and ends with a line with
-`results`.
+`masked_lm` (a folder) and `candidates` (of CLARE). The reply is a line with `ready`. Then comes a
+line of `texts` and `labels`. This program writes questions to the victim, lines with `texts`, reads
+a line of probabilities after each question, and ends with a line with `results`.
 
 The recipes are those of TextAttack, with other vectors and models, as it downloads its own. With
 `exact`, random letters are "e", and parts without which two programs can give the same answers are
@@ -132,8 +131,8 @@ def replacements(settings: dict[str, Any]) -> dict[str, Any]:
     stop_words = set(settings["stop_words"])
     encoders = semantics.sentence_encoders
     fewer = {"max_candidates": settings["candidates"]} if settings.get("candidates") else {}
-    masked = ("WordInsertionMaskedLM", "WordMergeMaskedLM")
-    masked += ("WordSwapMaskedLM",) if settings["recipe"] == "clare" else ()
+    masked = ["WordInsertionMaskedLM", "WordMergeMaskedLM"]
+    masked += ["WordSwapMaskedLM"] if settings["recipe"] == "clare" else []
     return {
         "Attack": assemble,
         "StopwordModification": lambda **_: before.StopwordModification(stopwords=stop_words),
@@ -248,7 +247,7 @@ def attack_texts(attack: Any, texts: list[str], labels: list[int]) -> list[dict[
 
 
 def main() -> None:
-    """Reply until the input ends."""
+    """Attack the texts of the input."""
     # Nothing that libraries print may come between our lines.
     replies: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -260,13 +259,10 @@ def main() -> None:
     tag_by_nltk()
     attack = compose(settings, remote_victim(replies))
     print(json.dumps({"ready": True}), file=replies, flush=True)
-    while line := sys.stdin.readline():
-        request, processor = json.loads(line), time.process_time()
-        # A victim in training has other weights than for the request before.
-        attack.goal_function.clear_cache()
-        results = attack_texts(attack, request["texts"], request["labels"])
-        seconds = time.process_time() - processor
-        print(json.dumps({"results": results, "processor": seconds}), file=replies, flush=True)
+    request, processor = json.loads(sys.stdin.readline()), time.process_time()
+    results = attack_texts(attack, request["texts"], request["labels"])
+    seconds = time.process_time() - processor
+    print(json.dumps({"results": results, "processor": seconds}), file=replies, flush=True)
 
 
 if __name__ == "__main__":

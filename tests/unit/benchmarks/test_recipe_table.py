@@ -17,12 +17,11 @@ from attacks.resources.wordnet import WordNet
 from attacks.transformations.expected_words import MaskedLMSwap
 from attacks.validity.checks import Checks
 from attacks.victims.kinds import ModuleVictim
-from benchmarks.parity import textattack_child, textattack_process
+from benchmarks.parity import sides, textattack_child
 from benchmarks.parity.__main__ import main
 from benchmarks.parity.encoder_table import LACKS, ORDER, TableFile, cells, missing, row_of
 from benchmarks.parity.recipes import CHANGED, small_model
-from benchmarks.parity.sides import TimedVictim
-from benchmarks.parity.textattack_process import TextAttackProcess
+from benchmarks.parity.sides import SideResults, TimedVictim, attack_by_textattack
 from tests.unit.attacks.lexicon import write_wordnet
 
 CHILD = """
@@ -120,27 +119,33 @@ def test_wrong_options_are_said_before_anything_is_read(
 def test_the_other_program_asks_our_victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = tmp_path / "child.py"
     child.write_text(CHILD)
-    monkeypatch.setattr(textattack_process, "PROGRAM", child)
+    monkeypatch.setattr(sides, "PROGRAM", child)
     asked: list[str] = []
 
     def victim(texts: Any) -> list[list[float]]:
         asked.extend(texts)
         return [[1.0, 0.0] for _ in texts]
 
-    python = Path(sys.executable)
-    with TextAttackProcess(python, {"prefix": "x "}, data_dir=tmp_path) as process:
-        first, second = (process.attack(samples("a", "b"), victim) for _ in range(2))
-        assert first == second
-        assert [one["text"] for one in first["results"]] == ["x a", "x b"]
-        assert first["results"][0]["said"] == [[1.0, 0.0]]
-        assert first["processor"] == 2.0
-    assert asked == ["a", "b"] * 2
+    def attack() -> SideResults:
+        return attack_by_textattack(
+            Path(sys.executable),
+            "pwws",
+            samples("a", "b"),
+            victim,
+            data_dir=tmp_path,
+            vectors=tmp_path / "v.txt",
+            masked_lm=None,
+            prefix="x ",
+        )
+
+    theirs = attack()
+    assert [one["text"] for one in theirs.results] == ["x a", "x b"]
+    assert theirs.results[0]["said"] == [[1.0, 0.0]]
+    assert theirs.processor == 2.0
+    assert asked == ["a", "b"]
     child.write_text("raise SystemExit('no textattack here')")
-    with (
-        pytest.raises(RuntimeError, match="expected an interpreter that can import textattack"),
-        TextAttackProcess(python, {}, data_dir=tmp_path) as process,
-    ):
-        process.wait()
+    with pytest.raises(RuntimeError, match="expected an interpreter that can import textattack"):
+        attack()
 
 
 def test_a_masked_language_model_of_random_weights(tmp_path: Path) -> None:
