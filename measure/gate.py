@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from attacks.composition import Attack
 from attacks.digests import content_digest
 from attacks.engine import VERSION, Engine, Limits
 from attacks.goals import Floats, top_margins
@@ -437,13 +438,21 @@ class Gate:
         )
         # Before the first question: a missing resource must not surface at the end.
         self._plans = [
-            (attack, limit)
+            (attack._replace(attack=self._learn(attack.attack)), limit)
             for name, limit in settings.recipe_limits().items()
             if always or limit is not None
             for attack in plan(settings.attack(name))
         ]
         for attack, _ in self._plans:
             check_search(attack.attack, victim)
+
+    def _learn(self, attack: Attack) -> Attack:
+        """Return an attack that has learned its harmless words, if it uses some, from the data."""
+        learn: Any = getattr(attack, "learn", None)
+        if learn is None:
+            return attack
+        learned: Attack = learn(lambda: [(sample.text, sample.label) for sample in self._samples])
+        return learned
 
     def run(self) -> GateReport:
         """Measure all criteria.
