@@ -116,8 +116,10 @@ def gate_table(report: GateReport) -> str:
 
 
 def _time(report: GateReport) -> str:
-    own = report.seconds - report.victim_seconds
-    return f"{report.seconds:.1f} s: {report.victim_seconds:.1f} s in the model, {own:.1f} s own"
+    return (
+        f"{report.seconds:.1f} s, {report.victim_seconds:.1f} s of them in the model; "
+        f"{report.own_seconds:.1f} s of processor time outside of it"
+    )
 
 
 def example_lines(report: GateReport, example: GateExample) -> list[str]:

@@ -149,6 +149,8 @@ class FakeTime:
     def monotonic(self) -> float:
         return self.now
 
+    process_time = monotonic
+
 
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 4.5])
 def test_what_is_not_reached_in_time_is_not_checked(
@@ -173,6 +175,8 @@ def test_what_is_not_reached_in_time_is_not_checked(
     assert report.status(flips) == "not checked"
     assert not report.holds
     assert report.victim_seconds >= 1
+    # All time passes in the model.
+    assert report.own_seconds == 0
 
 
 def test_the_remaining_time_is_shared_among_the_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
