@@ -20,7 +20,7 @@ from attacks.goals import Floats, top_margins
 from attacks.outcome import AttackRecord, Sample
 from attacks.paired_shares import PairedShares
 from attacks.recipes import recipe_names
-from attacks.victims.kinds import InvalidAnswers, Victim
+from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
 from attacks.victims.labels_only import check_search
 from certify.threats import TextCertifier, Threat
 from datamodules.batching.sampler import permutation
@@ -66,7 +66,8 @@ class GateSettings:
         num_samples: texts that each recipe attacks, drawn by a fixed permutation; all if null.
         decide: share: the measured share decides. interval: a limit holds only if the whole 95 %
             interval is on its right side, which few texts cannot show.
-        seconds: time for everything. Texts that are not reached count against the limit.
+        seconds: time for all questions to the model. Texts that are not reached count against the
+            limit.
         allow_unchecked: texts that are not reached do not count.
         query_budget: texts that an attack may ask the model about for one text.
         resources: folder of the resources of recipes and threats.
@@ -451,8 +452,26 @@ class Gate:
             if always or limit is not None
             for attack in plan(settings.attack(name))
         ]
-        for attack, _ in self._plans:
-            check_search(attack.attack, victim)
+        self._without_scores = self._drop_searches(victim)
+
+    def _drop_searches(self, victim: Victim) -> list[str]:
+        """Leave out default recipes that need scores, of which the victim has none; return them.
+
+        Raises:
+            VictimError: no recipe is left, or one of them was chosen.
+        """
+        plans, dropped = [], list[str]()
+        for attack, limit in self._plans:
+            try:
+                check_search(attack.attack, victim)
+                plans.append((attack, limit))
+            except VictimError:
+                dropped.append(attack.name)
+                last = attack is self._plans[-1][0]
+                if self.settings.recipes is not None or (last and not plans):
+                    raise
+        self._plans = plans
+        return dropped
 
     def _learn(self, attack: Attack) -> Attack:
         """Return an attack that has learned its harmless words, if it uses some, from the data."""
@@ -484,6 +503,9 @@ class Gate:
                 attacked = self._attack(attack, limit, predictions, reason)
                 criteria.append(replace(attacked, void=void))
             parts -= 1
+        if self._without_scores:
+            names = ", ".join(self._without_scores)
+            cautions.append(f"{names}: left out, as the model gives labels without scores")
         if self._certification is None and not self._plans:
             cautions.append(CLEAN_ONLY)
         return GateReport(
