@@ -565,15 +565,21 @@ class Gate:
         self, predictions: Mapping[int, tuple[int, float]], reason: str
     ) -> Iterator[Criterion]:
         settings, positive = self.settings, self._positive
-        every = self._samples
         kinds: list[tuple[str, str, float | None, bool, list[Sample], Callable[[int, int], bool]]]
         kinds = [
-            ("accuracy", "right predictions", settings.min_accuracy, True, [*every], int.__eq__)
+            (
+                "accuracy",
+                "right predictions",
+                settings.min_accuracy,
+                True,
+                [*self._samples],
+                int.__eq__,
+            )
         ]
         if positive is not None:
             name = self._classes[positive]
-            own = [sample for sample in every if sample.label == positive]
-            other = [sample for sample in every if sample.label != positive]
+            own = [sample for sample in self._samples if sample.label == positive]
+            other = [sample for sample in self._samples if sample.label != positive]
 
             def detected(prediction: int, label: int) -> bool:
                 del label
@@ -610,12 +616,12 @@ class Gate:
         if len({sample.label for sample in checked}) < 2:
             return ""
         labels = [sample.label for sample in checked]
-        made = Predictions(
+        predicted = Predictions(
             labels=labels, predictions=[predictions[s.sample_id][0] for s in checked]
         )
-        if not made.collapsed:
+        if not predicted.collapsed:
             return ""
-        name = self._classes[made.largest[0]]
+        name = self._classes[predicted.largest[0]]
         return f"it predicts {name} for nearly all texts: its robustness means nothing"
 
     def _subjects(self) -> list[Sample]:
@@ -642,12 +648,12 @@ class Gate:
                 reason = "the time was up"
                 break
             texts = [str(sample.text) for sample in batch]
-            for sample, made in zip(batch, certification.certifier(texts, [k]), strict=True):
-                right = made.prediction == sample.label
-                outcomes[sample.sample_id] = right and made.holds[0]
+            for sample, certificate in zip(batch, certification.certifier(texts, [k]), strict=True):
+                right = certificate.prediction == sample.label
+                outcomes[sample.sample_id] = right and certificate.holds[0]
                 if not outcomes[sample.sample_id]:
-                    other = made.witness_prediction if right else made.prediction
-                    witness = made.witness if right else None
+                    other = certificate.witness_prediction if right else certificate.prediction
+                    witness = certificate.witness if right else None
                     examples.append(
                         GateExample(sample.sample_id, sample.text, witness, sample.label, other)
                     )

@@ -72,27 +72,27 @@ def assert_holds(
     settings = GateSettings(recipes=named, max_flip_rate=max_flip_rate, **limits)
     if not settings.limited:
         settings = GateSettings(recipes=named, max_flip_rate=0.0, **limits)
-    every = list(texts)
-    if not every:
+    inputs = list(texts)
+    if not inputs:
         msg = "got no texts, expected some"
         raise ValueError(msg)
-    victim, names = _as_victim(classifier, every, classes, outputs, Path(runs_dir))
+    victim, names = _as_victim(classifier, inputs, classes, outputs, Path(runs_dir))
     if labels is None:
-        logits = victim.logits(every)
+        logits = victim.logits(inputs)
         gold: list[int | None] = logits.argmax(axis=1).tolist()
         names = names or [str(index) for index in range(logits.shape[1])]
     else:
-        names = names or [str(i) for i in range(victim.logits(every[:1]).shape[1])]
+        names = names or [str(i) for i in range(victim.logits(inputs[:1]).shape[1])]
         gold = [*map(ClassLabels(names), labels)]
-    if len(gold) != len(every) or None in gold:
-        msg = f"got {len(every)} texts and {len(gold)} labels, expected a label for each text"
+    if len(gold) != len(inputs) or None in gold:
+        msg = f"got {len(inputs)} texts and {len(gold)} labels, expected a label for each text"
         raise ValueError(msg)
     samples = [
         Sample(sample_id=i, text=text, label=label)
-        for i, (text, label) in enumerate(zip(every, gold, strict=True))
+        for i, (text, label) in enumerate(zip(inputs, gold, strict=True))
         if label is not None
     ]
-    columns = ("text",) if isinstance(every[0], str) else ("text", "text_pair")
+    columns = ("text",) if isinstance(inputs[0], str) else ("text", "text_pair")
     report = Gate(victim, names, samples, settings, columns=columns).run()
     if not report.holds:
         raise AssertionError("\n" + gate_table(report))
@@ -145,8 +145,8 @@ def _of_function(
     if answers.ndim == 1:
         starts = range(0, len(texts), _FIRST)
         parts = [] if classes else [function(list(texts[i : i + _FIRST])) for i in starts]
-        found = {str(answer) for part in parts for answer in _numbers(part).tolist()}
-        names = classes or sorted(found)
+        labels = {str(answer) for part in parts for answer in _numbers(part).tolist()}
+        names = classes or sorted(labels)
         return LabelVictim(function, classes=names, name=name), names
     if outputs is None and probabilities:
         outputs = "probabilities" if np.allclose(answers.sum(axis=1), 1, atol=1e-3) else None
