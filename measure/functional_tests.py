@@ -226,11 +226,15 @@ def functional_table(records: Sequence[Record]) -> str:
         for row in rows
     ]
     mean = sum(row.share.value for row in rows) / len(rows)
-    every = wilson(sum(row.passed for row in rows), sum(row.share.count for row in rows))
-    total = ["all", f"{sum(row.passed for row in rows)} of {every.count}", f"{every.value:.3f}"]
-    cells.append([*total, f"{every.low:.3f} - {every.high:.3f}"])
+    total = wilson(sum(row.passed for row in rows), sum(row.share.count for row in rows))
+    row_of_all = [
+        "all",
+        f"{sum(row.passed for row in rows)} of {total.count}",
+        f"{total.value:.3f}",
+    ]
+    cells.append([*row_of_all, f"{total.low:.3f} - {total.high:.3f}"])
     table = aligned([["functionality", "passed", "pass rate", "95 % interval"], *cells])
     pairs = any(record["pair"] is not None for record in records)
     meaning = "all texts of a pair get the same prediction" if pairs else "the prediction is right"
-    many = "functionality" if len(rows) == 1 else f"{len(rows)} functionalities"
-    return f"{table}\n\nmean of {many}: {mean:.3f}; a test passes if {meaning}"
+    count = plural(len(rows), "functionality")
+    return f"{table}\n\nmean of {count}: {mean:.3f}; a test passes if {meaning}"

@@ -13,13 +13,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from attacks.composition import Attack
 from attacks.digests import content_digest
 from attacks.engine import VERSION, Engine, Limits
 from attacks.goals import Floats, top_margins
 from attacks.outcome import AttackRecord, Sample
 from attacks.paired_shares import PairedShares
 from attacks.recipes import recipe_names
-from attacks.victims.kinds import InvalidAnswers, Victim
+from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
 from attacks.victims.labels_only import check_search
 from certify.threats import TextCertifier, Threat
 from datamodules.batching.sampler import permutation
@@ -65,7 +66,8 @@ class GateSettings:
         num_samples: texts that each recipe attacks, drawn by a fixed permutation; all if null.
         decide: share: the measured share decides. interval: a limit holds only if the whole 95 %
             interval is on its right side, which few texts cannot show.
-        seconds: time for everything. Texts that are not reached count against the limit.
+        seconds: time for all questions to the model. Texts that are not reached count against the
+            limit.
         allow_unchecked: texts that are not reached do not count.
         query_budget: texts that an attack may ask the model about for one text.
         resources: folder of the resources of recipes and threats.
@@ -242,6 +244,7 @@ class GateReport:
         cautions: sentences that belong next to the figures.
         seconds: duration of everything.
         victim_seconds: the part of it in the classifier.
+        own_seconds: processor time outside of the classifier.
     """
 
     victim: str
@@ -253,6 +256,7 @@ class GateReport:
     cautions: Sequence[str] = ()
     seconds: float = 0.0
     victim_seconds: float = 0.0
+    own_seconds: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -312,11 +316,16 @@ class Clock:
     """
 
     def __init__(self, seconds: float | None) -> None:
-        self._began = time.monotonic()
+        self._began, self._processor = time.monotonic(), time.process_time()
         self._end = math.inf if seconds is None else self._began + seconds
         self._until = self._end
         self.limited = seconds is not None
-        self.victim = 0.0
+        self.victim = self._victim_processor = 0.0
+
+    @property
+    def own(self) -> float:
+        """Processor seconds so far outside of the classifier."""
+        return time.process_time() - self._processor - self._victim_processor
 
     @property
     def seconds(self) -> float:
@@ -344,11 +353,12 @@ class Clock:
         parts = []
         for start in range(0, len(texts), size):
             self.check()
-            began = time.monotonic()
+            began, processor = time.monotonic(), time.process_time()
             try:
                 parts.append(function(texts[start : start + size]))
             finally:
                 self.victim += time.monotonic() - began
+                self._victim_processor += time.process_time() - processor
         return np.concatenate(parts)
 
 
@@ -437,13 +447,39 @@ class Gate:
         )
         # Before the first question: a missing resource must not surface at the end.
         self._plans = [
-            (attack, limit)
+            (attack._replace(attack=self._learn(attack.attack)), limit)
             for name, limit in settings.recipe_limits().items()
             if always or limit is not None
             for attack in plan(settings.attack(name))
         ]
-        for attack, _ in self._plans:
-            check_search(attack.attack, victim)
+        self._without_scores = self._drop_searches(victim)
+
+    def _drop_searches(self, victim: Victim) -> list[str]:
+        """Leave out default recipes that need scores, of which the victim has none; return them.
+
+        Raises:
+            VictimError: no recipe is left, or one of them was chosen.
+        """
+        plans, dropped = [], list[str]()
+        for attack, limit in self._plans:
+            try:
+                check_search(attack.attack, victim)
+                plans.append((attack, limit))
+            except VictimError:
+                dropped.append(attack.name)
+                last = attack is self._plans[-1][0]
+                if self.settings.recipes is not None or (last and not plans):
+                    raise
+        self._plans = plans
+        return dropped
+
+    def _learn(self, attack: Attack) -> Attack:
+        """Return an attack that has learned its harmless words, if it uses some, from the data."""
+        learn: Any = getattr(attack, "learn", None)
+        if learn is None:
+            return attack
+        learned: Attack = learn(lambda: [(sample.text, sample.label) for sample in self._samples])
+        return learned
 
     def run(self) -> GateReport:
         """Measure all criteria.
@@ -467,6 +503,9 @@ class Gate:
                 attacked = self._attack(attack, limit, predictions, reason)
                 criteria.append(replace(attacked, void=void))
             parts -= 1
+        if self._without_scores:
+            names = ", ".join(self._without_scores)
+            cautions.append(f"{names}: left out, as the model gives labels without scores")
         if self._certification is None and not self._plans:
             cautions.append(CLEAN_ONLY)
         return GateReport(
@@ -479,6 +518,7 @@ class Gate:
             cautions=cautions,
             seconds=self._clock.seconds,
             victim_seconds=self._clock.victim,
+            own_seconds=self._clock.own,
         )
 
     def subject(self) -> dict[str, Any]:
@@ -525,15 +565,21 @@ class Gate:
         self, predictions: Mapping[int, tuple[int, float]], reason: str
     ) -> Iterator[Criterion]:
         settings, positive = self.settings, self._positive
-        every = self._samples
         kinds: list[tuple[str, str, float | None, bool, list[Sample], Callable[[int, int], bool]]]
         kinds = [
-            ("accuracy", "right predictions", settings.min_accuracy, True, [*every], int.__eq__)
+            (
+                "accuracy",
+                "right predictions",
+                settings.min_accuracy,
+                True,
+                [*self._samples],
+                int.__eq__,
+            )
         ]
         if positive is not None:
             name = self._classes[positive]
-            own = [sample for sample in every if sample.label == positive]
-            other = [sample for sample in every if sample.label != positive]
+            own = [sample for sample in self._samples if sample.label == positive]
+            other = [sample for sample in self._samples if sample.label != positive]
 
             def detected(prediction: int, label: int) -> bool:
                 del label
@@ -570,12 +616,12 @@ class Gate:
         if len({sample.label for sample in checked}) < 2:
             return ""
         labels = [sample.label for sample in checked]
-        made = Predictions(
+        predicted = Predictions(
             labels=labels, predictions=[predictions[s.sample_id][0] for s in checked]
         )
-        if not made.collapsed:
+        if not predicted.collapsed:
             return ""
-        name = self._classes[made.largest[0]]
+        name = self._classes[predicted.largest[0]]
         return f"it predicts {name} for nearly all texts: its robustness means nothing"
 
     def _subjects(self) -> list[Sample]:
@@ -602,12 +648,12 @@ class Gate:
                 reason = "the time was up"
                 break
             texts = [str(sample.text) for sample in batch]
-            for sample, made in zip(batch, certification.certifier(texts, [k]), strict=True):
-                right = made.prediction == sample.label
-                outcomes[sample.sample_id] = right and made.holds[0]
+            for sample, certificate in zip(batch, certification.certifier(texts, [k]), strict=True):
+                right = certificate.prediction == sample.label
+                outcomes[sample.sample_id] = right and certificate.holds[0]
                 if not outcomes[sample.sample_id]:
-                    other = made.witness_prediction if right else made.prediction
-                    witness = made.witness if right else None
+                    other = certificate.witness_prediction if right else certificate.prediction
+                    witness = certificate.witness if right else None
                     examples.append(
                         GateExample(sample.sample_id, sample.text, witness, sample.label, other)
                     )

@@ -116,8 +116,10 @@ def gate_table(report: GateReport) -> str:
 
 
 def _time(report: GateReport) -> str:
-    own = report.seconds - report.victim_seconds
-    return f"{report.seconds:.1f} s: {report.victim_seconds:.1f} s in the model, {own:.1f} s own"
+    return (
+        f"{report.seconds:.1f} s, {report.victim_seconds:.1f} s of them in the model; "
+        f"{report.own_seconds:.1f} s of processor time outside of it"
+    )
 
 
 def example_lines(report: GateReport, example: GateExample) -> list[str]:
@@ -258,20 +260,20 @@ def compare_baseline(report: GateReport, baseline: GateBaseline, path: Path) -> 
     Raises:
         ValueError: the baseline is about other texts or settings.
     """
-    about, now = baseline["about"], dict(report.subject)
-    if about.get("certificate") is None or now.get("certificate") is None:
+    stored, subject = baseline["about"], dict(report.subject)
+    if stored.get("certificate") is None or subject.get("certificate") is None:
         # A baseline without a certificate is compared in all the rest.
-        about, now = {**about, "certificate": None}, {**now, "certificate": None}
-    if changes := differences(about, now):
+        stored, subject = {**stored, "certificate": None}, {**subject, "certificate": None}
+    if changes := differences(stored, subject):
         msg = (
             f"got the baseline {path} of other texts or settings ({joined(changes)}), expected the "
             "same: write a new one with --write_baseline FILE"
         )
         raise ValueError(msg)
     criteria = []
-    stored = baseline["criteria"]
+    earlier = baseline["criteria"]
     for criterion in report.criteria:
-        former = stored[criterion.name]["outcomes"] if criterion.name in stored else ""
+        former = earlier[criterion.name]["outcomes"] if criterion.name in earlier else ""
         # A text that was not checked in one of the two is left out.
         shared = [i for i in criterion.outcomes if former[i : i + 1] in _OUTCOMES.values()]
         change = None
@@ -284,7 +286,7 @@ def compare_baseline(report: GateReport, baseline: GateBaseline, path: Path) -> 
         criteria.append(replace(criterion, change=change))
     cautions = [
         f"the baseline has {name}, which was not measured"
-        for name in stored
+        for name in earlier
         if name not in {criterion.name for criterion in criteria}
     ]
     return replace(report, criteria=criteria, cautions=[*report.cautions, *cautions])

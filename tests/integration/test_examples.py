@@ -1,12 +1,18 @@
-"""The scripts of `examples/` run, and stay short."""
+"""The scripts and the notebook of `examples/` run, and stay short."""
 
+import json
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from app.commands import check
 from examples import attack_your_own_model, certify_a_checkpoint, train_in_python
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -46,3 +52,26 @@ def test_olsa_is_trained_attacked_and_certified_in_python(here: Path) -> None:
     # An attack inside the ball cannot undo what is certified.
     assert found["certify/accuracy@0.5"] <= found["test/pgd_accuracy"] <= found["test/accuracy"]
     assert not list(here.iterdir())
+
+
+def test_the_notebook_of_a_gate_runs_cell_by_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    notebook = json.loads((FOLDER / "detector_in_ci.ipynb").read_text())
+    assert notebook["nbformat"] == 4
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            exec("".join(cell["source"]), names)
+    # The attack gets past the plain detector, and not past the guarded one.
+    assert "flip_rate/deepwordbug" in names["failure"]
+    assert "Holds: 1 of 1 criteria." in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_the_command_of_the_workflow_can_be_given() -> None:
+    workflow = yaml.safe_load((FOLDER / "gate" / "workflow.yml").read_text())
+    steps = workflow["jobs"]["check"]["steps"]
+    (command,) = [step["run"] for step in steps if "steadfast check" in step.get("run", "")]
+    options = check.parser().parse_args(shlex.split(command)[2:])
+    assert (options.victim, options.max_flip_rate) == ("python:my_filter:classify", 0.05)
+    # The report is shown although the check has failed.
+    assert all(step.get("if") == "always()" for step in steps[-2:])

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from attacks.composition import Attack
 from attacks.goals import Floats
 from attacks.outcome import Sample
-from attacks.victims.kinds import InvalidAnswers
+from attacks.victims.kinds import InvalidAnswers, VictimError
 from certify.threats import Characters, TextCertificate
 from measure import gate as gate_module
 from measure.gate import CLEAN_ONLY, Certification, Gate, GateSettings
@@ -149,6 +150,8 @@ class FakeTime:
     def monotonic(self) -> float:
         return self.now
 
+    process_time = monotonic
+
 
 @pytest.mark.parametrize("seconds", [0.5, 1.5, 4.5])
 def test_what_is_not_reached_in_time_is_not_checked(
@@ -173,6 +176,8 @@ def test_what_is_not_reached_in_time_is_not_checked(
     assert report.status(flips) == "not checked"
     assert not report.holds
     assert report.victim_seconds >= 1
+    # All time passes in the model.
+    assert report.own_seconds == 0
 
 
 def test_the_remaining_time_is_shared_among_the_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,6 +224,28 @@ def test_a_text_without_valid_answer_is_not_checked() -> None:
 def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GateSettings(**settings)
+
+
+def test_a_model_without_scores_gets_the_default_recipes_that_need_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    victim: Any = Keywords()
+    victim.labels_only = True
+    with pytest.raises(VictimError, match="deepwordbug on keywords"):
+        gate(victim, recipes=None, max_flip_rate=1)
+
+    def refuse(attack: Attack, victim: Any) -> None:
+        del victim
+        if attack.name == "deepwordbug":
+            raise VictimError("no scores")
+
+    monkeypatch.setattr(gate_module, "check_search", refuse)
+    monkeypatch.setattr(gate_module, "CHEAP", ("pruthi", "deepwordbug"))
+    report = gate(victim, recipes=None, max_flip_rate=1)
+    assert "flip_rate/pruthi" in by_name(report)
+    assert report.cautions == ["deepwordbug: left out, as the model gives labels without scores"]
+    with pytest.raises(VictimError, match="no scores"):
+        gate(victim, recipes="pruthi,deepwordbug", max_flip_rate=1)
 
 
 def test_the_certified_share_is_of_the_positive_texts_that_are_right() -> None:

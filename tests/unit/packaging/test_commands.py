@@ -23,6 +23,8 @@ from lit_modules import unused_settings
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 TRAINED = (["app", "fit"], ["app", "train"])
+OF_VICTIMS = ("attack", "attack pairs", "check", "functional")
+"""Commands with a parser of jsonargparse."""
 UNBUILT = {"--model.init_from"}
 """Settings that name a checkpoint, without which there is no method to ask."""
 
@@ -139,9 +141,9 @@ def test_every_command_of_the_pages_can_be_given(
     except ValueError as error:
         raise SystemExit(str(error)) from error
     if call.command.file != LIGHTNING:
-        if call.name not in ("attack", "attack pairs"):  # these have parsers of jsonargparse
+        if call.name not in OF_VICTIMS:
             read_and_stop(monkeypatch)
-        with nullcontext() if call.name in ("attack", "attack pairs") else pytest.raises(Parsed):
+        with nullcontext() if call.name in OF_VICTIMS else pytest.raises(Parsed):
             call.parse()
         return
     options = file_words(device_words(full_names(call.name, call.words)))
