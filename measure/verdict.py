@@ -338,7 +338,25 @@ class _Judge:
         parts = [name.split("/") for name in self.metrics]
         return list(dict.fromkeys(p[1] for p in parts if len(p) == 3 and p[0] == "attack"))
 
+    @property
+    def flips(self) -> list[str]:
+        """The worst evasion of detections, and the worst false alarms that were forced."""
+        worst: dict[bool, tuple[float, str, int]] = {}
+        for name in self._attack_names():
+            rate = self.metrics.get(f"attack/{name}/flip_rate")
+            count = int(self.metrics.get(f"attack/{name}/attacked") or 0)
+            if rate is not None:
+                forces = f"attack/{name}/target" in self.metrics
+                worst[forces] = max(worst.get(forces, (-1.0, "", 0)), (rate, name, count))
+        verbs = {False: "evades {} detections", True: "makes false alarms of {} texts"}
+        return [
+            f"{name} {verbs[forces].format(f'{100 * rate:.1f} % of {count:,}')}"
+            for forces, (rate, name, count) in sorted(worst.items())
+        ]
+
     def _attack(self, name: str) -> _Attack | None:
+        if f"attack/{name}/flip_rate" in self.metrics:
+            return None  # its texts are of one class: its accuracy is a recall
         figures = {
             key: self.metrics.get(f"attack/{name}/{key}")
             for key in ("samples", "clean_accuracy", "accuracy", "unreliable_accuracy", "target")
@@ -444,7 +462,8 @@ class _Judge:
             return f"Weak: {clean}, not clearly above {_ALWAYS} ({majority:.3f})."
         certified = "" if best is None else best.text
         if level == "untested":
-            why = f"no attack in words was tried; {certified}" if certified else _UNTESTED
+            tried = self.flips or ["no attack in words was tried" if certified else _UNTESTED]
+            why = "; ".join([*tried, certified] if certified else tried)
             return f"Untested: {clean} ({_ALWAYS}: {majority:.3f}); {why}."
         if attack is None:
             start = "Robust by proof" if level == "robust" else "Partly robust by proof"
@@ -464,6 +483,8 @@ class _Judge:
         assert accuracy is not None  # see `judge`
         if bag is not None and accuracy.high < bag:
             yield f"A bag of words, trained in seconds, has a higher accuracy: {bag:.3f}."
+        # Where nothing else was tried, the verdict has them.
+        yield from (f"{flip}." for flip in self.flips if self.level != "untested")
         for attack in self.attacks:
             if not attack.clean.low <= accuracy.value <= attack.clean.high:
                 yield (

@@ -1,4 +1,4 @@
-"""Published attacks, one file each: a new file in this package is a new recipe.
+"""Published attacks, and attacks on detectors, one file each: a new file here is a new recipe.
 
 The comments of a recipe say where the paper, the code released with it, and TextAttack 0.3.11 ("the
 reference") differ, and which way this code takes; `compat="textattack"` follows the reference.

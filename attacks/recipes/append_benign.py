@@ -12,8 +12,8 @@ from attacks.composition import Attack, Search
 from attacks.recipe_parts import RecipeParts
 from attacks.recipes import NO_COUNTERPART, recipe
 from attacks.search import Beam
-from attacks.strategies.appended import RandomAppends, RankedAppends
-from attacks.transformations.benign_texts import AddWord
+from attacks.strategies import RandomAppends, RankedAppends
+from attacks.transformations import AddWord
 
 
 @recipe(settings=("pool", "added_words", "side", "selection", "candidates"), refused=NO_COUNTERPART)

@@ -10,7 +10,7 @@ from attacks.composition import Attack
 from attacks.recipe_parts import RecipeParts
 from attacks.recipes import NO_COUNTERPART, recipe
 from attacks.strategies import WholeTexts
-from attacks.transformations.benign_texts import Surround
+from attacks.transformations import Surround
 
 
 @recipe(settings=("pool", "added_words"), refused=NO_COUNTERPART)

@@ -1,5 +1,6 @@
 """Searches other than greedy and beam (`attacks/search.py`), one family per file."""
 
+from attacks.strategies.appended import RandomAppends, RankedAppends
 from attacks.strategies.flips import FlipBeam
 from attacks.strategies.genetic import Genetic
 from attacks.strategies.hard_label import HardLabel
@@ -13,7 +14,9 @@ __all__ = [
     "FlipBeam",
     "Genetic",
     "HardLabel",
+    "RandomAppends",
     "RankedActions",
+    "RankedAppends",
     "RankedReduction",
     "Reduction",
     "StagedGreedy",

@@ -8,12 +8,13 @@ from attacks.composition import Context, Propose, Request, SearchEnd, Steps
 from attacks.document import Candidate, Document
 from attacks.strategies.rounds import Rounds
 
+_TOGETHER = 10
+"""Texts of growing length in one query: few of them are needed in most cases."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RankedAppends:
     """Asks about each word of the pool once, then adds the best one, the best two, and so on.
-
-    It takes two queries instead of one for each added word.
 
     Attributes:
         length: words that are added at most.
@@ -81,8 +82,10 @@ class RandomAppends:
 
 def _shortest(rounds: Rounds, texts: Sequence[Document]) -> Generator[Request, Any, SearchEnd]:
     """Return the first of some texts that reaches the goal; else the best text so far."""
-    yield from rounds.ask(texts)
-    for text in texts:
-        if text.columns in rounds.verdicts and rounds.of(text).success:
-            return SearchEnd(text, rounds.of(text))
+    for start in range(0, len(texts), _TOGETHER):
+        part = texts[start : start + _TOGETHER]
+        yield from rounds.ask(part)
+        for text in part:
+            if text.columns in rounds.verdicts and rounds.of(text).success:
+                return SearchEnd(text, rounds.of(text))
     return rounds.top

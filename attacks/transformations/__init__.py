@@ -1,5 +1,6 @@
 """Transformations: vector neighbours, synonyms, words of a language model, misspellings."""
 
+from attacks.transformations.benign_texts import AddWord, Surround
 from attacks.transformations.characters import (
     DeleteCharacter,
     Homoglyphs,
@@ -19,6 +20,7 @@ from attacks.transformations.unseen import InsertInvisible, Reorder, SwapTwins, 
 
 __all__ = [
     "Actions",
+    "AddWord",
     "Composite",
     "Contract",
     "DeleteCharacter",
@@ -37,6 +39,7 @@ __all__ = [
     "Reorder",
     "Stages",
     "SubstituteCharacter",
+    "Surround",
     "SwapCharacters",
     "SwapTwins",
     "TypeAndDelete",

@@ -60,9 +60,11 @@ class Addition:
         raise NotImplementedError
 
     def _of(self, job: Job) -> Sequence[str]:
-        if isinstance(self.pool, Mapping):
-            return self.pool.get(job.label, ())
-        return self.pool or ()
+        """Return the pool for the text of a job; raise ValueError if there is none for any."""
+        if self.pool is None:
+            msg = "got no pool of harmless words or texts, expected a file with some: pool=FILE"
+            raise ValueError(msg)
+        return self.pool.get(job.label, ()) if isinstance(self.pool, Mapping) else self.pool
 
 
 @dataclass(frozen=True, kw_only=True)

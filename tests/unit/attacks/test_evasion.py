@@ -249,6 +249,8 @@ def test_the_pool_has_the_words_of_other_classes() -> None:
     assert added == {"love"}
     with pytest.raises(ValueError, match=r"got texts of 1 class\(es\) to take harmless words from"):
         evade("append-benign", SAMPLES[:3])
+    with pytest.raises(ValueError, match="got no pool of harmless words or texts, expected a file"):
+        attacks.augment(["free cash"], "append-benign")
 
 
 def test_words_of_other_files_are_refused(tmp_path: Path) -> None:

@@ -77,6 +77,26 @@ def test_a_collapsed_model_is_never_robust() -> None:
     assert verdict(attack("pwws", 0.6, 0.6), accuracy=0.6, absorbed=0.949).level == "robust"
 
 
+def test_evaded_detections_are_no_accuracy_under_attack() -> None:
+    def evaded(name: str, rate: float, **more: float) -> dict[str, float]:
+        figures = {"flip_rate": rate, "attacked": 106.0, **more}
+        return {f"attack/{name}/{key}": value for key, value in figures.items()}
+
+    parts = [attack("split", 0.93, 0.0), evaded("split", 0.98), evaded("case", 0.0)]
+    forced = [attack("unicode", 1.0, 0.9), evaded("unicode", 0.1, target=1.0)]
+    judged = verdict(*parts, *forced)
+    assert judged.level == "untested"
+    assert "; split evades 98.0 % of 106 detections; " in judged.headline
+    assert judged.headline.endswith("; unicode makes false alarms of 10.0 % of 106 texts.")
+    assert not judged.of_kind("attack")
+    # Other texts than those of one class decide; their accuracy is not compared with a recall.
+    both = verdict(*parts, attack("pwws", 0.8, 0.72))
+    assert both.level == "robust"
+    assert [line for line in both.cautions if "split" in line] == [
+        "split evades 98.0 % of 106 detections."
+    ]
+
+
 def test_the_attacked_sample_is_next_to_the_accuracy_under_attack() -> None:
     judged = verdict(attack("pwws", 0.5, 0.5, samples=30), accuracy=0.69)
     figure = judged.figure("attack/pwws/accuracy")
