@@ -92,9 +92,10 @@ def _is_cosine(text: str) -> bool:
 
 def check_threat(names: str) -> None:
     """Raise ValueError for names that `find_threat` does not have; nothing is read."""
-    first, _, rest = names.partition(",")
-    if first.strip() not in ADDED or rest:
-        check_names(rest if first.strip() in ADDED else names)
+    first, comma, rest = names.partition(",")
+    added = first.strip() in ADDED
+    if comma or not added:
+        check_names(rest if added else names)
 
 
 def check_names(names: str) -> None:

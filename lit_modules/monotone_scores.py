@@ -68,6 +68,8 @@ class MonotoneScores(WordLevel, method=True):
         self.positive_name, self.window, self.min_ngram_count = positive, window, min_ngram_count
         self.l1, self.robustness = l1, robustness
         self.perturbation_sets, self.resources = robustness.sets, robustness.resources
+        # Single letters join with those that are added: no certificate.
+        self.addition = None if self.words.canonical.spaced else "append"
         self._check_settings()
         self.scores: NgramScores | None = None
         self.ngrams, self.ngram_counts = list[Tensor](), list[int]()

@@ -5,14 +5,14 @@ Lathrop and Lozano-Pérez, 1997). docs/certificates/append.md has the theorem an
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import override
 
-from certify.threats import TextCertifier, Threat, ThreatName
+from certify.threats import Place, TextCertifier, Threat, ThreatName
 from certify.words.windows import WindowCertifier
 from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.settings import named, rebuilt
@@ -26,6 +26,82 @@ if TYPE_CHECKING:
     from pytorch_lightning.utilities.types import OptimizerLRScheduler
 
 Pool = Literal["max", "noisy-or"]
+BORDER = 1e30
+"""The embedded border between two windows."""
+
+
+class WindowPlaces(NamedTuple):
+    """Where the tokens of texts are in a batch of their windows.
+
+    Attributes:
+        tokens: `[B, N]` bool, True at the tokens that are no borders.
+        rows: `[T]`, the window of each token.
+        columns: `[T]`, its position there.
+        mask: `[W, n]` bool, True at the tokens of windows.
+        owner: `[W]`, the text of each window.
+    """
+
+    tokens: Tensor
+    rows: Tensor
+    columns: Tensor
+    mask: Tensor
+    owner: Tensor
+
+    @classmethod
+    def of(cls, border: Tensor, mask: Tensor) -> Self:
+        """Find the windows between borders `[B, N]` of texts with a mask `[B, N]`."""
+        tokens, window = mask & ~border, border.cumsum(dim=1)
+        counts = window.amax(dim=1) + 1
+        owner = torch.arange(len(mask), device=mask.device).repeat_interleave(counts)
+        rows = (window + (counts.cumsum(0) - counts).unsqueeze(1))[tokens]
+        sizes = torch.bincount(rows, minlength=len(owner))
+        columns = torch.arange(len(rows), device=rows.device) - (sizes.cumsum(0) - sizes)[rows]
+        inside = torch.arange(int(sizes.amax()), device=rows.device) < sizes.unsqueeze(1)
+        return cls(tokens, rows, columns, inside, owner)
+
+    def apart(self, values: Tensor, fill: float = 0) -> Tensor:
+        """`[B, N, ...]` values of tokens to `[W, n, ...]`."""
+        windows = values.new_full((*self.mask.shape, *values.shape[2:]), fill)
+        return windows.index_put((self.rows, self.columns), values[self.tokens])
+
+
+def split_windows(batch: Batch, border: int, pad_id: int) -> tuple[Batch, WindowPlaces]:
+    """Return a batch of all windows of some texts, and the places of their tokens."""
+    places = WindowPlaces.of(batch.mask & (batch.input_ids == border), batch.mask)
+    ids = places.apart(batch.input_ids, pad_id)
+    return Batch(ids, places.mask, torch.arange(len(ids), device=ids.device)), places
+
+
+class WindowPooling(nn.Module):
+    """Pools the scores of the windows of texts.
+
+    Args:
+        noisy_or: pool by noisy-or; false: by the maximum.
+    """
+
+    def __init__(self, *, noisy_or: bool) -> None:
+        super().__init__()
+        self.noisy_or = noisy_or
+        self.bias = nn.Parameter(torch.zeros(2), requires_grad=False)
+
+    def forward(self, leads: Tensor, owner: Tensor, count: int, positive: int) -> Tensor:
+        """Return logits `[B, 2]`.
+
+        Args:
+            leads: `[W]` log-odds of the windows.
+            owner: `[W]`, the number of the text of each window.
+            count: B texts.
+            positive: the class that windows speak for.
+        """
+        if self.noisy_or:
+            # -log(1 - p) adds up; the log-odds of the sum s are log(exp(s) - 1).
+            sums = leads.new_zeros(count).index_add_(0, owner, functional.softplus(leads))
+            score = sums + torch.log(-torch.expm1(-sums))
+        else:
+            lowest = leads.new_full((count,), -torch.inf)
+            score = lowest.scatter_reduce(0, owner, leads, "amax")
+        both = [torch.zeros_like(score), score]
+        return torch.stack(both if positive else both[::-1], dim=1) + self.bias
 
 
 class WindowMax(TaskModule, method=True):
@@ -37,6 +113,7 @@ class WindowMax(TaskModule, method=True):
     classifier: TaskModule
     nested = ("classifier",)
     threats: Sequence[ThreatName] = ("additions",)
+    addition: Place | None = "append-lines"
 
     def __init__(
         self,
@@ -166,23 +243,37 @@ class WindowMax(TaskModule, method=True):
     def network(self) -> nn.Module:  # type: ignore[override] # is never set here
         return self.classifier.network
 
-    def classify(self, x: Tensor, mask: Tensor) -> Tensor:
-        msg = "got embedded tokens for WindowMax, expected texts: it cuts them into windows first"
-        raise ValueError(msg)
+    def embed(self, batch: Batch) -> Tensor:
+        """`[B, N, d]`: as the classifier embeds; a border is `BORDER` everywhere."""
+        windows, places = self._split(batch)
+        inside = self.classifier.embed(windows)[places.rows, places.columns]
+        x = inside.new_zeros(*batch.mask.shape, inside.shape[-1])
+        x = x.masked_fill((batch.mask & ~places.tokens).unsqueeze(-1), BORDER)
+        return x.masked_scatter(places.tokens.unsqueeze(-1), inside)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def classify(self, x: Tensor, mask: Tensor) -> Tensor:
+        # No move of embedded tokens gets near to a border.
+        places = WindowPlaces.of(mask & (x[..., 0] > BORDER / 2), mask)
+        logits = self.classifier.classify(places.apart(x), places.mask)
+        return self._pool(logits, places, len(x))
+
+    def _split(self, batch: Batch) -> tuple[Batch, WindowPlaces]:
         tokenizer = self.require_tokenizer()
         assert isinstance(tokenizer, WindowTokenizer)  # see `attach`
-        windows, owner = split_windows(batch, tokenizer.border, tokenizer.pad_id)
-        logits = self.classifier.predict_logits(windows) if not self.training else None
-        if logits is None:
-            logits = self.classifier(windows)
+        return split_windows(batch, tokenizer.border, tokenizer.pad_id)
+
+    def _pool(self, logits: Tensor, places: WindowPlaces, count: int) -> Tensor:
         y = self.evidence_class
-        pooled: Tensor = self.pooling(logits[:, y] - logits[:, 1 - y], owner, len(batch), y)
+        pooled: Tensor = self.pooling(logits[:, y] - logits[:, 1 - y], places.owner, count, y)
         return pooled
 
+    def forward(self, batch: Batch) -> Tensor:
+        windows, places = self._split(batch)
+        return self._pool(self.classifier(windows), places, len(batch))
+
     def predict_logits(self, batch: Batch) -> Tensor:
-        return self(batch)
+        windows, places = self._split(batch)
+        return self._pool(self.classifier.predict_logits(windows), places, len(batch))
 
     @property
     def predicts_in_float64(self) -> bool:
@@ -194,53 +285,3 @@ class WindowMax(TaskModule, method=True):
 
     def own_certifier(self, threat: Threat) -> TextCertifier:
         return WindowCertifier(self.exact_answer(), self.evidence_class, threat)
-
-
-class WindowPooling(nn.Module):
-    """Pools the scores of the windows of texts.
-
-    Args:
-        noisy_or: pool by noisy-or; false: by the maximum.
-    """
-
-    def __init__(self, *, noisy_or: bool) -> None:
-        super().__init__()
-        self.noisy_or = noisy_or
-        self.bias = nn.Parameter(torch.zeros(2), requires_grad=False)
-
-    def forward(self, leads: Tensor, owner: Tensor, count: int, positive: int) -> Tensor:
-        """Return logits `[B, 2]`.
-
-        Args:
-            leads: `[W]` log-odds of the windows.
-            owner: `[W]`, the number of the text of each window.
-            count: B texts.
-            positive: the class that windows speak for.
-        """
-        if self.noisy_or:
-            # -log(1 - p) adds up; the log-odds of the sum s are log(exp(s) - 1).
-            sums = leads.new_zeros(count).index_add_(0, owner, functional.softplus(leads))
-            score = sums + torch.log(-torch.expm1(-sums))
-        else:
-            lowest = leads.new_full((count,), -torch.inf)
-            score = lowest.scatter_reduce(0, owner, leads, "amax")
-        both = [torch.zeros_like(score), score]
-        return torch.stack(both if positive else both[::-1], dim=1) + self.bias
-
-
-def split_windows(batch: Batch, border: int, pad_id: int) -> tuple[Batch, Tensor]:
-    """Return a batch of all windows of some texts, and `[W]` the text of each."""
-    ids, real = batch.input_ids, batch.mask & (batch.input_ids != border)
-    window = (ids == border).cumsum(dim=1)
-    counts = window.amax(dim=1) + 1
-    first = counts.cumsum(0) - counts
-    owner = torch.arange(len(ids), device=ids.device).repeat_interleave(counts)
-    row = (first.unsqueeze(1) + window)[real]
-    sizes = torch.bincount(row, minlength=int(counts.sum()))
-    starts = sizes.cumsum(0) - sizes
-    column = torch.arange(len(row), device=ids.device) - starts[row]
-    length = int(sizes.amax())
-    windows = torch.full((len(sizes), length), pad_id, device=ids.device, dtype=ids.dtype)
-    windows[row, column] = ids[real]
-    mask = torch.arange(length, device=ids.device) < sizes.unsqueeze(1)
-    return Batch(windows, mask, torch.arange(len(sizes), device=ids.device)), owner

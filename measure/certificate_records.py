@@ -91,6 +91,29 @@ def figures(records: Sequence[Record], ks: Sequence[int | None], skipped: int) -
     return {**values, "samples": float(count), "skipped": float(skipped), "cut": float(cut)}
 
 
+def detections(
+    records: Sequence[Record], ks: Sequence[int | None], positive: int
+) -> dict[str, float]:
+    """Return the figures about a class, without the prefix of their names.
+
+    `recall` is the share of the samples of the class that are detected, `recall@K` the share that
+    stays detected by certificate, and `detected@K` the share of the detected ones that does.
+
+    Args:
+        records: records of all samples.
+        ks: the numbers of changes.
+        positive: the class.
+    """
+    own = [line for line in records if line["label"] == positive]
+    detected = [line for line in own if line["prediction"] == positive]
+    values = {"positives": float(len(own)), "recall": len(detected) / max(len(own), 1)}
+    for k in map(format_changes, ks):
+        held = sum(line["holds"][k] for line in detected)
+        values[f"recall@{k}"] = held / max(len(own), 1)
+        values[f"detected@{k}"] = held / max(len(detected), 1)
+    return values
+
+
 def stamp_of(threat: str, checkpoint: str) -> dict[str, str]:
     """Return the fields that tie a line to a threat and to weights, both given by digests."""
     return {"threat": threat[:SHORT], "checkpoint": checkpoint[:SHORT]}
@@ -314,6 +337,17 @@ def table(
         f"accuracy {100 * values['accuracy']:.1f} %",
         f"{'changes':>7}  {heading:>12}  {'attacked, %':>11}  {'gap':>5}",
     ]
+    if "recall" in values:
+        ks = [name.partition("@")[2] for name in values if name.startswith("recall@")]
+        shares = (
+            f"{100 * values[f'recall@{k}']:.1f} % at {k} changes "
+            f"({100 * values[f'detected@{k}']:.1f} % of the detected)"
+            for k in ks
+        )
+        lines[1] += (
+            f"; recall {100 * values['recall']:.1f} % of {values['positives']:.0f} positives, "
+            f"certified {', '.join(shares)}"
+        )
     for level in layers:
         attacked = "-" if level.attacked is None else f"{100 * level.attacked:.1f}"
         gap = "-" if level.attacked is None else f"{100 * (level.attacked - level.certified):.1f}"

@@ -243,4 +243,7 @@ def _specify(name: ThreatName, model: TaskModule, lists: str | None) -> str | No
     """Return a threat as the command line names it; None if the model or the lists lack it."""
     if name == "synonyms" and lists is None:
         return None
+    if name == "additions":
+        names = (model.addition, None if model.addition != "append" else model.perturbation_sets)
+        return ",".join(part for part in names if part) or None
     return model.perturbation_sets if name == "substitutions" else name

@@ -9,6 +9,7 @@ from certify.threats import TextCertifier, Threat
 from measure.certificate_records import (
     LabelledText,
     attacks_inside,
+    detections,
     figures,
     record,
     sandwich,
@@ -41,6 +42,7 @@ class WordCertificates(Measurement[LabelledText]):
         lists: name or file of the lists of the threat, if it has lists.
         sets: names of its perturbation sets on the command line, if it has some.
         resources: folder with the resources of these sets.
+        positive: the class of the figures about detections; None for none.
         tag: end of the name of the files.
 
     Raises:
@@ -64,12 +66,13 @@ class WordCertificates(Measurement[LabelledText]):
         lists: str | None,
         sets: str | None = None,
         resources: str | None = None,
+        positive: int | None = None,
         tag: str | None,
     ) -> None:
         self._certifier, self._threat, self._ks = certifier, threat, ks
         self._weights, self._settings, self._rows = weights, settings, rows
         self._class_names, self._lists = class_names, lists
-        self._sets, self._resources = sets, resources
+        self._sets, self._resources, self._positive = sets, resources, positive
         self._samples = [
             LabelledText(sample_id, subject, label)
             for sample_id, text, label in samples
@@ -126,7 +129,10 @@ class WordCertificates(Measurement[LabelledText]):
 
     def figures(self, records: Sequence[Record]) -> dict[str, float]:
         """Return accuracy and certified accuracies, see `certificate_records.figures`."""
-        return figures(records, self._ks, self._skipped)
+        values = figures(records, self._ks, self._skipped)
+        if self._positive is not None:
+            values |= detections(records, self._ks, self._positive)
+        return values
 
     def write(self, files: RunDirectory, outcome: Measured) -> None:
         """Draw the curve."""

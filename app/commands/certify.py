@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     require_classification(model.task.name, "certify --threat")
     endless = is_endless(args.threat)
     own = list(CHANGES) if args.text and args.k is None and endless else None
+    own = [None] if args.k is None and args.threat in ADDED else own
     ks = own or numbers(args.k, endless=endless)
     # The threat is built once, for the largest number of changes.
     with resources_named("--resources"):
@@ -192,7 +193,9 @@ def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
 
 def subject(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the subject of a certification that its options decide."""
-    ks = numbers(options["k"], endless=is_endless(options["threat"]))
+    # Added text alone has no number of changes.
+    words = ["all"] if options["k"] is None and options["threat"] in ADDED else options["k"]
+    ks = numbers(words, endless=is_endless(options["threat"]))
     lists = options["lists"]
     if lists is not None and (path := lists_file(lists)).is_file():
         lists = file_digest(path)
@@ -288,6 +291,7 @@ def _certify_split(
         lists=args.lists,
         sets=args.threat if threat.name in ("substitutions", "additions") else None,
         resources=args.resources,
+        positive=model.evidence_class if threat.name == "additions" else None,
         tag=args.tag,
     )
     # Figures of other weights than the best ones get their own directory.

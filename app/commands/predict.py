@@ -24,7 +24,7 @@ from run_files.devices import torch_device
 from run_files.terminal import harmless
 from text import check_range
 
-SETS: tuple[ThreatName, ...] = ("substitutions",)
+SETS: tuple[ThreatName, ...] = ("substitutions", "additions")
 """The threats that `predict` certifies."""
 
 
@@ -41,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(msg)
     _, checkpoint = find_checkpoint("predict", Path(args.runs_dir), args.run, args.ckpt_path)
     model = load(checkpoint).to(torch_device(args.device))
-    # Only a model that is trained against perturbation sets is certified for them by default.
+    # By default a model is certified for the sets that it is trained against, and for added text.
     words = None
-    if model.perturbation_sets is not None:
+    if model.perturbation_sets is not None or model.addition is not None:
         words = ThreatCertifiers.of_model(model, None, SETS, args.resources)
     answering = TextPredictor(model, words)
     pairs = answering.model.pairs

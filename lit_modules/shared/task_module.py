@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from attacks import PGD
 from certify.certificate import evaluating
 from certify.raw_text import check_code, check_copy
-from certify.threats import SameFormCertifier, TextCertifier, Threat, ThreatName, is_same_form
+from certify.threats import (
+    Place,
+    SameFormCertifier,
+    TextCertifier,
+    Threat,
+    ThreatName,
+    is_same_form,
+)
 from layers.single_logit import SingleLogit
 from lit_modules.shared.detection import Detector, find_positive
 from lit_modules.shared.process_means import batch_weight
@@ -58,6 +65,8 @@ class TaskModule(TextModule):
     """Tasks that the method can be trained for."""
     threats: Sequence[ThreatName] = ()
     """Threats for which `text_certifier` has certificates, at least with some settings."""
+    addition: Place | None = None
+    """Text whose addition changes no detection, as `certify --threat` names it; None for none."""
     perturbation_sets: str | None = None
     """Names of the perturbation sets that it is trained against, with commas between."""
     resources: str | None = None
@@ -343,6 +352,11 @@ class TaskModule(TextModule):
             ValueError: no certificate for this threat with these settings.
         """
         raise ValueError(self.no_certifier(threat))
+
+    @property
+    def evidence_class(self) -> int | None:
+        """Index of the class that no added text takes away; None without such a class."""
+        return None
 
     def exact_copy(self) -> "TaskModule":
         """Return a copy in evaluation mode with exactly the code of its class.

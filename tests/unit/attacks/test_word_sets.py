@@ -14,9 +14,9 @@ from attacks.document import Document
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, recipe_names
 from attacks.resources.catalogue import Resources
-from attacks.set_names import check_names, title
+from attacks.set_names import ADDED, check_names, check_threat, title
 from attacks.word_sets import find_sets, find_threat, recipe_set
-from certify.threats import Substitutions
+from certify.threats import PLACES, Additions, Substitutions
 from certify.words.score_certifiers import ScoreModel, SynonymCertifier
 from layers.ngram_scores import NgramScores
 from tests.unit.attacks.lexicon import write_resources
@@ -315,3 +315,27 @@ def test_wrong_names_are_refused_before_anything_is_read(name: str, message: str
 def test_sets_of_a_front_end_are_refused_without_it(name: str, resources: Resources) -> None:
     with pytest.raises(ValueError, match=r"words\.front_end=none, expected a model with"):
         find_sets(name, WordSettings(), resources)
+
+
+def test_added_text_is_a_threat_alone_and_in_front_of_sets(resources: Resources) -> None:
+    assert ADDED == PLACES
+    alone, both, plain = (
+        find_threat(name, lists=None, k=1, words=FRONT, resources=resources)
+        for name in ("append", "insert-any, typos,pwws", "append,canonical")
+    )
+    assert isinstance(alone, Additions)
+    assert alone.changes is None
+    assert isinstance(both, Additions)
+    assert both.changes is not None
+    assert (both.title, both.k, both.changes.k) == ("insert-any+typos+pwws", 1, 1)
+    # Added text may be written in any string of the same canonical form anyway.
+    assert plain.digest == alone.digest != both.digest
+    assert both.contains("good film", "zz god zz film zz")
+    assert not both.contains("good film", "zz god zz fylm zz")
+    assert both.at(None).contains("good film", "zz god zz fylm zz")
+    assert not alone.contains("good film", "good zz film")
+    for name in ("append", "append,typos"):
+        check_threat(name)
+    for name in ("typos,append", "append,", "apend"):
+        with pytest.raises(ValueError, match="perturbation set"):
+            check_threat(name)

@@ -82,11 +82,18 @@ def test_the_batch_of_windows_has_all_of_them() -> None:
     tokenizer = WindowTokenizer(WordTokenizer.build(TEXTS), 2)
     texts = [TEXTS[0], "ok", TEXTS[1]]
     batch = collate(tokenizer.encode(texts), pad_id=tokenizer.pad_id)
-    split, owner = split_windows(batch, tokenizer.border, tokenizer.pad_id)
+    split, places = split_windows(batch, tokenizer.border, tokenizer.pad_id)
     found = [row[real].tolist() for row, real in zip(split.input_ids, split.mask, strict=True)]
     parts = [(i, text[s:e]) for i, text in enumerate(texts) for s, e in tokenizer.windows(text)]
-    assert owner.tolist() == [i for i, _ in parts]
+    assert places.owner.tolist() == [i for i, _ in parts]
     assert found == [e.input_ids for e in tokenizer.inner.encode([part for _, part in parts])]
+
+
+def test_a_pass_through_the_embedding_is_the_same() -> None:
+    model = module(words=3)
+    batch = model.encode_texts(TEXTS)
+    assert torch.equal(model.classify(model.embed(batch), batch.mask), model(batch))
+    assert torch.allclose(model(batch).double(), model.predict_texts(TEXTS).double(), atol=1e-4)
 
 
 def test_pooling() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from certify.threats import Synonyms
-from measure.certificate_records import attacks_inside, curve, sandwich
+from measure.certificate_records import attacks_inside, curve, detections, sandwich
 from run_files.run_directory import RunDirectory
 
 THREAT = Synonyms.of({"good": ["fine"], "film": ["movie"]})
@@ -101,3 +101,16 @@ def test_a_curve_of_texts_whose_largest_number_is_known() -> None:
     assert found.accuracy[:5] == [100.0, 100.0, 100.0, 100.0, 50.0]
     assert found.changes[-1] is None
     assert found.accuracy[-1] == 50.0
+
+
+def test_figures_of_detections_are_about_the_positives() -> None:
+    rows = [(1, 1, True), (1, 1, False), (1, 0, True), (0, 1, True), (0, 0, True), (1, 1, True)]
+    records = [
+        {"label": label, "prediction": y, "holds": {"all": holds}} for label, y, holds in rows
+    ]
+    assert detections(records, [None], 1) == {
+        "positives": 4.0,
+        "recall": 3 / 4,
+        "recall@all": 2 / 4,
+        "detected@all": 2 / 3,
+    }
