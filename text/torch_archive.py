@@ -11,6 +11,7 @@ import struct
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -66,7 +67,12 @@ def check_archive(path: Path) -> None:
         except (KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
             msg = f"it has no pickle that can be read: {error}"
             raise ValueError(msg) from error
-    check_pickle(pickle, stored)
+    _check_once(pickle, tuple(stored.items()))
+
+
+@lru_cache(maxsize=4)  # a command reads the same checkpoint up to five times
+def _check_once(pickle: bytes, stored: tuple[tuple[str, int], ...]) -> None:
+    check_pickle(pickle, dict(stored))
 
 
 def _check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
