@@ -1,5 +1,6 @@
 """The parser of a command is built once, and reads without the parser of all commands."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ def test_a_wrong_line_leaves_nothing_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(RobustCLI, "before_instantiate_classes", lambda _: exit(7))
+    monkeypatch.setattr(RobustCLI, "before_instantiate_classes", lambda _: sys.exit(7))
     assert entry(["fit", *SETTINGS, "--print_config", "--data.batch_size=x"]) == 2
     assert "got --data.batch_size x, expected a whole number" in capsys.readouterr().err
     parser = _PARSERS["fit"]["parser"]
