@@ -219,14 +219,14 @@ def join(p_texts: Array, p_seeds: Array, *, seeds: int, texts: int) -> Array:
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p after the correction of Holm (1979); None, without a test, does not count."""
-    # None keeps its position.
-    tested = [p for p in p_values if p is not None]
-    if not tested:
-        return [None] * len(p_values)
-    from statsmodels.stats.multitest import multipletests
-
-    corrected = iter(multipletests(tested, method="holm")[1])
-    return [None if p is None else float(next(corrected)) for p in p_values]
+    corrected: list[float | None] = [None] * len(p_values)
+    tested = [(p, index) for index, p in enumerate(p_values) if p is not None]
+    largest = 0.0
+    for rank, (p, index) in enumerate(sorted(tested)):
+        # No p may come out below that of a smaller one.
+        largest = max(largest, min(1.0, p * (len(tested) - rank)))
+        corrected[index] = largest
+    return corrected
 
 
 def _test_seeds(first: Array, second: Array) -> tuple[float, float, float | None]:

@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 
+@cache
 def version() -> str:
     """Return the version of the installed package or of the checkout."""
     try:
@@ -58,5 +59,10 @@ def versions() -> dict[str, str]:
         "steadfast": version(),
         "revision": revision(),
         "python": platform.python_version(),
-        **{library: metadata.version(library) for library in libraries},
+        **{library: _library(library) for library in libraries},
     }
+
+
+@cache  # each search reads the list of installed packages
+def _library(name: str) -> str:
+    return metadata.version(name)

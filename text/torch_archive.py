@@ -11,6 +11,7 @@ import struct
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -45,6 +46,8 @@ CHECKPOINT_FORMAT = 2
 def check_archive(path: Path) -> Any:
     """Return the plain values of an archive as torch writes them, with None for each tensor.
 
+    Several calls about one file return the same object: do not change it.
+
     Raises:
         ValueError: another file, or one whose pickle makes anything else.
     """
@@ -76,7 +79,12 @@ def check_archive(path: Path) -> Any:
         except (KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
             msg = f"it has no pickle that can be read: {error}"
             raise ValueError(msg) from error
-    return check_pickle(pickle, stored)
+    return _check_once(pickle, tuple(stored.items()))
+
+
+@lru_cache(maxsize=4)  # a command reads the same checkpoint up to five times
+def _check_once(pickle: bytes, stored: tuple[tuple[str, int], ...]) -> Any:
+    return check_pickle(pickle, dict(stored))
 
 
 def _check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:

@@ -22,7 +22,7 @@ Kind = tuple[str, str, str]
 
 
 class _Built(Exception):
-    """The parser is there."""
+    """The attributes of the parser are there."""
 
 
 class _Parser(RobustCLI):
@@ -32,13 +32,12 @@ class _Parser(RobustCLI):
         self.ready = False
         # LightningCLI parses in its constructor: the exception ends it once the parser exists.
         with contextlib.suppress(_Built):
-            super().__init__([])
+            super().__init__(["train"])
 
     def parse_arguments(self, parser: Any, args: Any) -> None:
-        """Keep the parser the first time; parse afterwards."""
+        """End the constructor the first time; parse afterwards."""
         if not self.ready:
             self.ready = True
-            self.built = parser
             raise _Built
         super().parse_arguments(parser, args)
 
@@ -55,7 +54,8 @@ class _Parser(RobustCLI):
         output = io.StringIO()
         try:
             with contextlib.redirect_stderr(output):
-                self.parse_arguments(self.built, None)
+                self.setup_parser(True, *self._setup_parser_kwargs(self.parser_kwargs))
+                self.parse_arguments(self.parser, None)
                 self.subcommand = self.config["subcommand"]
                 if build:
                     self.instantiate_classes()

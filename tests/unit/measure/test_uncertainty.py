@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from measure.uncertainty import (
     FEWEST_SEEDS,
@@ -209,13 +210,10 @@ def test_holm() -> None:
     assert holm([]) == []
 
 
-@pytest.mark.long
-@given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=8))
+@given(st.lists(st.floats(0, 1) | st.sampled_from([0.01, 0.02, 0.5]), min_size=1, max_size=8))
 @settings(max_examples=25, deadline=None)
-def test_holm_lies_between_the_p_and_bonferronis(values: list[float]) -> None:
-    for p, corrected in zip(values, holm(values), strict=True):
-        assert corrected is not None
-        assert p - 1e-12 <= corrected <= min(1.0, p * len(values)) + 1e-12
+def test_holm_is_that_of_statsmodels_bit_for_bit(values: list[float]) -> None:
+    assert holm(values) == multipletests(values, method="holm")[1].tolist()
 
 
 def test_the_same_every_time() -> None:

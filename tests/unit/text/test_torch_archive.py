@@ -122,3 +122,13 @@ def test_two_lists_of_contents(tmp_path: Path) -> None:
     path.write_bytes(b"PK\3\4" + path.read_bytes())
     with pytest.raises(ValueError, match="list of contents"):
         check_archive(path)
+
+
+def test_a_pickle_is_walked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked = []
+    monkeypatch.setattr("text.torch_archive.check_pickle", lambda *words: walked.append(words))
+    for name, content in (("a", [1, "once"]), ("b", [1, "once"]), ("c", [2, "once"])):
+        torch.save({"content": content}, tmp_path / name)
+        for _ in range(2):
+            check_archive(tmp_path / name)
+    assert len(walked) == 2

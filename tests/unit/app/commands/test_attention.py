@@ -129,34 +129,21 @@ def test_two_models_side_by_side() -> None:
     assert not alone.legends
 
 
-@pytest.mark.parametrize(
-    "token",
-    [
-        "$x_",
-        *(pytest.param(s, marks=pytest.mark.long) for s in ("_a", "模型", "\x1b[31m", "100%_\\")),
-    ],
-)
-def test_any_token_is_drawn(token: str) -> None:
+def test_any_token_is_drawn() -> None:
     # One row has all that shows a token: both axes and the title. Drawing it is what can fail.
-    figure = draw([made([token, "b"])], BOTH[:1], text=token * 40)
+    tokens = ["$x_", "_a", "模型", "\x1b[31m", "100%_\\"]
+    figure = draw([made(tokens)], BOTH[:1], text="".join(token * 8 for token in tokens))
     assert pixels(figure).shape[2] == 4
 
 
-@pytest.mark.parametrize(
-    "count",
-    [
-        pytest.param(TOKENS, marks=pytest.mark.long),
-        TOKENS + 1,
-        pytest.param(90, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("count", [TOKENS, TOKENS + 1])
 def test_a_long_text_is_cut(count: int) -> None:
     figure = draw([made(["word"] * count)], BOTH[:1], text="word " * count)
     assert len(figure.axes[0].get_xticks()) == TOKENS
     images = [torch.as_tensor(axes.get_images()[0].get_array()) for axes in figure.axes[:4]]
     assert {tuple(one.shape) for one in images} == {(TOKENS, TOKENS)}
     assert (f"the first {TOKENS} of {count} tokens" in figure.get_suptitle()) == (count > TOKENS)
-    assert pixels(figure).shape[1] < 4000
+    assert figure.get_figwidth() * figure.dpi < 4000
 
 
 def test_what_is_printed() -> None:
