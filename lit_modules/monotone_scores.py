@@ -22,11 +22,11 @@ from layers.ngram_scores import NgramScores
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
-from lit_modules.shared.text_module import CHECKPOINT_KEY
 from lit_modules.shared.word_level import WordLevel
 from lit_modules.shared.word_robustness import WordOptions, WordRobustness
 from lit_modules.word_scores import count_ngrams
 from text import Batch, Text, Tokenizer, WordTokenizer, check_range
+from text.torch_archive import CHECKPOINT_KEY
 
 log = logging.getLogger(__name__)
 

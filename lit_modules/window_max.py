@@ -17,8 +17,9 @@ from certify.words.windows import WindowCertifier
 from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.settings import named, rebuilt
 from lit_modules.shared.task_module import TaskModule
-from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
+from lit_modules.shared.text_module import METHODS, checkpoint_content
 from text import Batch, TaskName, Text, Tokenizer, check_choice, check_range
+from text.torch_archive import CHECKPOINT_KEY
 from text.window_tokenizer import WindowTokenizer
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from datamodules import TextDataModule
 from lit_modules import Detection, Detector, TaskModule, read_checkpoint
 from lit_modules.shared.detection import choose_threshold, detection_scores, find_positive
 from lit_modules.shared.task_module import labels_of
-from lit_modules.shared.text_module import CHECKPOINT_KEY
 from run_files.distributed import gather_parts
+from text.torch_archive import CHECKPOINT_KEY
 from training.launch import launch
 
 
