@@ -452,7 +452,9 @@ def kind_of(metric: str) -> Kind:
     return next((kind for kind in kinds if kind == last), "mean")
 
 
-_SHARES = re.compile(r"(?:.*_)?(?:accuracy|rate|f1)(?:@.*)?")
+_SHARES = re.compile(
+    r"(?:.*_)?(?:accuracy|rate|f1|auc|precision|recall|alarms|detected)(?:(?:@|_at_).*)?"
+)
 
 
 def is_share(metric: str) -> bool:

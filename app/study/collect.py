@@ -21,7 +21,7 @@ from run_files.results import Results
 from run_files.run_directory import RunDirectory, existing
 from text.bounded_files import DataError, read_json
 
-_DOUBTED = ("accuracy", "success_rate")
+_DOUBTED = ("accuracy", "success_rate", "flip_rate")
 """Figures of an attack that get the prefix `unreliable_` if they are."""
 _REVISION = re.compile(r"\(git ([^)]+)\)")
 """In the line of a program: `steadfast 0.1.0 (git 0123456789ab)`."""

@@ -38,12 +38,13 @@ DATA_DIR = "data_dir"
 ATTACK_METRICS = {
     *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
     *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "target"),
-    *("unstable", "errors"),
+    *("unstable", "errors", "flip_rate", "attacked", "words_kept"),
 }
 """The metrics of one attack in `results.json`."""
 _TEST_METRICS = (
     *("accuracy", "f1", "macro_f1", "spearman", "pearson", "loss", "objective", "perplexity"),
-    *("pgd_accuracy", "radius", "margin_met"),
+    *("pgd_accuracy", "radius", "margin_met", "auc", "average_precision", "recall"),
+    *("false_alarms", "recall_at_0.001", "recall_at_0.01", "recall_at_0.05"),
 )
 """Usual metrics of a test and a validation."""
 SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
