@@ -122,7 +122,8 @@ def _as_victim(
     victim = as_victim(classifier)
     if type(victim) is CallableVictim:
         return _of_function(classifier, texts, list(classes or ()), outputs)
-    return victim, list(classes or getattr(victim, "class_names", ()))
+    own: Any = getattr(victim, "class_names", ())
+    return victim, list(classes or own)
 
 
 def _of_function(

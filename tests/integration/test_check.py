@@ -31,8 +31,8 @@ def test_a_gate_holds_or_fails_by_its_exit_status(data: Path, steadfast: Steadfa
     assert holds.status == 0, holds.err
     assert "Holds: 2 of 2 criteria." in holds.out
     # As the issue spells it.
-    failing = ["--max-flip-rate", "0.05", "--junit=j.xml", "--output=report.md"]
-    fails = steadfast(*command, *limits, *failing, "--baseline=before.json")
+    failing = ["--max-flip-rate", "0.05", "--recipes=deepwordbug", "--junit=j.xml"]
+    fails = steadfast(*command, *limits, *failing, "--output=report.md", "--baseline=before.json")
     assert fails.status == 1
     assert "flip_rate/deepwordbug 1.000 (above 0.05)" in fails.out
     assert "not clearly worse than the baseline (+0.000" in fails.out

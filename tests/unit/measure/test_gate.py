@@ -231,6 +231,7 @@ def test_a_model_without_scores_gets_the_default_recipes_that_need_none(
 ) -> None:
     victim: Any = Keywords()
     victim.labels_only = True
+    monkeypatch.setattr(gate_module, "CHEAP", ("deepwordbug",))
     with pytest.raises(VictimError, match="deepwordbug on keywords"):
         gate(victim, recipes=None, max_flip_rate=1)
 
