@@ -1,5 +1,7 @@
 """The curves of a detector: detected texts against false alarms, precision against both."""
 
+from typing import Any
+
 from app.report.page_parts import format_number
 from app.report.report_pictures import Panel, PanelLine, Picture, panels_picture
 from measure.evidence import Evidence
@@ -17,7 +19,7 @@ def detection_picture(evidence: Evidence, number: int) -> Picture | None:
     if kind_of(path) is None:
         return None
     content = read_json(path, "curves of a detector; move it away")
-    check_shape(content, dict[str, list], path)
+    check_shape(content, dict[str, list[Any]], path)
     points = content.get("points", [])
     if not points or not all(
         isinstance(point, list) and len(point) == 3 and all(type(v) in (int, float) for v in point)
@@ -26,10 +28,11 @@ def detection_picture(evidence: Evidence, number: int) -> Picture | None:
         msg = f"got {path} without points, expected false alarms, recall and precision of some"
         raise DataError(msg)
     alarms, recall, precision = zip(*points, strict=True)
-    here = [evidence.metrics.get(f"test/{name}") for name in ("false_alarms", "recall")]
+    figures = [evidence.metrics.get(f"test/{name}") for name in ("false_alarms", "recall")]
+    at = [figure for figure in figures if figure is not None]
     threshold = []
-    if here[0] is not None and here[1] is not None:
-        threshold = [PanelLine("threshold", here[:1], here[1:], 1)]
+    if len(at) == 2:
+        threshold = [PanelLine("threshold", at[:1], at[1:], 1)]
     area, mean = (
         f"{title} {format_number(evidence.metrics.get(f'test/{name}'))}"
         for title, name in (("AUC", "auc"), ("average", "average_precision"))

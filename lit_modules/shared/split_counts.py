@@ -1,5 +1,7 @@
 """Counts over a test split: its largest classes, and the calibration of the probabilities."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torchmetrics import Metric
@@ -105,7 +107,8 @@ class DetectionScores(Metric):
 
     def compute(self) -> dict[str, Tensor]:
         """Return scalars by their names, see `detection_figures`."""
-        parts = (self.scores, self.positive, self.lengths)
+        # Lists, and tensors where several processes have joined theirs.
+        parts: tuple[Any, ...] = (self.scores, self.positive, self.lengths)
         scores, positive, lengths = (
             (torch.cat(list(part)) if isinstance(part, list) else part).cpu() for part in parts
         )

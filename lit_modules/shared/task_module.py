@@ -245,7 +245,7 @@ class TaskModule(TextModule):
     def set_detector(self, detector: Detector | None) -> None:
         """Set or remove the record of the threshold, and the bias of a layer that trains none."""
         self.detector = detector
-        layer = self.output_layer
+        layer: Any = self.output_layer
         if layer is None or self.trains_bias:
             return
         if detector is None:

@@ -10,6 +10,7 @@ import torch
 from lit_modules import load, read_checkpoint
 from lit_modules.shared.detection import detection_scores
 from tests.integration.conftest import QUIET, Steadfast, results
+from tests.integration.several import TWO, run
 
 SCORES = [
     *QUIET,
@@ -108,3 +109,17 @@ def test_a_regression_is_refused(steadfast: Steadfast) -> None:
     outcome = steadfast("fit", QUIET, data, architecture)
     assert outcome.status == 1
     assert "got --detect.positive spam for regression, expected a class" in outcome.err
+
+
+@pytest.mark.distributed
+def test_two_processes_choose_the_threshold_of_one(here: Path) -> None:
+    fit = ["fit", *SCORES, *DETECT, "--trainer.max_epochs=1", "--trainer.precision=64-true"]
+    # 500 texts in batches of 7: the last one is shared out unevenly.
+    fit += ["--data.limit_train=64"]
+    one, two = ([*fit, f"--data.batch_size={n}", f"--run={n}"] for n in (16, 8))
+    run([one], where=here)
+    run([[*two, *TWO]], where=here)
+    assert results("16")["detector"] == results("8")["detector"]
+    # Other weights differ in their last digits: gradients are summed in another order.
+    biases = [weights(name, "best.ckpt")["network.bias"] for name in ("16", "8")]
+    assert torch.equal(*biases)
