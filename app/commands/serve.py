@@ -187,7 +187,9 @@ def _build_attacks(args: argparse.Namespace) -> dict[str, Attack]:
         RecipeSettings(recipe=name, resources=args.resources, batch_size=BATCH) for name in names
     ]
     resources = Resources.of(settings[0], device=torch_device(args.device))
-    return {name: build(recipe, resources) for name, recipe in zip(names, settings, strict=True)}
+    attacks = [build(recipe, resources) for recipe in settings]
+    # There are no labelled texts to learn from: an attack that needs some is refused now.
+    return {name: attack.learn(tuple) for name, attack in zip(names, attacks, strict=True)}
 
 
 def _listen(host: str, port: int) -> socket.socket:
