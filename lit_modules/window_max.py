@@ -97,6 +97,8 @@ class WindowPooling(nn.Module):
         if self.noisy_or:
             # -log(1 - p) adds up; the log-odds of the sum s are log(exp(s) - 1).
             sums = leads.new_zeros(count).index_add_(0, owner, functional.softplus(leads))
+            # Windows of a probability that underflows: a very small score, but a finite one.
+            sums = sums.clamp_min(torch.finfo(sums.dtype).tiny)
             score = sums + torch.log(-torch.expm1(-sums))
         else:
             lowest = leads.new_full((count,), -torch.inf)

@@ -339,15 +339,14 @@ def table(
     ]
     if "recall" in values:
         ks = [name.partition("@")[2] for name in values if name.startswith("recall@")]
-        shares = (
-            f"{100 * values[f'recall@{k}']:.1f} % at {k} changes "
-            f"({100 * values[f'detected@{k}']:.1f} % of the detected)"
-            for k in ks
-        )
         lines[1] += (
-            f"; recall {100 * values['recall']:.1f} % of {values['positives']:.0f} positives, "
-            f"certified {', '.join(shares)}"
+            f"; recall {100 * values['recall']:.1f} % of {values['positives']:.0f} positives"
         )
+        lines[2:2] = [
+            f"k = {k}: certified recall {100 * values[f'recall@{k}']:.1f} %, "
+            f"{100 * values[f'detected@{k}']:.1f} % of the detected"
+            for k in ks
+        ]
     for level in layers:
         attacked = "-" if level.attacked is None else f"{100 * level.attacked:.1f}"
         gap = "-" if level.attacked is None else f"{100 * (level.attacked - level.certified):.1f}"

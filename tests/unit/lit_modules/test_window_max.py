@@ -104,6 +104,8 @@ def test_pooling() -> None:
     none = (1 - leads.sigmoid())[:2].prod()
     assert torch.allclose(some[0, 0].sigmoid(), 1 - none)
     assert torch.allclose(some[1, 0], leads[2])
+    none_at_all = WindowPooling(noisy_or=True)(torch.tensor([-900.0]), owner[:1], 1, 1)
+    assert none_at_all.isfinite().all()
 
 
 @pytest.mark.parametrize("pool", ["max", "noisy-or"])
