@@ -131,10 +131,7 @@ def group_part(evidence: Evidence, texts: Sequence[TextFacts], number: int) -> G
     tokens = {t.sample_id: t.tokens for t in texts if t.tokens is not None}
     # Radii store no texts, but a length of each.
     unit, lengths = ("words", words) if len(words) >= len(tokens) else ("tokens", tokens)
-    grouped = {
-        "class": by_class(evidence, texts),
-        f"{unit} of the text": by_length(texts, lengths),
-    }
+    grouped = {"class": by_class(evidence, texts), f"{unit} of the text": by_length(texts, lengths)}
     grouped = {title: groups for title, groups in grouped.items() if len(groups) > 1}
     attacks = evidence.attacks
     attack = min(attacks, key=lambda a: a.summary.accuracy.value).name if attacks else ""
@@ -165,9 +162,7 @@ def by_class(evidence: Evidence, texts: Sequence[TextFacts]) -> dict[str, list[T
     return groups
 
 
-def by_length(
-    texts: Sequence[TextFacts], lengths: Mapping[int, int]
-) -> dict[str, list[TextFacts]]:
+def by_length(texts: Sequence[TextFacts], lengths: Mapping[int, int]) -> dict[str, list[TextFacts]]:
     """Return groups of about equal size of the texts whose length is known, by their id."""
     if not lengths:
         return {}

@@ -190,8 +190,8 @@ def test_points_with_intervals() -> None:
         [(0.5, 2.0), (1.25, 2.0)],
         [(1.0, 1.0), (1.0, 4.0)],
     ]
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["\u200b_a$", "b"]
+    assert not figure.legends
+    assert [text.get_text() for text in axes.texts] == ["b", "\u200b_a$"]
     (joined,) = scatter(every, line=[(1.0, 2.0), (2.0, 2.5)]).axes[0].lines[:1]
     assert np.asarray(joined.get_xydata()).tolist() == [[1.0, 2.0], [2.0, 2.5]]
     with pytest.raises(ValueError, match="got no points"):
@@ -212,11 +212,22 @@ def test_a_long_interval_leaves_the_points_apart() -> None:
     assert axes.get_xlim()[0] < -99
 
 
-def test_the_legend_of_many_points_is_whole() -> None:
-    figure = scatter([Point(name=f"row {i}", x=i, y=i) for i in range(30)])
+def test_many_points_are_rows() -> None:
+    every = [Point(name=f"row {i}", x=i, y=i % 20, y_ends=(i % 20 - 1, 300)) for i in range(24)]
+    figure = scatter(every, line=[(3.0, 3.0)], x_label="accuracy", y_label="attacked")
     figure.draw_without_rendering()
-    (legend,) = figure.legends
-    assert legend.get_window_extent().y0 >= 0
+    left, right = figure.axes
+    assert (left.get_xlabel(), right.get_xlabel()) == ("accuracy", "attacked")
+    names = [text.get_text() for text in left.get_yticklabels()]
+    assert names[0] == "row 19"
+    assert sorted(names) == sorted(point.name for point in every)
+    # The point of the line has another colour; long intervals are cut.
+    colours = [str(line.get_color()) for line in left.lines]
+    assert colours.count(COLOURS[1]) == 1
+    assert names[colours.index(COLOURS[1])] == "row 3"
+    assert right.get_xlim()[1] <= 38
+    boxes = [text.get_window_extent() for text in left.get_yticklabels()]
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
 
 
 def test_named_places_and_uneven_bars() -> None:
