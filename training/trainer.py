@@ -165,7 +165,9 @@ class RobustTrainer(pl.Trainer):
             model.test_attack, model.former_attacks = attack, {}
             model.test_sweep = () if attack is None else sweep
         attacked = isinstance(model, TaskModule) and attack is not None
-        subject: Subject = {"pgd": asdict(attack) if attacked and attack is not None else None}
+        subject: dict[str, Any] = {
+            "pgd": asdict(attack) if attacked and attack is not None else None
+        }
         # Outcomes without a sweep keep the subject that older versions have stored.
         subject |= {"sweep": list(sweep)} if attacked and sweep else {}
 
