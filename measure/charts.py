@@ -29,6 +29,8 @@ HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++")
 FINE = (0, (1, 2))
 LABEL = 9
 """Size of names at lines and points, in points."""
+CROWD = 10
+"""Points with names in one picture; more are rows."""
 _LEVEL = 36
 """Most characters of horizontal names below an axis; more are written aslant."""
 STYLE: dict[str, Any] = {
@@ -172,9 +174,16 @@ def error_bars(
         for name in logarithmic:
             logarithmic_axis(axes, name)
         names = [curve.name for curve in series]
-        if len(names) > 1 or names[0]:
-            # Steep lines fill all corners: their legend is outside of the axes.
-            legend_above(figure, names) if logarithmic else axes.legend()
+        if reference and any(curve.reference is not None for curve in series):
+            axes.legend()
+        elif len(names) > 1 or names[0]:
+            # Names at the lines: a reader compares no colours with a legend.
+            axes.set_xlim(*axes.get_xlim())
+            axes.set_ylim(*axes.get_ylim())
+            label_lines(
+                axes,
+                [(c.mean[-1], c.name, COLOURS[i % len(COLOURS)]) for i, c in enumerate(series)],
+            )
     return figure
 
 
@@ -270,10 +279,12 @@ def scatter(
     y_label: str = "",
     title: str = "",
 ) -> "Figure":
-    """Draw points with their intervals, into `path` if it is given.
+    """Draw points with their intervals and names, into `path` if it is given.
 
-    The axes extend beyond the outermost points by at most the distance of these; longer intervals
-    are cut. `line` has the corners of a thin line behind the points.
+    More than `CROWD` points are rows instead, with a panel for each of the two figures: their names
+    and intervals would cover each other. The axes extend beyond the outermost points by at most the
+    distance of these; longer intervals are cut. `line` has the corners of a thin line behind the
+    points; among rows, these points have another colour.
 
     Raises:
         ValueError: no points.
@@ -282,22 +293,47 @@ def scatter(
     if not samples:
         msg = "got no points to draw, expected at least one"
         raise ValueError(msg)
-    # Each name needs 0.25 inches in the legend.
-    with drawing(path, size=(8.4, max(4.0, 0.25 * len(samples) + 0.3))) as figure:
+    rows = len(samples) > CROWD
+    with drawing(path, size=(8.4, 0.27 * len(samples) + 1.0) if rows else None) as figure:
+        if rows:
+            _panels(figure, samples, line, (x_label, y_label))
+            figure.suptitle(plain_label(title), fontsize=12)
+            return figure
         axes = figure.add_subplot()
         if line:
             axes.plot(*zip(*line, strict=True), color="#888888", linewidth=1.0, zorder=0)
-        for i, sample in enumerate(samples):
-            style = {**points(i, sample.name), "linestyle": "none"}
-            for axis, at, ends in (("x", sample.x, sample.x_ends), ("y", sample.y, sample.y_ends)):
-                if ends is not None:
-                    style[f"{axis}err"] = _errors([at], ends[:1], ends[1:])
-            axes.errorbar([sample.x], [sample.y], **style)
+        named_points(axes, samples, strong={sample.name for sample in samples})
         _cut([sample.x for sample in samples], axes.get_xlim, axes.set_xlim)
         _cut([sample.y for sample in samples], axes.get_ylim, axes.set_ylim)
         axes.set(xlabel=plain_label(x_label), ylabel=plain_label(y_label), title=plain_label(title))
-        figure.legend(loc="outside right upper")
     return figure
+
+
+def _panels(
+    figure: "Figure",
+    samples: Sequence[Point],
+    line: Sequence[tuple[float, float]],
+    labels: tuple[str, str],
+) -> None:
+    """Draw a row for each point, the highest one on top, and a panel for each of its figures."""
+    ranked = sorted(samples, key=lambda sample: -sample.y)
+    numbers = [
+        ([s.x for s in ranked], [s.x_ends for s in ranked]),
+        ([s.y for s in ranked], [s.y_ends for s in ranked]),
+    ]
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, (values, ends), label in zip(panels, numbers, labels, strict=True):
+        for row, (sample, value, pair) in enumerate(zip(ranked, values, ends, strict=True)):
+            # The points of the line are those that others are compared with.
+            colour = COLOURS[1] if (sample.x, sample.y) in line else COLOURS[0]
+            bars = None if pair is None else _errors([value], pair[:1], pair[1:])
+            style: dict[str, Any] = {"color": colour, "marker": "o", "linestyle": "none"}
+            axes.errorbar([value], [row], xerr=bars, **style)
+        _cut(values, axes.get_xlim, axes.set_xlim)
+        axes.set_xlabel(plain_label(label))
+        axes.grid(visible=False, axis="y")
+    panels[0].set_yticks(range(len(ranked)), [plain_label(sample.name) for sample in ranked])
+    panels[0].set_ylim(len(ranked) - 0.5, -0.5)
 
 
 def named_points(axes: "Axes", samples: Sequence[Point], strong: Collection[str]) -> None:
@@ -353,14 +389,15 @@ def label_lines(axes: "Axes", ends: Sequence[tuple[float, str, str]]) -> None:
         axes: the axes, with their final limits.
         ends: height of the last point, name and colour of each line.
     """
-    low, high = axes.get_ylim()
+    # On a logarithmic axis, too.
+    place = axes.transData + axes.transAxes.inverted()
+    ends = [(place.transform((axes.get_xlim()[1], height))[1], *rest) for height, *rest in ends]
     scale = axes.transAxes.transform((0, 1))[1] - axes.transAxes.transform((0, 0))[1]
     # Lines of text of the same size need 1.2 of it.
     gap = 1.2 * LABEL * axes.figure.dpi / 72 / scale
-    ordered = sorted(ends)
-    shares = spread([(height - low) / (high - low) for height, _, _ in ordered], gap)
-    for share, (height, name, colour) in zip(shares, ordered, strict=True):
-        at = (height - low) / (high - low)
+    ordered = sorted((at, name, colour) for at, name, colour in ends if math.isfinite(at))
+    shares = spread([at for at, _, _ in ordered], gap)
+    for share, (at, name, colour) in zip(shares, ordered, strict=True):
         axes.plot([1, 1.03], [at, share], transform=axes.transAxes, color=colour, lw=0.8,
                   clip_on=False, marker="")  # fmt: skip
         style: dict[str, Any] = {"va": "center", "fontsize": LABEL, "color": colour}

@@ -4,6 +4,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,8 @@ def label_text(value: Any) -> str | None:
     Raises:
         FileLabelsError: several labels, or a value of another kind.
     """
+    if type(value) is str:  # nearly every label of a file
+        return _spell(value)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -48,13 +51,18 @@ def label_text(value: Any) -> str | None:
     if isinstance(value, bool | int | float):
         return str(value)
     if isinstance(value, str):
-        text = unicodedata.normalize("NFC", value.strip())
-        if _LIST.fullmatch(text):
-            raise _several(text)
-        if (integer := _INTEGER.fullmatch(text)) is not None:
-            return str(int(integer[1]))
-        return repr(float(text)) if _FRACTION.fullmatch(text) else text or None
+        return _spell(value)
     raise _several(value)
+
+
+@lru_cache(maxsize=1024)
+def _spell(value: str) -> str | None:
+    text = unicodedata.normalize("NFC", value.strip())
+    if _LIST.fullmatch(text):
+        raise _several(text)
+    if (integer := _INTEGER.fullmatch(text)) is not None:
+        return str(int(integer[1]))
+    return repr(float(text)) if _FRACTION.fullmatch(text) else text or None
 
 
 def _several(value: Any) -> FileLabelsError:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from benchmarks.command import table
 from benchmarks.lipschitz.experiment import OnUniformInputs, Pictures, Point, Points, Rows
-from benchmarks.lipschitz.subjects import BoundedLayer, kinds_option, option
+from benchmarks.lipschitz.subjects import BoundedLayer, kinds_option, option, short_names
 from layers.invertible import Inversion, InvertibleResidual
 from measure.charts import Series, error_bars
 from text import check_range
@@ -62,14 +62,15 @@ class Invertibility(OnUniformInputs):
         ]
 
     def figures(self, points: Points, rows: Rows) -> Pictures:
+        names = short_names([point["kind"] for point in points])
         series = [
             Series(
-                name=f"{point['kind']}, c = {point['c']:g}",
+                name=f"{name}, c = {point['c']:g}",
                 x=[float(count) for count in self.iterations],
                 # A logarithmic axis has no 0.
                 mean=[max(error, 1e-17) for error in point["errors"]],
             )
-            for point in points
+            for name, point in zip(names, points, strict=True)
         ]
         figure = error_bars(
             series,

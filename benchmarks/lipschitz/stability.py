@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.command import table
 from benchmarks.lipschitz.experiment import OnUniformInputs, Pictures, Point, Points, Rows
-from benchmarks.lipschitz.subjects import option
+from benchmarks.lipschitz.subjects import option, short_names
 from measure.charts import (
     COLOURS,
     DASHES,
@@ -122,12 +122,13 @@ class Stability(OnUniformInputs):
         if not self.losses:
             return
         series = []
-        for curve in self.losses:
+        names = short_names([curve["run"] for curve in self.losses])
+        for name, curve in zip(names, self.losses, strict=True):
             stride = max(1, len(curve["steps"]) // _DRAWN)
             pairs = list(zip(curve["steps"], curve["values"], strict=True))[::stride]
             finite = [(float(step), value) for step, value in pairs if math.isfinite(value)]
             steps, values = zip(*finite, strict=True)
-            series.append(Series(name=curve["run"], x=steps, mean=values))
+            series.append(Series(name=name, x=steps, mean=values))
         figure = error_bars(series, x_label="step", y_label="training loss")
         for line in figure.axes[0].get_lines():
             line.set_marker("")

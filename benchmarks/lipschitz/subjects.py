@@ -1,6 +1,6 @@
 """The attention layers whose constants are compared, with all that is proven of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -163,3 +163,12 @@ def _bounds(layer: HeadedAttention, tokens: int, norm: Norm) -> dict[str, float]
         return {}
     lengths = torch.tensor([tokens], device=layer.output.weight.device)
     return {name: float(layer.bound(lengths, norm=norm, formula=name)) for name in FORMULAS}
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return the parts of names, between hyphens, in which they differ: runs of a study."""
+    parts = [name.split("-") for name in dict.fromkeys(names)]
+    if len(parts) < 2 or len({len(part) for part in parts}) > 1:
+        return list(names)
+    differ = [i for i, column in enumerate(zip(*parts, strict=True)) if len(set(column)) > 1]
+    return [", ".join(name.split("-")[i] for i in differ) for name in names]

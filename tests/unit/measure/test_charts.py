@@ -17,6 +17,7 @@ from measure.charts import (
     error_bars,
     grouped_bars,
     pixels,
+    plain_label,
     save,
     scatter,
 )
@@ -41,9 +42,11 @@ def test_a_png(tmp_path: Path) -> None:
 def test_lines_are_told_apart() -> None:
     every = [replace(LINE, name=str(i), mean=[i, i, i]) for i in range(len(COLOURS))]
     (axes,) = error_bars([replace(one, std=None) for one in every]).axes
-    looks = {(one.get_color(), one.get_marker(), one.get_linestyle()) for one in axes.get_lines()}
+    # Those without a mark lead to the names.
+    lines = [line for line in axes.get_lines() if line.get_marker()]
+    looks = {(one.get_color(), one.get_marker(), one.get_linestyle()) for one in lines}
     assert len(looks) == len(COLOURS)
-    assert len({one.get_marker() for one in axes.get_lines()}) == len(COLOURS)
+    assert len({line.get_marker() for line in lines}) == len(COLOURS)
     assert axes.get_xticks().tolist() == LAYERS
 
 
@@ -93,9 +96,7 @@ def test_any_name_is_drawn(tmp_path: Path, name: str) -> None:
         warnings.simplefilter("error")
         figure = error_bars([line], tmp_path / "a.png", title=name)
         pixels(figure)
-    legend = figure.axes[0].get_legend()
-    assert legend is not None
-    assert len(legend.get_texts()) == 1
+    assert [text.get_text() for text in figure.axes[0].texts] == [plain_label(name)]
 
 
 @pytest.mark.parametrize("count", [12, 40])
@@ -190,8 +191,8 @@ def test_points_with_intervals() -> None:
         [(0.5, 2.0), (1.25, 2.0)],
         [(1.0, 1.0), (1.0, 4.0)],
     ]
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["\u200b_a$", "b"]
+    assert not figure.legends
+    assert [text.get_text() for text in axes.texts] == ["\u200b_a$", "b"]
     (joined,) = scatter(every, line=[(1.0, 2.0), (2.0, 2.5)]).axes[0].lines[:1]
     assert np.asarray(joined.get_xydata()).tolist() == [[1.0, 2.0], [2.0, 2.5]]
     with pytest.raises(ValueError, match="got no points"):
@@ -212,11 +213,22 @@ def test_a_long_interval_leaves_the_points_apart() -> None:
     assert axes.get_xlim()[0] < -99
 
 
-def test_the_legend_of_many_points_is_whole() -> None:
-    figure = scatter([Point(name=f"row {i}", x=i, y=i) for i in range(30)])
+def test_many_points_are_rows() -> None:
+    every = [Point(name=f"row {i}", x=i, y=i % 20, y_ends=(i % 20 - 1, 300)) for i in range(24)]
+    figure = scatter(every, line=[(3.0, 3.0)], x_label="accuracy", y_label="attacked")
     figure.draw_without_rendering()
-    (legend,) = figure.legends
-    assert legend.get_window_extent().y0 >= 0
+    left, right = figure.axes
+    assert (left.get_xlabel(), right.get_xlabel()) == ("accuracy", "attacked")
+    names = [text.get_text() for text in left.get_yticklabels()]
+    assert names[0] == "row 19"
+    assert sorted(names) == sorted(point.name for point in every)
+    # The point of the line has another colour; long intervals are cut.
+    colours = [str(line.get_color()) for line in left.lines]
+    assert colours.count(COLOURS[1]) == 1
+    assert names[colours.index(COLOURS[1])] == "row 3"
+    assert right.get_xlim()[1] <= 38
+    boxes = [text.get_window_extent() for text in left.get_yticklabels()]
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
 
 
 def test_named_places_and_uneven_bars() -> None:
