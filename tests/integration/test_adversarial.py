@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import QUIET, Steadfast, results
+from tests.integration.conftest import ATTACK, QUIET, TINY, Steadfast, results
 
 SMALL = [
     "--model=AdversarialTraining",
@@ -27,12 +27,12 @@ TEXT = ["--model.adversary.attack.recipe=deepwordbug"]
 
 @pytest.mark.parametrize("adversary", [["TextAdversary", *TEXT], ["SMART"]], ids=lambda a: a[0])
 def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: list[str]) -> None:
-    assert steadfast("train", STANDARD, QUIET, "--run=first").status == 0
+    assert steadfast("train", STANDARD, TINY, ATTACK, "--run=first").status == 0
     first = "--model.init_from=runs/first/checkpoints/best.ckpt"
     outcome = steadfast(
         "train",
         ["--model=AdversarialTraining", first, "--model.adversary", *adversary],
-        [*DATA, *QUIET, "--trainer.max_epochs=1", "--run=second"],
+        [*DATA, *TINY, *ATTACK, "--trainer.max_epochs=1", "--run=second"],
     )
     assert outcome.status == 0, outcome.err
     assert results("second")["method"] == "AdversarialTraining"
@@ -109,7 +109,7 @@ def test_a_budget_that_only_ranks_is_warned_about(here: Path, steadfast: Steadfa
 
 
 def test_other_classes(here: Path, steadfast: Steadfast) -> None:
-    assert steadfast("train", STANDARD, QUIET, "--run=first").status == 0
+    assert steadfast("fit", STANDARD, TINY, "--run=first").status == 0
     rows = "\n".join(f"word {i}\t{'abc'[i % 3]}" for i in range(30))
     for split in ("train", "validation", "test"):
         Path(f"{split}.tsv").write_text(f"text\tlabel\n{rows}\n")

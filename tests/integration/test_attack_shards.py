@@ -27,7 +27,7 @@ def letters(trained: Path) -> str:
     return "letters.yaml"
 
 
-def attack(steadfast: Steadfast, *arguments: str, count: int = 16) -> Outcome:
+def attack(steadfast: Steadfast, *arguments: str, count: int = 7) -> Outcome:
     wanted = ["--run=done", f"--num_samples={count}", *ALONE]
     outcome = steadfast("attack", wanted, arguments, QUIET)
     assert outcome.status == 0, outcome.err

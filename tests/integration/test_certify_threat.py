@@ -12,7 +12,7 @@ from certify.smoothing import SmoothedCertifier
 from certify.threats import TextCertificate
 from tests.faults.injection import KillAtHook
 from tests.faults.program import Machine
-from tests.integration.conftest import QUIET, REVIEWS, ROOT, Steadfast, lines, results
+from tests.integration.conftest import QUIET, REVIEWS, ROOT, TINY, Steadfast, lines, results
 
 LISTS = {"good": ["fine", "great"], "bad": ["poor", "dull"], "the": ["this"], "was": ["is"]}
 
@@ -20,7 +20,7 @@ LISTS = {"good": ["fine", "great"], "bad": ["poor", "dull"], "the": ["this"], "w
 def test_certify_threat(here: Path, steadfast: Steadfast) -> None:
     Path("lists.json").write_text(json.dumps(LISTS))
     split = ["--model.words.split=ascii", "--model.robustness.against=synonyms"]
-    fit = ["--model=WordScores", *split, "--model.robustness.lists=lists.json", *REVIEWS, *QUIET]
+    fit = ["--model=WordScores", *split, "--model.robustness.lists=lists.json", *REVIEWS, *TINY]
     outcome = steadfast("fit", fit, "--trainer.max_epochs=1", "--run=a")
     assert outcome.status == 0, outcome.err
 
@@ -71,7 +71,7 @@ def test_certify_threat(here: Path, steadfast: Steadfast) -> None:
 
 def test_a_model_with_attention(here: Path, steadfast: Steadfast) -> None:
     small = ["--model=OLSA", "--model.heads=2", "--model.width=8", "--trainer.max_epochs=1"]
-    assert steadfast("fit", small, REVIEWS, QUIET, "--run=c").status == 0
+    assert steadfast("fit", small, REVIEWS, TINY, "--run=c").status == 0
     Path("lists.json").write_text(json.dumps(LISTS))
     synonyms = ["--run=c", "--threat=synonyms", "--lists=lists.json"]
     assert steadfast("certify", synonyms, "--num_samples=5").status == 0
@@ -83,7 +83,7 @@ def test_a_model_with_attention(here: Path, steadfast: Steadfast) -> None:
 def test_what_is_refused(here: Path, steadfast: Steadfast) -> None:
     small = ["--model=TextClassifier", "--model.encoder=lstm", "--model.hidden=4"]
     short = ["--model.depth=1", "--model.width=8", "--trainer.max_epochs=1"]
-    assert steadfast("fit", small, short, REVIEWS, QUIET, "--run=b").status == 0
+    assert steadfast("fit", small, short, REVIEWS, TINY, "--run=b").status == 0
     Path("lists.json").write_text(json.dumps(LISTS))
     outcome = steadfast("certify", "--run=b", "--threat=synonyms", "--lists=lists.json")
     assert outcome.status == 1
@@ -107,7 +107,7 @@ def test_a_stranger_checks_the_claims(
     Path("lists.json").write_text(json.dumps(LISTS))
     model = ["--model=WordScores", "--model.words.split=ascii", f"--model.window={window}"]
     more = [f"--model.net.hidden={hidden}"] if hidden else ["--model.min_ngram_count=2"]
-    fit = [*model, *more, *REVIEWS, *QUIET]
+    fit = [*model, *more, *REVIEWS, *TINY]
     assert steadfast("fit", fit, "--trainer.max_epochs=1", "--run=a").status == 0
     asked = [(["--threat=synonyms", "--lists=lists.json"], "all")]
     asked += [(["--threat=synonyms", "--lists=lists.json"], "1")]
@@ -144,7 +144,7 @@ def test_only_what_was_certified_is_exported(here: Path, steadfast: Steadfast) -
     Path("lists.json").write_text(json.dumps(LISTS))
     Path("more.json").write_text(json.dumps({**LISTS, "food": ["meal"]}))
     model = ["--model=WordScores", "--model.words.split=ascii", "--trainer.max_epochs=1"]
-    assert steadfast("fit", model, REVIEWS, QUIET, "--run=a").status == 0
+    assert steadfast("fit", model, REVIEWS, TINY, "--run=a").status == 0
     synonyms = ["--run=a", "--threat=synonyms", "--k"]
     few = ["--num_samples=12"]
     to = ["--output=claims"]
@@ -193,7 +193,7 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
     Path("lists.json").write_text(json.dumps(LISTS))
     lists = "--lists=lists.json"
     cnn = ["--model=TextCNN", "--model.width=8", "--model.robustness.against=synonyms"]
-    fit = [*cnn, "--model.robustness.lists=lists.json", *REVIEWS, *QUIET]
+    fit = [*cnn, "--model.robustness.lists=lists.json", *REVIEWS, *TINY]
     assert steadfast("fit", fit, "--trainer.max_epochs=1", "--run=a").status == 0
     synonyms = ["--run=a", "--threat=synonyms", lists, "--num_samples=5"]
     outcome = steadfast("certify", synonyms)
@@ -231,7 +231,7 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
 def test_a_certification_that_is_stopped_goes_on(
     here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cnn = ["--model=TextCNN", "--model.width=8", *REVIEWS, *QUIET]
+    cnn = ["--model=TextCNN", "--model.width=8", *REVIEWS, *TINY]
     assert steadfast("fit", cnn, "--trainer.max_epochs=1", "--run=a").status == 0
     asked = ["--run=a", "--threat=words", "--smooth=delete", "--draws=20", "--num_samples=5"]
     certify, texts = SmoothedCertifier._certified, list[str]()
@@ -259,7 +259,7 @@ def test_a_certification_that_is_stopped_goes_on(
 
 
 def test_edits_of_lips_lev(here: Path, steadfast: Steadfast) -> None:
-    fit = ["--model=LipsLev", "--model.width=8", "--model.max_length=300", *REVIEWS, *QUIET]
+    fit = ["--model=LipsLev", "--model.width=8", "--model.max_length=300", *REVIEWS, *TINY]
     outcome = steadfast("fit", fit, "--trainer.max_epochs=1", "--run=a")
     assert outcome.status == 0, outcome.err
     outcome = steadfast("certify", "--run=a", "--threat=characters", "--num_samples=5")
@@ -281,7 +281,7 @@ def test_radii_of_a_killed_command_are_kept(
     here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch, part: list[str]
 ) -> None:
     small = ["--model=OLSA", "--model.heads=2", "--model.width=8", "--trainer.max_epochs=1"]
-    assert steadfast("fit", small, REVIEWS, QUIET, "--run=a").status == 0
+    assert steadfast("fit", small, REVIEWS, TINY, "--run=a").status == 0
     certify = ["certify", "--run=a", *QUIET, *part]
     third = KillAtHook("__call__", 2, owner=("certify", "Certifier"))
     killed = Machine(here).run(certify, faults=[third], STEADFAST_REVISION="before")

@@ -1,6 +1,7 @@
 """`diagnose` by the real command line, on a model with layers made for it."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from app.cli.main import entry
 from app.commands.diagnose import parser
 from app.study.reuse import missing
 from app.study.study import Stage
@@ -23,12 +25,24 @@ from text import Batch
 RUN = ["--run=done", "--recipe=letters", "--device=cpu"]
 
 
+@pytest.fixture(scope="module")
+def _attacked(_trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path, before = tmp_path_factory.mktemp("attacked"), Path.cwd()
+    shutil.copytree(_trained, path / "runs")
+    os.chdir(path)
+    try:
+        Path("letters.yaml").write_text(yaml.safe_dump(LETTERS))
+        assert entry(attack("--run=done", "--attack=letters.yaml", "--num_samples=30")) == 0
+    finally:
+        os.chdir(before)
+        os.environ.pop("PL_GLOBAL_SEED", None)
+    return path
+
+
 @pytest.fixture
-def attacked(trained: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A finished run under an attack on 30 samples, whose method has three layers to show."""
-    Path("letters.yaml").write_text(yaml.safe_dump(LETTERS))
-    command = attack("--run=done", "--attack=letters.yaml", "--num_samples=30")
-    assert steadfast(command).status == 0
+def attacked(here: Path, _attacked: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a run under an attack on 30 samples, whose method has three layers to show."""
+    shutil.copytree(_attacked, here, dirs_exist_ok=True)
 
     def activations(self: OLSA, batch: Batch) -> list[torch.Tensor]:
         assert not self.training
@@ -36,7 +50,7 @@ def attacked(trained: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatc
         return [x, x.square(), torch.ones_like(x)]
 
     monkeypatch.setattr(OLSA, "activations", activations)
-    return trained
+    return here / "runs" / "done"
 
 
 def read(run: Path) -> dict[str, Any]:
