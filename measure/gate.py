@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from attacks.composition import Attack
 from attacks.digests import content_digest
 from attacks.engine import VERSION, Engine, Limits
 from attacks.goals import Floats, top_margins
@@ -22,6 +21,7 @@ from attacks.paired_shares import PairedShares
 from attacks.recipes import recipe_names
 from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
 from attacks.victims.labels_only import check_search
+from attacks.victims.threshold_victim import ThresholdVictim
 from certify.threats import TextCertifier, Threat
 from datamodules.batching.sampler import permutation
 from measure.attack_settings import AttackPlan, AttackSettings, check_attacks, plan
@@ -59,6 +59,8 @@ class GateSettings:
         min_certified: least share of texts with a right prediction that is certified for `threat`;
             with a positive class, of its texts.
         positive: the positive class; that of the model's detector if not given.
+        threshold: least probability of the positive class at which a model from elsewhere detects;
+            its largest probability decides if null.
         recipes: attacks with commas between; NAME=LIMIT has a limit of its own. By default all of
             CHEAP that exist.
         threat: changes of the certificate, as of `certify --threat`.
@@ -80,6 +82,7 @@ class GateSettings:
     max_flip_rate: float | None = None
     min_certified: float | None = None
     positive: str | None = None
+    threshold: float | None = None
     recipes: str | None = None
     threat: str | None = None
     k: str | None = None
@@ -102,6 +105,7 @@ class GateSettings:
         check_range(limits, least=0, most=1)
         check_range({"num_samples": self.num_samples}, least=1)
         check_range({"seconds": self.seconds}, above=0)
+        check_range({"threshold": self.threshold}, above=0, below=1)
         if (self.min_certified is None) != (self.threat is None):
             msg = (
                 f"got --min_certified {self.min_certified} and --threat {self.threat}, expected "
@@ -437,17 +441,19 @@ class Gate:
         always: bool = False,
     ) -> None:
         self._clock = Clock(settings.seconds)
-        self._victim = ClockedVictim(victim, self._clock)
         self._classes, self._samples, self._columns = classes, samples, columns
         self._data, self._named = data, named or victim.name
         self._certification = certification
         self._positive = _positive(settings, victim, classes)
+        if settings.threshold is not None and self._positive is not None:
+            victim = ThresholdVictim(victim, self._positive, settings.threshold)
+        self._victim = ClockedVictim(victim, self._clock)
         self.settings = replace(
             settings, positive=None if self._positive is None else classes[self._positive]
         )
         # Before the first question: a missing resource must not surface at the end.
         self._plans = [
-            (attack._replace(attack=self._learn(attack.attack)), limit)
+            (attack._replace(attack=attack.attack.learn(self._labelled)), limit)
             for name, limit in settings.recipe_limits().items()
             if always or limit is not None
             for attack in plan(settings.attack(name))
@@ -473,13 +479,9 @@ class Gate:
         self._plans = plans
         return dropped
 
-    def _learn(self, attack: Attack) -> Attack:
-        """Return an attack that has learned its harmless words, if it uses some, from the data."""
-        learn: Any = getattr(attack, "learn", None)
-        if learn is None:
-            return attack
-        learned: Attack = learn(lambda: [(sample.text, sample.label) for sample in self._samples])
-        return learned
+    def _labelled(self) -> list[tuple[Text, int]]:
+        """Return the texts from which some attacks learn harmless words."""
+        return [(sample.text, sample.label) for sample in self._samples]
 
     def run(self) -> GateReport:
         """Measure all criteria.
@@ -532,6 +534,7 @@ class Gate:
             "rows": content_digest(rows),
             "classes": list(self._classes),
             "positive": settings.positive,
+            "threshold": settings.threshold,
             "seed": settings.seed,
             "query_budget": settings.query_budget,
             "engine": VERSION,
@@ -735,9 +738,15 @@ def _positive(settings: GateSettings, victim: Any, classes: Sequence[str]) -> in
         ValueError: no such class, or a limit that needs one.
     """
     detector = getattr(getattr(victim, "module", None), "detector", None)
+    if detector is not None and settings.threshold is not None:
+        msg = (
+            f"got threshold {settings.threshold} for a detector, whose own threshold counts, "
+            "expected it for other models: leave it out"
+        )
+        raise ValueError(msg)
     name = settings.positive or getattr(detector, "positive", None)
     if name is None:
-        for option in ("min_recall", "max_false_alarms"):
+        for option in ("min_recall", "max_false_alarms", "threshold"):
             if getattr(settings, option) is not None:
                 msg = (
                     f"got --{option} for a model without a detector, expected --positive CLASS: "

@@ -60,6 +60,20 @@ def test_a_detector_brings_its_positive_class() -> None:
     assert gate(victim, positive=None, min_recall=0.5).settings.positive == "spam"
 
 
+def test_a_threshold_decides_what_is_detected() -> None:
+    # The two classes of a detected text differ by 1.1 to 1.2 logits: probabilities of 0.75 to 0.77.
+    for threshold, detected in ((0.7, 3), (0.99, 0), (0.01, 4)):
+        report = gate(min_recall=0.5, threshold=threshold)
+        assert by_name(report)["recall"].hits == detected
+    assert gate(min_recall=0, threshold=0.7).subject["threshold"] == 0.7
+    with pytest.raises(ValueError, match=r"--threshold .*--positive CLASS"):
+        gate(positive=None, threshold=0.7, min_accuracy=0.1)
+    victim: Any = Keywords()
+    victim.module = SimpleNamespace(detector=SimpleNamespace(positive="spam"))
+    with pytest.raises(ValueError, match="whose own threshold counts"):
+        gate(victim, min_recall=0.5, threshold=0.7)
+
+
 def test_a_recipe_has_its_own_limit() -> None:
     report = gate(recipes="deepwordbug=1,pruthi", max_flip_rate=0.1)
     limits = {c.name: c.limit for c in report.criteria if c.name.startswith("flip_rate")}
