@@ -148,7 +148,8 @@ def attack(
                 journal.add(record)
             bar.add(record)
     ordered = [records[sample_id] for sample_id in sorted(s.sample_id for s in numbered)]
-    name = {Evade: "evade", Force: "force"}.get(type(composed.goal))
+    names: dict[type, str] = {Evade: "evade", Force: "force"}
+    name = names.get(type(composed.goal))
     summary = summarise(ordered, score=composed.goal.score, goal=name)
     return Outcome(name=composed.name, records=ordered, summary=summary)
 

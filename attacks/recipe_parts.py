@@ -78,7 +78,7 @@ class RecipeParts:
             )
             raise ValueError(msg)
         used = [variant for variant in variants if variant.name in chosen]
-        words = not all(variant.whole for variant in used)
+        words = not all(variant.indivisible for variant in used)
         return self.attack(
             transformation=Variants(used),
             search=WholeTexts(stages=len(used), words=words),

@@ -149,8 +149,8 @@ class AttackSettings(RecipeSettings, Limits):
         """
         if self.goal == "untargeted":
             return None
-        others = f"{', '.join(DETECTOR_GOALS)}, `untargeted` or "
-        return _index("goal", self.goal, class_names, others)
+        alternatives = f"{', '.join(DETECTOR_GOALS)}, `untargeted` or "
+        return _index("goal", self.goal, class_names, alternatives)
 
     def positive_class(self, class_names: Sequence[str], default: str | None) -> int | None:
         """Return the index of the class to evade or to force; None for other goals.
@@ -184,8 +184,10 @@ class AttackSettings(RecipeSettings, Limits):
         return Force(target=positive, score=score)
 
 
-def _index(setting: str, value: str | int, class_names: Sequence[str], others: str = "") -> int:
-    """Return the index of a class by its name or index; `others` are other values of a setting."""
+def _index(
+    setting: str, value: str | int, class_names: Sequence[str], alternatives: str = ""
+) -> int:
+    """Return the index of a class by its name or index; `alternatives` are other values."""
     name = str(value)
     # A name first: classes may be named by numbers.
     if name in class_names:
@@ -193,7 +195,7 @@ def _index(setting: str, value: str | int, class_names: Sequence[str], others: s
     if name.isascii() and name.isdigit() and int(name) < len(class_names):
         return int(name)
     choices = ", ".join(f"{i} ({class_name})" for i, class_name in enumerate(class_names))
-    msg = f"got {setting} {name!r}, expected {others}one of the classes: {choices}"
+    msg = f"got {setting} {name!r}, expected {alternatives}one of the classes: {choices}"
     raise ValueError(msg)
 
 

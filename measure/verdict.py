@@ -462,8 +462,8 @@ class _Judge:
             return f"Weak: {clean}, not clearly above {_ALWAYS} ({majority:.3f})."
         certified = "" if best is None else best.text
         if level == "untested":
-            tried = self.flips or ["no attack in words was tried" if certified else _UNTESTED]
-            why = "; ".join([*tried, certified] if certified else tried)
+            reasons = self.flips or ["no attack in words was tried" if certified else _UNTESTED]
+            why = "; ".join([*reasons, certified] if certified else reasons)
             return f"Untested: {clean} ({_ALWAYS}: {majority:.3f}); {why}."
         if attack is None:
             start = "Robust by proof" if level == "robust" else "Partly robust by proof"

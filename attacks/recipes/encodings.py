@@ -43,9 +43,9 @@ def encodings(parts: RecipeParts) -> Attack:
     """Compose the attack by encodings of the whole text."""
     return parts.whole_texts(
         [
-            Variant("base64", base_64, whole=True),
-            Variant("rot13", rot13, whole=True),
-            Variant("hex", hexadecimal, whole=True),
-            Variant("url", percent, whole=True),
+            Variant("base64", base_64, indivisible=True),
+            Variant("rot13", rot13, indivisible=True),
+            Variant("hex", hexadecimal, indivisible=True),
+            Variant("url", percent, indivisible=True),
         ]
     )

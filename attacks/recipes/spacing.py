@@ -45,6 +45,6 @@ def spacing(parts: RecipeParts) -> Attack:
             Variant("dots", dots),
             Variant("hyphens", hyphens),
             Variant("halves", halves),
-            Variant("joined", joined, whole=True),
+            Variant("joined", joined, indivisible=True),
         ]
     )

@@ -107,12 +107,12 @@ class AddWord(Addition):
             return Counter(words), len(texts)
 
         own, size = count([label])
-        others, rest = count(i for i in by_class if i != label)
+        foreign, rest = count(i for i in by_class if i != label)
 
         def ratio(word: str) -> float:
-            return ((others[word] + 1) / (rest + 2)) / ((own[word] + 1) / (size + 2))
+            return ((foreign[word] + 1) / (rest + 2)) / ((own[word] + 1) / (size + 2))
 
-        words = [word for word in others if any(map(str.isalpha, word)) and ratio(word) > 1]
+        words = [word for word in foreign if any(map(str.isalpha, word)) and ratio(word) > 1]
         return sorted(words, key=lambda word: (-ratio(word), word))[: self.size]
 
 

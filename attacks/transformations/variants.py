@@ -14,12 +14,12 @@ class Variant:
     Attributes:
         name: name for settings.
         write: writes a word, or the whole text, otherwise.
-        whole: True if it is about the whole text, and cannot be had for some of the words alone.
+        indivisible: True if it is about the whole text, and not about some of its words.
     """
 
     name: str
     write: Callable[[str], str]
-    whole: bool = False
+    indivisible: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Variants:
 
     def _of_words(self, job: Job) -> list[Candidate]:
         document = job.current
-        ways = [variant.write for variant in self.variants if not variant.whole]
+        ways = [variant.write for variant in self.variants if not variant.indivisible]
         return [
             candidate
             for index in job.indices
@@ -57,9 +57,9 @@ class Variants:
         for index in sorted(job.indices, reverse=True):
             column, start, end = document.spans[index]
             text = columns[column]
-            if not variant.whole:
+            if not variant.indivisible:
                 columns[column] = text[:start] + variant.write(text[start:end]) + text[end:]
-        if variant.whole:
+        if variant.indivisible:
             for column in {document.column_of(index) for index in job.indices}:
                 columns[column] = variant.write(document.columns[column])
         return [changed_text(document, tuple(columns), job.indices)]

@@ -64,10 +64,10 @@ class ThresholdVictim:
         return getattr(self._victim, name)
 
     def _shifted(self, logits: Floats) -> Floats:
-        others = np.delete(logits, self.positive, axis=1)
-        log_odds = logits[:, self.positive] - logsumexp(others, axis=1)
+        rivals = np.delete(logits, self.positive, axis=1)
+        log_odds = logits[:, self.positive] - logsumexp(rivals, axis=1)
         cut = math.log(self.threshold) - math.log1p(-self.threshold)
         shifted = logits.copy()
         # With more than two classes, the largest other logit is not all that the others have.
-        shifted[:, self.positive] = others.max(axis=1) + log_odds - cut + _ROUNDING
+        shifted[:, self.positive] = rivals.max(axis=1) + log_odds - cut + _ROUNDING
         return shifted

@@ -430,9 +430,9 @@ def detector() -> WordScores:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.zero_()
-        vocabulary = module.require_text()[0].vocabulary
+        tokenizer: Any = module.require_text()[0]
         for word, weight in WEIGHTS.items():
-            module.scores.words[vocabulary[word], 1] = weight
+            module.scores.words[tokenizer.vocabulary[word], 1] = weight
     return module.eval()
 
 

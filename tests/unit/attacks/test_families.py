@@ -65,6 +65,7 @@ def resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resources:
 def small(name: str, resources: Resources, **settings: Any) -> Any:
     """The recipe with a population that takes no time."""
     if name == "translate":
+        assert resources.folder is not None
         settings["translations"] = str(resources.folder / "pairs.tsv")
         Path(settings["translations"]).write_text("a good film\tun bon film\n")
     attack = build(RecipeSettings(recipe=name, **settings), resources)
