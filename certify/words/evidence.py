@@ -136,7 +136,7 @@ class Prices(NamedTuple):
     def _least(self, prices: Tensor, k: int | None) -> tuple[float, Tensor]:
         # Rounded down to the grid: sums of prices of one score stay below it, and are exact.
         prices = (prices / GRID).floor() * GRID
-        words, *others = prices.split([part.shape[1] for part in self.ways])
+        words, *others = torch.split(prices, [part.shape[1] for part in self.ways])
         self.scores.words.zero_()
         self.scores.words[self.ways[0][0], 0] = words
         for table, part in zip(self.scores.tables, others, strict=True):
