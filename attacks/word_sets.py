@@ -31,7 +31,7 @@ from attacks.transformations import Composite, EmbeddingSwap, Inflect, WordNetSw
 from attacks.transformations.keys import LAYOUTS, find_neighbours
 from attacks.transformations.word_swap import WordSwap
 from certify.threats import (
-    PLACES,
+    ADDITIONS,
     THREATS,
     Additions,
     ChainedSets,
@@ -258,14 +258,14 @@ def find_threat(
         msg = f"got lists for {name}, expected them for synonyms, or their file as a set"
         raise ValueError(msg)
     first, _, rest = name.partition(",")
-    place = next((place for place in PLACES if place == first.strip()), None)
-    if place is None:
+    kind = next((kind for kind in ADDITIONS if kind == first.strip()), None)
+    if kind is None:
         return find_sets(name, words, resources).at(k)
     sets = find_sets(rest, words, resources).at(k) if rest else None
     if sets is not None and is_same_form(sets):
         # Added text already comes with each string of the same canonical form.
         sets = None
-    return Additions(words=words, k=k, place=place, changes=sets)
+    return Additions(words=words, k=k, kind=kind, changes=sets)
 
 
 def is_endless(name: str) -> bool:

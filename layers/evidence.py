@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from layers.ngram_scores import GRID, NgramScores
 
 
-class Evidence(nn.Module):
+class EvidenceSum(nn.Module):
     """Adds up the evidence of the *set* of words and n-grams of a text.
 
     A word or n-gram counts once, however often a text has it. So more text never takes evidence

@@ -17,7 +17,7 @@ from torch.nn import functional
 from certify.threats import TextCertifier, Threat, ThreatName
 from certify.words.evidence import EvidenceCertifier, EvidenceModel
 from certify.words.worst_path import worst_path, worst_words
-from layers.evidence import Evidence, new_evidence
+from layers.evidence import EvidenceSum, new_evidence
 from layers.ngram_scores import NgramScores
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
@@ -150,7 +150,7 @@ class MonotoneScores(WordLevel, method=True):
         if self.ngrams:
             self.scores.set_ngrams(self.ngrams)
         self.ngrams = []
-        self.network: Evidence = Evidence(positive=positive)
+        self.network: EvidenceSum = EvidenceSum(positive=positive)
 
     def output_bias(self) -> nn.Parameter:
         """Return `[2]`, the bias of the logits."""

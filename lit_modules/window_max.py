@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import override
 
-from certify.threats import Place, TextCertifier, Threat, ThreatName
+from certify.threats import AdditionKind, TextCertifier, Threat, ThreatName
 from certify.words.windows import WindowCertifier
 from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.settings import named, rebuilt
@@ -31,7 +31,7 @@ BORDER = 1e30
 """The embedded border between two windows."""
 
 
-class WindowPlaces(NamedTuple):
+class WindowLayout(NamedTuple):
     """Where the tokens of texts are in a batch of their windows.
 
     Attributes:
@@ -66,11 +66,11 @@ class WindowPlaces(NamedTuple):
         return windows.index_put((self.rows, self.columns), values[self.tokens])
 
 
-def split_windows(batch: Batch, border: int, pad_id: int) -> tuple[Batch, WindowPlaces]:
-    """Return a batch of all windows of some texts, and the places of their tokens."""
-    places = WindowPlaces.of(batch.mask & (batch.input_ids == border), batch.mask)
-    ids = places.apart(batch.input_ids, pad_id)
-    return Batch(ids, places.mask, torch.arange(len(ids), device=ids.device)), places
+def split_windows(batch: Batch, border: int, pad_id: int) -> tuple[Batch, WindowLayout]:
+    """Return a batch of all windows of some texts, and the layout of their tokens."""
+    layout = WindowLayout.of(batch.mask & (batch.input_ids == border), batch.mask)
+    ids = layout.apart(batch.input_ids, pad_id)
+    return Batch(ids, layout.mask, torch.arange(len(ids), device=ids.device)), layout
 
 
 class WindowPooling(nn.Module):
@@ -116,7 +116,7 @@ class WindowMax(TaskModule, method=True):
     classifier: TaskModule
     nested = ("classifier",)
     threats: Sequence[ThreatName] = ("additions",)
-    addition: Place | None = "append-lines"
+    addition: AdditionKind | None = "append-lines"
 
     def __init__(
         self,
@@ -248,35 +248,35 @@ class WindowMax(TaskModule, method=True):
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, d]`: as the classifier embeds; a border is `BORDER` everywhere."""
-        windows, places = self._split(batch)
-        inside = self.classifier.embed(windows)[places.rows, places.columns]
+        windows, layout = self._split(batch)
+        inside = self.classifier.embed(windows)[layout.rows, layout.columns]
         x = inside.new_zeros(*batch.mask.shape, inside.shape[-1])
-        x = x.masked_fill((batch.mask & ~places.tokens).unsqueeze(-1), BORDER)
-        return x.masked_scatter(places.tokens.unsqueeze(-1), inside)
+        x = x.masked_fill((batch.mask & ~layout.tokens).unsqueeze(-1), BORDER)
+        return x.masked_scatter(layout.tokens.unsqueeze(-1), inside)
 
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
         # No move of embedded tokens gets near to a border.
-        places = WindowPlaces.of(mask & (x[..., 0] > BORDER / 2), mask)
-        logits = self.classifier.classify(places.apart(x), places.mask)
-        return self._pool(logits, places, len(x))
+        layout = WindowLayout.of(mask & (x[..., 0] > BORDER / 2), mask)
+        logits = self.classifier.classify(layout.apart(x), layout.mask)
+        return self._pool(logits, layout, len(x))
 
-    def _split(self, batch: Batch) -> tuple[Batch, WindowPlaces]:
+    def _split(self, batch: Batch) -> tuple[Batch, WindowLayout]:
         tokenizer = self.require_tokenizer()
         assert isinstance(tokenizer, WindowTokenizer)  # see `attach`
         return split_windows(batch, tokenizer.border, tokenizer.pad_id)
 
-    def _pool(self, logits: Tensor, places: WindowPlaces, count: int) -> Tensor:
+    def _pool(self, logits: Tensor, layout: WindowLayout, count: int) -> Tensor:
         y = self.evidence_class
-        pooled: Tensor = self.pooling(logits[:, y] - logits[:, 1 - y], places.owner, count, y)
+        pooled: Tensor = self.pooling(logits[:, y] - logits[:, 1 - y], layout.owner, count, y)
         return pooled
 
     def forward(self, batch: Batch) -> Tensor:
-        windows, places = self._split(batch)
-        return self._pool(self.classifier(windows), places, len(batch))
+        windows, layout = self._split(batch)
+        return self._pool(self.classifier(windows), layout, len(batch))
 
     def predict_logits(self, batch: Batch) -> Tensor:
-        windows, places = self._split(batch)
-        return self._pool(self.classifier.predict_logits(windows), places, len(batch))
+        windows, layout = self._split(batch)
+        return self._pool(self.classifier.predict_logits(windows), layout, len(batch))
 
     @property
     def predicts_in_float64(self) -> bool:

@@ -34,7 +34,7 @@ of the list file, or None where the file has no such text. Such texts are skippe
 - `L2`: embedded tokens moved; not a set of texts, and so without `contains`.
 """
 
-from certify.threats.additions import PLACES, Additions, Place
+from certify.threats.additions import ADDITIONS, AdditionKind, Additions
 from certify.threats.chained_sets import ChainedSets
 from certify.threats.character_edits import Characters
 from certify.threats.l2_ball import L2
@@ -50,9 +50,10 @@ from certify.threats.typos import Typos
 from certify.threats.word_edits import WordEditDistance
 
 __all__ = [
+    "ADDITIONS",
     "L2",
-    "PLACES",
     "THREATS",
+    "AdditionKind",
     "Additions",
     "ChainedSets",
     "Characters",
@@ -60,7 +61,6 @@ __all__ = [
     "InsertedStopWords",
     "Kind",
     "ListedWords",
-    "Place",
     "ReadChoices",
     "ReadWords",
     "Replacements",

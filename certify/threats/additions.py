@@ -8,9 +8,9 @@ from certify.threats.substitutions import Substitutions, Words
 from certify.threats.threat import Threat, ThreatName
 from text.canonical import canonical
 
-Place = Literal["append", "append-glued", "append-lines", "insert-any"]
-PLACES: tuple[Place, ...] = get_args(Place)
-_STATEMENTS: dict[Place, str] = {
+AdditionKind = Literal["append", "append-glued", "append-lines", "insert-any"]
+ADDITIONS: tuple[AdditionKind, ...] = get_args(AdditionKind)
+_STATEMENTS: dict[AdditionKind, str] = {
     "append": "any text is added in front and at the end, with white space between",
     "append-glued": "any text is added in front and at the end, also without white space between",
     "append-lines": "any lines are added in front and at the end",
@@ -23,7 +23,7 @@ class Additions(Threat):
     """Texts that contain a text, whose words may be replaced as well.
 
     Attributes:
-        place: append: the words of the text follow one another in the new one; append-glued: so do
+        kind: append: the words of the text follow one another in the new one; append-glued: so do
             those between its first and its last white space; append-lines: the lines of the text
             do, as they are, without those that are empty; insert-any: its words are in the new
             text, in their order.
@@ -38,7 +38,7 @@ class Additions(Threat):
     endless: ClassVar[bool] = True
 
     k: int | None = None
-    place: Place
+    kind: AdditionKind
     changes: Substitutions | None = field(default=None)
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class Additions(Threat):
         super().__post_init__()
         if self.words.front_end != "none" and self.words.canonical.spaced:
             msg = (
-                f"got words.canonical.spaced for {self.place}, expected words.canonical.spaced="
+                f"got words.canonical.spaced for {self.kind}, expected words.canonical.spaced="
                 "false: a single letter that is added joins a word whose letters are apart"
             )
             raise ValueError(msg)
@@ -54,7 +54,7 @@ class Additions(Threat):
     @property
     def title(self) -> str:
         """See `Threat`."""
-        return self.place if self.changes is None else f"{self.place}+{self.changes.title}"
+        return self.kind if self.changes is None else f"{self.kind}+{self.changes.title}"
 
     def is_blank(self, char: str) -> bool:
         """Return True for a character that the model reads as white space."""
@@ -62,14 +62,14 @@ class Additions(Threat):
 
     def core(self, text: str) -> str:
         """Return the part of a text whose words stay whole, whatever is added."""
-        if self.place != "append-glued":
+        if self.kind != "append-glued":
             return text
         blanks = [at for at, char in enumerate(text) if self.is_blank(char)]
         return text[blanks[0] : blanks[-1]] if blanks else ""
 
     def contains(self, original: str, changed: str) -> bool:
         """See `Threat`."""
-        if self.place == "append-lines" and self.changes is None:
+        if self.kind == "append-lines" and self.changes is None:
             lines, more = (
                 [line for line in text.splitlines() if line.strip()] for text in (original, changed)
             )
@@ -77,7 +77,7 @@ class Additions(Threat):
         own = self.core(original)
         words = self.split(own) if self.changes is None else self.changes.occurrences(own)
         others = self.split(changed)
-        starts = range(len(others) + 1) if self.place != "insert-any" else (0,)
+        starts = range(len(others) + 1) if self.kind != "insert-any" else (0,)
         return any(self._fits(words, others[start:]) for start in starts)
 
     def _fits(self, words: Words, others: Words) -> bool:
@@ -92,7 +92,7 @@ class Additions(Threat):
         least: int | None = None
         for at, other in enumerate(others):
             # Inserted words may be skipped; those of the text follow one another otherwise.
-            skipped = least if self.place == "insert-any" else None
+            skipped = least if self.kind == "insert-any" else None
             least = min((c for c in (costs.get(at), skipped) if c is not None), default=None)
             more = None if least is None else self._cost(word, other)
             if least is not None and more is not None:
@@ -107,12 +107,12 @@ class Additions(Threat):
     @property
     def content(self) -> Any:
         """See `Threat`."""
-        return [*super().content, self.place, self.changes and self.changes.content]
+        return [*super().content, self.kind, self.changes and self.changes.content]
 
     @property
     def statement(self) -> str:
         """See `Threat`."""
-        added = _STATEMENTS[self.place]
+        added = _STATEMENTS[self.kind]
         return added if self.changes is None else f"{added}; {self.changes.at(self.k).statement}"
 
     @property
@@ -123,7 +123,7 @@ class Additions(Threat):
             "append-glued": "against any text added in front or at the end, also without a blank",
             "append-lines": "against any lines added in front or at the end",
             "insert-any": "against any words inserted",
-        }[self.place]
+        }[self.kind]
         if self.changes is None:
             return added
         return f"{added}, and {self.changes.at(self.k).condition}"

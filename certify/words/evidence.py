@@ -19,7 +19,7 @@ from certify.threats import (
 )
 from certify.threats.text_certificate import largest
 from certify.words.worst_path import worst_path, worst_words
-from layers.evidence import Evidence, new_evidence
+from layers.evidence import EvidenceSum, new_evidence
 from layers.ngram_scores import GRID, LARGEST, NgramScores
 from text import WordTokenizer
 
@@ -35,7 +35,7 @@ class EvidenceModel(NamedTuple):
     """A classifier that adds up evidence, in evaluation mode and on the CPU."""
 
     scores: NgramScores
-    network: Evidence
+    network: EvidenceSum
     tokenizer: WordTokenizer
 
     def logits(self, words: Sequence[str]) -> Tensor:
@@ -136,7 +136,7 @@ class Prices(NamedTuple):
     def _least(self, prices: Tensor, k: int | None) -> tuple[float, Tensor]:
         # Rounded down to the grid: sums of prices of one score stay below it, and are exact.
         prices = (prices / GRID).floor() * GRID
-        words, *others = prices.split([part.shape[1] for part in self.ways])
+        words, *others = torch.split(prices, [part.shape[1] for part in self.ways])
         self.scores.words.zero_()
         self.scores.words[self.ways[0][0], 0] = words
         for table, part in zip(self.scores.tables, others, strict=True):
@@ -222,7 +222,7 @@ class EvidenceCertifier:
         offsets, positive = model.network.offsets().tolist(), model.network.positive
         offset = offsets[prediction] - offsets[1 - prediction]
         core = threat.core(text) if isinstance(threat, Additions) else text
-        inserted = isinstance(threat, Additions) and threat.place == "insert-any"
+        inserted = isinstance(threat, Additions) and threat.kind == "insert-any"
         # An unknown word between two others takes each n-gram away.
         orders = () if inserted else model.scores.orders
         candidates = self._candidates(core)
@@ -255,7 +255,7 @@ class EvidenceCertifier:
         self, whole: str, core: str, candidates: Tensor, path: Tensor, prediction: int
     ) -> str | None:
         """Return the text of a path if the model predicts another class for it, or a tie."""
-        if isinstance(self.threat, Additions) and self.threat.place == "append-glued":
+        if isinstance(self.threat, Additions) and self.threat.kind == "append-glued":
             return self._checked(f"{UNKNOWN}{whole}{UNKNOWN}", prediction)
         words = list(self.threat.split(core))
         if self.changes is not None and self._read is not None:
@@ -263,7 +263,7 @@ class EvidenceCertifier:
             for at in path.nonzero().flatten().tolist():
                 new = int(candidates[0, at, path[at]])
                 words[at] = self._read.witness(keys[at], (new,))
-        if isinstance(self.threat, Additions) and self.threat.place == "insert-any":
+        if isinstance(self.threat, Additions) and self.threat.kind == "insert-any":
             words = [part for word in words for part in (word, UNKNOWN)]
         return self._checked(" ".join(words), prediction)
 

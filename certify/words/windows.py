@@ -28,7 +28,7 @@ class WindowCertifier:
     def __init__(
         self, answer: Callable[[list[str]], Tensor], positive: int, threat: Threat
     ) -> None:
-        if not isinstance(threat, Additions) or threat.place != "append-lines" or threat.changes:
+        if not isinstance(threat, Additions) or threat.kind != "append-lines" or threat.changes:
             msg = (
                 f"got {threat.title} for WindowMax, expected append-lines: text in the same line "
                 "changes a window"

@@ -13,7 +13,7 @@ from attacks import PGD
 from certify.certificate import evaluating
 from certify.raw_text import check_code, check_copy
 from certify.threats import (
-    Place,
+    AdditionKind,
     SameFormCertifier,
     TextCertifier,
     Threat,
@@ -65,7 +65,7 @@ class TaskModule(TextModule):
     """Tasks that the method can be trained for."""
     threats: Sequence[ThreatName] = ()
     """Threats for which `text_certifier` has certificates, at least with some settings."""
-    addition: Place | None = None
+    addition: AdditionKind | None = None
     """Text whose addition changes no detection, as `certify --threat` names it; None for none."""
     perturbation_sets: str | None = None
     """Names of the perturbation sets that it is trained against, with commas between."""

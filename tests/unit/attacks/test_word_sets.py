@@ -16,7 +16,7 @@ from attacks.recipes import build, recipe_names
 from attacks.resources.catalogue import Resources
 from attacks.set_names import ADDED, check_names, check_threat, title
 from attacks.word_sets import find_sets, find_threat, recipe_set
-from certify.threats import PLACES, Additions, Substitutions
+from certify.threats import ADDITIONS, Additions, Substitutions
 from certify.words.score_certifiers import ScoreModel, SynonymCertifier
 from layers.ngram_scores import NgramScores
 from tests.unit.attacks.lexicon import write_resources
@@ -318,7 +318,7 @@ def test_sets_of_a_front_end_are_refused_without_it(name: str, resources: Resour
 
 
 def test_added_text_is_a_threat_alone_and_in_front_of_sets(resources: Resources) -> None:
-    assert ADDED == PLACES
+    assert ADDED == ADDITIONS
     alone, both, plain = (
         find_threat(name, lists=None, k=1, words=FRONT, resources=resources)
         for name in ("append", "insert-any, typos,pwws", "append,canonical")

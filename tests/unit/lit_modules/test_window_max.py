@@ -82,10 +82,10 @@ def test_the_batch_of_windows_has_all_of_them() -> None:
     tokenizer = WindowTokenizer(WordTokenizer.build(TEXTS), 2)
     texts = [TEXTS[0], "ok", TEXTS[1]]
     batch = collate(tokenizer.encode(texts), pad_id=tokenizer.pad_id)
-    split, places = split_windows(batch, tokenizer.border, tokenizer.pad_id)
+    split, layout = split_windows(batch, tokenizer.border, tokenizer.pad_id)
     found = [row[real].tolist() for row, real in zip(split.input_ids, split.mask, strict=True)]
     parts = [(i, text[s:e]) for i, text in enumerate(texts) for s, e in tokenizer.windows(text)]
-    assert places.owner.tolist() == [i for i, _ in parts]
+    assert layout.owner.tolist() == [i for i, _ in parts]
     assert found == [e.input_ids for e in tokenizer.inner.encode([part for _, part in parts])]
 
 
@@ -111,7 +111,7 @@ def test_pooling() -> None:
 @pytest.mark.parametrize("pool", ["max", "noisy-or"])
 def test_no_further_line_hides_a_detection(pool: Any) -> None:
     model, rng = module(pool=pool, words=4), random.Random(0)
-    threat = Additions(words=model.classifier.words, place="append-lines")  # type: ignore[arg-type] # of a word-level method
+    threat = Additions(words=model.classifier.words, kind="append-lines")  # type: ignore[arg-type] # of a word-level method
     certificates = model.text_certifier(threat)([*TEXTS[:4], "good free now"], [None])
     assert {c.holds[0] for c in certificates} == {True, False}
     for certificate in certificates:
@@ -124,7 +124,7 @@ def test_no_further_line_hides_a_detection(pool: Any) -> None:
         assert all(threat.contains(certificate.text, text) for text in changed)
         assert (model.predict_texts(changed).diff(dim=1) > 0).all()
     with pytest.raises(ValueError, match="append-lines"):
-        model.text_certifier(Additions(words=threat.words, place="append"))
+        model.text_certifier(Additions(words=threat.words, kind="append"))
 
 
 def test_text_in_the_same_line_may_hide_a_detection() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from certify.threats import PLACES, Additions, ListedWords, Substitutions, Synonyms, is_same_form
+from certify.threats import ADDITIONS, Additions, ListedWords, Substitutions, Synonyms, is_same_form
 from certify.words.evidence import EvidenceCertifier, EvidenceModel
-from layers.evidence import Evidence, first_occurrences
+from layers.evidence import EvidenceSum, first_occurrences
 from lit_modules import MonotoneScores
 from tests.unit.certify.words.score_models import LISTS, WORDS, score_model
 from text import WordSettings
@@ -38,7 +38,7 @@ class Listed(ListedWords):
 def evidence_model(width: int, *, positive: int = 1, seed: int = 0) -> EvidenceModel:
     """Scores are multiples of 1/8, many of them 0; no score is below 0."""
     scores, tokenizer = score_model(width, classes=1, seed=seed)
-    network = Evidence(positive=positive)
+    network = EvidenceSum(positive=positive)
     with torch.no_grad():
         for parameter in scores.parameters():
             parameter.clamp_(min=0.0)
@@ -95,9 +95,9 @@ def test_no_replacement_changes_what_is_certified(width: int, positive: int) -> 
 
 
 @pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("place", ["append", "append-glued", "insert-any"])
-def test_no_addition_to_replaced_words_changes_what_is_certified(width: int, place: Any) -> None:
-    sets = Additions(words=ASCII, place=place, changes=Substitutions(words=ASCII, sets=(Listed(),)))
+@pytest.mark.parametrize("kind", ["append", "append-glued", "insert-any"])
+def test_no_addition_to_replaced_words_changes_what_is_certified(width: int, kind: Any) -> None:
+    sets = Additions(words=ASCII, kind=kind, changes=Substitutions(words=ASCII, sets=(Listed(),)))
     rng = random.Random(1)
     certified = fell = 0
     for seed in range(4):
@@ -106,7 +106,7 @@ def test_no_addition_to_replaced_words_changes_what_is_certified(width: int, pla
             if found.prediction == 0:
                 assert not any(found.holds)
             for k, holds in zip(KS, found.holds, strict=True):
-                changed = [spoil(found.text, place, k, rng) for _ in range(8)]
+                changed = [spoil(found.text, kind, k, rng) for _ in range(8)]
                 assert all(sets.at(k).contains(found.text, text) for text in changed)
                 stays = [keeps(model, sets.split(text), found.prediction) for text in changed]
                 assert all(stays) or not holds
@@ -119,16 +119,16 @@ def test_no_addition_to_replaced_words_changes_what_is_certified(width: int, pla
     assert fell > 5
 
 
-def spoil(text: str, place: str, k: int | None, rng: random.Random) -> str:
+def spoil(text: str, kind: str, k: int | None, rng: random.Random) -> str:
     """Return a text of the set: at most k words replaced, others added."""
     words = text.split()
     chosen = rng.sample(range(len(words)), len(words) if k is None else min(k, len(words)))
     for at in chosen:
         words[at] = rng.choice((words[at], *LISTS.get(words[at], ())))
     extra = [" ".join(rng.choices((*WORDS, "zzz"), k=rng.randint(0, 3))) for _ in range(2)]
-    if place == "insert-any":
+    if kind == "insert-any":
         return " ".join(f"{word} {rng.choice(('', 'zzz', *WORDS))}" for word in words)
-    if place == "append":
+    if kind == "append":
         return f"{extra[0]} {' '.join(words)}\n{extra[1]}"
     head, *middle, tail = [*words, *[""] * (2 - len(words))]
     return f"{extra[0]}{head} {' '.join(middle)} {tail}{extra[1]}"
@@ -173,30 +173,32 @@ def test_no_raw_string_added_hides_a_detection(words: dict[str, Any]) -> None:
         return "".join(rng.choices(parts, k=rng.randint(0, 12)))
 
     own = ["Win a FREE prize now", "free prize!", "don't call me now", "are you frée", "prize ΑΣ"]
-    for place in PLACES:
-        threat = Additions(words=settings, place=place)
+    for kind in ADDITIONS:
+        threat = Additions(words=settings, kind=kind)
         certificates = model.text_certifier(threat)(own, [None])
         score = {c.text: float(model.predict_texts(c.text).diff(dim=1)) for c in certificates}
         assert all(c.prediction == (score[c.text] > 0) for c in certificates)
         assert any(c.holds[0] for c in certificates)
         for certificate in certificates:
             text = certificate.text
-            changed = [added(text, place, noise, rng, threat) for _ in range(60)]
+            changed = [added(text, kind, noise, rng, threat) for _ in range(60)]
             assert all(threat.contains(text, new) for new in changed)
             after = model.predict_texts(changed).diff(dim=1).flatten()
             assert (after > 0).all() or not certificate.holds[0]
-            if place == "append":
+            if kind == "append":
                 assert (after >= score[text]).all()
 
 
 def added(
-    text: str, place: str, noise: Callable[[], str], rng: random.Random, threat: Additions
+    text: str, kind: str, noise: Callable[[], str], rng: random.Random, threat: Additions
 ) -> str:
     blanks = [char for char in NASTY if threat.is_blank(char)]
     head, tail = noise(), noise()
-    if place == "append-glued":
+    if kind == "append-glued":
         return head + text + tail
-    if place == "append":
+    if kind == "append-lines":
+        return f"{head}\n{text}\n{tail}"
+    if kind == "append":
         return head + rng.choice(blanks) + text + rng.choice(blanks) + tail
     parts = [part for word in text.split(" ") for part in (word, noise())]
     return rng.choice(blanks).join([head, *parts])
@@ -204,7 +206,7 @@ def added(
 
 def test_what_may_not_be_certified() -> None:
     model = module()
-    threat = Additions(words=model.words, place="append")
+    threat = Additions(words=model.words, kind="append")
     assert model.scores is not None
     with torch.no_grad():
         model.scores.tables[0][0] = -0.5
@@ -214,7 +216,7 @@ def test_what_may_not_be_certified() -> None:
         split="joined", front_end="canonical", canonical=CanonicalForm(spaced=True)
     )
     with pytest.raises(ValueError, match="spaced"):
-        Additions(words=spaced, place="append")
+        Additions(words=spaced, kind="append")
     # Nothing else takes the certificate of a set for one of added text.
     assert not is_same_form(threat)
 
@@ -242,9 +244,9 @@ def test_mutants_of_the_model_are_noticed(mutant: str, monkeypatch: pytest.Monke
         with torch.no_grad():
             model.scores.words[model.require_tokenizer().vocabulary(["good"])] = -20.0  # type: ignore[attr-defined] # a word tokenizer
     elif mutant == "divided":
-        whole = Evidence.forward
+        whole = EvidenceSum.forward
         monkeypatch.setattr(
-            Evidence, "forward", lambda self, x, mask: whole(self, x / mask.sum(), mask)
+            EvidenceSum, "forward", lambda self, x, mask: whole(self, x / mask.sum(), mask)
         )
     else:
         model.require_tokenizer().max_length = 5
