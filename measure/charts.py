@@ -390,8 +390,8 @@ def label_lines(axes: "Axes", ends: Sequence[tuple[float, str, str]]) -> None:
         ends: height of the last point, name and colour of each line.
     """
     # On a logarithmic axis, too.
-    place = axes.transData + axes.transAxes.inverted()
-    ends = [(place.transform((axes.get_xlim()[1], height))[1], *rest) for height, *rest in ends]
+    to_axes = axes.transData + axes.transAxes.inverted()
+    ends = [(to_axes.transform((axes.get_xlim()[1], height))[1], *rest) for height, *rest in ends]
     scale = axes.transAxes.transform((0, 1))[1] - axes.transAxes.transform((0, 0))[1]
     # Lines of text of the same size need 1.2 of it.
     gap = 1.2 * LABEL * axes.figure.dpi / 72 / scale
