@@ -213,8 +213,8 @@ class RobustCLI(LightningCLI):
             # The parser of all commands would check every setting twice more. It prints settings.
             vars(parser).pop("print_config", None)  # of a wrong command line before
             settings = self._parser(first).parse_args(argv[1:])
-            self.config = Namespace({"subcommand": first, first: settings})
-            _ActionPrintConfig.print_config_if_requested(parser, self.config)
+            self.config = Namespace({"subcommand": first, first: settings})  # type: ignore[no-untyped-call] # jsonargparse has no types here
+            _ActionPrintConfig.print_config_if_requested(parser, self.config)  # type: ignore[no-untyped-call] # nor here
         else:
             self.config = parser.parse_args(argv)
         command = self.config["subcommand"]
