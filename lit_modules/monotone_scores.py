@@ -185,7 +185,8 @@ class MonotoneScores(WordLevel, method=True):
             leads = (worst - worst.gather(1, y)).scatter(1, y, 0.0)
             loss = (1 - kappa) * loss + kappa * self.robustness.loss(leads, labels).mean()
         # Scores are not below 0: their sum is the l1 norm.
-        loss = loss + self.l1 * sum(table.sum() for table in (scores.words, *scores.tables))
+        norms = [table.sum() for table in (scores.words, *scores.tables)]
+        loss = loss + self.l1 * torch.stack(norms).sum()
         weight = self.step_weight(batch, batch_idx)
         metrics = {"train/loss": loss.detach()}
         if self.logs_this_step():

@@ -130,14 +130,16 @@ def test_no_further_line_hides_a_detection(pool: Any) -> None:
 def test_text_in_the_same_line_may_hide_a_detection() -> None:
     """The trap: it is in the window of the text, so the theorem speaks of lines."""
     model = module(words=8)
+    assert isinstance(model.classifier, WordScores)
     scores = model.classifier.scores
+    assert scores is not None
     tokenizer = model.classifier.require_tokenizer()
     assert isinstance(tokenizer, WordTokenizer)
     free, day = tokenizer.ids(["free", "day"])
     with torch.no_grad():
-        for parameter in scores.parameters():  # type: ignore[union-attr, operator] # of WordScores
+        for parameter in scores.parameters():
             parameter.zero_()
-        scores.words[free, 1], scores.words[day, 1] = 1.0, -5.0  # type: ignore[index, union-attr] # the same
+        scores.words[free, 1], scores.words[day, 1] = 1.0, -5.0
     alone, line, glued = model.predict_texts(["free", "free\nday", "free day"]).argmax(dim=1)
     assert (alone, line, glued) == (1, 1, 0)
 

@@ -37,7 +37,7 @@ class Listed(ListedWords):
 
 def evidence_model(width: int, *, positive: int = 1, seed: int = 0) -> EvidenceModel:
     """Scores are multiples of 1/8, many of them 0; no score is below 0."""
-    scores, tokenizer = score_model(width, classes=1, seed=seed)
+    scores, tokenizer, _ = score_model(width, classes=1, seed=seed)
     network = EvidenceSum(positive=positive)
     with torch.no_grad():
         for parameter in scores.parameters():
@@ -192,7 +192,7 @@ def test_no_raw_string_added_hides_a_detection(words: dict[str, Any]) -> None:
 def added(
     text: str, kind: str, noise: Callable[[], str], rng: random.Random, threat: Additions
 ) -> str:
-    blanks = [char for char in NASTY if threat.is_blank(char)]
+    blanks: list[str] = [char for char in NASTY if threat.is_blank(char)]
     head, tail = noise(), noise()
     if kind == "append-glued":
         return head + text + tail
