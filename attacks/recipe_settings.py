@@ -74,8 +74,8 @@ class RecipeSettings(Budget):
         pool: file with a word or a text on each line, which append-benign and split add; learned
             from the training split of a run, or from the --dataset of a --victim, if null.
         added_words: words that append-benign (10) and split (800) add at most.
-        side: where append-benign adds words: at the `front`, at the `end`, or on `both` sides.
-        selection: how append-benign takes words from its pool: `greedy`, the best one at each step;
+        side: the place of the words that append-benign adds: `front`, `end` or `both`.
+        selection: choice of these words from their pool: `greedy`, the best one at each step;
             `ranked`, the best ones of the clean text; or `random`.
         variants: names of the ways to write a text that unicode, spacing, leetspeak, case and
             encodings try; all of them if null.

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from attacks.goals import Floats
 from attacks.victims.kinds import Victim, VictimError
@@ -64,6 +63,8 @@ class ThresholdVictim:
         return getattr(self._victim, name)
 
     def _shifted(self, logits: Floats) -> Floats:
+        from scipy.special import logsumexp  # slow to load, and most victims have no threshold
+
         rivals = np.delete(logits, self.positive, axis=1)
         log_odds = logits[:, self.positive] - logsumexp(rivals, axis=1)
         cut = math.log(self.threshold) - math.log1p(-self.threshold)

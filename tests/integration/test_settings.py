@@ -24,6 +24,9 @@ UNIBERT = ROOT / "configs" / "unibert"
 ADVERSARIAL = ROOT / "configs" / "adversarial"
 ADVERSARIES = sorted((ADVERSARIAL / "adversaries").glob("*.yaml"))
 OVERLAYS = sorted([*(UNIBERT / "trims").glob("*.yaml"), UNIBERT / "small.yaml"])
+DETECTORS = ROOT / "configs" / "detectors"
+# Halves of a configuration: a model and a corpus.
+HALVES = sorted(DETECTORS.glob("*/*.yaml"))
 CHAR_LM = ROOT / "configs" / "char_lm"
 KINDS_OF_CHAR_LM = sorted(set(CHAR_LM.glob("*.yaml")) - {CHAR_LM / "base.yaml"})
 # Those of attacks are no settings of a run: tests/unit/measure/test_attack_settings.py.
@@ -31,7 +34,7 @@ CONFIGS = sorted(
     path
     for path in (ROOT / "configs").rglob("*.yaml")
     if path.relative_to(ROOT / "configs").parts[0] not in ("attack", "studies", "cluster")
-    and path not in [*OVERLAYS, *ADVERSARIES, *KINDS_OF_CHAR_LM]
+    and path not in [*OVERLAYS, *ADVERSARIES, *HALVES, *KINDS_OF_CHAR_LM]
 )
 CORPORA_OF_UNIBERT = ("ag_news", "snli", "sst2", "yelp")
 CORPORA = sorted(
@@ -233,6 +236,16 @@ def effective(steadfast: Steadfast, *paths: Path) -> dict[str, Any]:
     outcome = steadfast("train", [f"--config={path}" for path in paths], "--print_config")
     assert outcome.status == 0, outcome.err
     return dict(leaves(yaml.safe_load(outcome.out)))
+
+
+@pytest.mark.parametrize(
+    "path", sorted(DETECTORS.glob("models/*.yaml")), ids=lambda path: path.stem
+)
+def test_a_detector_is_a_model_and_a_corpus(steadfast: Steadfast, path: Path) -> None:
+    for corpus in sorted(DETECTORS.glob("corpora/*.yaml")):
+        found = effective(steadfast, path, corpus)
+        assert found["detect.positive"] in ("hate", "injection", "spam")
+        assert found["trainer.max_epochs"] >= 1
 
 
 def leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

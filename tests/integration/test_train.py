@@ -121,6 +121,7 @@ def test_certificates_are_those_of_the_metrics(trained: Path) -> None:
         "lipschitz",
         "radius",
         "bound",
+        "tokens",
         "label_name",
         "prediction_name",
         "checkpoint",

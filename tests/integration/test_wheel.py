@@ -63,7 +63,9 @@ def test_one_package_with_all_files_of_the_packages(wheel: Path) -> None:
         for path in (ROOT / package).rglob("*")
         if path.is_file() and path.suffix not in (".pyc", ".ckpt")
     }
-    assert inside == there | {Path("__init__.py"), Path("__main__.py")}
+    own = {path.relative_to(ROOT / "steadfast") for path in (ROOT / "steadfast").glob("*.py")}
+    assert inside == there | own
+    assert own >= {Path("__init__.py"), Path("__main__.py"), Path("testing.py")}
 
 
 def test_a_shipped_config_is_trained_from_elsewhere(site: Path, here: Path) -> None:

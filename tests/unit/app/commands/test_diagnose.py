@@ -97,7 +97,7 @@ def test_blind_scores_are_doubted(run: RunDirectory) -> None:
             "got --recipe pwws and run first, which has those of textfooler; expected records of "
             "an attack: `python -m steadfast attack --run first --attack pwws` makes them",
         ),
-        ("textfoler", r"--attack RECIPE \(a2t, .*textfooler\)` makes them"),
+        ("textfoler", r"--attack RECIPE \(a2t, .*textfooler, .*\)` makes them"),
         ("../config", "which has those of textfooler"),
     ],
 )

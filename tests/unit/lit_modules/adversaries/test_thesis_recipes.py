@@ -10,7 +10,9 @@ from lit_modules.adversaries import TextAdversary
 from lit_modules.shared.settings import rebuilt
 
 ROOT = Path(__file__).parents[4]
-RECIPES = sorted((ROOT / "configs").rglob("*.yaml"))
+RECIPES = sorted(
+    path for path in (ROOT / "configs").rglob("*.yaml") if path.parent.name != "cluster"
+)
 
 
 def text_adversary(path: Path) -> dict[str, Any] | None:

@@ -13,13 +13,14 @@ import yaml
 from pytorch_lightning.core.mixins.hparams_mixin import _given_hyperparameters_context
 
 from lit_modules import METHODS as METHODS_BY_NAME
-from lit_modules import OLSA, AdversarialTraining, TaskModule, TextClassifier, TextModule
+from lit_modules import OLSA, AdversarialTraining, TaskModule, TextClassifier, TextModule, WindowMax
 from lit_modules.shared.settings import parameters, plain, rebuilt
 from tests.unit.lit_modules.builders import METHODS, SINGLE, Build, make
 
 COMMON = {"optimisation", "max_length"}
 WORDS = {"min_count", "max_vocab_size"}
 """Of methods with a vocabulary of whole words."""
+WRAPPERS = (AdversarialTraining, WindowMax)
 
 
 def classes(method: type) -> list[type]:
@@ -41,7 +42,7 @@ def explained(text: str | None, heading: str) -> list[str]:
 def test_settings_are_there_and_explained(method: type[TextModule]) -> None:
     actual = parameters(method)
     # What wraps a classifier leaves the texts to it.
-    common = COMMON - {"max_length"} if method is AdversarialTraining else COMMON
+    common = COMMON - {"max_length"} if method in WRAPPERS else COMMON
     assert common | (WORDS if method in (OLSA, TextClassifier) else set()) <= actual.keys()
     for parameter in actual.values():
         assert parameter.default is not inspect.Parameter.empty
