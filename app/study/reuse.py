@@ -2,21 +2,26 @@
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from pydoc import locate
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from app.study.study import Settings, Stage
 from app.study.study_file import attacks_of
 from attacks.digests import file_digest
 from run_files.certified_bounds import STAGE_OF
+from run_files.checkpoint_lookup import checkpoint_text
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
 from text.subjects import Difference, Subject, differences, flat, shortened
 from training.resume import PARTS, changed_settings
+
+if TYPE_CHECKING:
+    from measure.attack_settings import AttackSettings
 
 Parsed = Mapping[str, Any]
 
@@ -213,9 +218,23 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     results = run.results()
     metrics = {} if results is None else results["metrics"]
     done = int(metrics.get(f"attack/{name}/samples") or 0)
-    total = done if now is None else now.total
+    total = done if now is None else _attackable(run, attack, settings, now)
     needed = min(attack.num_samples or total, total)
     return None if done >= needed else f"{done} of {needed} samples are done"
+
+
+def _attackable(
+    run: RunDirectory, attack: "AttackSettings", settings: Parsed, split: "Rows"
+) -> int:
+    """Return the number of rows that an attack with this goal may take."""
+    text = checkpoint_text(run)
+    names = text.get("class_names") or []
+    detector = text.get("detector") or settings["data"].get("init_args") or {}
+    positive = attack.positive_class(names, detector.get("positive"))
+    if positive is None:
+        return split.total
+    own = split.labels.get(positive, 0)
+    return own if attack.goal == "evade" else split.total - own
 
 
 # The data
@@ -228,11 +247,13 @@ class Rows(NamedTuple):
         labelled: digest of the rows with a label; of all rows if none has one.
         complete: digest of all rows.
         total: number of rows.
+        labels: number of rows of each class, by its index.
     """
 
     labelled: str
     complete: str
     total: int
+    labels: Mapping[Any, int] = {}
 
 
 _known: dict[str, Rows | None] = {}
@@ -269,7 +290,8 @@ def _read(settings: Parsed, split: Any, seed: int) -> Rows | None:
     corpus._load(split)
     examples = corpus.examples(split)
     labelled = [example for example in examples if example.label is not None]
-    return Rows(fingerprint(labelled or examples), fingerprint(examples), len(examples))
+    classes = Counter(example.label for example in labelled if isinstance(example.label, int))
+    return Rows(fingerprint(labelled or examples), fingerprint(examples), len(examples), classes)
 
 
 def _class(settings: Parsed) -> Any:

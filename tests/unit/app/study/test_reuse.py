@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from app.study.cells import StudyContext
-from app.study.reuse import UNREAD, OtherRunError, check_run, missing, rows
+from app.study.reuse import UNREAD, OtherRunError, Rows, check_run, missing, rows
 from app.study.start import check_start
 from app.study.study import Cell, Command, Stage
 from attacks.digests import file_digest
@@ -113,6 +113,29 @@ def test_a_test_is_used_again_if_nothing_has_changed(tmp_path: Path) -> None:
         run = make(tmp_path / str(reason), about=about)
         said = missing(run, stage("test"), settings)
         assert (said is None) if reason is None else (reason in str(said))
+
+
+@pytest.mark.parametrize(("goal", "eligible"), [("evade", 3), ("force", 7)])
+def test_a_goal_about_a_detector_has_fewer_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goal: str, eligible: int
+) -> None:
+    split = Rows("labelled", "complete", 10, {0: 7, 1: 3})
+    text = {"class_names": ["ham", "spam"], "detector": {"positive": "spam"}}
+    monkeypatch.setattr("app.study.reuse.rows", lambda *_: split)
+    monkeypatch.setattr("app.study.reuse.checkpoint_text", lambda _: text)
+    attack = AttackSettings(recipe="pwws", goal=goal)
+    for samples, reason in ((eligible, None), (2, f"2 of {eligible} samples are done")):
+        run = make(tmp_path / str(samples), about={"attack/pwws": {}})
+        content = json.loads(run.results_path.read_text())
+        content["metrics"] = {"attack/pwws/samples": samples}
+        run.results_path.write_text(json.dumps(content))
+        (run.path / "attacks").mkdir()
+        about = {**attack.about(), "checkpoint": file_digest(run.best), "engine": VERSION}
+        (run.path / "attacks" / "pwws.json").write_text(
+            json.dumps({"about": {**about, "samples": "complete"}})
+        )
+        settings = {**SETTINGS, "attack": {"recipe": "pwws", "goal": goal, "num_samples": 100}}
+        assert missing(run, stage("attack", recipe="pwws"), settings) == reason
 
 
 def test_an_attack_is_used_again_if_nothing_has_changed(tmp_path: Path) -> None:
