@@ -25,6 +25,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import linear_regression
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +33,10 @@ from torch import Tensor, nn
 from benchmarks.command import command, heading, save, settings, table
 from benchmarks.timing import MIB, in_fresh_process, median_seconds, resident
 from layers.attention.mechanisms import KINDS, Attention, Layer, build_attention
-from measure.charts import drawing, logarithmic_axis, points
+from measure.charts import drawing, label_lines, logarithmic_axis, points
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LINEAR = (
     *("linformer", "sima_l1", "sima_l2", "soft_linear", "cosformer", "cosformer_no_relu"),
@@ -163,33 +167,57 @@ def _next(values: Sequence[float | None]) -> float:
 
 
 def draw(path: Path, options: Namespace, columns: dict[Way, dict[str, list[float | None]]]) -> None:
-    """Draw a step's time and memory, see `measure_all`, over the length; both logarithmic."""
-    with drawing(path, "time and memory of self-attentions", size=(11.0, 4.8)) as figure:
-        of_time, of_memory = figure.subplots(1, 2)
-        for number, kind in enumerate(options.kinds):
-            # Colours come again after seven; markers and dashes tell those apart.
+    """Draw a step's time and memory, see `measure_all`, over the length; both logarithmic.
+
+    Linear kinds are above, the others below: 18 lines in two axes could not be told apart.
+    """
+    linear = [kind for kind in options.kinds if kind in LINEAR]
+    groups = [group for group in (linear, [k for k in options.kinds if k not in linear]) if group]
+    size = (11.0, 3.9 * len(groups))
+    with drawing(path, "time and memory of self-attentions", size=size) as figure:
+        grid = figure.subplots(len(groups), 2, squeeze=False, sharex=True, sharey="col")
+        for group, (of_time, of_memory) in zip(groups, grid, strict=True):
+            title = "linear" if group is linear else "not linear"
+            _draw_group(of_time, group, "ms", options, columns)
+            _draw_group(of_memory, group, "mib", options, columns)
+            of_time.set(ylabel=f"training step, ms ({title})")
+            of_memory.set(ylabel=f"training step, MiB ({title})")
+        for axes in grid[-1]:
+            axes.set(xlabel="tokens")
+        # After all axes have their limits, which they share.
+        for group, row in zip(groups, grid, strict=True):
+            for axes in row:
+                lines = {str(line.get_label()): line for line in axes.lines}
+                label_lines(
+                    axes,
+                    [
+                        (float(lines[kind].get_ydata()[-1]), kind, str(lines[kind].get_color()))
+                        for kind in group
+                        if kind in lines
+                    ],
+                )
+
+
+def _draw_group(
+    axes: "Axes",
+    kinds: Sequence[str],
+    unit: str,
+    options: Namespace,
+    columns: dict[Way, dict[str, list[float | None]]],
+) -> None:
+    for number, kind in enumerate(kinds):
+        values = columns[kind, "step"][unit]
+        # A short text may need less memory than can be seen.
+        measured = [(n, v) for n, v in zip(options.lengths, values, strict=True) if v]
+        if measured:
             style = points(number, kind) | {"markersize": 4}
-            style["linestyle"] = ("-", "--", ":", "-.")[number // 7 % 4]
-            for unit in ("capsize", "elinewidth"):
-                style.pop(unit)
-            for axes, values in (
-                (of_time, columns[kind, "step"]["ms"]),
-                (of_memory, columns[kind, "step"]["mib"]),
-            ):
-                measured_points = [
-                    (n, v) for n, v in zip(options.lengths, values, strict=True) if v
-                ]
-                if measured_points:  # a short text may need less memory than can be seen
-                    axes.plot(
-                        [n for n, _ in measured_points], [v for _, v in measured_points], **style
-                    )
-        for axes, label in ((of_time, "training step, ms"), (of_memory, "training step, MiB")):
-            if axes.lines:
-                axes.set_xscale("log", base=2)
-                axes.set_xticks(options.lengths, [str(length) for length in options.lengths])
-                logarithmic_axis(axes, "y")
-            axes.set(xlabel="tokens", ylabel=label)
-        figure.legend(*of_time.get_legend_handles_labels(), loc="outside right upper")
+            style = {name: style[name] for name in ("color", "marker", "markersize", "label")}
+            axes.plot(*zip(*measured, strict=True), **style)
+    if axes.lines:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(options.lengths, [str(length) for length in options.lengths])
+        axes.set_xlim(options.lengths[0], options.lengths[-1])
+        logarithmic_axis(axes, "y")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
