@@ -229,6 +229,13 @@ class MonotoneScores(WordLevel, method=True):
         """`[B, N, 1]`: the evidence that each position adds to that of the positions before."""
         return new_evidence(self._layers_of_scores(), batch.input_ids)
 
+    @torch.no_grad()
+    def word_evidence(self, text: Text, index: int) -> list[tuple[str, float]]:
+        """Return the new evidence of each word, with the n-grams that end there."""
+        assert isinstance(text, str)  # `configure_model` refuses pairs
+        evidence = self.embed(self.encode_texts([text]))[0, :, 0]
+        return self.add_by_word(text, evidence if index == self.evidence_class else -evidence)
+
     @property
     def predicts_in_float64(self) -> bool:
         return True

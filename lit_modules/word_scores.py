@@ -322,16 +322,9 @@ class WordScores(WordLevel, method=True):
     @torch.no_grad()
     def word_evidence(self, text: Text, index: int) -> list[tuple[str, float]]:
         """Return the score of each word, with the n-grams that end there; see `TaskModule`."""
-        tokenizer = self.require_tokenizer()
         assert isinstance(text, str)  # `configure_model` refuses pairs
         scores = self.embed(self.encode_texts([text]))[0]  # [N, C]
-        evidence = detection_scores(scores, index).tolist()
-        spans = tokenizer.spans([text])[0]
-        words: dict[str, float] = {}
-        for span, value in zip(spans, evidence, strict=False):
-            word = text[span.start : span.end]
-            words[word] = words.get(word, 0.0) + value
-        return [(word, value) for word, value in words.items() if word]
+        return self.add_by_word(text, detection_scores(scores, index))
 
     @property
     def predicts_in_float64(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from attacks.resources.lemmas import find_lemmas
 from certify.smoothing.random_texts import RandomTexts
@@ -69,6 +69,15 @@ class WordLevel(TaskModule):
             # Only lemmas need WordNet.
             lemmatizer=None if self.words.lemmas == "none" else find_lemmas(self.words),
         )
+
+    def add_by_word(self, text: str, values: Tensor) -> list[tuple[str, float]]:
+        """Return each word of a text, as it is written, with the sum of its values `[N]`."""
+        words: dict[str, float] = {}
+        spans = self.require_tokenizer().spans([text])[0]
+        for span, value in zip(spans, values.tolist(), strict=False):
+            word = text[span.start : span.end]
+            words[word] = words.get(word, 0.0) + value
+        return [(word, value) for word, value in words.items() if word]
 
     def on_fit_start(self) -> None:
         """Read the lists of the noise, which only training needs.

@@ -69,6 +69,18 @@ def test_a_word_counts_once() -> None:
     assert twice[1] >= once[1]
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_evidence_of_words_adds_up_to_the_score(index: int) -> None:
+    model = module(2)
+    model.output_bias().data.copy_(torch.tensor([0.25, -0.5]))
+    text = f"{WORDS[0]} {WORDS[1]} zzz {WORDS[0]} {WORDS[1]}"
+    evidence = dict(model.word_evidence(text, index))
+    assert set(evidence) == {WORDS[0], WORDS[1], "zzz"}
+    logits = model.predict_texts([text])[0] - model.output_bias()
+    assert sum(evidence.values()) == pytest.approx(float(logits[index] - logits[1 - index]))
+    assert any(evidence.values())
+
+
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("positive", [0, 1])
 def test_no_replacement_changes_what_is_certified(width: int, positive: int) -> None:
