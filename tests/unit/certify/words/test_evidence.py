@@ -76,7 +76,7 @@ def test_the_evidence_of_words_adds_up_to_the_score(index: int) -> None:
     text = f"{WORDS[0]} {WORDS[1]} zzz {WORDS[0]} {WORDS[1]}"
     evidence = dict(model.word_evidence(text, index))
     assert set(evidence) == {WORDS[0], WORDS[1], "zzz"}
-    logits = model.predict_texts([text])[0] - model.output_bias()
+    logits = model.predict_texts([text])[0] - model.output_bias().detach()
     assert sum(evidence.values()) == pytest.approx(float(logits[index] - logits[1 - index]))
     assert any(evidence.values())
 
