@@ -24,7 +24,7 @@ from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
 from lit_modules.shared.word_level import WordLevel
 from lit_modules.shared.word_robustness import WordOptions, WordRobustness
-from lit_modules.word_scores import count_ngrams
+from lit_modules.word_scores import count_ngrams, stored_ngram_counts
 from text import Batch, Text, Tokenizer, WordTokenizer, check_range
 from text.torch_archive import CHECKPOINT_KEY
 
@@ -118,13 +118,8 @@ class MonotoneScores(WordLevel, method=True):
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)
-        counts = checkpoint[CHECKPOINT_KEY].get("ngram_counts")
         size = self.require_tokenizer().vocab_size
-        fits = isinstance(counts, list) and len(counts) == self.window - 1
-        if not fits or any(type(n) is not int or not 0 <= n < size**4 for n in counts):
-            msg = f"got a checkpoint with {counts!r}, expected {self.window - 1} numbers of n-grams"
-            raise ValueError(msg)
-        self.ngram_counts = counts
+        self.ngram_counts = stored_ngram_counts(checkpoint, self.window - 1, size)
 
     def configure_model(self) -> None:
         if self.scores is not None:

@@ -178,14 +178,8 @@ class WordScores(WordLevel, method=True):
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)
-        counts = checkpoint[CHECKPOINT_KEY].get("ngram_counts")
         size = self.require_tokenizer().vocab_size
-        fits = isinstance(counts, list) and len(counts) == self._orders - 1
-        if not fits or any(type(n) is not int or not 0 <= n < size**4 for n in counts):
-            expected = f"{self._orders - 1} numbers of n-grams"
-            msg = f"got a checkpoint with {counts!r}, expected {expected}"
-            raise ValueError(msg)
-        self.ngram_counts = counts
+        self.ngram_counts = stored_ngram_counts(checkpoint, self._orders - 1, size)
         self.table = None  # the checkpoint has its vectors: no file is read
 
     def configure_model(self) -> None:
@@ -377,6 +371,20 @@ def _check_net(
             "expected a net over windows, and k=null: intervals are about any number of words"
         )
         raise ValueError(msg)
+
+
+def stored_ngram_counts(checkpoint: dict[str, Any], tables: int, vocab_size: int) -> list[int]:
+    """Return the number of n-grams in each of `tables` tables of a checkpoint.
+
+    Raises:
+        ValueError: it has no such numbers.
+    """
+    counts = checkpoint[CHECKPOINT_KEY].get("ngram_counts")
+    fits = isinstance(counts, list) and len(counts) == tables
+    if not fits or any(type(n) is not int or not 0 <= n < vocab_size**4 for n in counts):
+        msg = f"got a checkpoint with {counts!r}, expected {tables} numbers of n-grams"
+        raise ValueError(msg)
+    return list(counts)
 
 
 def count_ngrams(

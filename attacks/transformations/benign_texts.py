@@ -57,6 +57,7 @@ class Addition:
 
     def _select(self, by_class: Mapping[int, Sequence[str]], label: int) -> list[str]:
         """Return the pool for texts of a class."""
+        # Each subclass chooses: words of the texts, or whole texts.
         raise NotImplementedError
 
     def _of(self, job: Job) -> Sequence[str]:
