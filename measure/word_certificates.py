@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from certify.threats import TextCertifier, Threat
@@ -102,7 +101,7 @@ class WordCertificates(Measurement[LabelledText]):
         source: dict[str, Any] = {"lists": self._lists, "words": words.split}
         if words.front_end != "none":
             source["front_end"] = words.front_end
-            source["canonical"] = asdict(words.canonical)
+            source["canonical"] = words.canonical.state()
         if self._sets is not None:
             source |= {"sets": self._sets, "resources": self._resources}
         return {**self.subject(), "threat_from": source}

@@ -11,10 +11,13 @@ does, for characters newer than Unicode 14.
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from text.display import display, turn_upright
 
 _FORMS = Path(__file__).with_name("canonical.json")
 
@@ -135,32 +138,57 @@ class CanonicalForm:
     repeats: bool = False
     leetspeak: bool = False
     spaced: bool = False
+    display: bool = False
 
     def __call__(self, text: str) -> str:
         """Return the canonical form of a text."""
-        return self._apply(text, None)
+        if not self.display:
+            return self._cut(canonical(text))
+        shown = display(text, _forms_of(text))
+        upright = shown.upright
+        return turn_upright(self._cut(shown.text, upright), upright)
 
     def origins(self, text: str) -> list[int]:
         """Return for each character of the form the index of the one in `text` it is from."""
-        origins = canonical_origins(text)
-        self._apply(text, origins)
-        return origins
+        if not self.display:
+            origins = canonical_origins(text)
+            self._cut(canonical(text), origins)
+            return origins
+        shown = display(text, _forms_of(text))
+        self._cut(shown.text, shown.origins)
+        return shown.origins
 
-    def _apply(self, text: str, origins: list[int] | None) -> str:
-        """Return the form; `origins`, those of the form of each character, is cut with it."""
-        text = canonical(text)
+    @property
+    def is_local(self) -> bool:
+        """True if a changed word changes no other word of the form."""
+        return not (self.repeats or self.leetspeak or self.spaced)
+
+    def state(self) -> dict[str, Any]:
+        """Return plain values for the constructor: without `display` as former versions have it."""
+        options = asdict(self)
+        if not self.display:
+            del options["display"]
+        return options
+
+    def _cut(self, text: str, row: list[Any] | None = None) -> str:
+        """Apply the options but `display`; `row`, a value for each character, is cut with it."""
         # In this order no step makes work for one before it.
         if self.spaced:
-            text = _cut(text, (_SPACED[self.leetspeak], _without_blanks), origins)
+            text = _cut(text, (_SPACED[self.leetspeak], _without_blanks), row)
         if self.leetspeak and _ANY_SIGN.search(text):
             text = _WORD.sub(_letters, text)
-        return _cut(text, (_REPEATS, _first_two), origins) if self.repeats else text
+        return _cut(text, (_REPEATS, _first_two), row) if self.repeats else text
 
 
-def _cut(text: str, cut: _Cut, origins: list[int] | None) -> str:
+def _forms_of(text: str) -> Mapping[int, str]:
+    """Return the forms of characters; ASCII needs none of the file."""
+    return {} if text.isascii() and text.isprintable() else _forms()
+
+
+def _cut(text: str, cut: _Cut, row: list[Any] | None) -> str:
     pattern, part = cut
-    if origins is not None:
+    if row is not None:
         for match in reversed(list(pattern.finditer(text))):
             start, end = match.span()
-            origins[start:end] = origins[start:end][part(match)]
+            row[start:end] = row[start:end][part(match)]
     return pattern.sub(lambda match: match[0][part(match)], text)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import DamerauLevenshtein
 
-from text.typo_kinds import LETTERS, Flags, TypoKind, are_near
+from text.typo_kinds import LETTERS, Flags, TypoKind, are_near, list_edits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -259,15 +259,11 @@ class Corrector:
         if kind is not None:
             yield from (typo for typo in self._typos(word) if kind.has(word, typo))
             return
-        yield word
-        yield from filter(None, _deletions(word))
-        for i in range(len(word) - 1):
-            yield f"{word[:i]}{word[i + 1]}{word[i]}{word[i + 2 :]}"
-        for char in LETTERS + self._new(word):
-            for i in range(len(word) + 1):
-                yield f"{word[:i]}{char}{word[i:]}"
-                if i < len(word):
-                    yield f"{word[:i]}{char}{word[i + 1 :]}"
+        yield from list_edits(word, LETTERS + self._new(word))
+
+    def alphabet(self, word: str) -> str:
+        """Return the characters that typos of a word tell apart: others are like the last one."""
+        return LETTERS + "".join(sorted(self._foreign)) + self._new(word)
 
     def _new(self, word: str) -> str:
         """Return a character outside `LETTERS` that neither a token nor this word has."""

@@ -7,9 +7,9 @@ from typing import Any, Literal
 from text.batch import Span, Text
 from text.canonical import CanonicalForm
 from text.corrector import Corrector
+from text.marks import INNER, JOINED
 from text.stop_words import StopWordList
 from text.word_settings import FrontEndSettings
-from text.word_splitter import INNER, JOINED
 
 REMEMBERED = 1 << 16
 """Corrections, and texts, that a front end remembers."""
@@ -188,9 +188,7 @@ class FrontEnd:
 
     def state(self) -> dict[str, Any]:
         """Return plain values for `from_state`."""
-        form = self.form
-        options = {"repeats": form.repeats, "leetspeak": form.leetspeak, "spaced": form.spaced}
-        state: dict[str, Any] = {"front_end": self.kind, "canonical": options}
+        state: dict[str, Any] = {"front_end": self.kind, "canonical": self.form.state()}
         if self.corrector is None:
             return state
         return {**state, "words": self.words, "stop_words": self.stop_words}

@@ -4,6 +4,7 @@ r"""Combining marks: accents, vowel signs and the like, which belong to the lett
 decomposed accents.
 """
 
+import re
 import unicodedata
 from itertools import groupby
 
@@ -22,3 +23,8 @@ def _ranges() -> str:
 
 MARKS = _ranges() + "\U000e0100-\U000e01ef\u200c\u200d"
 """For the inside of a character class of `re`; includes the joiners, which occur inside words."""
+
+JOINED = re.compile(rf"[^\W_](?:[\w{MARKS}'\-*@`]*[^\W_][{MARKS}]*)?")
+"""The words of `attacks.document`: marks inside a word belong to it, those at its ends do not. On
+canonical text only."""
+INNER = re.compile(r"['\-*@`_]+")

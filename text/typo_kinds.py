@@ -1,7 +1,7 @@
 """Kinds of typos: some of the edits of one character."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,19 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 """The characters of the targets of `text.corrector`."""
 
 Flags = NDArray[np.bool_]
+
+
+def list_edits(word: str, letters: str) -> Iterator[str]:
+    """Yield a word, and the strings within one edit of it that insert or put in some letters."""
+    yield word
+    yield from filter(None, (word[:i] + word[i + 1 :] for i in range(len(word))))
+    for i in range(len(word) - 1):
+        yield f"{word[:i]}{word[i + 1]}{word[i]}{word[i + 2 :]}"
+    for char in letters:
+        for i in range(len(word) + 1):
+            yield f"{word[:i]}{char}{word[i:]}"
+            if i < len(word):
+                yield f"{word[:i]}{char}{word[i + 1 :]}"
 
 
 def are_near(first: str, second: str) -> bool:

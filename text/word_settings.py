@@ -23,7 +23,7 @@ class FrontEndSettings:
         stop_words: no word is corrected to a stop word of this list. Attacks leave stop words as
             they are, so that a misspelt word was another one. null: to any word.
         canonical: options of the canonical form; with any of them there is no certificate for
-            words that are replaced.
+            words that are replaced (with `display` alone: but for typos).
     """
 
     front_end: Literal["none", "canonical", "spelling"] = "none"
@@ -41,6 +41,8 @@ class FrontEndSettings:
     def uncorrected(self) -> frozenset[str]:
         """The words that no word is corrected to, without the marks inside."""
         words = frozenset[str]() if self.stop_words is None else LISTS[self.stop_words]
+        if self.canonical.display:
+            words = frozenset(map(self.canonical, words))
         return frozenset("".join(filter(str.isalnum, word)) for word in words)
 
     @property

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from text.canonical import CanonicalForm
-from text.marks import MARKS
+from text.marks import INNER, JOINED, MARKS
 from text.word_settings import Lemmatizer, WordSettings
 
 # Alternatives are tried in this order.
@@ -26,10 +26,6 @@ _CASED_TOKEN = re.compile(_TOKEN.pattern, re.IGNORECASE)
 _ALPHANUMERIC = re.compile(rf"\w[\w{MARKS}]*")
 # Applied to the raw text: normalisation (NFC) would make a word depend on its neighbours.
 _ASCII = re.compile(r"[A-Za-z0-9]+")
-# The words of `attacks.document`: marks inside a word belong to it, those at its ends do not. On
-# canonical text only.
-JOINED = re.compile(rf"[^\W_](?:[\w{MARKS}'\-*@`]*[^\W_][{MARKS}]*)?")
-INNER = re.compile(r"['\-*@`_]+")
 _PATTERNS = {"clitics": _TOKEN, "alphanumeric": _ALPHANUMERIC, "ascii": _ASCII, "joined": JOINED}
 _RUN = re.compile(r"\S+|\s+")
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
@@ -161,6 +157,7 @@ class WordSplitter:
             return {}
         digest = None if self.lemmatizer is None else self.lemmatizer.digest
         words = asdict(self.settings)
+        words["canonical"] = self.settings.canonical.state()
         # Absent from checkpoints of former versions: certificates compare the state.
         if self.settings.canonical == CanonicalForm():
             del words["canonical"]

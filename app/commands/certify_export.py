@@ -36,7 +36,7 @@ from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.weights import shelf, weights_of
 from text.bounded_files import json_lines
-from text.canonical import canonical_table
+from text.canonical import CanonicalForm, canonical_table
 from text.subjects import differences, joined
 from text.word_splitter import pattern_of
 
@@ -188,6 +188,12 @@ def _contents(
         msg = (
             "got a detector, whose threshold the checker does not know, expected a classifier "
             "trained without --detect.positive"
+        )
+        raise ValueError(msg)
+    if scores.tokenizer.splitter.settings.canonical != CanonicalForm():
+        msg = (
+            "got a model with words.canonical.display, which the checker does not know, expected "
+            "one without options of the canonical form"
         )
         raise ValueError(msg)
     if isinstance(threat, Substitutions):

@@ -29,6 +29,7 @@ class SameForm(WordSet):
     """
 
     words: WordSettings
+    covers_display: ClassVar[bool] = True  # type: ignore[misc] # the same for all
     name: ClassVar[str] = "canonical"  # type: ignore[misc] # the same for all
     statement: ClassVar[str] = (  # type: ignore[misc] # the same for all
         "by a string with the same canonical form (case, accents, look-alikes, invisible "

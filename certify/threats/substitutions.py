@@ -29,6 +29,7 @@ class WordSet(ABC):
         splits: True if a word may become two.
         deletes: True if a word may become none.
         listable: True if `listed` has all that a word may become.
+        covers_display: True if it has all that its changes are with `CanonicalForm.display`.
         tags: True if the set depends on the part of speech, which follows a word after `TAG`. A
             word without one stands for all of its parts of speech.
     """
@@ -38,6 +39,7 @@ class WordSet(ABC):
     splits: bool = False
     deletes: bool = False
     listable: bool = False
+    covers_display: bool = False
     tags: bool = False
 
     @property
@@ -146,6 +148,15 @@ class Substitutions(Replacements):
     def title(self) -> str:
         """See `Threat`."""
         return "+".join(part.name for part in self.sets)
+
+    @property
+    def covers_form(self) -> bool:
+        """See `Threat`."""
+        form = self.words.canonical
+        if form.is_local and all(part.covers_display for part in self.sets):
+            return True
+        # Texts of one form are one text, whatever the form is.
+        return super().covers_form or all(part.content == ["canonical"] for part in self.sets)
 
     @property
     def splits(self) -> bool:

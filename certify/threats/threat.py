@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, Self
 
@@ -39,7 +39,7 @@ class Threat:
             number = "all" if self.k is None else self.k
             msg = f"got k={number} for {self.name}, expected an integer of at least 0{endless}"
             raise ValueError(msg)
-        if self.name in _REPLACED and self.words.canonical != CanonicalForm():
+        if self.name in _REPLACED and not self.covers_form:
             msg = (
                 f"got words.canonical={self.words.canonical} for {self.name}, expected none of its "
                 "options: they may change or join more words than the replaced one, which no list "
@@ -52,6 +52,11 @@ class Threat:
                 "does not say which word is in the text"
             )
             raise ValueError(msg)
+
+    @property
+    def covers_form(self) -> bool:
+        """True if the changes of words have no other effect by the canonical form."""
+        return self.words.canonical == CanonicalForm()
 
     @property
     def title(self) -> str:
@@ -84,7 +89,7 @@ class Threat:
         words = self.words
         front_end: list[Any] = [] if words.front_end == "none" else [words.front_end]
         if words.canonical != CanonicalForm():
-            front_end.append(asdict(words.canonical))
+            front_end.append(words.canonical.state())
         return [self.name, words.split, *front_end]
 
     @property

@@ -7,7 +7,8 @@ from typing import Any
 from certify.threats.substitutions import Words, WordSet
 from text import WordSettings, WordTokenizer
 from text.corrector import Reach
-from text.typo_kinds import TypoKind, are_near
+from text.display import list_typos, may_turn
+from text.typo_kinds import LETTERS, TypoKind, are_near
 from text.word_splitter import WordSplitter
 
 
@@ -18,6 +19,10 @@ class Typos(WordSet):
     A character is inserted, deleted, replaced by any other, or swapped with its neighbour. Marks
     inside a word do not count. The word stays a word, or, with `splits`, becomes two: a space or
     another separator is the inserted or the new character.
+
+    With `words.canonical.display`, a word that may be upside down as well has the typos of both
+    its spellings, and what is read after a typo may be upside down; marks of direction are no
+    typos.
 
     Attributes:
         words: the words of the model, with a spelling corrector.
@@ -51,6 +56,11 @@ class Typos(WordSet):
         return f"by one typo (a character inserted, deleted, replaced or swapped{split})"
 
     @property
+    def covers_display(self) -> bool:  # type: ignore[override] # made of the settings
+        """See `WordSet`."""
+        return not self.splits and self.kind is None
+
+    @property
     def change(self) -> str:
         """See `WordSet`."""
         return "one typo or space" if self.splits else "one typo"
@@ -66,6 +76,9 @@ class Typos(WordSet):
             return False
         splitter = WordSplitter(self.words)
         (own,), parts = splitter.read([word]), splitter.read(changed)
+        if len(parts) == 1 and self._turns(own):
+            letters = "".join({*LETTERS, *parts[0]})
+            return any(read == parts[0] for _, read in list_typos(own, letters))
         if len(parts) == 1:
             return (are_near if self.kind is None else self.kind.has)(own, parts[0])
         head, tail = parts
@@ -77,9 +90,29 @@ class Typos(WordSet):
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
         """See `WordSet`."""
         own = tokenizer.splitter.read(words)
-        return tokenizer.corrector.reach(own, splits=self.splits, kind=self.kind)
+        corrector = tokenizer.corrector
+        reach = corrector.reach(own, splits=self.splits, kind=self.kind)
+        if not any(map(self._turns, own)):
+            return reach
+        import torch
+
+        rows = list(torch.split(reach.ids, reach.starts.diff().tolist()))
+        for at, word in enumerate(own):
+            if self._turns(word):
+                typos = list_typos(word, corrector.alphabet(word))
+                others = {corrector(read) for read in {read for _, read in typos}}
+                ids = [first := corrector(word), *sorted(others - {first})]
+                rows[at] = torch.tensor([[number, -1] for number in ids])
+        return Reach(torch.cat(rows), torch.tensor([0, *map(len, rows)]).cumsum(0))
 
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
         """See `WordSet`."""
         (own,) = tokenizer.splitter.read([word])
-        return tokenizer.corrector.witness(own, ids, splits=self.splits, kind=self.kind)
+        corrector = tokenizer.corrector
+        if self._turns(own):
+            typos = list_typos(own, corrector.alphabet(own))
+            return next((typo for typo, read in typos if (corrector(read),) == ids), None)
+        return corrector.witness(own, ids, splits=self.splits, kind=self.kind)
+
+    def _turns(self, word: str) -> bool:
+        return self.words.canonical.display and may_turn(word)
