@@ -33,6 +33,8 @@ def check_shape(value: Any, kind: Any, path: object, at: str = "") -> None:
 
 
 def _difference(value: Any, kind: Any, at: str) -> str | None:
+    if kind is Any:
+        return None
     origin = get_origin(kind)
     if origin is NotRequired:
         return _difference(value, get_args(kind)[0], at)
@@ -47,8 +49,7 @@ def _difference(value: Any, kind: Any, at: str) -> str | None:
     if origin is dict:
         fields = value.items() if isinstance(value, dict) else None
         return _first(fields, get_args(kind)[1], at, value, "an object")
-    fits = kind is Any or _is_scalar(value, kind)
-    return None if fits else _wrong(value, at, _SCALARS.get(kind, f"one of {get_args(kind)}"))
+    return None if _is_scalar(value, kind) else _wrong(value, at, _SCALARS.get(kind, f"one of {get_args(kind)}"))
 
 
 def _of_fields(value: Any, kind: Any, at: str) -> str | None:
@@ -66,6 +67,8 @@ def _first(parts: Any, kind: Any, at: str, value: Any, expected: str) -> str | N
     """Return the first difference of the parts of a list or an object."""
     if parts is None:
         return _wrong(value, at, expected)
+    if kind is Any:
+        return None
     reasons = (_difference(part, kind, f"{at}.{name}".lstrip(".")) for name, part in parts)
     return next((reason for reason in reasons if reason), None)
 
