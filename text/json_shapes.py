@@ -49,7 +49,11 @@ def _difference(value: Any, kind: Any, at: str) -> str | None:
     if origin is dict:
         fields = value.items() if isinstance(value, dict) else None
         return _first(fields, get_args(kind)[1], at, value, "an object")
-    return None if _is_scalar(value, kind) else _wrong(value, at, _SCALARS.get(kind, f"one of {get_args(kind)}"))
+    return (
+        None
+        if _is_scalar(value, kind)
+        else _wrong(value, at, _SCALARS.get(kind, f"one of {get_args(kind)}"))
+    )
 
 
 def _of_fields(value: Any, kind: Any, at: str) -> str | None:
