@@ -55,7 +55,7 @@ def student(freedom: int) -> float:
     t = z + (z**3 + z) / (4 * n) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
     t += (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
     t += (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * n**4)
-    # From 500 on, the expansion has 13 digits. Below, it is too small, where Newton's method is safe.
+    # From 500 on, the expansion has 13 digits; below, Newton's method begins at its smaller value.
     for _ in range(8 if n < 500 else 0):
         angle = math.atan(t / math.sqrt(n))
         term = total = math.cos(angle) if n % 2 else 1.0

@@ -179,7 +179,7 @@ class _StoredTable(TextTable):
             rows.append(row)
             yield row
         if not optional:
-            self.stored[path] = list(columns), rows
+            self.stored.setdefault(path, (list(columns), rows))
 
 
 def assign_splits(paths: Sequence[Path]) -> dict[Split, Path]:
