@@ -1,6 +1,6 @@
 """Samples, and the records of attacks on them."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from rapidfuzz.distance import LCSseq, Levenshtein
@@ -122,7 +122,8 @@ class AttackRecord:
 
     def line(self) -> dict[str, Any]:
         """Return a JSON object."""
-        return asdict(self)
+        # Every value is a constant or a tuple of constants: `asdict` would copy each of them.
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def from_line(line: dict[str, Any]) -> AttackRecord:

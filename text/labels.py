@@ -2,12 +2,11 @@
 
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 _INTEGER = re.compile(r"([+-]?(?:0|[1-9][0-9]{0,99}))(?:\.0*)?")
 _FRACTION = re.compile(r"[+-]?(?:0|[1-9][0-9]*)\.[0-9]*")
@@ -41,7 +40,8 @@ def label_text(value: Any) -> str | None:
     """
     if type(value) is str:  # nearly every label of a file
         return _spell(value)
-    if isinstance(value, np.generic):
+    # Without numpy in memory no label is a number of numpy; `inspect` does not load it.
+    if (numpy := sys.modules.get("numpy")) is not None and isinstance(value, numpy.generic):
         value = value.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -127,6 +127,7 @@ class ClassLabels:
         self._name: str | None = None
         self._number: str | None = None
         self._meanings = meanings
+        self._parsed: dict[str, int | None] = {}
         self._exact: dict[str, int] = {}
         self._folded: dict[str, int] = {}
         for names in (class_names, *synonyms):
@@ -170,7 +171,13 @@ class ClassLabels:
             FileLabelsError: several labels; or the labels before were of the other kind, names or
                 indices.
         """
-        text = label_text(value)
+        if type(value) is not str:
+            return self._parse(label_text(value))
+        if value not in self._parsed:  # a file has the same few labels in all rows
+            self._parsed[value] = self._parse(label_text(value))
+        return self._parsed[value]
+
+    def _parse(self, text: str | None) -> int | None:
         if text is None:
             return None
         # At most nine digits: longer numbers are no indices.

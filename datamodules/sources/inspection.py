@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from datamodules.sources.column_names import check_header, choose_columns, column_names
 from datamodules.sources.likely_mistakes import label_mistakes, row_hints, text_mistakes
 from datamodules.sources.readers import DataError
-from datamodules.sources.rows import Split
+from datamodules.sources.rows import Row, Split
 from datamodules.sources.structured import numbered, read_conll
 from datamodules.sources.table_shape import TableShape
 from datamodules.sources.text_table import TextTable, label_kinds
@@ -120,7 +120,7 @@ def inspect_files(paths: Sequence[Path], settings: Mapping[str, Any]) -> DataIns
     """
     splits = assign_splits(paths)
     files, texts = list[FileInspection](), dict[str, list[str]]()
-    table = TextTable(**settings)
+    table: TextTable = _StoredTable(**settings)
     if _has_tags(paths[0]):
         inspected = [_inspect_tags(path, split) for split, path in splits.items()]
         texts = {file.file: keys for file, _, keys in inspected}
@@ -150,6 +150,36 @@ def inspect_files(paths: Sequence[Path], settings: Mapping[str, Any]) -> DataIns
     if not problems:
         problems = table.problems(splits, corpus=paths[0].stem)
     return DataInspection(files, _leaks(texts), problems, table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StoredTable(TextTable):
+    """A table that keeps the rows of a file that it has read to the end.
+
+    Attributes:
+        stored: columns and rows of each file.
+    """
+
+    stored: dict[Path, tuple[list[str | None], list[Row]]] = field(
+        default_factory=dict, compare=False
+    )
+
+    def rows(
+        self, path: Path, columns: Sequence[str], optional: Collection[str] = ()
+    ) -> Iterator[Row]:
+        """Yield the rows of a file; they may have more columns."""
+        names, rows = self.stored.get(path, ([None], []))
+        # In JSON, a row without one of the columns has a problem: only the same ones will do.
+        same = names == list(columns) and not optional
+        if same or (self.shape(path).format == "table" and {*columns} <= {*names}):
+            yield from rows
+            return
+        rows = []
+        for row in super().rows(path, columns, optional):
+            rows.append(row)
+            yield row
+        if not optional:
+            self.stored.setdefault(path, (list(columns), rows))
 
 
 def assign_splits(paths: Sequence[Path]) -> dict[Split, Path]:

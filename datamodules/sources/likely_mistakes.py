@@ -36,7 +36,11 @@ def text_mistakes(texts: Sequence[str]) -> list[str]:
         (_MISREAD, "characters of a wrong encoding", "write the file anew from its source"),
         (_INVISIBLE, "invisible characters", "remove them"),
     )
+    everything = "\n".join(texts)
     for pattern, name, advice in patterns:
+        # Most files have none: one search is ten times faster than one for each text.
+        if pattern.search(everything) is None:
+            continue
         first = next((match for text in texts if (match := pattern.search(text))), None)
         if first is not None:
             count = sum(pattern.search(text) is not None for text in texts)

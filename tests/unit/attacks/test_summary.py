@@ -4,6 +4,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 
 from attacks.summary import summarise, table
 from tests.unit.attacks.outcomes import flipped, record, skipped
@@ -60,6 +61,11 @@ def test_wilson_of_nothing(hits: int, count: int) -> None:
 )
 def test_student(freedom: int, quantile: float) -> None:
     assert student(freedom) == pytest.approx(quantile, abs=2e-9)
+
+
+def test_student_equals_scipy() -> None:
+    for freedom in (1, 2, 3, 4, 5, 8, 13, 100, 101, 498, 499, 500, 501, 999, 10**6):
+        assert student(freedom) == pytest.approx(stdtrit(freedom, 0.975), rel=1e-12)
 
 
 def test_mean_in_closed_form() -> None:

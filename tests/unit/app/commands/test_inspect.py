@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from app.cli.data_files import check_user_data, file_words
 from app.cli.main import entry
 from app.commands.inspect import describe, next_command
 from datamodules.sources.inspection import DataInspection, assign_splits, inspect_files
+from datamodules.sources.readers import read_rows
+from datamodules.sources.rows import Row
 from tests.unit.app.commands.messy_files import FILES, ROWS, table
 from text.bounded_files import DataError
 
@@ -208,7 +211,8 @@ import os, sys
 from app.cli.main import entry
 status = entry(sys.argv[1:])
 times = os.times()
-print(status, times.user + times.system, "torch" in sys.modules, "pyarrow" in sys.modules)
+loaded = [name in sys.modules for name in ("torch", "pyarrow", "numpy")]
+print(status, times.user + times.system, *loaded)
 """
 
 
@@ -223,7 +227,29 @@ def test_no_torch_within_a_second(folder: Path, words: str) -> None:
         text=True,
         check=True,
     )
-    status, seconds, torch, pyarrow = done.stdout.splitlines()[-1].split()
+    status, seconds, *loaded = done.stdout.splitlines()[-1].split()
     assert status == ("0" if words.startswith("inspect") else "1"), done.stderr
     assert float(seconds) < 1
-    assert (torch, pyarrow) == ("False", "False")
+    assert loaded == ["False"] * 3
+
+
+# In JSON, rows have columns of their own, so the labels alone are read once more.
+@pytest.mark.parametrize(("name", "readings"), [("long.csv", 1), ("long.jsonl", 2)])
+def test_a_file_is_read_once(
+    tmp_path: Path, name: str, readings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [(f"text {i}", "pos" if i % 2 else "neg") for i in range(300)]
+    lines = ["text,label", *map(",".join, rows)]
+    if name.endswith("l"):
+        lines = [json.dumps({"text": text, "label": label}) for text, label in rows]
+    (tmp_path / name).write_text("\n".join(lines))
+    ends = []
+
+    def read(path: Path, *args: Any, **settings: Any) -> Iterator[Row]:
+        yield from read_rows(path, *args, **settings)
+        ends.append(path)
+
+    monkeypatch.setattr("datamodules.sources.text_table.read_rows", read)
+    data = inspect(tmp_path, name)
+    assert (data.files[0].labels, data.problems) == ({"neg": 150, "pos": 150}, [])
+    assert len(ends) == readings
