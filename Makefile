@@ -5,6 +5,7 @@
 #   ARGS="..."           more arguments for `make train`:  make train ARGS="--trainer.max_epochs 3"
 #   PYTEST_ARGS="..."    arguments for `make test`:        make test PYTEST_ARGS="-k certify -m slow"
 #   PACKAGE=layers       which unit tests `make quick` runs, a path in tests/unit; all by default
+#   WORKERS=3            processes of `make test`; by default half as many again as there are processors
 
 SHELL := /bin/sh
 PYTHON ?= python3
@@ -14,6 +15,8 @@ endif
 ARGS ?=
 PYTEST_ARGS ?=
 PACKAGE ?=
+# Many tests wait for a process that they start or kill: as many workers as processors leave some of these idle.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n + (n + 1) / 2)))
 export PYTHON VARIANT
 
 # Stamps carry checksums (of all but comments), not dates: a new clone or a changed branch cannot confuse them.
@@ -58,7 +61,7 @@ train: $(RUNTIME)
 test quick: export PYTHONDONTWRITEBYTECODE :=
 
 test: dev
-	@$(RUN) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(RUN) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 quick: dev
 	@$(RUN) -m pytest --numprocesses auto --dist worksteal -m "not slow and not long" $(PYTEST_ARGS) tests/unit/$(PACKAGE)

@@ -9,6 +9,7 @@ with the commands as JSON; `--trainer.devices=2` starts the second one as
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import Any
 
 import torch
 
-from tests.faults.program import Piped
+from tests.faults.child import Task
+from tests.faults.program import HANGS, Forked, Outcome, Piped, free_port, rank_variables, variables
 
 ROOT = Path(__file__).parents[2]
 # Asking git would start one more process; and a commit meanwhile would change the answer.
@@ -31,9 +33,11 @@ TWO = ["--trainer.devices=2", "--trainer.strategy=ddp"]
 
 
 def entry() -> int:
-    """Run the commands until one fails."""
+    """Run the commands until one fails; without the page after `train`, as in conftest.py."""
+    from app.cli import robust_cli
     from app.cli.main import entry as run_one
 
+    robust_cli._report = lambda run: None
     for command in json.loads(Path(sys.argv[1]).read_text()):
         status = run_one(command)
         os.environ.pop("PL_GLOBAL_SEED", None)
@@ -50,6 +54,35 @@ def run(commands: Sequence[Sequence[str]], *, where: Path) -> tuple[str, str]:
     out, err = program.communicate()
     assert program.returncode == 0, err
     return out, err
+
+
+def run_two(*command: str, where: Path, module: str = "app.__main__") -> Outcome:
+    """Run one command in two processes as torchrun starts them, but both of them forks.
+
+    A new interpreter for the second takes seconds; test_distributed.py and
+    test_distributed_faults.py start it so. Returns the outputs of both together.
+    """
+    port = free_port()
+    with tempfile.TemporaryDirectory() as logs:
+        tasks = [
+            Task(
+                list(command),
+                str(where),
+                f"{logs}/{rank}",
+                variables(**rank_variables(rank, 2, port), **REVISION),
+                module=module,
+            )
+            for rank in range(2)
+        ]
+        processes = [Forked(task) for task in tasks]
+        statuses = [process.wait(HANGS) for process in processes]
+        for process in processes:
+            process.kill()
+        out, err = (
+            "".join(Path(task.log + end).read_text() for task in tasks) for end in (".out", ".err")
+        )
+    assert statuses == [0, 0], err
+    return Outcome(0, out, err)
 
 
 def until(condition: Callable[[], object], *programs: Piped) -> None:

@@ -13,6 +13,7 @@ import yaml
 
 from tests.faults.program import Piped
 from tests.integration.conftest import QUIET, Outcome, Steadfast, lines, results
+from tests.integration.several import TWO, run_two
 from tests.integration.test_attack import BEST, LETTERS, SLOW, comparable
 
 FOLDER = Path("runs/done/attacks")
@@ -241,9 +242,7 @@ def test_a_shard_by_two_processes(letters: str, steadfast: Steadfast) -> None:
     attack(steadfast, word, "--attack.tag=one", count=13)
     attack(steadfast, word, "--attack.shard=1/2", count=13)
     words = ["--run=done", word, "--num_samples=13", "--attack.shard=2/2"]
-    program = Piped("attack", *words, *QUIET, "--trainer.devices=2", "--trainer.strategy=ddp")
-    out, err = program.communicate()
-    assert program.returncode == 0, err
+    out = run_two("attack", *words, *QUIET, *TWO, where=Path.cwd()).out
     assert out.count("letters: shard 2/2, 6 of 13 samples") == 1
     assert merge(steadfast).status == 0
     found = [comparable(str(FOLDER / f"{name}.jsonl")) for name in ("letters", "letters-one")]

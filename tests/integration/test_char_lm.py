@@ -14,7 +14,7 @@ from benchmarks.lipschitz import trained
 from benchmarks.lipschitz.__main__ import main as lipschitz
 from lit_modules import CharacterLM, Generation
 from tests.integration.conftest import QUIET, REVIEWS, Steadfast, lines, results
-from tests.integration.several import TWO, run
+from tests.integration.several import TWO, run_two
 from tests.unit.datamodules.characters import write
 
 MODEL = [
@@ -102,7 +102,7 @@ def test_two_processes_write_the_texts_of_one(written: Path, steadfast: Steadfas
     alone = ["predict", "--run=a", *QUIET, *TEXTS]
     assert steadfast(alone).status == 0
     found = lines("runs/a/predictions.jsonl")
-    run([[*alone, *TWO]], where=written)
+    run_two(*alone, *TWO, where=written)
     assert lines("runs/a/predictions.jsonl") == found
 
 

@@ -10,7 +10,7 @@ import torch
 from lit_modules import load, read_checkpoint
 from lit_modules.shared.detection import detection_scores
 from tests.integration.conftest import QUIET, Steadfast, results
-from tests.integration.several import TWO, run
+from tests.integration.several import TWO, run, run_two
 
 SCORES = [
     *QUIET,
@@ -118,7 +118,7 @@ def test_two_processes_choose_the_threshold_of_one(here: Path) -> None:
     fit += ["--data.limit_train=64"]
     one, two = ([*fit, f"--data.batch_size={n}", f"--run={n}"] for n in (16, 8))
     run([one], where=here)
-    run([[*two, *TWO]], where=here)
+    run_two(*two, *TWO, where=here)
     assert results("16")["detector"] == results("8")["detector"]
     # Other weights differ in their last digits: gradients are summed in another order.
     biases = [weights(name, "best.ckpt")["network.bias"] for name in ("16", "8")]

@@ -6,12 +6,15 @@ import resource
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import close_session
 
+from app.doctor.findings import Finding
+from app.doctor.trial_process import Trial, run_trial
 from tests.integration.conftest import ROOT, Steadfast
 
 ROWS = "sentence\tlabel\na good film\t1\n"
@@ -63,9 +66,9 @@ def doctor(
     )
 
 
-def found(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
-    content = json.loads(done.stdout)
-    assert content["ok"] == (done.returncode == 0)
+def found(status: int, out: str) -> dict[str, dict[str, Any]]:
+    content = json.loads(out)
+    assert content["ok"] == (status == 0)
     return {check.pop("name"): check for check in content["checks"]}
 
 
@@ -103,7 +106,26 @@ def test_a_sound_machine(here: Path) -> None:
     assert sorted(path.name for path in here.iterdir()) == ["d"]
 
 
-def test_data_and_encoders_that_are_not_what_they_should_be(here: Path) -> None:
+class Here:
+    """Runs trials in this process, which has loaded what they load."""
+
+    def __init__(self, trials: Iterable[Trial], seconds: float) -> None:
+        self._trials = trials
+
+    def findings(self) -> Iterator[Finding]:
+        for trial in self._trials:
+            yield from (finding for final, finding in run_trial(trial) if final)
+
+
+def test_data_and_encoders_that_are_not_what_they_should_be(
+    here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.commands.doctor.TrialProcess", Here)
+    monkeypatch.setattr("app.doctor.trials.of_torch", lambda: iter(()))  # in the test above
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    close_session()  # which has read the proxies of before
     folder = here / "d"
     for name in ("sst2", "snli", "ag_news", "qqp", "my\x1b[31m corpus"):
         (folder / name).mkdir(parents=True)
@@ -113,9 +135,10 @@ def test_data_and_encoders_that_are_not_what_they_should_be(here: Path) -> None:
     (folder / "ag_news" / "test.csv").write_text("")
     (folder / "qqp" / "train.zip").write_bytes(b"PK\3\4")
     (here / "encoder").mkdir()
-    done = doctor("--data_dir=d", "--backbone=encoder", "--json")
-    assert done.returncode == 1
-    checks = found(done)
+    done = steadfast("doctor", "--data_dir=d", "--backbone=encoder", "--json")
+    close_session()
+    assert done.status == 1
+    checks = found(done.status, done.out)
     for name, status, texts in (
         ("data directory", "ok", ["d holds ag_news, qqp, s", r"not used: my\x1b[31m corpus"]),
         ("corpus sst2", "warning", ["train: ok; validation: absent; test: absent"]),
@@ -140,7 +163,7 @@ def test_a_broken_torch(here: Path, tmp_path: Path, content: str, reason: str) -
     path = stub(tmp_path / "stub", torch=content)
     done = doctor("--json", "--runs_dir=there", PYTHONPATH=path)
     assert done.returncode == 1
-    checks = found(done)
+    checks = found(done.returncode, done.stdout)
     for name in ("torch", "loading"):
         assert checks[name]["status"] == "FAILED"
         assert reason in checks[name]["found"]
@@ -173,7 +196,7 @@ def test_a_machine_with_gpus_and_old_libraries(here: Path, tmp_path: Path) -> No
     (path / "tokenizers-0.1.dist-info" / "METADATA").write_text("Name: tokenizers\nVersion: 0.1\n")
     done = doctor("--json", PYTHONPATH=str(path))
     assert done.returncode == 1
-    checks = found(done)
+    checks = found(done.returncode, done.stdout)
     assert checks["GPUs"]["found"].startswith("2 usable, CUDA 13.0")
     assert checks["GPU 0"] == {
         "status": "ok",
@@ -193,7 +216,7 @@ def test_nothing_can_be_written(here: Path, tmp_path: Path) -> None:
         "--json", PYTHONPATH=path, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     )
     assert done.returncode == 1
-    checks = found(done)
+    checks = found(done.returncode, done.stdout)
     assert checks["runs directory"]["status"] == "FAILED"
     assert "File too large" in checks["runs directory"]["found"]
     assert "another --runs_dir" in checks["runs directory"]["advice"]

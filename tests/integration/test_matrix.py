@@ -27,6 +27,8 @@ METHODS = {
         "--model.classifier.heads=2",
     ],
 }
+# Of the thousands of texts of Reviews, a few batches: test_distributed.py predicts them all.
+FEW = [f"--trainer.limit_{loop}_batches=2" for loop in ("val", "test", "predict")]
 UNCERTIFIED = ("TextClassifier", "AdversarialTraining-TextAdversary")
 # Each method writes its page once.
 CORPORA = ("Reviews", "TextFiles-single", pytest.param("TextFiles-pair", marks=pytest.mark.report))
@@ -63,6 +65,7 @@ def test_matrix(here: Path, steadfast: Steadfast, method: str, kind: str) -> Non
         *corpus(kind),
         "--data.batch_size=16",
         *QUIET,
+        *FEW,
     ]
     outcome = steadfast("train", arguments, ATTACK, "--trainer.max_epochs=1", "--run=a")
     assert outcome.status == 0, outcome.err
@@ -77,9 +80,9 @@ def test_matrix(here: Path, steadfast: Steadfast, method: str, kind: str) -> Non
     assert ("test/radius" in metrics) == certified
     assert Path("runs/a/certificates.jsonl").exists() == certified
 
-    assert steadfast("validate", "--run=a", QUIET).status == 0
+    assert steadfast("validate", "--run=a", QUIET, FEW).status == 0
     assert results("a")["metrics"]["val/accuracy"] == pytest.approx(metrics["val/accuracy"])
-    assert steadfast("predict", "--run=a", QUIET).status == 0
+    assert steadfast("predict", "--run=a", QUIET, FEW).status == 0
     predictions = lines("runs/a/predictions.jsonl")
     if certified:
         certificates = lines("runs/a/certificates.jsonl")

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.faults.program import ROOT, Piped
+from tests.faults.program import ROOT
+from tests.integration.several import run_two
 from tests.integration.unitary_ranks import fits
 from tests.unit.lit_modules.shared.unitary_models import residual
 
@@ -16,9 +17,7 @@ TINY = 1e-5
 def test_two_processes_have_equal_weights(tmp_path: Path) -> None:
     """Bit for bit: each process projects its own copy, and no copies are compared later."""
     fits(tmp_path, 1)
-    program = Piped(str(tmp_path), "2", where=ROOT, module="tests.integration.unitary_ranks")
-    _, err = program.communicate()
-    assert program.returncode == 0, err
+    run_two(str(tmp_path), "2", where=ROOT, module="tests.integration.unitary_ranks")
     found = {path.stem: torch.load(path, weights_only=True) for path in tmp_path.glob("*.pt")}
     assert len(found) == 2 + 4
 

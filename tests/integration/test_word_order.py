@@ -109,9 +109,9 @@ def test_transformer_reads_word_order(bag: float) -> None:
             optimizer=adamw(3e-3),
         )
 
-    assert accuracy(build, 12) > bag + 0.1
+    assert accuracy(build, 7) > bag + 0.1
 
 
 def test_olsa_with_offset_heads_reads_word_order(bag: float) -> None:
     """Measured: 0.95 ... 0.97 for three seeds."""
-    assert accuracy(lambda: make(OLSA, **OFFSET_HEADS, optimizer=adamw(1e-2)), 8) > bag + 0.1
+    assert accuracy(lambda: make(OLSA, **OFFSET_HEADS, optimizer=adamw(1e-2)), 5) > bag + 0.1

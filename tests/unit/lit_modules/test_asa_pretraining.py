@@ -243,7 +243,10 @@ def test_the_loss_is_that_of_equation_10(
     assert module.masking.masked_over_training
 
 
-@pytest.mark.parametrize("kind", ["bert", "albert", "deberta-v2"])
+@pytest.mark.parametrize(
+    "kind",
+    ["bert", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("albert", "deberta-v2"))],
+)
 def test_masks_that_keep_all_are_plain_training_bit_for_bit(text: RunningText, kind: str) -> None:
     """With dropout, the head's gradients, and all random numbers the same."""
     forced = keep_all(made(kind=kind, adversary_lr_factor=1e-9)).train()

@@ -123,7 +123,9 @@ def trained(kind: Kind) -> CharacterLM:
     return module
 
 
-@every
+@pytest.mark.parametrize(
+    "kind", [KINDS[0], *(pytest.param(k, marks=pytest.mark.long) for k in KINDS[1:])]
+)
 def test_texts_with_a_cache_are_those_without(kind: Kind) -> None:
     module = trained(kind).eval()
     for temperature in (0.0, 0.7, 1.5):

@@ -69,11 +69,17 @@ def command(line: str) -> Iterator[list[str]]:
     yield [program, *(word for word in words if word not in ("...", "|", "&&"))]
 
 
+# Each once, although several pages have it.
+PAGE_OF = {
+    tuple(words): page.stem for page in reversed(PAGES) for words in commands(page.read_text())
+}
 COMMANDS = [
-    pytest.param(words, id=f"{page.stem}: {' '.join(words)}")
-    for page in PAGES
-    for words in commands(page.read_text())
+    pytest.param(list(words), id=f"{page}: {' '.join(words)}") for words, page in PAGE_OF.items()
 ]
+
+
+PARSED: dict[tuple[str, ...], Any] = {}
+"""Settings of the command lines that were read: it takes a tenth of a second each."""
 
 
 def stop(*_: Any) -> None:
@@ -155,7 +161,7 @@ def test_every_command_of_the_pages_can_be_given(
         options = ["--data", "SST2", *options]
     helps = any(key.endswith(".help") for key in keys)
     with pytest.raises(SystemExit, match=r"^0$") if helps else nullcontext():
-        parsers[call.name].parse_args(classes_first(with_configs(options)))
+        PARSED[tuple(words)] = parsers[call.name].parse_args(classes_first(with_configs(options)))
 
 
 def trained(words: list[str]) -> bool:
@@ -169,6 +175,7 @@ def trained(words: list[str]) -> bool:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words", [one for one in COMMANDS if isinstance(one.values[0], list) and trained(one.values[0])]
 )
@@ -180,10 +187,9 @@ def test_every_setting_of_the_pages_has_an_effect(
     monkeypatch.setenv("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
     _, name, *options = words
     keys = {word.split("=")[0] for word in options}
-    if not keys & {"--config", "--data"}:
-        options = ["--data", "SST2", *options]
-    options = file_words(device_words(full_names(name, options)))
-    parsed = parsers[name].parse_args(classes_first(with_configs(options)))
+    if tuple(words) not in PARSED:
+        test_every_command_of_the_pages_can_be_given(words, parsers, monkeypatch)
+    parsed = PARSED[tuple(words)]
     module = parsers[name].instantiate_classes(type(parsed)(model=parsed.model)).model
     found = [f"--model.{sentence}" for sentence in unused_settings(module)]
     # An option of the line may disable a setting of its file.

@@ -1,6 +1,8 @@
 import ast
 import re
 import sys
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -22,6 +24,12 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+@cache
+def installed() -> Mapping[str, list[str]]:
+    """The distributions of each importable name: they are all read for it."""
+    return packages_distributions()
+
+
 def optional() -> list[str]:
     """Requirements of all extras."""
     return [line for extra in project()["optional-dependencies"].values() for line in extra]
@@ -31,7 +39,7 @@ def optional() -> list[str]:
 def test_every_import_is_a_declared_dependency(package: str) -> None:
     lines = project()["dependencies"] + optional()
     declared = {canonicalize_name(Requirement(line).name) for line in lines}
-    distributions = packages_distributions()
+    distributions = installed()
     for path in (ROOT / package).rglob("*.py"):
         for name in imports(path) - set(PACKAGES) - sys.stdlib_module_names:
             providers = {

@@ -136,7 +136,7 @@ def test_any_token_is_drawn() -> None:
     assert pixels(figure).shape[2] == 4
 
 
-@pytest.mark.parametrize("count", [TOKENS, TOKENS + 1])
+@pytest.mark.parametrize("count", [pytest.param(TOKENS, marks=pytest.mark.long), TOKENS + 1])
 def test_a_long_text_is_cut(count: int) -> None:
     figure = draw([made(["word"] * count)], BOTH[:1], text="word " * count)
     assert len(figure.axes[0].get_xticks()) == TOKENS

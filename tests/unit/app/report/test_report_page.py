@@ -434,9 +434,14 @@ def test_a_contradiction_in_words_is_a_banner_and_status_1(
     ("change", "why"),
     [
         ("lists", "not compared with attacks: lists.json has other lists than those of the"),
-        ("file", "not compared with attacks: got lists.json, which is no file"),
-        ("version", "not compared with attacks: an earlier version has certified these texts"),
-        ("around", "not compared with attacks: these are on the model itself"),
+        *(
+            pytest.param(change, f"not compared with attacks: {why}", marks=pytest.mark.long)
+            for change, why in (
+                ("file", "got lists.json, which is no file"),
+                ("version", "an earlier version has certified these texts"),
+                ("around", "these are on the model itself"),
+            )
+        ),
     ],
 )
 def test_certificates_of_another_set_or_classifier_are_not_compared(

@@ -282,10 +282,7 @@ def edited(text: str, k: int) -> set[str]:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name in ("words", "characters") else pytest.param(name, marks=pytest.mark.long)
-        for name in EXPORTS
-    ],
+    [name if name == "words" else pytest.param(name, marks=pytest.mark.long) for name in EXPORTS],
 )
 def test_what_is_changed_is_refused_or_true(name: str) -> None:
     files = EXPORTS[name]()
@@ -296,7 +293,8 @@ def test_what_is_changed_is_refused_or_true(name: str) -> None:
     assert is_true(files)
     count = 0
     for file, mutate in MUTATIONS.items():
-        for content in mutate(files[file]):
+        # Values are near one another: some changes give the same bytes.
+        for content in dict.fromkeys(mutate(files[file])):
             if content == files[file]:
                 continue
             count += 1

@@ -166,7 +166,10 @@ EXPORTS: dict[str, Callable[[], Files]] = {
 }
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name == "words" else pytest.param(name, marks=pytest.mark.long) for name in EXPORTS],
+)
 def test_claims_hold_exactly_where_no_raw_text_breaks_them(name: str, tmp_path: Path) -> None:
     files = EXPORTS[name]()
     about = json.loads(files["statement.json"])

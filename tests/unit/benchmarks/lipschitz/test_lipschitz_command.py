@@ -41,7 +41,16 @@ def test_files_and_table(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert f"{name}.json" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["tightness", "divergence", "invertibility", "stability"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tightness",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("divergence", "invertibility", "stability")
+        ),
+    ],
+)
 def test_a_killed_command_goes_on_to_the_same_bytes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,7 +194,14 @@ def test_few_tokens_are_their_own_landmarks() -> None:
 # Gradients, precision
 
 
-@every
+# In its default width a numerical Jacobian takes half a second.
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind if kind in ("additive", "soft_linear") else pytest.param(kind, marks=pytest.mark.long)
+        for kind in KINDS
+    ],
+)
 def test_gradients(kind: str) -> None:
     module, x = build(kind), text(5)
     batch, mask = padded(x, 7)

@@ -75,7 +75,10 @@ WAYS = list(product((1, H), (False, True), (False, True)))
 CASES = list(zip([*BIASES] * 2, cycle(WAYS), strict=False))
 
 
-@pytest.mark.parametrize(("name", "way"), CASES)
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [*CASES[:3], *(pytest.param(*case, marks=pytest.mark.long) for case in CASES[3:])],
+)
 def test_gradcheck_and_numbers(name: str, way: tuple[int, bool, bool]) -> None:
     heads, drops, learnt = way
     keep = some_keep(heads)
