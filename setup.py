@@ -47,7 +47,7 @@ setup(
             if name.startswith("configs.")
         },
         # The model card of `export`; the page of `report`, and its style.
-        "steadfast.app.export": ["*.j2"],
+        "steadfast.app": ["*.j2"],
         "steadfast.app.report": ["*.css", "*.j2", "*.js"],
         # The live page.
         "steadfast.app.serve.page": ["*"],

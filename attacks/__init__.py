@@ -44,28 +44,7 @@ _HOMES = {
     "universal_trigger": "prefixed_words",
 }
 
-__all__ = [
-    "FGSM",
-    "PGD",
-    "Attack",
-    "AttackRecord",
-    "CallableVictim",
-    "Engine",
-    "HttpSettings",
-    "HttpVictim",
-    "HuggingFaceVictim",
-    "LabelVictim",
-    "Limits",
-    "ModuleVictim",
-    "Outcome",
-    "PGDSettings",
-    "RecipeSettings",
-    "Sample",
-    "VictimError",
-    "attack",
-    "augment",
-    "universal_trigger",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

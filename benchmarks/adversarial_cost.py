@@ -2,14 +2,11 @@
 
     python -m benchmarks.adversarial_cost --lengths 128 256 512 [--model minilm] [--batch 16]
         [--repeats 3] [--methods FreeLB-2 FreeLB-3 ...] [--out FILE.json] [--figure FILE.png]
-    python -m benchmarks.adversarial_cost --corpus sst2 --data_dir DIR [--batches 8]
-        [--init_from CHECKPOINT] [--sentence_encoder FOLDER] [--out FILE.json]
     python -m benchmarks.adversarial_cost --out FILE.json --figure FILE.png
 
 `--lengths`: a training step (forward, backward, fused AdamW) of an encoder of `transformers` with
 random weights on texts of so many random tokens, in single precision, as in figure 4a of the ASA
-paper. `--corpus`: an epoch of `configs/text_classifier/<corpus>.yaml` against each adversary, from
-some of its batches.
+paper.
 
 All that is compared is measured in one run, one after the other in each round, and ratios are
 taken within a round: of seconds of the processor on a CPU, which others may be using too, of the
@@ -18,13 +15,12 @@ wall clock on a GPU. `--out` keeps the other parts of the file; `--figure` draws
 
 import json
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.adversarial_epochs import adversaries, by_adversary, corpus_table, load_task
 from benchmarks.adversarial_steps import (
     METHODS,
     NAIVE,
@@ -74,58 +70,30 @@ def steps_part(options: Namespace) -> dict[str, Any]:
         costs[length] = row
         print(f"{length} tokens: {row[NAIVE].seconds:.3f} s naive", flush=True)
     print(f"\n{heading(setup)}\n\n{lengths_table(costs)}\n\n{memory_table(costs)}\n", flush=True)
-    return {"settings": setup, "costs": {str(k): as_dicts(row) for k, row in costs.items()}}
-
-
-def epochs_part(options: Namespace) -> dict[str, Any]:
-    """Measure and print epochs."""
-    corpus = load_task(options)
-    setup = settings(options, "corpus", "threads")
-    setup |= {"batches": len(corpus.batches), "of": corpus.total}
-    epochs = by_adversary(corpus, adversaries(options))
-    print(f"{heading(setup)}: extrapolated to the epoch\n\n{corpus_table(epochs)}\n", flush=True)
-    return {"settings": setup, "epochs": as_dicts(epochs)}
-
-
-def as_dicts(rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Return named tuples as dictionaries."""
-    return {name: row._asdict() for name, row in rows.items()}
+    content = {
+        str(length): {name: own._asdict() for name, own in row.items()}
+        for length, row in costs.items()
+    }
+    return {"settings": setup, "costs": content}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure, print, write and draw."""
-    parser = command(__doc__, "data_dir", "batch", "threads", "device", "out", "figure", repeats=3)
+    parser = command(__doc__, "batch", "threads", "device", "out", "figure", repeats=3)
     add = parser.add_argument
     add("--lengths", type=int, nargs="+", help="tokens of the texts of a step")
     add("--model", choices=list(SIZES), default="minilm", help="its size")
     add("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    add("--corpus", choices=("sst2", "reviews"), help="measure an epoch of it")
-    add("--batches", type=int, default=8, help="batches of the epoch")
-    add("--init_from", type=Path, help="checkpoint; an attack's cost depends on the weights")
-    add("--resources", type=Path, help="of the attacks; the data directory if null")
-    add("--sentence_encoder", help="folder or hub name, as --attack has it")
-    add("--budget", type=int, default=100, help="queries for each text")
     options = parser.parse_args(argv)
-    if not options.lengths and options.corpus is None and options.figure is None:
-        parser.error("give --lengths N ..., --corpus NAME or --figure FILE")
-    if options.corpus is not None and options.data_dir is None:
-        parser.error("give --data_dir DIR with --corpus")
+    if not options.lengths and options.figure is None:
+        parser.error("give --lengths N ... or --figure FILE")
     if options.figure is not None and options.out is None:
         parser.error("give --out FILE with --figure, which is drawn from it")
-    numbers = (options.batch, options.repeats, options.threads, *(options.lengths or ()))
-    if min(numbers) < 1 or options.batches < 2:
-        parser.error("give positive numbers, and at least two batches")
-    # Resources of attacks are usually in the data directory.
-    options.resources = options.resources or options.data_dir
+    if min(options.batch, options.repeats, options.threads, *(options.lengths or ())) < 1:
+        parser.error("give positive numbers")
     torch.set_num_threads(options.threads)
-    parts: dict[str, Callable[[Namespace], dict[str, Any]]] = {}
     if options.lengths:
-        parts["lengths"] = steps_part
-    if options.corpus is not None:
-        parts["corpus"] = epochs_part
-    for name, part in parts.items():
-        # Read again before each part: a long run keeps the parts that are finished.
-        save(options.out, read(options.out) | {name: part(options)})
+        save(options.out, read(options.out) | {"lengths": steps_part(options)})
     if options.figure is not None:
         draw_ratios(read(options.out), options.figure)
 

@@ -90,7 +90,6 @@ class Steps:
 
     def __init__(self, module: TaskModule) -> None:
         self.module = module.train()
-        self.samples: Mapping[int, adversaries.TextSample] | None = None
         self.optimizer = torch.optim.AdamW(module.parameters(), lr=_LR, fused=True)
         self.average: AveragedWeights | None = None
 
@@ -119,7 +118,6 @@ class Steps:
             labels=labels_of(batch),
             seeds=sample_seeds(batch.sample_ids, seed=0, epoch=0),
             logs=False,
-            samples=self.samples,
             average=self.average if adversary.averages else None,
         )
 

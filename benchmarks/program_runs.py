@@ -1,6 +1,5 @@
 """Parts of runs, and a trainer that keeps nothing, for benchmarks."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,13 @@ def load_run(run: Path, data_dir: Path | None = None) -> tuple[lit_modules.TaskM
     """Return the model of a run, in evaluation mode, and its corpus, set up to be tested on."""
     model = lit_modules.load(run / "checkpoints" / "best.ckpt")
     part = yaml.safe_load((run / "config.yaml").read_text())["data"]
-    corpus = build_part(
-        datamodules, part, **({} if data_dir is None else {"data_dir": str(data_dir)})
-    )
+    cls = getattr(datamodules, part["class_path"].rsplit(".", 1)[-1])
+    more = {} if data_dir is None else {"data_dir": str(data_dir)}
+    corpus: Any = cls(**rebuilt(cls, plain(part.get("init_args") or {})) | more)
     corpus.prepare_data()
     corpus.setup("test")
     corpus.tokenizer = model.tokenizer
     return model, corpus
-
-
-def build_part(package: Any, part: Mapping[str, Any], **more: object) -> Any:
-    """Return the object that a part of a configuration describes, with the default optimiser.
-
-    `package` is `datamodules` or `lit_modules`; `more` replaces arguments of the part.
-    """
-    cls = getattr(package, part["class_path"].rsplit(".", 1)[-1])
-    return cls(**rebuilt(cls, plain(part.get("init_args") or {})) | more)
 
 
 def quiet_trainer(**settings: Any) -> pl.Trainer:

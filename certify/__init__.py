@@ -21,24 +21,18 @@ if TYPE_CHECKING:
 _HOMES = {
     "BOUNDS": "layers.attention.bounds",
     "Bound": "layers.attention.bounds",
+    "Certificates": "certify.certificate",
+    "Certifier": "certify.certificate",
+    "certify": "certify.certificate",
+    "in_float64": "certify.certificate",
+    "margins": "certify.certificate",
+    "signed_margins": "certify.certificate",
     "spectral_norm_bound": "layers.norms",
 }
 
-__all__ = [
-    "BOUNDS",
-    "Bound",
-    "Certificates",
-    "Certifier",
-    "certify",
-    "in_float64",
-    "margins",
-    "signed_margins",
-    "spectral_norm_bound",
-]
-
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(_HOMES.get(name, "certify.certificate")), name)
+    return getattr(import_module(_HOMES[name]), name)

@@ -80,41 +80,6 @@ _EXPORTS = {
     "DataError": "sources.readers",
 }
 
-__all__ = [
-    "ANLI",
-    "CORPORA",
-    "DREAM",
-    "IMDB",
-    "MNLI",
-    "MRPC",
-    "PAWSQQP",
-    "QNLI",
-    "QQP",
-    "RTE",
-    "SNLI",
-    "SST2",
-    "STSB",
-    "WNUT17",
-    "AGNews",
-    "BucketBatchSampler",
-    "Corpus",
-    "DataError",
-    "Example",
-    "HateCheck",
-    "HateOffensive",
-    "HellaSwag",
-    "PTBCharacters",
-    "PromptInjections",
-    "Reviews",
-    "RunningText",
-    "SmsSpam",
-    "TaggedFiles",
-    "TextDataModule",
-    "TextFiles",
-    "YelpPolarity",
-    "YelpStars",
-]
-
 
 def __getattr__(name: str) -> Any:
     if name == "CORPORA":

@@ -10,25 +10,3 @@ from layers.recurrent import LSTMClassifier
 from layers.transformer import TransformerClassifier, TransformerLayers
 from layers.unitary import project_, unitary_factor, unitary_residual
 from layers.weight_names import unitary_weights
-
-__all__ = [
-    "Attention",
-    "GroupSort",
-    "LSTMClassifier",
-    "LipschitzClassifier",
-    "LipschitzEncoder",
-    "NormalizedEmbedding",
-    "OLSALayers",
-    "OrthogonalLinear",
-    "PlainEmbedding",
-    "TransformerClassifier",
-    "TransformerLayers",
-    "WordEmbedding",
-    "maxmin",
-    "olsa_classifier",
-    "project_",
-    "project_to_ball",
-    "unitary_factor",
-    "unitary_residual",
-    "unitary_weights",
-]

@@ -10,10 +10,7 @@ from pathlib import Path
 
 from app.cli.run_options import add_option, command_parser
 from app.doctor import trials
-from app.doctor.findings import as_json, as_table, printable
-from app.doctor.installation import check_versions
-from app.doctor.machine import of_machine
-from app.doctor.trial_process import TrialProcess
+from app.doctor.findings import TrialProcess, as_json, as_table, printable
 
 EPILOG = "Exit status: 1 if a check has FAILED, else 0 (also with warnings)."
 
@@ -34,7 +31,9 @@ def run(args: argparse.Namespace) -> int:
     """Check, print the findings and return the exit status."""
     # All processes start now and run at the same time.
     processes = (
-        TrialProcess([check_versions(), *of_machine(Path(args.runs_dir))], seconds=60),
+        TrialProcess(
+            [trials.check_versions(), *trials.of_machine(Path(args.runs_dir))], seconds=60
+        ),
         TrialProcess(trials.of_torch(), seconds=180),
         TrialProcess(trials.of_program(args.data_dir, args.backbone), seconds=300),
         TrialProcess([trials.hub()], seconds=30),

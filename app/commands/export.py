@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 
 from app.cli.run_options import RUN, add_option, command_parser
-from app.export.model_card import model_card
-from app.export.onnx_file import FILE, sample_batch, write_onnx
+from app.export import FILE, model_card, sample_batch, write_onnx
 from layers.backbones import BackboneClassifier
 from layers.pretrained_encoders import save_model
 from layers.sequence_classifiers import sequence_classifier

@@ -15,8 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.run_options import CommandParser, add_option
-from app.study import parts
-from app.study.cells import StudyContext, lay_out, only
+from app.study.cells import (
+    StudyContext,
+    lay_out,
+    merge_shards,
+    only,
+    shard_path,
+    take_shard,
+    write_shard,
+)
 from app.study.study import Cell, CellFigures, Study, StudyError
 from app.study.study_file import examine, read_study
 from app.study.yaml_reader import NAME
@@ -183,7 +190,7 @@ def _run(args: argparse.Namespace) -> int:
     selected = only(cells, args.only, args.seeds)
     shard = Shard.of(args.shard) if args.shard else None
     if shard is not None:
-        selected = parts.take(selected, shard)
+        selected = take_shard(selected, shard)
     if args.check:
         print("\n".join([f"{study.name}: {len(selected)} runs", *(cell.run for cell in selected)]))
         return 0
@@ -213,8 +220,8 @@ def _run(args: argparse.Namespace) -> int:
     if shard is None:
         _write(study, figures, versions(), out)
     else:
-        path = parts.path_of(study.name, shard, out)
-        parts.write(path, study, shard, figures, versions())
+        path = shard_path(study.name, shard, out)
+        write_shard(path, study, shard, figures, versions())
         print(path)
     failed = [cell for cell in selected if outcomes[cell.run].state != "done"]
     if failed:
@@ -228,12 +235,10 @@ def _run(args: argparse.Namespace) -> int:
 def _executor(
     args: argparse.Namespace, work: "Work", stop: "Stop", progress: "StudyProgress"
 ) -> "Executor":
+    from app.study.schedule import LocalExecutor, RayExecutor
+
     if args.executor == "ray":
-        from app.study.ray_executor import RayExecutor
-
         return RayExecutor(work, args.jobs, stop=stop, address=args.ray_address)
-    from app.study.local_executor import LocalExecutor
-
     return LocalExecutor(work, args.jobs, stop=stop, tell=progress.tell)
 
 
@@ -326,7 +331,7 @@ def _merge(args: argparse.Namespace) -> int:
     if not paths:
         msg = f"got no parts in {out}, expected files that `study run --shard I/N` has written"
         raise StudyError(msg)
-    figures, versions = parts.merge(study, paths)
+    figures, versions = merge_shards(study, paths)
     out.mkdir(parents=True, exist_ok=True)
     _write(study, figures, versions, out)
     return 0

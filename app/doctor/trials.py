@@ -1,22 +1,166 @@
-"""Trials of torch, the GPUs, the program, data, encoders and the hub."""
+"""Trials of versions, memory and disks, torch, GPUs, the program, data, encoders and the hub."""
 
+import fcntl
 import os
+import platform
+import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from app.doctor import machine
-from app.doctor.findings import Finding, Status, judge, masked
-from app.doctor.installation import AGAIN
-from app.doctor.trial_process import Trial
-from training.control_groups import cores
+from app.doctor.findings import Finding, Status, Trial, judge, masked
+from run_files.version import line
+from training.control_groups import control_groups, cores, memory_limit, read_text
+
+# Versions
+
+
+ROOT = Path(__file__).parents[2]
+MALICIOUS = {("lightning", "2.6.2"), ("lightning", "2.6.3")}
+"""Uploads that steal credentials (GHSA-w37p-236h-pfx3)."""
+AGAIN = "install the locked versions: `make clean`, then `make install`; or build the image anew"
+
+
+def required(root: Path = ROOT) -> tuple[str, list[str]]:
+    """Read the bounds of Python and the requirements, of the checkout or the installed package."""
+    project = root / "pyproject.toml"
+    if project.is_file():
+        content = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+        return content["requires-python"], content["dependencies"]
+    python = metadata.metadata("steadfast")["Requires-Python"]
+    return python or "", metadata.requires("steadfast") or []
+
+
+def installed(name: str) -> str | None:
+    """Return the version of a library without loading it; None if it is not installed."""
+    try:
+        return metadata.version(name)
+    except (ImportError, KeyError, TypeError):  # a half deleted library has no version
+        return None
+
+
+def check_versions(root: Path = ROOT) -> Trial:
+    """Check the program, Python and the libraries that the project names."""
+    yield Finding("program", "FAILED", "cannot read the requirements: ", AGAIN)
+    # Not at the top: this library itself may be missing.
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+
+    python, lines = required(root)
+    fits = SpecifierSet(python).contains(platform.python_version(), True)
+    yield Finding("program", "ok", f"{line()}, in {root}")
+    observation = f"{platform.python_version()} ({python} allowed), {sys.executable}"
+    yield judge("Python", observation, (not fits, "FAILED", "make PYTHON=python3.12 clean install"))
+    versions, wrong = [], []
+    for library in map(Requirement, lines):
+        # A marker that is false: the library is for another system or Python.
+        if library.marker is not None and not library.marker.evaluate():
+            continue
+        version = installed(library.name)
+        versions.append(f"{library.name} {version}")
+        if not version or not library.specifier.contains(version, True):
+            allowed = library.specifier or "any"
+            wrong.append(f"{library.name} {version or 'is not installed'} ({allowed} allowed)")
+    wrong += [f"{n} {v} is a malicious upload" for n, v in MALICIOUS if installed(n) == v]
+    observation = "; ".join(wrong) or f"{len(versions)} as allowed: {', '.join(versions)}"
+    yield judge("libraries", observation, (wrong, "FAILED", AGAIN))
+
+
+# Memory and disks
+
+
+RUNS = "runs directory"
+LITTLE = 2 * 2**30
+# The default of Docker for /dev/shm.
+_DOCKER_SHM = 64 * 2**20
+
+
+def size(count: float) -> str:
+    """Write a number of bytes in GiB."""
+    return f"{count / 2**30:.1f} GiB"
+
+
+def of_machine(runs_dir: Path) -> Iterator[Trial]:
+    """List the trials of memory and disks."""
+    yield memory()
+    advice = "make room, make this user the folder's owner, or choose another --runs_dir"
+    yield folder(RUNS, runs_dir, "FAILED", advice)
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", "/"), ".cache"))
+    hub = Path(os.environ.get("HF_HOME") or caches / "huggingface")
+    advice = "set HF_HOME to a writable folder (in a container: a volume); it holds the cache"
+    yield folder("cache of the hub", hub, "warning", advice)
+    yield folder("temporary files", None, "FAILED", "set TMPDIR to a writable folder")
+
+
+def memory() -> Trial:
+    """Check how much memory is available, and how much processes can share."""
+    yield Finding("memory", "warning", "cannot be read: ")
+    yield check_memory(control_groups())
+    if (shared := Path("/dev/shm")).exists():  # as on Linux
+        yield check_shared_memory(shared)
+
+
+def check_memory(groups: list[Path], meminfo: Path = Path("/proc/meminfo")) -> Finding:
+    """Check how much memory is available."""
+    lines = re.findall(r"^Mem(?:Total|Available):\s+(\d+) kB", read_text(meminfo), re.MULTILINE)
+    # Pairs (available, total) [bytes] of the machine and of the control group: the smaller counts.
+    memories = [(int(lines[1]) * 1024, int(lines[0]) * 1024)] if len(lines) == 2 else []
+    if limit := memory_limit(groups):
+        memories.append((max(limit[0] - limit[1], 0), limit[0]))
+    if not memories:
+        return judge("memory", "unknown on this system")
+    available, total = min(memories)
+    observation = f"{size(available)} of {size(total)} available"
+    observation += f" (the control group's limit is {size(limit[0])})" if limit else ""
+    advice = "enough for small models; for more, stop other programs or raise the limit"
+    return judge("memory", observation, (available < LITTLE, "warning", advice))
+
+
+def check_shared_memory(path: Path) -> Finding:
+    """Check how much memory processes can share."""
+    total, _, free = shutil.disk_usage(path)
+    advice = "data workers and several GPUs need more: docker run --shm-size 2g (Compose: shm_size)"
+    observation = f"{size(total)} in {path}, {size(free)} free"
+    little = min(total, free) <= _DOCKER_SHM
+    return judge("shared memory", observation, (little, "warning", advice))
+
+
+def folder(name: str, path: Path | None, status: Status, advice: str) -> Trial:
+    """Write a file into a folder (None: that of temporary files), or into its nearest parent.
+
+    `status` and `advice` are for a folder that cannot be written.
+    """
+    yield Finding(name, status, f"nothing can be written into {path or 'any folder'}: ", advice)
+    path, locks = path or Path(tempfile.gettempdir()), False
+    existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    with tempfile.NamedTemporaryFile(dir=existing, prefix=".doctor.", buffering=0) as file:
+        file.write(b"written by `doctor`")
+        os.fsync(file)  # a full disk may not be noticed before
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks = True
+    free, runs = shutil.disk_usage(existing).free, name == RUNS
+    full = "make room: a checkpoint with its optimiser is three times as large as the model"
+    unlocked = "this file system has no locks: never use one run from two processes"
+    yield judge(
+        name,
+        f"{path} can be written, {size(free)} free",
+        (runs and free < LITTLE, "warning", full),
+        (runs and not locks, "warning", unlocked),
+    )
+
+
+# Torch and GPUs
 
 
 def of_torch() -> Iterator[Trial]:
@@ -149,9 +293,9 @@ def gpu(index: int) -> Trial:
     yield Finding(name, "FAILED", f"{card}: ", advice)
     free, total = torch.cuda.mem_get_info(index)
     _calculate(f"cuda:{index}")
-    text = f"{card}, {machine.size(free)} of {machine.size(total)} free"
+    text = f"{card}, {size(free)} of {size(total)} free"
     used = "another program uses it (`nvidia-smi` lists them)"
-    yield judge(name, text, (free < min(machine.LITTLE, total / 2), "warning", used))
+    yield judge(name, text, (free < min(LITTLE, total / 2), "warning", used))
 
 
 def data(folder: Path) -> Trial:

@@ -16,8 +16,14 @@ from app.cli.commands import LIGHTNING, find_command
 from app.cli.data_files import file_words
 from app.cli.main import main
 from app.commands.train_recipe import KAPPAS
-from app.recipe.candidates import KappaCandidate, candidate_name, choose, grid, table
-from app.recipe.comparison import compare_models
+from app.recipe.candidates import (
+    KappaCandidate,
+    candidate_name,
+    choose,
+    compare_models,
+    grid,
+    table,
+)
 from app.report.report_page import write_report
 from attacks.recipes import find_recipe
 from attacks.resources.catalogue import ResourceError, Resources

@@ -1,5 +1,6 @@
-"""Decides which stages of a cell have ended, from the files of its run."""
+"""Decides which stages of a cell have ended, from the files of its run, and what it began with."""
 
+import hashlib
 import json
 import threading
 from collections import Counter
@@ -9,14 +10,17 @@ from pydoc import locate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from app.study.study import Settings, Stage
+from app.study.cells import StudyContext
+from app.study.study import Cell, Settings, Stage
 from app.study.study_file import attacks_of
 from attacks.digests import file_digest
+from run_files import atomic
 from run_files.certified_bounds import STAGE_OF
 from run_files.checkpoint_lookup import checkpoint_text
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
+from text.bounded_files import read_json
 from text.subjects import Difference, Subject, differences, flat, shortened
 from training.resume import PARTS, changed_settings
 
@@ -235,6 +239,52 @@ def _attackable(
         return split.total
     own = split.labels.get(positive, 0)
     return own if attack.goal == "evade" else split.total - own
+
+
+def check_start(cell: Cell, context: StudyContext, where: Path, *, begun: bool) -> None:
+    """Raise an OtherRunError if a run began with other weights than its first run has now.
+
+    The digests are in `studies/STUDY/starts/` since the first check of a run. A run that has not
+    begun has nothing to compare.
+    """
+    runs = where / context.runs_dir
+    digests = {
+        key: _digest(runs / path) for key, path in cell.start.items() if (runs / path).exists()
+    }
+    note = where / context.out / "starts" / f"{cell.run}.json"
+    recorded = _read_note(note) if begun and note.is_file() else {}
+    for change in differences(recorded, digests, only=recorded.keys() & digests.keys()):
+        msg = (
+            f"run {cell.run} began with other weights than {runs / cell.start[change.name]} has "
+            "now; move it away, and the study makes it anew"
+        )
+        raise OtherRunError(msg)
+    # A run without `start` needs no note.
+    if digests and digests != recorded:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(note, json.dumps(digests, indent=2, sort_keys=True) + "\n")
+
+
+def _read_note(note: Path) -> dict[str, str]:
+    try:
+        return dict(read_json(note, "digests of weights"))
+    except (TypeError, ValueError) as error:
+        msg = (
+            f"got {note} with unreadable content, expected digests of the weights that a run began "
+            "with; delete it if these are still there"
+        )
+        raise OtherRunError(msg) from error
+
+
+def _digest(path: Path) -> str:
+    """Return the digest of a checkpoint, or of a directory of `transformers`."""
+    from run_files.weights import tensors_digest
+
+    if path.is_dir():
+        # Large models are divided into several files.
+        parts = [file_digest(file) for file in sorted(path.glob("*.safetensors"))]
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
+    return tensors_digest(path) if path.suffix == ".ckpt" else file_digest(path)
 
 
 # The data

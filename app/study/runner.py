@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 from app.study.cell_check import Kind, Parsed, kind_of
 from app.study.cells import TRAINING, StudyContext, command_line
-from app.study.reuse import UNREAD, check_run, missing
-from app.study.start import check_start
+from app.study.reuse import UNREAD, check_run, check_start, missing
 from app.study.study import Cell, Stage
 from run_files.run_directory import RunDirectory
 

@@ -1,14 +1,25 @@
-"""Decides which cells start, which wait for another one, and which are not run any more."""
+"""Runs all cells: which start, which wait or are not run any more; on this machine, or by Ray."""
 
-from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Protocol
+import contextlib
+import logging
+import os
+import queue
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
-from app.study.runner import CellOutcome, Stop
-from app.study.study import Cell
+from app.study.runner import CellOutcome, Share, Stop, Tell, Work, run_cell
+from app.study.study import Cell, StudyError
+from training.control_groups import cores
 
-_INTERVAL = 0.5
-"""Seconds between two checks of the wish to stop."""
+_TICK = 0.5
+"""Seconds between two looks at the running cells."""
 
 
 class Executor(Protocol):
@@ -71,7 +82,7 @@ def run_all(
                 waiting.remove(cell)
                 watch.begins(cell)
                 working[executor.submit(cell)] = cell
-        done, _ = wait(working, timeout=_INTERVAL, return_when=FIRST_COMPLETED)
+        done, _ = wait(working, timeout=_TICK, return_when=FIRST_COMPLETED)
         for future in done:
             cell, error = working.pop(future), future.exception()
             if error is None:
@@ -81,3 +92,259 @@ def run_all(
                 end(cell, CellOutcome(state="failed", error=text))
         watch.tick()
     return outcomes
+
+
+# Processes of this machine
+
+
+class LocalExecutor:
+    """Runs several cells at a time, each with its share of the cores, or one GPU each."""
+
+    def __init__(self, work: Work, jobs: int, *, stop: Stop, tell: Tell) -> None:
+        self.slots = jobs
+        self._work, self._stop, self._tell = work, stop, tell
+        # Linux kills a child (`tied`) when the thread that started it ends: these threads stay.
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="steadfast-study")
+        self._shares: queue.SimpleQueue[Share] = queue.SimpleQueue()
+        for share in shares(jobs):
+            self._shares.put(share)
+
+    def submit(self, cell: Cell) -> Future[CellOutcome]:
+        """Start a cell as soon as a share is free."""
+        return self._threads.submit(self._run, cell)
+
+    def close(self) -> None:
+        """Wait for the cells that still run."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _run(self, cell: Cell) -> CellOutcome:
+        share = self._shares.get()  # waits until one is free
+        try:
+            return run_cell(cell, self._work, share, stop=self._stop, tell=self._tell)
+        finally:
+            self._shares.put(share)
+
+
+def shares(jobs: int) -> list[Share]:
+    """Return the share of this machine for each of several cells."""
+    import torch
+
+    # The cores of the control group, not of the whole machine.
+    threads = max(1, int(cores()) // jobs)
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    if limit.isdigit() and int(limit):
+        # The user says that the other cores are busy; threads that wait for a core are many times
+        # slower than a single thread.
+        threads = min(threads, int(limit))
+    count = torch.cuda.device_count()
+    if count == 0:
+        return [Share(threads=threads)] * jobs
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = visible.split(",") if visible else [str(index) for index in range(count)]
+    return [Share(threads=threads, devices=names[i % count]) for i in range(jobs)]
+
+
+# Tasks of a Ray cluster: a running one, or a new one on this machine
+
+
+RETRIES = 20
+"""Restarts of a cell whose node has died; each resumes from the saved state."""
+_ENVIRONMENT = {
+    # Ray sends no usage statistics.
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # A task without a GPU keeps CUDA_VISIBLE_DEVICES, as later versions of Ray do by default.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+_ROOT = str(Path(__file__).parents[2])
+_INTERVAL = 0.2
+"""Seconds between two checks of the wish to stop."""
+_CONNECT_TIMEOUT = 10.0
+"""Seconds in which a cluster must answer."""
+_FILE_TIMEOUT = 30.0
+"""Seconds after which a file of another machine must be visible here."""
+
+
+class RayExecutor:
+    """Runs several cells at a time as Ray tasks, each with its share of the cluster.
+
+    A cell whose node has died starts again on another one and resumes from its saved state: all
+    nodes must see one runs directory at one path. An address is `auto`, `HOST:PORT` or
+    `ray://HOST:PORT`; None starts a cluster on this machine, which ends with the study.
+
+    Raises:
+        StudyError: Ray is not installed, or no cluster answers.
+    """
+
+    def __init__(self, work: Work, jobs: int, *, stop: Stop, address: str | None = None) -> None:
+        self.slots = jobs
+        self._work, self._stop = work, stop
+        self._ray = _connect(address)
+        self._threads, gpus = share_of(self._ray.nodes(), jobs)
+        self._remote = self._ray.remote(_task).options(
+            num_cpus=self._threads, num_gpus=gpus, max_retries=RETRIES
+        )
+        self._tasks: set[Any] = set()
+        self._lock = threading.Lock()
+        self._waiting = ThreadPoolExecutor(jobs, thread_name_prefix="steadfast-ray")
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def submit(self, cell: Cell) -> Future[CellOutcome]:
+        """Give a cell to Ray."""
+        return self._waiting.submit(self._run, cell)
+
+    def close(self) -> None:
+        """End the cells that still run, and the cluster if it was started here."""
+        self._cancel()
+        self._waiting.shutdown(wait=True, cancel_futures=True)
+        self._closed.set()
+        self._ray.shutdown()
+
+    def _run(self, cell: Cell) -> CellOutcome:
+        from ray.exceptions import RayError, RayTaskError, TaskCancelledError
+
+        task = self._remote.remote(cell, self._work, self._threads)
+        with self._lock:
+            self._tasks.add(task)
+        # An earlier wish to stop has not cancelled this task.
+        if self._stop.wished.is_set():
+            self._cancel()
+        try:
+            outcome: CellOutcome = self._ray.get(task)
+        except TaskCancelledError:
+            return CellOutcome(state="stopped")
+        except RayTaskError as error:
+            return _failed(error.cause or error)
+        except RayError as error:
+            return _failed(error)
+        finally:
+            with self._lock:
+                self._tasks.discard(task)
+        run = Path(self._work.where, self._work.context.runs_dir, cell.run)
+        if outcome.state == "done" and not _wait_for(run / "config.yaml"):
+            reason = (
+                f"has ended, but {run} is not here, expected --runs_dir on a file system that all "
+                "nodes of the cluster share"
+            )
+            return CellOutcome(state="failed", error=reason)
+        return outcome
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            if self._stop.wished.wait(_INTERVAL):
+                self._cancel()
+                return
+
+    def _cancel(self) -> None:
+        with self._lock:
+            tasks = list(self._tasks)
+        for task in tasks:
+            self._ray.cancel(task, force=False, recursive=False)
+
+
+def _task(cell: Cell, work: Work, threads: int) -> CellOutcome:
+    """Run a cell on the node that Ray has chosen; a cancelled one saves its state."""
+    stop = Stop()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(
+            run_cell, cell, work, Share(threads=threads), stop=stop, tell=lambda *_: None
+        )
+        while True:
+            try:
+                # With a timeout: Ray's KeyboardInterrupt does not wake a thread that waits without.
+                return running.result(timeout=_INTERVAL)
+            except TimeoutError:
+                if running.done():
+                    raise
+            except KeyboardInterrupt:
+                stop.wish()
+
+
+def share_of(nodes: Sequence[Mapping[str, Any]], jobs: int) -> tuple[int, int]:
+    """Return the CPUs and GPUs of each cell: as many CPUs as let all jobs run at a time."""
+    resources = [node.get("Resources", {}) for node in nodes if node.get("Alive")]
+    cpus = [int(node.get("CPU", 0)) for node in resources]
+    # A cell does not spread over nodes.
+    fitting = [
+        threads
+        for threads in range(1, max(cpus, default=1) + 1)
+        if sum(count // threads for count in cpus) >= jobs
+    ]
+    return max(fitting, default=1), int(any(node.get("GPU", 0) >= 1 for node in resources))
+
+
+def _connect(address: str | None) -> Any:
+    """Return `ray`, connected to a cluster; a StudyError if it is not installed or none answers."""
+    os.environ.update(_ENVIRONMENT)
+    try:
+        import ray
+    except ImportError as error:
+        msg = (
+            "got --executor ray without Ray, expected it to be installed: "
+            "pip install 'steadfast[ray]' (in a checkout: pip install ray)"
+        )
+        raise StudyError(msg) from error
+    # Workers find `app` from any working directory.
+    paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {**_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+    options: dict[str, Any] = {
+        "address": address or "local",
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+        "runtime_env": {"env_vars": variables},
+    }
+    if address is None:
+        options |= {"num_cpus": max(1, int(cores())), "include_dashboard": False}
+    try:
+        _check_answers(address)
+        # `study` has its own handlers of SIGTERM and Ctrl-C.
+        with _own_handlers():
+            ray.init(**options)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        msg = (
+            f"got no Ray cluster at {address or 'this machine'} ({reason:.200}), expected one that "
+            "runs: `ray start --head`, or leave --ray_address out for one on this machine"
+        )
+        raise StudyError(msg) from error
+    return ray
+
+
+def _check_answers(address: str | None) -> None:
+    """Check that a cluster listens; Ray itself would try for minutes."""
+    if address in (None, "auto", "local"):
+        return
+    url = urlsplit(address if "://" in str(address) else f"//{address}")
+    if url.hostname is None or url.port is None:
+        msg = "expected auto, HOST:PORT or ray://HOST:PORT"
+        raise ValueError(msg)
+    socket.create_connection((url.hostname, url.port), timeout=_CONNECT_TIMEOUT).close()
+
+
+@contextlib.contextmanager
+def _own_handlers() -> Iterator[None]:
+    """Restore the handlers of signals, which Ray replaces."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _failed(error: BaseException) -> CellOutcome:
+    text = " ".join(str(error).split())
+    return CellOutcome(state="failed", error=f"{type(error).__name__}: {text:.300}")
+
+
+def _wait_for(path: Path) -> bool:
+    """Return True once a file is visible; one of another machine may come late."""
+    deadline = time.monotonic() + _FILE_TIMEOUT
+    while not path.is_file():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_INTERVAL)
+    return True

@@ -6,12 +6,3 @@ from attacks.constraints.part_of_speech import PartOfSpeech
 from attacks.constraints.word_distance import WordDistance
 from attacks.constraints.word_similarity import WordSimilarity
 from attacks.constraints.words_changed import WordsChanged
-
-__all__ = [
-    "EditDistance",
-    "InsideThreat",
-    "PartOfSpeech",
-    "WordDistance",
-    "WordSimilarity",
-    "WordsChanged",
-]

@@ -12,7 +12,7 @@ FACTOR = {"all-MiniLM-L6-v2": 1.3}
 """Factor from an angle of the universal sentence encoder to that of another encoder.
 
 Calibrated by the similarities that TextFooler's authors published; they leave it between 1.06 and
-1.57 (`python -m benchmarks.parity thresholds --part published`)."""
+1.57 (docs/attacks/similarity.md)."""
 
 
 class PublishedThreshold(NamedTuple):

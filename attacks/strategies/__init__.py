@@ -9,17 +9,3 @@ from attacks.strategies.reduction import RankedReduction, Reduction
 from attacks.strategies.staged import StagedGreedy
 from attacks.strategies.swarm import Swarm
 from attacks.strategies.whole_texts import WholeTexts
-
-__all__ = [
-    "FlipBeam",
-    "Genetic",
-    "HardLabel",
-    "RandomAppends",
-    "RankedActions",
-    "RankedAppends",
-    "RankedReduction",
-    "Reduction",
-    "StagedGreedy",
-    "Swarm",
-    "WholeTexts",
-]

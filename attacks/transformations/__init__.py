@@ -17,31 +17,3 @@ from attacks.transformations.keys import NeighbourKey
 from attacks.transformations.near_words import EmbeddingSwap
 from attacks.transformations.synonyms import WordNetSwap
 from attacks.transformations.unseen import InsertInvisible, Reorder, SwapTwins, TypeAndDelete
-
-__all__ = [
-    "Actions",
-    "AddWord",
-    "Composite",
-    "Contract",
-    "DeleteCharacter",
-    "DeleteWord",
-    "EmbeddingSwap",
-    "Expand",
-    "Homoglyphs",
-    "Inflect",
-    "InsertCharacter",
-    "InsertInvisible",
-    "InsertSpace",
-    "NeighbourKey",
-    "OtherName",
-    "OtherNumber",
-    "OtherPlace",
-    "Reorder",
-    "Stages",
-    "SubstituteCharacter",
-    "Surround",
-    "SwapCharacters",
-    "SwapTwins",
-    "TypeAndDelete",
-    "WordNetSwap",
-]

@@ -5,7 +5,6 @@
     python -m benchmarks.parity recipes --data_dir DIR --python PEER/bin/python
     python -m benchmarks.parity table --data_dir DIR --corpus sst2 --vectors FILE --out FILE.json
         --ckpt_path runs/NAME/checkpoints/best.ckpt [--python PEER/bin/python]
-    python -m benchmarks.parity thresholds --data_dir DIR [--part human published words effect]
 
 `PEER/bin/python` is an interpreter that has TextAttack 0.3.11.
 """
@@ -14,19 +13,14 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks.command import command
-from benchmarks.parity import encoder_table, recipes, recorded, thresholds
+from benchmarks.parity import encoder_table, recipes, recorded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a comparison; return 1 where less agrees than is required."""
     parser = command(__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMPARISON")
-    modules = {
-        "recorded": recorded,
-        "recipes": recipes,
-        "table": encoder_table,
-        "thresholds": thresholds,
-    }
+    modules = {"recorded": recorded, "recipes": recipes, "table": encoder_table}
     for name, module in modules.items():
         text = (module.__doc__ or "").partition("\n")[0]
         comparison = commands.add_parser(name, help=text, description=text)

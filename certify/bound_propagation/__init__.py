@@ -6,12 +6,3 @@
 from certify.bound_propagation.relaxed_certifier import RelaxedCertifier, RelaxedModel
 from certify.bound_propagation.replaced_words import ReplacedWords
 from certify.bound_propagation.word_balls import WordBalls, WordBallsCertifier, WordRadii
-
-__all__ = [
-    "RelaxedCertifier",
-    "RelaxedModel",
-    "ReplacedWords",
-    "WordBalls",
-    "WordBallsCertifier",
-    "WordRadii",
-]

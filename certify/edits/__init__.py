@@ -1,5 +1,3 @@
 """Certificates by how far an edit of a character can move the logits."""
 
 from certify.edits.levenshtein_certifier import EDIT_BOUNDS, EditBound, LevenshteinCertifier
-
-__all__ = ["EDIT_BOUNDS", "EditBound", "LevenshteinCertifier"]

@@ -2,5 +2,3 @@
 
 from certify.smoothing.random_texts import NOISES, Noise
 from certify.smoothing.smoothed_certifier import SmoothedCertifier, Smoothing, least_share
-
-__all__ = ["NOISES", "Noise", "SmoothedCertifier", "Smoothing", "least_share"]

@@ -48,34 +48,3 @@ from certify.threats.text_certificate import Kind, TextCertificate, TextCertifie
 from certify.threats.threat import Threat, ThreatName
 from certify.threats.typos import Typos
 from certify.threats.word_edits import WordEditDistance
-
-__all__ = [
-    "ADDITIONS",
-    "L2",
-    "THREATS",
-    "AdditionKind",
-    "Additions",
-    "ChainedSets",
-    "Characters",
-    "DeletedStopWords",
-    "InsertedStopWords",
-    "Kind",
-    "ListedWords",
-    "ReadChoices",
-    "ReadWords",
-    "Replacements",
-    "SameForm",
-    "SameFormCertifier",
-    "Substitutions",
-    "Synonyms",
-    "TextCertificate",
-    "TextCertifier",
-    "Threat",
-    "ThreatName",
-    "Typos",
-    "WordEditDistance",
-    "WordSet",
-    "WorstText",
-    "is_same_form",
-    "parse_threat",
-]

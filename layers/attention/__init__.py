@@ -8,15 +8,3 @@ from layers.attention.masking.renormalised import renormalised
 from layers.attention.masking.rules import RuleMasks
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.attention.scaled_dot_product import SelfAttention
-
-__all__ = [
-    "BIASABLE",
-    "AttentionAdversary",
-    "BiasedAttention",
-    "Masks",
-    "OneLipschitzSelfAttention",
-    "RuleMasks",
-    "SelfAttention",
-    "masked_attention",
-    "renormalised",
-]

@@ -21,7 +21,7 @@ from app.cli.asked_texts import read_file
 from app.commands.runs_list import list_runs
 from app.commands.runs_list import table as table_of_runs
 from app.serve.api_fields import RequestError, parse_body
-from app.study import parts, study_json
+from app.study import cells, study_json
 from app.study.study_file import examine
 from attacks import journal
 from attacks.outcome import AttackRecord
@@ -348,8 +348,8 @@ READERS: list[Reader] = [
     Reader(
         "part of a study",
         "part.json",
-        _json({"format": parts.FORMAT, "study": "a", "digest": "b", "shard": "1/1"}),
-        parts._read,
+        _json({"format": cells.PART_FORMAT, "study": "a", "digest": "b", "shard": "1/1"}),
+        cells._read_shard,
         change_json,
     ),
     Reader(

@@ -1,15 +1,12 @@
 """The benchmark of adversarial training: what it counts, on models that cost nothing."""
 
 import json
-from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from benchmarks import adversarial_cost
-from benchmarks.adversarial_epochs import by_adversary, load_task
 from benchmarks.adversarial_steps import (
     METHODS,
     NAIVE,
@@ -21,7 +18,6 @@ from benchmarks.adversarial_steps import (
     random_model,
 )
 from benchmarks.timing import Times
-from lit_modules.adversaries import FreeLB
 
 SHORT = ["--model", "tiny", "--batch", "2", "--repeats", "1"]
 
@@ -111,8 +107,7 @@ def test_lengths_are_measured_kept_and_drawn(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "--lengths N ..., --corpus NAME or --figure FILE"),
-        (["--corpus", "sst2"], "--data_dir DIR"),
+        ([], "--lengths N ... or --figure FILE"),
         (["--figure", "a.png"], "--out FILE with --figure"),
         (["--lengths", "4", "--repeats", "0"], "positive numbers"),
         (["--lengths", "0"], "positive numbers"),
@@ -124,34 +119,3 @@ def test_what_is_missing(
     with pytest.raises(SystemExit):
         adversarial_cost.main(words)
     assert message in capsys.readouterr().err
-
-
-# A corpus
-
-
-@pytest.mark.long
-def test_an_epoch_from_some_batches(tmp_path: Path) -> None:
-    folder = tmp_path / "sst2"
-    folder.mkdir()
-    rows = "".join(f"film {i} is {'good' if i % 2 else 'bad'}\t{i % 2}\n" for i in range(200))
-    for split in ("train", "validation"):
-        (folder / f"{split}.tsv").write_text(f"sentence\tlabel\n{rows}")
-    one = load_task(
-        Namespace(corpus="sst2", data_dir=tmp_path, batches=2, init_from=None, device="cpu")
-    )
-    assert (len(one.batches), one.total) == (2, 4)
-    assert not {*one.first.sample_ids.tolist()} & {*one.batches[0].sample_ids.tolist()}
-
-    class Prepared(FreeLB):
-        """Looks at all texts before an epoch."""
-
-        def start_epoch(self, module: Any) -> None:
-            assert sorted(module.samples) == ids
-            sum(range(3_000_000))
-
-    ids = sorted(i for batch in one.batches for i in batch.sample_ids.tolist())
-    found = by_adversary(one, {"FreeLB": FreeLB(), "before": Prepared()})
-    assert list(found) == [NAIVE, "FreeLB", "before"]
-    assert found[NAIVE].ratio == 1
-    assert found[NAIVE].generation == 0
-    assert found["FreeLB"].generation < found["before"].generation < 1

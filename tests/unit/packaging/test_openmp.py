@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from benchmarks.openmp_wait import WAITS, measure
 from tests.unit.packaging.metadata import ROOT
 
 NAMES = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}
@@ -62,9 +61,3 @@ def test_whoever_has_chosen_keeps_it(chosen: dict[str, str]) -> None:
 
 def test_the_tests_themselves_do_not_spin() -> None:
     assert NAMES & os.environ.keys()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("way", WAITS)
-def test_a_step_is_measured_in_a_process_of_its_own(way: str) -> None:
-    assert measure(way, steps=1, threads=1) > 0

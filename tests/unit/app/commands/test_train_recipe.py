@@ -8,7 +8,7 @@ import pytest
 from app.cli.main import entry
 from app.commands import train_recipe
 from app.recipe import robust
-from app.recipe.comparison import compare_models
+from app.recipe.candidates import compare_models
 from attacks.resources.catalogue import ResourceError
 from run_files import atomic
 from run_files.results import merge

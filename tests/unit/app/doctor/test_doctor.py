@@ -22,9 +22,8 @@ import pytest
 import torch
 from huggingface_hub import close_session, constants
 
-from app.doctor import findings, installation, machine, trials
-from app.doctor.findings import Finding
-from app.doctor.trial_process import Trial, TrialProcess, run_trial
+from app.doctor import findings, trials
+from app.doctor.findings import Finding, Trial, TrialProcess, run_trial
 
 
 def outcome(trial: Trial) -> list[Finding]:
@@ -35,14 +34,14 @@ def outcome(trial: Trial) -> list[Finding]:
 
 
 def test_what_is_required_is_read_from_the_project() -> None:
-    python, libraries = installation.required()
+    python, libraries = trials.required()
     assert python == ">=3.11"
     assert len(libraries) > 10
     assert any(line.startswith("pytorch-lightning>=2.6.6,<2.7") for line in libraries)
 
 
 def test_versions_of_this_installation() -> None:
-    found = outcome(installation.check_versions())
+    found = outcome(trials.check_versions())
     assert [finding.name for finding in found] == ["program", "Python", "libraries"]
     assert {finding.status for finding in found} == {"ok"}
     assert "torch 2." in found[-1].found
@@ -54,7 +53,7 @@ def test_other_versions(tmp_path: Path) -> None:
         "dependencies = ['torch[x]>=99; python_version > \"3\"', 'no-such-library', 'numpy>=2', "
         "'not-here; python_version < \"3\"']\n"
     )
-    _, python, libraries = outcome(installation.check_versions(tmp_path))
+    _, python, libraries = outcome(trials.check_versions(tmp_path))
     assert python.status == libraries.status == "FAILED"
     assert "(>=4 allowed)" in python.found
     assert "torch 2." in libraries.found
@@ -69,22 +68,22 @@ def test_other_versions(tmp_path: Path) -> None:
 )
 def test_a_project_that_cannot_be_read(content: str, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(content)
-    (finding,) = outcome(installation.check_versions(tmp_path))
+    (finding,) = outcome(trials.check_versions(tmp_path))
     assert finding.status == "FAILED"
 
 
 def test_without_the_library_that_compares_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "packaging.requirements", None)
-    (finding,) = outcome(installation.check_versions())
+    (finding,) = outcome(trials.check_versions())
     assert finding.status == "FAILED"
     assert "packaging" in finding.found
 
 
 def test_a_malicious_upload_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = installation.installed
+    real = trials.installed
     fake = {"lightning": "2.6.3"}
-    monkeypatch.setattr(installation, "installed", lambda name: fake.get(name) or real(name))
-    finding = outcome(installation.check_versions())[-1]
+    monkeypatch.setattr(trials, "installed", lambda name: fake.get(name) or real(name))
+    finding = outcome(trials.check_versions())[-1]
     assert (finding.status, finding.found) == ("FAILED", "lightning 2.6.3 is a malicious upload")
 
 
@@ -262,27 +261,27 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 def test_memory(tmp_path: Path) -> None:
     write(tmp_path, {"meminfo": "MemTotal: 67108864 kB\nMemAvailable: 33554432 kB\n"})
-    assert machine.check_memory([], tmp_path / "meminfo") == Finding(
+    assert trials.check_memory([], tmp_path / "meminfo") == Finding(
         "memory", "ok", "32.0 GiB of 64.0 GiB available"
     )
     write(tmp_path, {"memory.max": str(3 * 2**30), "memory.current": str(2 * 2**30)})
-    check = machine.check_memory([tmp_path], tmp_path / "meminfo")
+    check = trials.check_memory([tmp_path], tmp_path / "meminfo")
     assert check.status == "warning"
     assert check.found.startswith("1.0 GiB of 3.0 GiB available (the control group's limit")
-    assert machine.check_memory([], tmp_path / "none").status == "ok"
+    assert trials.check_memory([], tmp_path / "none").status == "ok"
 
 
 @pytest.mark.parametrize(("total", "status"), [(64, "warning"), (2048, "ok")])
 def test_shared_memory(total: int, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     room = (total * 2**20, 0, total * 2**20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
-    check = machine.check_shared_memory(Path("/dev/shm"))
+    check = trials.check_shared_memory(Path("/dev/shm"))
     assert check.status == status
     assert ("--shm-size" in check.advice) == (status == "warning")
 
 
 def check_runs(path: Path) -> Finding:
-    (finding,) = outcome(machine.folder(machine.RUNS, path, "FAILED", "make room"))
+    (finding,) = outcome(trials.folder(trials.RUNS, path, "FAILED", "make room"))
     return finding
 
 
@@ -338,14 +337,14 @@ def folders_of(machine_has: Iterator[Trial]) -> list[Finding]:
 
 def test_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path / "not" / "yet"))
-    cache, temporary = folders_of(machine.of_machine(tmp_path))
+    cache, temporary = folders_of(trials.of_machine(tmp_path))
     assert (cache.name, cache.status) == ("cache of the hub", "ok")
     assert (temporary.name, temporary.status) == ("temporary files", "ok")
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("")
     monkeypatch.delenv("HF_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "cache"))
-    cache, _ = folders_of(machine.of_machine(tmp_path))
+    cache, _ = folders_of(trials.of_machine(tmp_path))
     assert (cache.name, cache.status) == ("cache of the hub", "warning")
     assert str(tmp_path / "file" / "cache" / "huggingface") in cache.found
     assert "HF_HOME" in cache.advice
@@ -356,7 +355,7 @@ def test_no_place_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory")
 
     monkeypatch.setattr(tempfile, "gettempdir", nowhere)
-    finding = folders_of(machine.of_machine(Path()))[-1]
+    finding = folders_of(trials.of_machine(Path()))[-1]
     assert finding.status == "FAILED"
     assert "nothing can be written into any folder" in finding.found
     assert "TMPDIR" in finding.advice

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from app.export import onnx_file
-from app.export.onnx_file import write_onnx
+from app import export as onnx_file
+from app.export import write_onnx
 from layers import OrthogonalLinear
 from layers.orthogonal import METHODS as ORTHOGONAL
 from tests.unit.lit_modules.builders import METHODS, PAIRS, SINGLE, Build, attached, olsa, plain

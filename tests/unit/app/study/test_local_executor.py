@@ -4,13 +4,13 @@ import os
 
 import pytest
 
-from app.study import local_executor
-from app.study.local_executor import shares
+from app.study import schedule
+from app.study.schedule import shares
 
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_executor, "cores", lambda: 8)
+    monkeypatch.setattr(schedule, "cores", lambda: 8)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
 
 

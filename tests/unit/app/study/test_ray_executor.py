@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from app.study.cells import StudyContext
-from app.study.ray_executor import RayExecutor, share_of
 from app.study.runner import Stop, Work
+from app.study.schedule import RayExecutor, share_of
 from app.study.study import StudyError
 
 

@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from app.study.cells import StudyContext
-from app.study.reuse import UNREAD, OtherRunError, Rows, check_run, missing, rows
-from app.study.start import check_start
+from app.study.reuse import UNREAD, OtherRunError, Rows, check_run, check_start, missing, rows
 from app.study.study import Cell, Command, Stage
 from attacks.digests import file_digest
 from attacks.engine import VERSION

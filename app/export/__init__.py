@@ -1,1 +1,0 @@
-"""Trained models as folders for others."""
