@@ -122,7 +122,9 @@ def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
             reasons = [_missing_attack(run, name, settings) for name in attacks_of([stage])]
         else:
             names = map(str.strip, str(settings["attack"]).split(","))
-            reasons = [_missing_transfer(run, name, settings["run"]) for name in names]
+            # Settings are parsed once for all seeds: the last name is that of the run itself.
+            sources = [*settings["run"][:-1], run.name]
+            reasons = [_missing_transfer(run, name, sources) for name in names]
         return next((reason for reason in reasons if reason is not None), None)
     if stage.command == "fit":
         return _missing_fit(run, settings)
