@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from pytorch_lightning import Callback
     from pytorch_lightning.utilities.types import OptimizerLRScheduler
 
+_VOTES = "predictions are votes, of which `certify --smooth mask` has a probabilistic certificate"
+
 
 class AdversarialTraining(TaskModule, method=True):
     """Trains a classifier against an adversary; its predictions are those of the classifier.
@@ -59,8 +62,9 @@ class AdversarialTraining(TaskModule, method=True):
         """Keep the settings.
 
         Args:
-            adversary: the adversary: PGDAdversary, FGSMAdversary, FreeLB, SMART,
-                VirtualAdversary, TextAdversary or EpochTextAdversary, and its settings.
+            adversary: the adversary, or another defence, and its settings: PGDAdversary,
+                FGSMAdversary, FreeLB, FreeLBPlus, SMART, TAVAT, VirtualAdversary, TextAdversary,
+                EpochTextAdversary, RanMASK, RDrop or TemperatureScaling.
             classifier: the method to train, one that classifies, and its settings. Not needed with
                 init_from.
             init_from: checkpoint of a classifier to begin with: vocabulary, classes and weights.
@@ -82,6 +86,7 @@ class AdversarialTraining(TaskModule, method=True):
         self._origin: TaskModule | None = None
         self._unreadable: ValueError | None = None
         self._since, self._attacking, self._averaged = time.perf_counter(), 0.0, 0
+        self._remembered: dict[str, tuple[int, ...]] = {}
         _check_classifier(classifier, init_from)
         if classifier is not None:
             self.adopt(classifier)
@@ -237,6 +242,11 @@ class AdversarialTraining(TaskModule, method=True):
         self.classifier.restore_text(checkpoint)
         super().restore_text(checkpoint)
         content = checkpoint_content(checkpoint)
+        self._remembered = {
+            name.removeprefix("memory."): tuple(tensor.shape)
+            for name, tensor in checkpoint["state_dict"].items()
+            if name.startswith("memory.")
+        }
         self.adversary.restore(content["adversary"])
         self._averaged = int(content["averaged_steps"])
 
@@ -251,7 +261,8 @@ class AdversarialTraining(TaskModule, method=True):
 
     @property
     def output_layer(self) -> nn.Module | None:
-        return self.classifier.output_layer
+        # A bias adds nothing to votes.
+        return None if self.adversary.votes else self.classifier.output_layer
 
     @property
     def trains_bias(self) -> bool:
@@ -264,6 +275,13 @@ class AdversarialTraining(TaskModule, method=True):
     # Layers
 
     def setup(self, stage: str) -> None:
+        if stage == "test" and self.adversary.votes and self.test_attack is not None:
+            msg = (
+                f"got pgd.epsilon={self.test_attack.epsilon:g} for {type(self.adversary).__name__},"
+                " which predicts by votes over texts, expected --pgd.epsilon 0: embeddings have "
+                "no votes"
+            )
+            raise ValueError(msg)
         super().setup(stage)
         self.classifier.setup(stage)
 
@@ -283,6 +301,14 @@ class AdversarialTraining(TaskModule, method=True):
             self.classifier.load_state_dict(weights)
         if self.adversary.averages and not hasattr(self, "average"):
             self.average = AveragedWeights(self.classifier)
+        if self.adversary.remembers and not hasattr(self, "memory"):
+            # A new run makes its tensors in the first step, when their sizes are known.
+            self.memory = nn.ParameterDict(
+                {
+                    name: nn.Parameter(torch.empty(shape), requires_grad=False)
+                    for name, shape in self._remembered.items()
+                }
+            )
 
     def configure_callbacks(self) -> list["Callback"]:
         """Return the callbacks of the classifier, such as a projection of its weights."""
@@ -318,15 +344,23 @@ class AdversarialTraining(TaskModule, method=True):
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
         return self.classifier.classify(x, mask)
 
+    def forward(self, batch: Batch) -> Tensor:
+        """Return logits of a batch: those of the classifier, or of its votes."""
+        return self.predict_logits(batch) if self.adversary.votes else super().forward(batch)
+
     def predict_logits(self, batch: Batch) -> Tensor:
-        return self.classifier.predict_logits(batch)
+        return self.adversary.predict(self.classifier, batch)
 
     @property
     def no_certificate(self) -> str | None:
+        if self.adversary.votes:
+            return _VOTES
         # Without a classifier, which a checkpoint may bring, the reason is unknown.
         return self.classifier.no_certificate if hasattr(self, "classifier") else None
 
     def text_certifier(self, threat: Threat) -> TextCertifier:
+        if self.adversary.votes:
+            raise ValueError(self.no_certifier(threat, _VOTES))
         self._check_reading()
         return self.classifier.text_certifier(threat)
 
@@ -369,6 +403,12 @@ class AdversarialTraining(TaskModule, method=True):
         return run_seed()
 
     def on_fit_start(self) -> None:
+        if self.adversary.calibrate and not self.trainer.limit_val_batches:
+            msg = (
+                "got calibrate=true without validation, expected a split on which a temperature is "
+                "chosen, or --model.adversary.calibrate false"
+            )
+            raise ValueError(msg)
         self.adversary.start(self)
         self._since, self._attacking = time.perf_counter(), 0.0
 
@@ -392,6 +432,7 @@ class AdversarialTraining(TaskModule, method=True):
             scale=1.0 if scaler is None else float(scaler.get_scale()),
             samples=None if self.adversary.embeds else self.samples,
             average=getattr(self, "average", None),
+            **({"memory": self.memory} if self.adversary.remembers else {}),
         )
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:

@@ -1,12 +1,14 @@
 """Chooses the threshold of a detector at the end of a fit, and stores it in its best weights."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from datamodules import TextDataModule
 from lit_modules import Detection, Detector, TaskModule, read_checkpoint
@@ -98,7 +100,9 @@ def set_threshold(
         )
         model.fold(detector)
         if checkpoint is not None and trainer.is_global_zero:
-            store_detector(checkpoint, model, trainer)
+            store_weights(
+                checkpoint, model, [model.output_bias()], trainer, detector=asdict(detector)
+            )
         trainer.strategy.barrier()
         if trainer.is_global_zero:
             print(detector.describe(), file=sys.stderr)
@@ -118,32 +122,47 @@ def _validation_scores(
 ) -> tuple[Tensor, Tensor]:
     """Return scores `[B]` and whether a text is positive `[B]`, the same in every process."""
     index = find_positive(detection.positive or "", model.require_text()[1])
-    rows: dict[int, tuple[float, bool]] = {}
+    logits, labels = validation_logits(trainer, model, corpus)
+    return detection_scores(logits, index), labels == index
+
+
+def validation_logits(
+    trainer: pl.Trainer, model: TaskModule, corpus: TextDataModule
+) -> tuple[Tensor, Tensor]:
+    """Return logits `[n, C]` in float64 and labels `[n]`, the same in every process."""
+    rows: dict[int, tuple[list[float], int]] = {}
     for batch in corpus.val_dataloader():
-        scores = detection_scores(model.predict_logits(batch.to(model.device)), index)
-        labels = labels_of(batch) == index
-        values = zip(scores.tolist(), labels.tolist(), strict=True)
+        logits = model.predict_logits(batch.to(model.device)).to(torch.float64)
+        values = zip(logits.tolist(), labels_of(batch).tolist(), strict=True)
         # A sample that fills up the last batch of a process is there twice.
         rows |= dict(zip(batch.sample_ids.tolist(), values, strict=True))
     merged = {key: value for part in gather_parts(trainer, rows) for key, value in part.items()}
     values_by_id = [merged[key] for key in sorted(merged)]
     return (
-        torch.tensor([score for score, _ in values_by_id], dtype=torch.float64),
-        torch.tensor([positive for _, positive in values_by_id]),
+        torch.tensor([logits for logits, _ in values_by_id], dtype=torch.float64),
+        torch.tensor([label for _, label in values_by_id]),
     )
 
 
-def store_detector(path: Path, model: TaskModule, trainer: pl.Trainer) -> None:
-    """Write the threshold of a model into a checkpoint of it; other contents stay."""
+def store_weights(
+    path: Path,
+    model: TaskModule,
+    changed: Sequence[nn.Parameter],
+    trainer: pl.Trainer,
+    **content: Any,
+) -> None:
+    """Write some weights of a model into a checkpoint of it; other contents stay.
+
+    Args:
+        path: of the checkpoint.
+        model: the model.
+        changed: the weights.
+        trainer: of the fit.
+        content: further entries of this project's part.
+    """
     checkpoint = read_checkpoint(path)
-    weights = checkpoint["state_dict"]
-    bias = model.output_bias()
-    names = [
-        name
-        for name, parameter in model.named_parameters(remove_duplicate=False)
-        if parameter is bias
-    ]
-    weights |= {name: bias.detach().cpu().clone() for name in names}
-    assert model.detector is not None  # the caller has folded it
-    checkpoint[CHECKPOINT_KEY]["detector"] = asdict(model.detector)
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if any(parameter is other for other in changed):
+            checkpoint["state_dict"][name] = parameter.detach().cpu().clone()
+    checkpoint[CHECKPOINT_KEY] |= content
     trainer.strategy.checkpoint_io.save_checkpoint(checkpoint, path)

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from attacks import PGD, PGDSettings
 from datamodules import TextDataModule
-from lit_modules import Detection, TaskModule
+from lit_modules import AdversarialTraining, Detection, TaskModule
 from run_files.certified_bounds import STAGE_OF
 from run_files.results import Stage
 from run_files.run_directory import RunDirectory
@@ -25,6 +25,7 @@ from run_files.version import version
 from run_files.weights import weights_of
 from text.subjects import Subject
 from training.bag_of_words import bag_figures
+from training.calibration import set_temperature
 from training.checkpoint_callbacks import LastCheckpoint
 from training.record_writers import AttackWriter, RecordWriter
 from training.recorder import Recorder, numbers
@@ -96,13 +97,17 @@ class RobustTrainer(pl.Trainer):
                 ckpt_path=path,
                 weights_only=True if path else weights_only,
             )
-        if self.detection.positive is not None and not self.fast_dev_run:
+        calibrate = isinstance(model, AdversarialTraining) and model.adversary.calibrate
+        if (self.detection.positive is not None or calibrate) and not self.fast_dev_run:
             assert isinstance(model, TaskModule)  # see `check_detector`
             assert isinstance(datamodule, TextDataModule)  # with labels, as a TaskModule needs it
             best = None if self.recorder is None else self.recorder.run.best
             if best is not None and not best.is_file():
                 best = None
-            set_threshold(self, model, datamodule, self.detection, best)
+            if isinstance(model, AdversarialTraining) and calibrate:
+                set_temperature(self, model, datamodule, best)
+            if self.detection.positive is not None:
+                set_threshold(self, model, datamodule, self.detection, best)
         seconds = time.monotonic() - started
         metrics = {}
         for callback in self.checkpoint_callbacks:

@@ -3,12 +3,17 @@
 Both accuracies, their difference with a 95 % interval, and McNemar's test. The files: AdvGLUE's
 JSON, TextAttack's CSV log, TextFooler's adversaries.txt, or the .jsonl of one of our attacks on
 another model. Between two runs the figures are also in the run of the victim, for its report.
+
+With --run A B C and no file: the adversarial texts of each run, read by each run. A cell is the
+share of the texts that fool the reader, among those whose clean text both classify rightly. The
+figures are also in results.json of each reader; those of the texts of A are its static attack.
 """
 
 import argparse
 import json
+import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +22,17 @@ from jsonargparse import ArgumentParser
 from app.cli.run_options import add_option
 from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
 from attacks.digests import file_digest
+from attacks.outcome import from_line
 from attacks.paired_shares import PairedShares, paired_shares
 from measure.named_victims import NamedVictim
-from measure.published_pairs import PublishedFile, PublishedPair, read_published
+from measure.published_pairs import PublishedFile, PublishedPair, read_published, record_classes
 from measure.table_samples import LabelledTable, as_classes
+from measure.transfer_matrix import AttackedRun, file_transfers, matrix_table, transfer_matrix
 from run_files import atomic
-from run_files.run_directory import TRANSFER, RunDirectory, of_checkpoint
+from run_files.ledger import attack_ledger, attack_ledgers
+from run_files.run_directory import TRANSFER, RunDirectory, existing, of_checkpoint
 from run_files.terminal import harmless
+from text import Text
 from text.estimates import IntervalEstimate, wilson
 from text.plural import plural
 
@@ -39,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
         VictimError: the victim failed.
         OSError: a file cannot be read or written.
     """
+    if args.run is not None:
+        return _matrices(args)
     published = read_published(Path(args.file), args.task)
     out = folder_of(args)
     named = victim_of(args, out)
@@ -62,12 +73,101 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = OneLineParser(prog="steadfast attack pairs", description=__doc__, allow_abbrev=False)
-    parser.add_argument("file", help="the file")
+    parser = _Parser(prog="steadfast attack pairs", description=__doc__, allow_abbrev=False)
+    parser.add_argument("file", nargs="?", help="the file")
     parser.add_argument("--task", type=str, default=None, help="task of AdvGLUE, such as sst2")
     add_option(parser, "--batch_size", default=256)
-    add_victim(parser)
+    add_victim(parser, or_run=True)
+    runs = next(action for action in parser._actions if action.dest == "run")
+    runs.nargs, runs.help = "+", "runs whose adversarial texts are read by each of them"
+    text = "NAME,...: attacks of these runs (default: all that all of them have)"
+    parser.add_argument("--attack", type=str, default=None, help=text)
     return parser
+
+
+class _Parser(OneLineParser):
+    """A parser of a file and a victim, or of several runs."""
+
+    def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
+        options = super().parse_args(args, *other, **named)
+        given = [name for name in ("file", "victim", "run") if getattr(options, name) is not None]
+        if given not in (["file", "victim"], ["run"]):
+            found = ", ".join(given) or "neither"
+            self.error(f"got {found}, expected FILE and --victim NAME, or --run A B ...")
+        return options
+
+
+def _matrices(args: argparse.Namespace) -> int:
+    """Measure, file and print the matrix of each attack of some runs."""
+    names = list(dict.fromkeys(args.run))
+    runs = [existing(Path(args.runs_dir), name) for name in names]
+    models = {}
+    for name in names:
+        args.victim = f"run:{name}"
+        models[name] = victim_of(args, None)
+    if len({frozenset(model.classes) for model in models.values()}) > 1:
+        classes = "; ".join(f"{name}: {', '.join(m.classes)}" for name, m in models.items())
+        msg = f"got runs with other classes ({classes}), expected the same: runs on one corpus"
+        raise ValueError(msg)
+    for attack in _attacks(runs, args.attack):
+        readers = [_attacked(run, attack, models[run.name]) for run in runs]
+        started = time.monotonic()
+        matrix = transfer_matrix(readers)
+        seconds = (time.monotonic() - started) / len(readers)
+        for run in runs:
+            file_transfers(run, attack, matrix, {r.name: r.subject for r in readers}, seconds)
+        print(f"{attack}: share of the adversarial texts that fool the reader")
+        print(harmless(matrix_table(matrix, "fooled")))
+        print(f"\n{attack}: accuracy of the reader under this static attack")
+        print(harmless(matrix_table(matrix, "accuracy")) + "\n")
+    return 0
+
+
+def _attacks(runs: Sequence[RunDirectory], names: str | None) -> list[str]:
+    """Return the attacks to read.
+
+    Raises:
+        ValueError: a run lacks one of them, or the runs have none in common.
+    """
+    common = [
+        ledger.name
+        for ledger in attack_ledgers(runs[0])
+        if all(attack_ledger(run, ledger.name).records_path.is_file() for run in runs)
+    ]
+    selected = common if names is None else split_names(names) or []
+    if not selected or (lacking := [name for name in selected if name not in common]):
+        found = ", ".join(lacking) if selected else "no attack that all runs have"
+        msg = (
+            f"got {found} for {', '.join(run.name for run in runs)}, expected some of "
+            f"{', '.join(common) or 'none'}: `attack` each run first"
+        )
+        raise ValueError(msg)
+    return selected
+
+
+def _attacked(run: RunDirectory, attack: str, model: NamedVictim) -> AttackedRun:
+    """Return a run with the records of an attack.
+
+    Raises:
+        ValueError: the attack has not ended, or was on other weights.
+    """
+    ledger = attack_ledger(run, attack)
+    subject = ledger.subject()
+    if subject.get("checkpoint") != file_digest(run.chosen):
+        msg = (
+            f"got {ledger.records_path} about other weights than {run.chosen}, expected an attack "
+            f"on these: `attack --run {run.name} --attack {attack}` again"
+        )
+        raise ValueError(msg)
+    names = record_classes(ledger.records_path) or ()
+    records = [from_line(record) for record in ledger.records()]
+    named = [replace(record, label_name=names[record.label]) for record in records]
+
+    def classify(texts: Sequence[Text]) -> list[str]:
+        return [model.classes[i] for i in model.victim.logits(list(texts)).argmax(axis=1)]
+
+    ordered = sorted(named, key=lambda record: record.sample_id)
+    return AttackedRun(name=run.name, subject=subject, records=ordered, classify=classify)
 
 
 def _labels(

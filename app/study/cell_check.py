@@ -109,6 +109,10 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> P
         from app.commands.diagnose import parser as diagnosis
 
         return _plainly(diagnosis(), command_line(cell, stage, context))
+    if stage.command == "transfer":
+        from app.commands.attack_pairs import parser as pairs
+
+        return _plainly(pairs(), command_line(cell, stage, context)[1:])
     if stage.threat is not None:
         from app.commands.certify import numbers
         from app.commands.certify import parser as threats

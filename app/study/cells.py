@@ -177,6 +177,10 @@ def command_line(cell: Cell, stage: Stage, context: StudyContext) -> list[str]:
     run = [f"--run={cell.run}", f"--runs_dir={context.runs_dir}"]
     if stage.command == "diagnose":
         return ["diagnose", *run, *_plain_words(stage.options)]
+    if stage.command == "transfer":
+        # The adversarial texts of the first run are the static attack.
+        names = dict.fromkeys([cell.after or cell.run, cell.run])
+        return ["attack", "pairs", "--run", *names, run[1], *_plain_words(stage.options)]
     if stage.threat is not None:
         data = [] if context.data_dir is None else [f"--data_dir={context.data_dir}"]
         return ["certify", *run, *_plain_words(stage.options), *data]

@@ -4,7 +4,7 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from pydoc import locate
 from types import MappingProxyType
@@ -121,8 +121,14 @@ def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
 
         asked = {**_weights(run), **subject(settings)}
         return _differs(_measured(run, f"certify_{stage.threat}"), asked)
-    if stage.command == "attack":
-        reasons = [_missing_attack(run, name, settings) for name in attacks_of([stage])]
+    if stage.command in ("attack", "transfer"):
+        if stage.command == "attack":
+            reasons = [_missing_attack(run, name, settings) for name in attacks_of([stage])]
+        else:
+            names = map(str.strip, str(settings["attack"]).split(","))
+            # Settings are parsed once for all seeds: the last name is that of the run itself.
+            sources = [*settings["run"][:-1], run.name]
+            reasons = [_missing_transfer(run, name, sources) for name in names]
         return next((reason for reason in reasons if reason is not None), None)
     if stage.command == "fit":
         return _missing_fit(run, settings)
@@ -225,6 +231,14 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     total = done if now is None else _attackable(run, attack, settings, now)
     needed = min(attack.num_samples or total, total)
     return None if done >= needed else f"{done} of {needed} samples are done"
+
+
+def _missing_transfer(run: RunDirectory, attack: str, names: Sequence[str]) -> str | None:
+    if (stored := _measured(run, f"transfer/{attack}")) is None:
+        return f"transfer of {attack} is not measured"
+    chosen = {name: RunDirectory(run.path.parent / name).chosen for name in names}
+    sources = {name: file_digest(path) for name, path in chosen.items() if path.is_file()}
+    return _differs(stored, {**_weights(run), "sources": sources})
 
 
 def _attackable(

@@ -12,7 +12,10 @@ Settings = Annotated[
 ]
 """Settings by their names on the command line, without `--`: `model.objective.gamma`."""
 Files = Annotated[tuple[str, ...], "a list of settings files"]
-Command = Literal["train", "fit", "validate", "test", "certify", "predict", "attack", "diagnose"]
+Command = Literal[
+    "train", "fit", "validate", "test", "certify", "predict", "attack", "diagnose", "transfer"
+]
+"""The commands of a stage; `transfer` is `attack pairs` with the run that comes first."""
 
 # `yaml_reader` reads most of these classes from the file of a study: a field is a key of it.
 

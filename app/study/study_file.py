@@ -276,6 +276,8 @@ def _stages(reader: YamlReader, key: str, content: Any) -> tuple[Stage, ...]:
             reader.add(key, entry, "options by their names: num_samples: 300")
             continue
         stage = Stage(command=name, options=dict(options or {}))
+        if name == "transfer" and "attack" not in stage.options:
+            reader.add(key, entry, "the attacks of both runs: transfer: {attack: pwws}")
         if name == "diagnose" and (recipe := _diagnosed(stage)) not in attacks_of(stages):
             reader.problems.append(
                 f"{key}: got diagnose of {recipe!r}, {_one_of(attacks_of(stages))}, as the attacks "
@@ -461,6 +463,7 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         "certify": {"certify", "train"},
         "attack": {"attack"},
         "diagnose": {"diagnose"},
+        "transfer": {"transfer"},
     }
     threats = {stage.threat for stage in stages if stage.threat is not None}
     # A threat names its own metrics: certify_THREAT/accuracy@K.

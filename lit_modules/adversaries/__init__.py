@@ -3,8 +3,13 @@
 from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem, TextSample
 from lit_modules.adversaries.epoch_text import EpochTextAdversary
 from lit_modules.adversaries.freelb import FreeLB
+from lit_modules.adversaries.freelb_plus import FreeLBPlus
 from lit_modules.adversaries.pgd_adversary import FGSMAdversary, PGDAdversary
+from lit_modules.adversaries.ranmask import RanMASK
+from lit_modules.adversaries.rdrop import RDrop
 from lit_modules.adversaries.smart import SMART
+from lit_modules.adversaries.tavat import TAVAT
+from lit_modules.adversaries.temperature import TemperatureScaling
 from lit_modules.adversaries.text_adversary import TextAdversary
 from lit_modules.adversaries.virtual import VirtualAdversary
 
@@ -14,10 +19,15 @@ ADVERSARIES: dict[str, type[Adversary]] = {
         PGDAdversary,
         FGSMAdversary,
         FreeLB,
+        FreeLBPlus,
         SMART,
+        TAVAT,
         VirtualAdversary,
         TextAdversary,
         EpochTextAdversary,
+        RanMASK,
+        RDrop,
+        TemperatureScaling,
     )
 }
 """Every adversary, by its name in checkpoints."""
@@ -25,13 +35,18 @@ ADVERSARIES: dict[str, type[Adversary]] = {
 __all__ = [
     "ADVERSARIES",
     "SMART",
+    "TAVAT",
     "AdversarialLoss",
     "Adversary",
     "EpochTextAdversary",
     "FGSMAdversary",
     "FreeLB",
+    "FreeLBPlus",
     "InnerProblem",
     "PGDAdversary",
+    "RDrop",
+    "RanMASK",
+    "TemperatureScaling",
     "TextAdversary",
     "TextSample",
     "VirtualAdversary",

@@ -110,6 +110,12 @@ class Adversary:
     """Tasks that it can train for."""
     average_decay: Sequence[float] = ()
     """Decay of a moving average of the weights, in the first tenth of the steps and after it."""
+    remembers = False
+    """True if it keeps tensors from batch to batch; see `InnerProblem.memory`."""
+    votes = 0
+    """Passes of each prediction, see `predict`; 0 if the classifier alone predicts."""
+    calibrate = False
+    """True if the fit ends with a calibration of the output layer."""
 
     @property
     def averages(self) -> bool:
@@ -143,6 +149,10 @@ class Adversary:
         # Subclasses implement it; the command line needs a base class without abstract methods.
         raise NotImplementedError
 
+    def predict(self, classifier: TaskModule, batch: Batch) -> Tensor:
+        """Return logits `[B, C]` of a trained classifier; overridden where `votes` is above 0."""
+        return classifier.predict_logits(batch)
+
     def state(self) -> dict[str, Any]:
         """Return the state for a resumed run, as plain values in dicts and lists."""
         return {}
@@ -166,6 +176,7 @@ class InnerProblem:
         scale: scale of the loss, see `Gradients`.
         samples: the training samples by their ids; None without a corpus.
         average: average of the weights, if the adversary needs one.
+        memory: tensors that the adversary keeps; the checkpoint has them.
     """
 
     classifier: TaskModule
@@ -178,6 +189,7 @@ class InnerProblem:
     scale: float = 1.0
     samples: Mapping[int, TextSample] | None = None
     average: AveragedWeights | None = None
+    memory: nn.ParameterDict = field(default_factory=nn.ParameterDict)
     attacking: float = 0.0
     """Seconds spent in `searching` so far."""
     _random: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
@@ -198,6 +210,10 @@ class InnerProblem:
         # FreeLB's inner steps, Zhu et al., 2020, section 3.3).
         with self._replay("classify"):
             return self.classifier.classify(x, self.batch.mask)
+
+    def classify_anew(self) -> Tensor:
+        """Return logits of the batch under new dropout; called after the other passes."""
+        return self.classifier.classify(self.classifier.embed(self.batch), self.batch.mask)
 
     def loss(self, logits: Tensor) -> Tensor:
         """Return the classifier's own training objective, a scalar."""

@@ -1,6 +1,7 @@
 """`attack pairs` by the real command line."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from attacks.digests import file_digest
 from measure.evidence import read_evidence
 from run_files.run_directory import RunDirectory
-from tests.integration.conftest import Steadfast
+from tests.integration.conftest import Steadfast, results
 
 SCORES = """def scores(texts):
     return [[1.0, 2.0 * ('fine' in t)] for t in texts]
@@ -80,6 +81,32 @@ def test_of_an_attack_of_ours_on_another_model(
     content = json.loads((trained / "transfer" / "out" / "deepwordbug.json").read_text())
     assert content["source"] == {"run": "out", "checkpoint": "a" * 64, "attack": "deepwordbug"}
     assert read_evidence(RunDirectory(trained)).transfers[0].source == "out"
+
+
+def test_of_several_runs(trained: Path, steadfast: Steadfast) -> None:
+    shutil.copytree(trained, "runs/twin")
+    for name in ("done", "twin"):
+        line = ["attack", f"--run={name}", "--attack=deepwordbug", "--num_samples=6"]
+        assert steadfast(*line, "--trainer.accelerator=cpu").status == 0
+    found = steadfast("attack", "pairs", "--run", "done", "twin", "--device=cpu")
+    assert found.status == 0, found.err
+    assert "read by twin" in found.out
+    # The same weights: every text that fools one fools the other.
+    metrics = results("twin")["metrics"]
+    assert metrics["transfer/deepwordbug/of/done/fooled"] == 1
+    assert metrics["transfer/deepwordbug/accuracy"] == metrics["attack/deepwordbug/accuracy"]
+    assert (Path("runs/twin/transfer/done/deepwordbug.json")).is_file()
+    assert read_evidence(RunDirectory(Path("runs/twin"))).transfers[0].source == "done"
+    for wrong, says in (
+        (["--run", "done", "--victim=run:twin"], "expected FILE and --victim NAME, or --run A B"),
+        (["--run", "done", "twin", "--attack=pwws"], "got pwws for done, twin, expected some of"),
+    ):
+        found = steadfast("attack", "pairs", *wrong, "--device=cpu")
+        assert found.status != 0
+        assert says in found.err
+    Path("runs/twin/checkpoints/best.ckpt").unlink()
+    found = steadfast("attack", "pairs", "--run", "done", "twin", "--device=cpu")
+    assert "about other weights" in found.err
 
 
 def accuracy_of_originals() -> float:

@@ -14,10 +14,15 @@ from layers.noise import sample_seeds
 from lit_modules import TaskModule
 from lit_modules.adversaries import (
     SMART,
+    TAVAT,
     FGSMAdversary,
     FreeLB,
+    FreeLBPlus,
     InnerProblem,
     PGDAdversary,
+    RanMASK,
+    RDrop,
+    TemperatureScaling,
     VirtualAdversary,
 )
 from lit_modules.adversaries.adversary import Adversary
@@ -35,6 +40,11 @@ EVERY: dict[str, Adversary] = {
     "smart, l2": SMART(epsilon=0.5, step_size=0.5, norm="l2", steps=2, bregman=0),
     "smart, released": SMART(released=True),
     "virtual": VirtualAdversary(epsilon=0.5, steps=2),
+    "freelb++": FreeLBPlus(steps=4, step_size=0.2),
+    "tavat": TAVAT(steps=3, epsilon=0.7),
+    "rdrop": RDrop(alpha=2.0),
+    "ranmask": RanMASK(rate=0.5, votes=3),
+    "temperature": TemperatureScaling(temperature=3.0, entropy=0.2),
 }
 
 
@@ -342,6 +352,14 @@ def test_scaled_losses_change_nothing(scale: float) -> None:
         (lambda: SMART(norm="l2", released=True), "released"),
         (lambda: VirtualAdversary(xi=0), "xi"),
         (lambda: VirtualAdversary(steps=0), "steps"),
+        (lambda: FreeLBPlus(steps=0), "steps"),
+        (lambda: TAVAT(steps=0), "steps"),
+        (lambda: TAVAT(epsilon=0), "epsilon"),
+        (lambda: RDrop(alpha=-1), "alpha"),
+        (lambda: RanMASK(rate=1), "rate"),
+        (lambda: RanMASK(votes=-1), "votes"),
+        (lambda: TemperatureScaling(temperature=0), "temperature"),
+        (lambda: TemperatureScaling(entropy=-1), "entropy"),
     ],
 )
 def test_settings_that_make_no_sense(make: Any, part: str) -> None:
