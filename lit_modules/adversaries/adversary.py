@@ -105,16 +105,29 @@ class Adversary:
     """
 
     embeds = True
-    """True if it perturbs the output of `embed`."""
+    """True if it needs a classifier with `embed`."""
+    reads_texts = False
+    """True if it needs the texts of the training split."""
     tasks: tuple[TaskName, ...] = get_args(TaskName)
     """Tasks that it can train for."""
     average_decay: Sequence[float] = ()
     """Decay of a moving average of the weights, in the first tenth of the steps and after it."""
 
+    critic = False
+    """True if it trains a network of its own; see `InnerProblem.critic`."""
+
     @property
     def averages(self) -> bool:
         """True if it needs averaged weights; see `InnerProblem.average`."""
         return False
+
+    def build_critic(self, classifier: TaskModule) -> nn.Module:
+        """Return the network that is trained with the classifier; only with `critic`.
+
+        Raises:
+            ValueError: the classifier does not fit.
+        """
+        raise NotImplementedError  # only with `critic`
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments from which it can be built again, as plain values."""
@@ -166,6 +179,7 @@ class InnerProblem:
         scale: scale of the loss, see `Gradients`.
         samples: the training samples by their ids; None without a corpus.
         average: average of the weights, if the adversary needs one.
+        critic: network of the adversary that is trained with the classifier, if it has one.
     """
 
     classifier: TaskModule
@@ -178,6 +192,7 @@ class InnerProblem:
     scale: float = 1.0
     samples: Mapping[int, TextSample] | None = None
     average: AveragedWeights | None = None
+    critic: nn.Module | None = None
     attacking: float = 0.0
     """Seconds spent in `searching` so far."""
     _random: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
@@ -209,8 +224,9 @@ class InnerProblem:
         return task.divergence(first, second, self.labels, symmetric=symmetric)
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return the trainable parameters."""
-        return [p for p in self.classifier.parameters() if p.requires_grad]
+        """Return the trainable parameters, those of a critic included."""
+        modules = [self.classifier] if self.critic is None else [self.classifier, self.critic]
+        return [p for module in modules for p in module.parameters() if p.requires_grad]
 
     @contextmanager
     def _replay(self, name: str) -> Iterator[None]:
