@@ -14,7 +14,7 @@ from lit_modules.adversaries.freelb import FreeLB
 from lit_modules.adversaries.prepared import Gradients
 from lit_modules.adversaries.representations import changed_sentences, find_head
 from lit_modules.shared.task_module import TaskModule
-from text import check_range
+from text import Batch, check_range
 from text.splitmix import GOLDEN, mixed
 
 
@@ -91,9 +91,11 @@ class InfoBERT(FreeLB):
 
     def build_critic(self, classifier: TaskModule) -> nn.Module:
         """See `Adversary`."""
-        text = ("a", "a") if classifier.pairs else "a"
+        # On the device of the weights: a checkpoint is first tried out without memory for them.
+        ids = torch.zeros(1, 1, dtype=torch.int64, device=next(classifier.parameters()).device)
+        batch = Batch(ids, ids == 0, ids[0], segment_ids=ids if classifier.pairs else None)
         with torch.no_grad():
-            width = classifier.embed(classifier.encode_texts([text])).shape[-1]
+            width = classifier.embed(batch).shape[-1]
         return Critic(width, find_head(classifier).in_features)
 
     def step(self, problem: InnerProblem) -> AdversarialLoss:
@@ -135,15 +137,15 @@ class InfoBERT(FreeLB):
         critic = problem.critic
         assert critic is not None  # `AdversarialTraining` builds it
         rows, columns = anchors(gradient, problem.mask, self.low, self.high)
+        if not len(rows):  # texts of one word: but other processes wait for gradients
+            zero: Tensor = sum((p.sum() for p in critic.parameters()), words.new_zeros(())) * 0
+            return zero
         # Shuffled, so that a chunk has anchors of many texts: independent of the padding.
         order = mixed(problem.seeds[rows] + GOLDEN * (columns + 1)).argsort()
         bounds = [
             info_nce(critic(words[rows[part], columns[part]], sentences[rows[part]]))
             for part in order.split(len(problem.batch))
         ]
-        if not bounds:  # texts of one word: but other processes wait for gradients
-            zero: Tensor = sum((p.sum() for p in critic.parameters()), words.new_zeros(())) * 0
-            return zero
         return torch.stack(bounds).mean()
 
 
