@@ -100,7 +100,7 @@ class AdversarialTraining(TaskModule, method=True):
             classifier: with or without weights.
 
         Raises:
-            ValueError: the adversary perturbs embeddings, and the classifier has none; or the
+            ValueError: the adversary needs embeddings, and the classifier has none; or the
                 classifier is smoothed, and trains on random texts.
         """
         if isinstance(classifier, WordLevel) and classifier.smoothing.noise != "none":
@@ -112,7 +112,7 @@ class AdversarialTraining(TaskModule, method=True):
         if self.adversary.embeds and type(classifier).embed is TaskModule.embed:
             msg = (
                 f"got {type(classifier).__name__}, which has no embed(), with "
-                f"{type(self.adversary).__name__}, which perturbs embeddings; expected a method "
+                f"{type(self.adversary).__name__}, which needs embeddings; expected a method "
                 "with embed(), or an adversary on texts: TextAdversary, EpochTextAdversary"
             )
             raise ValueError(msg)
@@ -309,6 +309,8 @@ class AdversarialTraining(TaskModule, method=True):
                     for name, shape in self._remembered.items()
                 }
             )
+        if self.adversary.critic and not hasattr(self, "critic"):
+            self.critic = self.adversary.build_critic(self.classifier)
 
     def configure_callbacks(self) -> list["Callback"]:
         """Return the callbacks of the classifier, such as a projection of its weights."""
@@ -331,7 +333,8 @@ class AdversarialTraining(TaskModule, method=True):
 
     def configure_optimizers(self) -> "OptimizerLRScheduler":
         self.refuse_endless()
-        return self.classifier.configure_optimizers()
+        more = [*self.critic.parameters()] if self.adversary.critic else []
+        return self.classifier.configure_optimizers(more)
 
     @property
     def network(self) -> nn.Module:  # type: ignore[override] # is never set here
@@ -430,9 +433,10 @@ class AdversarialTraining(TaskModule, method=True):
             epoch=self.current_epoch,
             seed=self.run_seed,
             scale=1.0 if scaler is None else float(scaler.get_scale()),
-            samples=None if self.adversary.embeds else self.samples,
+            samples=self.samples if self.adversary.reads_texts else None,
             average=getattr(self, "average", None),
             **({"memory": self.memory} if self.adversary.remembers else {}),
+            critic=getattr(self, "critic", None),
         )
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:

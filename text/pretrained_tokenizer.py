@@ -202,6 +202,25 @@ class PretrainedTokenizer(Tokenizer):
         plain = all(token["special"] for token in parts.get("added_tokens", ()))
         return plain and kinds == ["BertNormalizer", "BertPreTokenizer"]
 
+    def whole_words(self) -> dict[str, int]:
+        """Return the words that are one token within a text, with its id."""
+        names = self._backend.get_vocab(with_added_tokens=False)
+        # RoBERTa and SentencePiece mark where a word begins, BERT where it continues.
+        marks = [mark for mark in ("\u0120", "\u2581") if any(n.startswith(mark) for n in names)]
+        mark = marks[0] if marks else ""
+        words = ((name.removeprefix(mark), i) for name, i in names.items() if name.startswith(mark))
+        return {word: index for word, index in words if word.isalpha()}
+
+    def continuations(self) -> frozenset[int]:
+        """Return the ids of tokens of letters that continue a word of which another has begun."""
+        begin = set(self.whole_words().values()) | self.special_ids
+        names = self._backend.get_vocab(with_added_tokens=False)
+        return frozenset(
+            index
+            for name, index in names.items()
+            if index not in begin and name.lstrip("#\u0120\u2581").isalpha()
+        )
+
     def pieces(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of texts, without template and uncut, for texts that are concatenated.
 

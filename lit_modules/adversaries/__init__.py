@@ -1,9 +1,14 @@
 """Adversaries to train against: on texts, and in the space of their embeddings."""
 
 from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem, TextSample
+from lit_modules.adversaries.amda import AMDA
+from lit_modules.adversaries.ascc import ASCC
+from lit_modules.adversaries.dne import DNE
 from lit_modules.adversaries.epoch_text import EpochTextAdversary
 from lit_modules.adversaries.freelb import FreeLB
 from lit_modules.adversaries.freelb_plus import FreeLBPlus
+from lit_modules.adversaries.infobert import InfoBERT
+from lit_modules.adversaries.mrat import MRAT
 from lit_modules.adversaries.pgd_adversary import FGSMAdversary, PGDAdversary
 from lit_modules.adversaries.ranmask import RanMASK
 from lit_modules.adversaries.rdrop import RDrop
@@ -28,12 +33,21 @@ ADVERSARIES: dict[str, type[Adversary]] = {
         RanMASK,
         RDrop,
         TemperatureScaling,
+        AMDA,
+        MRAT,
+        InfoBERT,
+        ASCC,
+        DNE,
     )
 }
 """Every adversary, by its name in checkpoints."""
 
 __all__ = [
     "ADVERSARIES",
+    "AMDA",
+    "ASCC",
+    "DNE",
+    "MRAT",
     "SMART",
     "TAVAT",
     "AdversarialLoss",
@@ -42,6 +56,7 @@ __all__ = [
     "FGSMAdversary",
     "FreeLB",
     "FreeLBPlus",
+    "InfoBERT",
     "InnerProblem",
     "PGDAdversary",
     "RDrop",

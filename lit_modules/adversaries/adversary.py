@@ -105,7 +105,9 @@ class Adversary:
     """
 
     embeds = True
-    """True if it perturbs the output of `embed`."""
+    """True if it needs a classifier with `embed`."""
+    reads_texts = False
+    """True if it needs the texts of the training split."""
     tasks: tuple[TaskName, ...] = get_args(TaskName)
     """Tasks that it can train for."""
     average_decay: Sequence[float] = ()
@@ -117,10 +119,21 @@ class Adversary:
     calibrate = False
     """True if the fit ends with a calibration of the output layer."""
 
+    critic = False
+    """True if it trains a network of its own; see `InnerProblem.critic`."""
+
     @property
     def averages(self) -> bool:
         """True if it needs averaged weights; see `InnerProblem.average`."""
         return False
+
+    def build_critic(self, classifier: TaskModule) -> nn.Module:
+        """Return the network that is trained with the classifier; only with `critic`.
+
+        Raises:
+            ValueError: the classifier does not fit.
+        """
+        raise NotImplementedError  # only with `critic`
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments from which it can be built again, as plain values."""
@@ -177,6 +190,7 @@ class InnerProblem:
         samples: the training samples by their ids; None without a corpus.
         average: average of the weights, if the adversary needs one.
         memory: tensors that the adversary keeps; the checkpoint has them.
+        critic: network of the adversary that is trained with the classifier, if it has one.
     """
 
     classifier: TaskModule
@@ -190,6 +204,7 @@ class InnerProblem:
     samples: Mapping[int, TextSample] | None = None
     average: AveragedWeights | None = None
     memory: nn.ParameterDict = field(default_factory=nn.ParameterDict)
+    critic: nn.Module | None = None
     attacking: float = 0.0
     """Seconds spent in `searching` so far."""
     _random: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
@@ -225,8 +240,9 @@ class InnerProblem:
         return task.divergence(first, second, self.labels, symmetric=symmetric)
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return the trainable parameters."""
-        return [p for p in self.classifier.parameters() if p.requires_grad]
+        """Return the trainable parameters, those of a critic included."""
+        modules = [self.classifier] if self.critic is None else [self.classifier, self.critic]
+        return [p for module in modules for p in module.parameters() if p.requires_grad]
 
     @contextmanager
     def _replay(self, name: str) -> Iterator[None]:

@@ -29,6 +29,7 @@ class AttackingAdversary(Adversary):
     """Attacks texts of the corpus with a recipe, on the present weights."""
 
     embeds = False
+    reads_texts = True
     tasks = ("classification",)
 
     def __init__(self, *, attack: RecipeSettings, extend_vocabulary: bool = False) -> None:
@@ -79,13 +80,14 @@ class AttackingAdversary(Adversary):
                 short.longest,
             )
 
-    def _build(self, device: torch.device) -> Attack:
+    def _build(self, device: torch.device, settings: RecipeSettings | None = None) -> Attack:
+        settings = self.attack if settings is None else settings
         try:
             # The attack after the training has another setting for its resources.
             with resources_named("--model.adversary.attack.resources"):
-                return build(self.attack, Resources.of(self.attack, device=device))
+                return build(settings, Resources.of(settings, device=device))
         except ResourceError as error:
-            msg = f"training against {self.attack.recipe}: {error}"
+            msg = f"training against {settings.recipe}: {error}"
             raise ValueError(msg) from error
 
     def _require_attack(self) -> Attack:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -19,8 +19,9 @@ from lit_modules.adversaries.adversary import (
 )
 from lit_modules.adversaries.attacking import AttackingAdversary
 from lit_modules.adversaries.gathering import gather, rank_and_world
-from lit_modules.adversaries.text_passes import logits_of, samples_of, succeeded
-from text import Text, check_range
+from lit_modules.adversaries.text_passes import encoded, samples_of, succeeded
+from lit_modules.shared.task_module import labels_of
+from text import Batch, Text, check_range
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,11 @@ class EpochTextAdversary(AttackingAdversary):
     each adversarial text joins the batch of a random clean text: each text has the same weight as
     in TextAttack, but neither steps nor learning rates depend on the number of successes.
     """
+
+    own_batch = False
+    """True if an adversarial text joins the batch of the text that it is made of."""
+    keep = False
+    """True if the texts of earlier epochs are added to those of the present one."""
 
     def __init__(
         self,
@@ -142,7 +148,7 @@ class EpochTextAdversary(AttackingAdversary):
         epoch = loop.current_epoch
         if self._pool.epoch == epoch:  # resumed in its middle
             return
-        self._pool = Pool(epoch=epoch)
+        self._pool = replace(self._pool, epoch=epoch) if self.keep else Pool(epoch=epoch)
         since = epoch - self.clean_epochs
         if since >= 0 and since % self.interval == 0:
             self._pool = self._generate(loop)
@@ -180,8 +186,13 @@ class EpochTextAdversary(AttackingAdversary):
                 "%.1f s; %.1f %% of the attacks on samples that were classified right succeeded",
                 *(epoch, len(successes), goal, done, len(order), seconds, 100 * success),
             )
-        rows = dict(zip(hosts[: len(successes)], successes, strict=True))
-        return Pool(epoch=epoch, share=len(successes) / len(order), rows=rows)
+        # The latest ones first: there is room for as many texts as there are samples.
+        texts = [*successes, *self._pool.rows.values()][: len(order)]
+        if self.own_batch:
+            rows = {text.source: text for text in reversed(texts)}
+        else:
+            rows = dict(zip(hosts, texts, strict=False))
+        return Pool(epoch=epoch, share=len(rows) / len(order), rows=rows)
 
     def _successes(self, loop: TrainingLoop, chunk: Sequence[int]) -> tuple[dict[int, Text], int]:
         """Return adversarial texts by sample id, and the number of samples attacked."""
@@ -217,19 +228,28 @@ class EpochTextAdversary(AttackingAdversary):
             values = {"clean_loss": clean.detach(), "accuracy": right.mean()}
         if not pool.rows:
             return AdversarialLoss(clean, values, {})
-        ids = problem.batch.sample_ids.tolist()
-        rows = [pool.rows[i] for i in ids if i in pool.rows]
-        part = torch.zeros_like(clean)
-        if rows:
-            samples, device = samples_of(problem), problem.labels.device
-            labels = torch.tensor([samples[row.source].label for row in rows], device=device)
-            sources = torch.tensor([row.source for row in rows], device=device)
-            adversarial = logits_of(problem.classifier, [row.text for row in rows], sources, labels)
+        part, share = torch.zeros_like(clean), 0.0
+        batch = self._adversarial(problem)
+        if batch is not None:
+            adversarial = problem.classifier.classify(problem.classifier.embed(batch), batch.mask)
             # A loss is a mean over its rows; this factor gives all rows of the epoch equal weight.
-            part = len(rows) / len(ids) * problem.classifier.loss(adversarial, labels)
+            share = len(batch) / len(problem.batch)
+            part = share * problem.classifier.loss(adversarial, labels_of(batch))
         # Divided by rows per clean row of the epoch, not of this batch: equal in all processes.
         loss = (clean + self.weight * part) / (1 + pool.share)
         if not problem.logs:
             return AdversarialLoss(loss, {}, {})
-        count = clean.new_tensor(len(rows) / len(ids)).detach()
+        count = clean.new_tensor(share).detach()
         return AdversarialLoss(loss, values, {"adversarial_loss": (part.detach(), count)})
+
+    def _adversarial(self, problem: InnerProblem) -> Batch | None:
+        """Return the adversarial texts that join a batch, with the ids of their sources."""
+        pool = self._pool if self._pool.epoch == problem.epoch else Pool()
+        ids = problem.batch.sample_ids.tolist()
+        rows = [pool.rows[i] for i in ids if i in pool.rows]
+        if not rows:
+            return None
+        samples, device = samples_of(problem), problem.labels.device
+        labels = torch.tensor([samples[row.source].label for row in rows], device=device)
+        sources = torch.tensor([row.source for row in rows], device=device)
+        return encoded(problem.classifier, [row.text for row in rows], sources, labels)

@@ -26,20 +26,27 @@ def samples_of(problem: InnerProblem) -> Mapping[int, TextSample]:
     return problem.samples
 
 
-def logits_of(
+def encoded(
     classifier: TaskModule, texts: Sequence[Text], sample_ids: Tensor, labels: Tensor
-) -> Tensor:
-    """Return logits `[n, C]` of n texts.
+) -> Batch:
+    """Return the batch of n texts.
 
     Args:
-        classifier: in training mode.
+        classifier: encodes them.
         texts: raw texts.
         sample_ids: `[n]`, of the samples that were attacked.
         labels: `[n]`.
     """
     with cuts_unsaid():
-        encoded = classifier.encode_texts(list(texts))
-    batch: Batch = replace(encoded, sample_ids=sample_ids, labels=labels)
+        batch = classifier.encode_texts(list(texts))
+    return replace(batch, sample_ids=sample_ids, labels=labels)
+
+
+def logits_of(
+    classifier: TaskModule, texts: Sequence[Text], sample_ids: Tensor, labels: Tensor
+) -> Tensor:
+    """Return logits `[n, C]` of n texts; see `encoded`."""
+    batch = encoded(classifier, texts, sample_ids, labels)
     return classifier.classify(classifier.embed(batch), batch.mask)
 
 

@@ -182,10 +182,19 @@ class TextModule(LightningModule):
         """
         return [p for p in self.parameters() if p.requires_grad]
 
-    def configure_optimizers(self) -> "OptimizerLRScheduler":
+    def configure_optimizers(self, more: Sequence[nn.Parameter] = ()) -> "OptimizerLRScheduler":
+        """Return the optimiser and its schedule.
+
+        Args:
+            more: parameters beyond those of the module that are trained with it.
+        """
         settings = self.optimisation
         self.refuse_endless()
-        optimizer = settings.optimizer(self.parameter_groups())
+        groups: list[Any] = self.parameter_groups()
+        if more:
+            alone = isinstance(groups[0], nn.Parameter)
+            groups = [*([{"params": groups}] if alone else groups), {"params": list(more)}]
+        optimizer = settings.optimizer(groups)
         for group in optimizer.param_groups:
             group["lr"] = group["lr"] * group.pop("lr_factor", 1.0)
             undo_division(group, group.pop("divisor", 1.0))

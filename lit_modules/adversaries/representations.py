@@ -1,0 +1,98 @@
+"""Reaches into a classifier: the input of its head, and the tokens between its layers."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lit_modules.shared.task_module import TaskModule
+
+
+def find_head(classifier: TaskModule) -> nn.Linear:
+    """Return the layer that reads one vector for each text: BERT's dense layer, or the last one.
+
+    Raises:
+        ValueError: the classifier has no such layer.
+    """
+    layers = (getattr(classifier.network, "classifier", None), classifier.output_layer)
+    for layer in layers:
+        if isinstance(layer, nn.Linear):
+            return layer
+    msg = (
+        f"got {classifier.method}, which has no linear head on one vector for each text, expected "
+        "a classifier that has one: TextClassifier, OLSA, FineTuning, UniBERT"
+    )
+    raise ValueError(msg)
+
+
+@contextmanager
+def changed_sentences(classifier: TaskModule, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Replace the vectors `[B, d]` that the head reads; it reads as many as `change` returns."""
+
+    def replace(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return change(inputs[0]), *inputs[1:]
+
+    handle = find_head(classifier).register_forward_pre_hook(replace)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def find_layers(classifier: TaskModule) -> Sequence[nn.Module]:
+    """Return the layers that map tokens to tokens under a mask, the first one first.
+
+    Raises:
+        ValueError: none, or layers whose tokens cannot be mixed.
+    """
+    network = classifier.network
+    encoder = getattr(getattr(network, "backbone", None), "encoder", None)
+    layers = getattr(network, "blocks", getattr(getattr(encoder, "encoder", None), "layer", None))
+    if not isinstance(layers, nn.ModuleList):
+        msg = (
+            f"got {classifier.method}, whose layers are not those of a Transformer, BERT or "
+            "RoBERTa, expected layers=[0], which mixes embedded words"
+        )
+        raise ValueError(msg)
+    return list(layers)
+
+
+@contextmanager
+def mixed_tokens(
+    layers: Sequence[nn.Module], number: int, masks: Tensor, mix: Callable[[Tensor], Tensor]
+) -> Iterator[None]:
+    """Mix the tokens after a layer; the classifier is given the mask of the mixed texts.
+
+    Args:
+        layers: of `find_layers`.
+        number: of the layer, the first is 1.
+        masks: `[B, N]` of the texts before they are mixed.
+        mix: maps tokens `[B, N, d]` to mixed ones.
+    """
+
+    def narrow(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        # Until the texts are mixed, the tokens of one must not see the places of the other.
+        return inputs[0], _narrowed(inputs[1], masks, inputs[0].dtype), *inputs[2:]
+
+    def replace(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+        if isinstance(output, tuple):
+            return mix(output[0]), *output[1:]
+        return mix(output)
+
+    with ExitStack() as stack:
+        for layer in layers[:number]:
+            stack.callback(layer.register_forward_pre_hook(narrow).remove)
+        stack.callback(layers[number - 1].register_forward_hook(replace).remove)
+        yield
+
+
+def _narrowed(mask: Tensor | None, masks: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a mask of attention, in its own form, that also hides what `masks` `[B, N]` hide."""
+    if mask is not None and mask.ndim == 2:
+        return masks
+    hidden = ~masks[:, None, None, :]
+    if mask is None:  # an encoder without padding needs none
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=masks.device)
+    return mask.masked_fill(hidden, False if mask.dtype == torch.bool else torch.finfo(dtype).min)
