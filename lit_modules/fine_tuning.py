@@ -29,7 +29,7 @@ from text import (
     check_choice,
     check_range,
 )
-from text.front_end_tokenizer import build_with_front_end
+from text.front_end_tokenizer import FrontEndTokenizer, build_with_front_end
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,8 @@ class FineTuning(TaskModule, method=True):
             min_count: words rarer than this in the training split are unknown to the corrector.
             encoding: JSON of `resources encode-words`: words are replaced before the tokenizer, so
                 that most synonyms become equal; `certify --threat synonyms` lists the possible
-                results for a text. The tokenizer then gets lower-case texts.
+                results for a text. The tokenizer then gets the words alone, in lower case; with {}
+                nothing is replaced.
             optimisation: optimiser and learning rate.
             base: settings of `TaskModule`.
         """
@@ -86,12 +87,6 @@ class FineTuning(TaskModule, method=True):
         self.dropout, self.backbone_dropout = dropout, backbone_dropout
         self.encoding, self.words, self.min_count = encoding, words, min_count
         check_range({"min_count": min_count}, least=1)
-        if encoding is not None and words.front_end != "none":
-            msg = (
-                f"got encoding={encoding} and words.front_end={words.front_end}, expected one of "
-                "them: the words of an encoding are not those of a front end"
-            )
-            raise ValueError(msg)
 
     def unused(self) -> dict[str, str]:
         reasons = super().unused() | self.source.unused | within("words", self.words.unused)
@@ -104,7 +99,9 @@ class FineTuning(TaskModule, method=True):
         tokenizer = build_with_front_end(texts, self.words, self.min_count, build)
         if self.encoding is None:
             return tokenizer
-        return EncodedWords(tokenizer, SynonymEncoding.read(self.encoding).representatives)
+        representatives = SynonymEncoding.read(self.encoding).representatives
+        inner = tokenizer.inner if isinstance(tokenizer, FrontEndTokenizer) else tokenizer
+        return EncodedWords(inner, representatives, tokenizer.front_end)
 
     def configure_model(self) -> None:
         if hasattr(self, "network"):

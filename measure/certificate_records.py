@@ -65,6 +65,7 @@ def record(
         "witness_class": None if other is None else names[other],
         "cut": certificate.cut,
         "unknown": certificate.unknown,
+        **({} if certificate.passes is None else {"passes": certificate.passes}),
         "text": certificate.text,
     }
 
@@ -88,6 +89,9 @@ def figures(records: Sequence[Record], ks: Sequence[int | None], skipped: int) -
         held = (line["holds"][k] for line in records)
         values[f"accuracy@{k}"] = sum(r and h for r, h in zip(right, held, strict=True)) / count
     cut = sum(line["cut"] for line in records)
+    if any("passes" in line for line in records):
+        values["passes"] = float(sum(line["passes"] for line in records))
+        values["unlisted"] = float(sum(line["kind"] == "lower bound" for line in records))
     return {**values, "samples": float(count), "skipped": float(skipped), "cut": float(cut)}
 
 
@@ -337,6 +341,10 @@ def table(
         f"accuracy {100 * values['accuracy']:.1f} %",
         f"{'changes':>7}  {heading:>12}  {'attacked, %':>11}  {'gap':>5}",
     ]
+    if "passes" in values:
+        lines[1] += (
+            f"; {values['passes']:.0f} inputs listed, {values['unlisted']:.0f} texts have more"
+        )
     if "recall" in values:
         ks = [name.partition("@")[2] for name in values if name.startswith("recall@")]
         lines[1] += (

@@ -1,6 +1,6 @@
 """The texts of a split of the corpus that a run was trained on."""
 
-from typing import Any, Literal
+from typing import Any
 
 from datamodules import CORPORA, TextDataModule
 from datamodules.batching.sampler import permutation
@@ -60,12 +60,4 @@ def words_read(model: TaskModule) -> WordSettings:
     if isinstance(tokenizer, WordTokenizer):
         return tokenizer.splitter.settings
     front_end = tokenizer.front_end
-    if front_end is None:
-        return WordSettings()
-    split: Literal["joined", "clitics"] = "joined" if front_end.corrector else "clitics"
-    return WordSettings(
-        split=split,
-        front_end=front_end.kind,
-        canonical=front_end.form,
-        stop_words=front_end.stop_words,
-    )
+    return WordSettings() if front_end is None else front_end.word_settings

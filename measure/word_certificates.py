@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from certify.encoding import ListedCertifier
 from certify.threats import TextCertifier, Threat
 from measure.certificate_records import (
     LabelledText,
@@ -118,6 +119,8 @@ class WordCertificates(Measurement[LabelledText]):
         """Yield the records of each batch."""
         # Smoothing: the random copies of one text fill a batch.
         size = 1 if self._certifier.kind == "probabilistic" else AT_ONCE
+        if isinstance(self._certifier, ListedCertifier):
+            size = self._certifier.at_once
         for start in range(0, len(samples), size):
             batch = samples[start : start + size]
             certificates = self._certifier([sample.text for sample in batch], self._ks)
@@ -147,9 +150,10 @@ class WordCertificates(Measurement[LabelledText]):
         Raises:
             ValueError: one of these attacks has changed a certified text.
         """
-        # Attacks are on the model itself, not on the smoothed classifier.
+        # Attacks are on the model itself, not on the smoothed classifier, or on that of the words.
+        listed = isinstance(self._certifier, ListedCertifier) and self._certifier.model.complete
         around, split = self._settings["around"], self._settings["split"]
-        attacks = [] if around else attacks_inside(files, self._threat, split)
+        attacks = [] if around and not listed else attacks_inside(files, self._threat, split)
         layers = sandwich(attacks, records, self._ks)
         kinds = Counter(line["kind"] for line in records)
         lines = table(self.figures(records), layers, kinds)

@@ -1,29 +1,43 @@
 """A tokenizer that first replaces words by representatives, so that most synonyms become equal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from text.batch import Encoding, Span, Text
+from text.front_end import FrontEnd
+from text.front_end_tokenizer import FrontEndTokenizer
 from text.tokenizer import Tokenizer
+from text.vocabulary import Vocabulary
 from text.word_settings import WordSettings
 from text.word_splitter import WordSplitter
+from text.word_tokenizer import WordTokenizer
+
+NO_END = 2**31 - 1
+"""Words of a text that is read to its end."""
 
 
 class EncodedWords(Tokenizer):
-    """Replaces each word by its representative, and passes the text to another tokenizer.
+    """Replaces each word by its representative, and passes the words alone to another tokenizer.
 
     Source: Jones, Jia, Raghunathan, Liang, "Robust Encodings", 2020.
 
     Args:
         inner: the tokenizer of the encoded text.
         representatives: by word, in lower case; other words are unchanged.
+        front_end: corrects the words first; None for none.
 
     Raises:
         ValueError: a representative that is not one word, or has a representative of its own.
     """
 
-    def __init__(self, inner: Tokenizer, representatives: Mapping[str, str]) -> None:
-        self.splitter = WordSplitter(WordSettings())
+    def __init__(
+        self,
+        inner: Tokenizer,
+        representatives: Mapping[str, str],
+        front_end: FrontEnd | None = None,
+    ) -> None:
+        settings = WordSettings() if front_end is None else front_end.word_settings
+        self.splitter, self.front_end = WordSplitter(settings), front_end
         for word in set(representatives.values()):
             if self.splitter.split(word) != [word] or representatives.get(word, word) != word:
                 msg = (
@@ -35,8 +49,54 @@ class EncodedWords(Tokenizer):
         self.pad_id, self.unk_id = inner.pad_id, inner.unk_id
         self.vocab_size, self.max_length = inner.vocab_size, inner.max_length
 
+    @classmethod
+    def around(cls, tokenizer: Tokenizer) -> "EncodedWords":
+        """Return a tokenizer of the words alone, each its own representative."""
+        if isinstance(tokenizer, FrontEndTokenizer):
+            return cls(tokenizer.inner, {}, tokenizer.front_end)
+        return tokenizer if isinstance(tokenizer, cls) else cls(tokenizer, {})
+
+    def word_tokenizer(self) -> WordTokenizer:
+        """Return a tokenizer with an id for each word that the representatives are of.
+
+        Raises:
+            ValueError: unknown words stay as they are, so that typos lead to any number of words.
+        """
+        front_end = self.front_end
+        if front_end is None or front_end.corrector is None:
+            return OpenWords(self.splitter.settings)
+        if front_end.unknown is None:
+            msg = (
+                "got words.front_end=spelling for a model without unknown token, expected one that "
+                "has it: typos would lead to any number of unknown words"
+            )
+            raise ValueError(msg)
+        specials = WordTokenizer.specials
+        tokens = [*specials, *front_end.corrector.tokens[front_end.corrector.first :]]
+        state = {"specials": specials, "unk": "<unk>", "tokens": tokens}
+        vocabulary = Vocabulary.from_state({**state, "counts": [0] * len(tokens)})
+        return WordTokenizer(vocabulary, NO_END, words=self.splitter.settings)
+
+    def write(self, index: int, words: WordTokenizer) -> str:
+        """Return what the inner tokenizer gets for an id of `word_tokenizer`."""
+        if isinstance(words, OpenWords):
+            word = words.met[index]
+        else:
+            assert self.front_end is not None  # see `word_tokenizer`
+            token = words.vocabulary.lookup_token(index)
+            word = self.front_end.spellings.get(token, token)
+            word = self.front_end.unknown or "" if index == words.unk_id else word
+        return self.representatives.get(word, word)
+
+    def encode_written(self, texts: Sequence[Sequence[str]]) -> list[Encoding]:
+        """Encode texts of words that `write` returned."""
+        return self.inner.encode([" ".join(words) for words in texts])
+
     def _words(self, text: str) -> list[str]:
-        return [self.representatives.get(word, word) for word in self.splitter.split(text)]
+        words = self.splitter.split(text)
+        if self.front_end is not None:
+            words = [self.front_end.write(word) for word in words]
+        return [self.representatives.get(word, word) for word in words]
 
     def _replace(self, text: Text) -> Text:
         if isinstance(text, str):
@@ -69,7 +129,32 @@ class EncodedWords(Tokenizer):
     def state(self) -> dict[str, Any]:
         """See `Tokenizer.state`."""
         words = dict(self.representatives)
-        return {"kind": "encoded", "inner": self.inner.state(), "representatives": words}
+        state = {"kind": "encoded", "inner": self.inner.state(), "representatives": words}
+        return state if self.front_end is None else {**state, "front_end": self.front_end.state()}
+
+
+class OpenWords(WordTokenizer):
+    """Gives each word that it meets an id of its own.
+
+    Args:
+        words: settings of the words.
+    """
+
+    def __init__(self, words: WordSettings) -> None:
+        super().__init__(Vocabulary({}), NO_END, words=words)
+        self.met = list(self.specials)
+        """The words by their ids."""
+        self._numbers = {token: index for index, token in enumerate(self.met)}
+
+    def ids(self, words: Iterable[str]) -> list[int]:
+        """Return the id of each word."""
+        ids = []
+        for word in words:
+            if word not in self._numbers:
+                self._numbers[word] = len(self.met)
+                self.met.append(word)
+            ids.append(self._numbers[word])
+        return ids
 
 
 def _move(span: Span, words: Sequence[tuple[int, int, int]]) -> Span:

@@ -9,7 +9,7 @@ from text.canonical import CanonicalForm
 from text.corrector import Corrector
 from text.marks import INNER, JOINED
 from text.stop_words import StopWordList
-from text.word_settings import FrontEndSettings
+from text.word_settings import FrontEndSettings, WordSettings
 
 REMEMBERED = 1 << 16
 """Corrections, and texts, that a front end remembers."""
@@ -118,6 +118,16 @@ class FrontEnd:
         return "canonical" if self.corrector is None else "spelling"
 
     @property
+    def word_settings(self) -> WordSettings:
+        """The words of a text for which it writes others."""
+        return WordSettings(
+            split="clitics" if self.corrector is None else "joined",
+            front_end=self.kind,
+            canonical=self.form,
+            stop_words=self.stop_words,
+        )
+
+    @property
     def words(self) -> list[str]:
         """The vocabulary as it is written, the most frequent word first; empty without one."""
         if self.corrector is None:
@@ -131,7 +141,7 @@ class FrontEnd:
         if read is None:
             read = self.form(text)
             if self.corrector is not None:
-                read = JOINED.sub(lambda match: self._write(match[0]), read)
+                read = JOINED.sub(lambda match: self.write(match[0]), read)
             # A text is encoded, located and corrected one after the other.
             if len(self._texts) >= REMEMBERED >> 6:
                 self._texts.clear()
@@ -168,7 +178,7 @@ class FrontEnd:
             plain = _plain(word)
             number = self.id_of(plain)
             if number != self.corrector.unknown and self.corrector.tokens[number] != plain:
-                corrected[word] = self._write(word)
+                corrected[word] = self.write(word)
         return corrected
 
     def locate(self, text: Text, spans: Sequence[Span]) -> list[Span]:
@@ -211,10 +221,11 @@ class FrontEnd:
             msg = f"got a front end that cannot be read ({error}), expected one of FrontEnd.state()"
             raise ValueError(msg) from error
 
-    def _write(self, word: str) -> str:
+    def write(self, word: str) -> str:
         """Return what the model reads in place of a word of the canonical form."""
+        if self.corrector is None:
+            return word
         number = self.id_of(_plain(word))
-        assert self.corrector is not None  # for mypy: `id_of` has checked it
         if number == self.corrector.unknown:
             return word if self.unknown is None else self.unknown
         token = self.corrector.tokens[number]
@@ -228,7 +239,7 @@ class FrontEnd:
         if self.corrector is None:
             return starts, ends
         for match in reversed(list(JOINED.finditer(plain))):
-            written = self._write(match[0])
+            written = self.write(match[0])
             if written != match[0]:
                 first, last = match.span()
                 size = len(written)

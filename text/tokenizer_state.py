@@ -36,15 +36,19 @@ def tokenizer_from_state(
             pretrained = PretrainedTokenizer.from_state(state)
             if "front_end" not in state:
                 return pretrained
-            front_end = FrontEnd.from_state(state["front_end"], unknown=pretrained.unk_token)
-            return FrontEndTokenizer(pretrained, front_end)
+            own = FrontEnd.from_state(state["front_end"], unknown=pretrained.unk_token)
+            return FrontEndTokenizer(pretrained, own)
         if kind == "character":
             return CharacterTokenizer.from_state(state)
         if kind == "windows":
             return WindowTokenizer(tokenizer_from_state(state["inner"], find), state["words"])
         if kind == "encoded":
             inner = tokenizer_from_state(state["inner"], find)
-            return EncodedWords(inner, state["representatives"])
+            front_end = None
+            if "front_end" in state:
+                unknown = inner.unk_token if isinstance(inner, PretrainedTokenizer) else None
+                front_end = FrontEnd.from_state(state["front_end"], unknown=unknown)
+            return EncodedWords(inner, state["representatives"], front_end)
     except KeyError as error:
         msg = f"got a {kind} tokenizer state without {error}, expected one written by state()"
         raise ValueError(msg) from error

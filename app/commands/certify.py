@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     model = load(checkpoint).to(torch_device(args.device))
     require_classifier(model, "certify --threat")
     require_classification(model.task.name, "certify --threat")
-    endless = is_endless(args.threat)
+    endless = is_endless(args.threat) and args.list is None
     own = list(CHANGES) if args.text and args.k is None and endless else None
     own = [None] if args.k is None and args.threat in ADDED else own
     ks = own or numbers(args.k, endless=endless)
@@ -130,6 +130,9 @@ def parser() -> argparse.ArgumentParser:
     add("--bound", choices=EDIT_BOUNDS, default="sound", help=f"{text}insertions)")
     text = "certify the model together with an encoding of words, JSON of `resources encode-words`"
     add("--encoding", metavar="FILE", help=text)
+    text = "any classifier: list all inputs that the set allows for a text, N at most; if it may "
+    text += "allow more, nothing is certified (docs/certificates/listing.md)"
+    add("--list", type=int, metavar="N", help=text)
     return parser
 
 
@@ -146,6 +149,21 @@ def _threat_name(value: str) -> str:
 
 def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:
     """Return the certifier of the model, or of the smoothed or encoded classifier around it."""
+    if sum(option is not None for option in (args.smooth, args.encoding, args.list)) > 1:
+        msg = "got several of --smooth, --encoding and --list, expected one of them"
+        raise ValueError(msg)
+    if args.list is not None:
+        listed = model.listed_certifier(threat, args.list)
+        if not listed.model.complete:
+            if not args.text and args.tag is None:
+                msg = (
+                    f"got --list without --tag for {model.method}, which also reads what is "
+                    "between the words, expected one: the certificates are about its predictions "
+                    "for the words alone, one space between"
+                )
+                raise ValueError(msg)
+            log.warning("certified are the predictions for the words alone, one space between")
+        return listed
     if around(vars(args)) is not None and not args.text and args.tag is None:
         msg = (
             "got --smooth, --encoding or --bound paper without --tag, expected one: its figures "
@@ -157,9 +175,6 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
             msg = f"got --bound paper for {model.method}, expected it for LipsLev alone"
             raise ValueError(msg)
         return model.text_certifier(threat, args.bound)
-    if args.smooth is not None and args.encoding is not None:
-        msg = "got --smooth and --encoding, expected one of them"
-        raise ValueError(msg)
     if args.smooth is not None:
         settings = Smoothing(
             noise=args.smooth,
@@ -195,7 +210,7 @@ def subject(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the subject of a certification that its options decide."""
     # Added text alone has no number of changes.
     words = ["all"] if options["k"] is None and options["threat"] in ADDED else options["k"]
-    ks = numbers(words, endless=is_endless(options["threat"]))
+    ks = numbers(words, endless=is_endless(options["threat"]) and options.get("list") is None)
     lists = options["lists"]
     if lists is not None and (path := lists_file(lists)).is_file():
         lists = file_digest(path)
@@ -211,6 +226,8 @@ def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the options that wrap the model or change the bound; None for its own certificates."""
     if options["bound"] == "paper":
         return {"bound": "paper"}
+    if options.get("list") is not None:
+        return {"list": options["list"]}
     # Only the settings that change a certificate: the subject of the records has them.
     if options["smooth"] is not None:
         names = ("smooth", "rate", "samples", "alpha", "mask", "hops")

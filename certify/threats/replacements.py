@@ -5,9 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
+from certify.threats.text_certificate import WorstText
 from certify.threats.threat import Threat
 from text import WordSettings, WordTokenizer
 from text.corrector import Reach
+from text.word_splitter import WordSplitter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,6 +40,24 @@ class Replacements(Threat, ABC):
     @abstractmethod
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
         """Return what a word has to become, to get these ids; None if nothing does."""
+
+    def write(self, text: str, words: Sequence[str]) -> WorstText:
+        """Write a text with other words in the place of its own.
+
+        Args:
+            text: the text.
+            words: for each word itself, or what replaces it: none, one or several words.
+        """
+        parts, end, changes = [], 0, []
+        spans = WordSplitter(self.words).spans(text)
+        for (start, stop), old, new in zip(spans, self.split(text), words, strict=True):
+            parts += [text[end:start], text[start:stop] if old == new else new]
+            changes += [] if old == new else [(text[start:stop], new)]
+            end = stop
+        written = "".join([*parts, text[end:]])
+        joined = " ".join(words)
+        fits = self.split(written) == tuple(joined.split())
+        return WorstText(written if fits else joined, tuple(changes))
 
     @classmethod
     def of_model(cls, threat: Threat, words: WordSettings, *, ordered: str | None = None) -> Self:
@@ -141,6 +161,11 @@ class ReadWords:
             assert text is not None  # each id of a list has one
             self._witnesses[word, ids] = text
         return text
+
+    def results(self, word: str) -> list[tuple[int, ...]]:
+        """Return the ids that a word may get, its own first: one id, or two."""
+        self.look_up([word])
+        return [tuple(i for i in row if i >= 0) for row in self._ids[word].tolist()]
 
     def look_up(self, words: Iterable[str]) -> None:
         """Look up the words that are new: many at once cost least."""

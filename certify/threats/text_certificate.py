@@ -41,6 +41,7 @@ class TextCertificate:
         unknown: number of words that the model does not know.
         worst: for each number of changes in the request the text of the set for which the sum of
             scores has the smallest margin; empty unless requested, or if none is known.
+        passes: inputs that were classified; None where none are listed.
     """
 
     text: str
@@ -54,6 +55,7 @@ class TextCertificate:
     cut: bool = False
     unknown: int = 0
     worst: tuple[WorstText, ...] = ()
+    passes: int | None = None
 
 
 class TextCertifier(Protocol):

@@ -287,7 +287,7 @@ class SynonymCertifier(_Certifier):
                 where = [i for i in order[row, :k, rival].tolist() if i < min(length, limit)]
                 new = self._worst_of.words([keys[row][i] for i in where], y, rival)
                 replaced = dict(zip(where, new, strict=True))
-                changed[k] = self._written(
+                changed[k] = self.threat.write(
                     text, [replaced.get(i, word) for i, word in enumerate(words[row])]
                 )
             certificates.append(
@@ -362,21 +362,7 @@ class SynonymCertifier(_Certifier):
         for at, (word, index) in enumerate(zip(keys, ids, strict=False)):
             if index >= 0:
                 words[at] = self._read.witness(word, (index,))
-        return self._written(text, words)
-
-    def _written(self, text: str, words: Sequence[str]) -> WorstText:
-        """Return the text with its words replaced one by one."""
-        parts, changes, end = [], [], 0
-        for (start, stop), old, new in zip(
-            self.model.tokenizer.splitter.spans(text), self.threat.split(text), words, strict=True
-        ):
-            parts += [text[end:start], text[start:stop] if old == new else new]
-            changes += [] if old == new else [(text[start:stop], new)]
-            end = stop
-        written = "".join([*parts, text[end:]])
-        joined = " ".join(words)
-        fits = self.threat.split(written) == tuple(joined.split())
-        return WorstText(written if fits else joined, tuple(changes))
+        return self.threat.write(text, words)
 
 
 class _WorstOfWords:

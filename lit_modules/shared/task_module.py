@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attacks import PGD
 from certify.certificate import evaluating
+from certify.encoding import ListedCertifier, ListedModel
 from certify.raw_text import check_code, check_copy
 from certify.threats import (
     AdditionKind,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 READ = ("tokenizer", "class_names", "pairs")
 """Attributes, other than layers, that determine the logits of a text."""
+LISTED_TOKENS = 1 << 13
+"""Tokens of the inputs that are classified together when a set is listed."""
 _FIGURES = ("val_means", "test_means", "val_scores", "test_scores")
 
 
@@ -390,6 +393,31 @@ class TaskModule(TextModule):
 
         return answer
 
+    def listed_certifier(self, threat: Threat, limit: int) -> ListedCertifier:
+        """Return a certifier that lists all inputs of the texts of a set.
+
+        Args:
+            threat: words that are replaced.
+            limit: inputs of a text that are listed at most.
+
+        Raises:
+            ValueError: pairs of texts, see `ListedCertifier`, or see `exact_copy`.
+        """
+        if self.pairs:
+            msg = f"got pairs of texts for a list of {limit} inputs, expected single texts"
+            raise ValueError(msg)
+        copied = self.exact_copy()
+        if not copied.predicts_in_float64:
+            copied = copied.to(torch.float64)
+
+        def answer(encodings: list[Encoding]) -> Tensor:
+            longest = max(len(encoding.input_ids) for encoding in encodings)
+            size = max(1, LISTED_TOKENS // longest)
+            return copied.predict_encodings(encodings, size).to(torch.float64)
+
+        model = ListedModel.of(copied.require_tokenizer(), answer)
+        return ListedCertifier(model, threat, limit=limit)
+
     def _layers(self) -> list[str]:
         """Return names of the modules that compute logits, without metrics."""
         return [name for name in self._modules if name not in _FIGURES]
@@ -444,14 +472,18 @@ class TaskModule(TextModule):
         Raises:
             ValueError: input of another type, or a model for tagging or multiple choice.
         """
-        tokenizer, class_names = self.require_text()
         if self.task.name not in ("classification", "regression"):
             msg = (
                 f"got a model for {self.task.name}, expected one that answers to a text or a pair; "
                 "`predict` answers to a corpus"
             )
             raise ValueError(msg)
-        encodings = self._encode(texts)
+        return self.predict_encodings(self._encode(texts), batch_size)
+
+    @torch.no_grad()
+    def predict_encodings(self, encodings: Sequence[Encoding], batch_size: int) -> Tensor:
+        """Return logits `[n, C]` of n encoded texts, see `predict_texts`."""
+        tokenizer, class_names = self.require_text()
         if not encodings:
             return torch.empty(0, self.task.outputs(class_names), device=self.device)
         lengths = [len(encoding.input_ids) for encoding in encodings]

@@ -10,14 +10,16 @@ import torch
 from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import ModuleVictim
 from attacks.word_sets import find_sets
-from certify.threats import Synonyms, WordEditDistance
+from certify.threats import Substitutions, Synonyms, Typos, WordEditDistance
 from lit_modules import ASA, OLSA, FineTuning, TaskModule, UniBERT, WordRobustness, WordScores, load
 from lit_modules.shared.unused import unused_settings
 from measure.corpus_split import words_read
 from measure.predictions import TextPredictor
+from tests.unit.certify.words.test_substitutions import typos
 from tests.unit.lit_modules.builders import attached, loader, olsa
 from tests.unit.lit_modules.encoders import SENTENCES, made
-from text import CanonicalForm, FrontEndSettings, FrontEndTokenizer, Text, WordSettings
+from text import CanonicalForm, FrontEndSettings, FrontEndTokenizer, Span, Text, WordSettings
+from text.tokenizer_state import tokenizer_from_state
 
 SPELLING = FrontEndSettings(front_end="spelling")
 CANONICAL = FrontEndSettings(front_end="canonical")
@@ -124,9 +126,56 @@ def test_settings_without_effect() -> None:
     assert not names & {"words.canonical", "min_count"}
 
 
-def test_an_encoding_and_a_front_end_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"got encoding=a and words\.front_end=spelling"):
-        made(FineTuning, encoding="a", words=SPELLING)
+def test_an_encoding_behind_a_front_end_reads_corrected_words_alone(tmp_path: Path) -> None:
+    path = tmp_path / "encoding.json"
+    path.write_text('{"fine": "good"}')
+    module = made(FineTuning, encoding=str(path), words=SPELLING).eval()
+    tokenizer = module.require_tokenizer()
+    first, other, known = tokenizer.encode(["Fime; FILM...", "good,film", "bad film"])
+    assert first == other != known
+    assert tokenizer.encode(["zzzzz film"]) == tokenizer.encode(["qqqq film"])
+    assert tokenizer.unk_id in tokenizer.encode(["zzzzz film"])[0].input_ids
+    assert tokenizer.spans(["Fime; FILM..."])[0][1] == Span(0, 0, 4)
+    again = tokenizer_from_state(tokenizer.state())
+    assert again.encode(["Fime; FILM...", "zzzzz"]) == tokenizer.encode(["Fime; FILM...", "zzzzz"])
+    copied = module.exact_copy()
+    assert torch.equal(copied.predict_texts([TYPO]), module.predict_texts([TYPO]))
+
+
+@pytest.mark.parametrize("encoding", [None, '{"fine": "good", "long": "far"}'])
+def test_a_list_of_inputs_certifies_what_raw_strings_get(
+    encoding: str | None, tmp_path: Path
+) -> None:
+    """The words alone: what is between them would make any number of inputs."""
+    path = tmp_path / "encoding.json"
+    path.write_text(encoding or "")
+    module = made(FineTuning, encoding=str(path) if encoding else None, words=SPELLING).eval()
+    with torch.no_grad():
+        for parameter in module.network.parameters():
+            if parameter.ndim > 1:
+                parameter.mul_(4)
+    words = words_read(module)
+    threat = Substitutions(words=words, sets=(Typos(words),))
+    certifier = module.listed_certifier(threat, 10**4)
+    assert certifier.model.complete == (encoding is not None)
+    texts = ["a good fime", "not bad, long", "it is"]
+    verdicts = []
+    for text, found in zip(texts, certifier(texts, [1]), strict=True):
+        split = threat.split(text)
+        reached = {
+            " ".join([*split[:at], typo, *split[at + 1 :]])
+            for at, word in enumerate(split)
+            for typo in typos(word, splits=False)
+        }
+        predictions = module.predict_texts(sorted(reached)).argmax(dim=1)
+        verdicts.append(bool((predictions == found.prediction).all()))
+        assert found.holds == (verdicts[-1],)
+        assert found.kind == "exact"
+        if found.witness is not None:
+            assert threat.at(1).contains(text, found.witness)
+            joined = " ".join(threat.split(found.witness))
+            assert int(module.predict_texts([joined]).argmax()) == found.witness_prediction
+    assert {True, False} >= set(verdicts)
 
 
 @pytest.mark.parametrize("option", ["repeats", "leetspeak", "spaced"])

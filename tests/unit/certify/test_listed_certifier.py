@@ -1,0 +1,223 @@
+"""Lists of inputs: certificates of black boxes against brute force over raw strings."""
+
+from collections.abc import Callable, Sequence
+from itertools import combinations, product
+
+import pytest
+import torch
+from torch import Tensor
+
+from certify.encoding import ListedCertifier, ListedModel
+from certify.threats import Characters, Replacements, Substitutions, Synonyms, Typos
+from tests.unit.certify.words.test_substitutions import (
+    FRONT,
+    KS,
+    TEXTS,
+    VOCABULARY,
+    Listed,
+    Phrases,
+    typos,
+)
+from text import EncodedWords, Encoding, FrontEnd, Tokenizer, Vocabulary, WordTokenizer
+
+ENOUGH = 10**6
+
+
+def black_box(encodings: Sequence[Encoding], rare: int = 40) -> Tensor:
+    """Logits without any structure: one input in about `rare` has another class, as many a tie."""
+    rows = []
+    for encoding in encodings:
+        number = 7
+        for index in encoding.input_ids:
+            number = (number * 31 + index * 17 + 5) % 10007
+        rows.append(
+            [[1.0, 1.0, 0.0], [0.0, 2.0, 3.0]][number % 2] if number % rare < 2 else [2.0, 0.5, 1.0]
+        )
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+class Letters(Tokenizer):
+    """Reads every character, as a model of subwords reads what is between the words."""
+
+    pad_id, unk_id, vocab_size, max_length = 0, 1, 10**6, 10**6
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:  # type: ignore[override] # no pairs
+        return [Encoding([ord(c) for c in text], [0] * len(text)) for text in texts]
+
+    spans = state = None  # type: ignore[assignment] # of no use here
+
+
+def words_of_model(max_length: int = 32) -> WordTokenizer:
+    counts = {word: len(VOCABULARY) - i for i, word in enumerate(VOCABULARY)}
+    return WordTokenizer(Vocabulary(counts), max_length=max_length, words=FRONT)
+
+
+def models() -> list[Tokenizer]:
+    front_end = FrontEnd.of_words(VOCABULARY, FRONT, unknown="[unk]")
+    clusters = {"bat": "bad", "god": "good", "go": "good"}
+    return [
+        words_of_model(),
+        words_of_model(max_length=3),
+        EncodedWords(Letters(), {}, front_end),
+        EncodedWords(Letters(), clusters, front_end),
+    ]
+
+
+def brute_force(
+    tokenizer: Tokenizer,
+    threat: Replacements,
+    text: str,
+    changes: Callable[[str, str], set[str]],
+    answer: Callable[[Sequence[Encoding]], Tensor],
+) -> list[bool]:
+    """Return the verdict for each of `KS`, from raw strings."""
+    read = words_of_model().splitter
+    surfaces = threat.split(text)
+    own = int(answer(tokenizer.encode([text])).argmax())
+    choices = []
+    for surface, word in zip(surfaces, read.read(surfaces), strict=True):
+        new = sorted(f"{changed} zzzz" for changed in changes(surface, word))
+        encoded = tokenizer.encode(new) if new else []
+        distinct = {tuple(e.input_ids): t[:-5] for e, t in zip(encoded, new, strict=True)}
+        choices.append([surface, *distinct.values()])
+    verdicts = []
+    for k in KS:
+        size = len(choices) if k is None else min(k, len(choices))
+        reached = {
+            " ".join(words)
+            for places in combinations(range(len(choices)), size)
+            for words in product(*(c if i in places else c[:1] for i, c in enumerate(choices)))
+        }
+        logits = answer(tokenizer.encode(sorted(reached)))
+        rest = logits.scatter(1, torch.full((len(logits), 1), own), -torch.inf).amax(dim=1)
+        verdicts.append(bool((logits[:, own] > rest).all()))
+    return verdicts
+
+
+@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("kind", ["typos", "listed", "both", "splits"])
+def test_certificates_equal_brute_force(which: int, kind: str) -> None:
+    tokenizer, splits = models()[which], kind == "splits"
+    lists = Phrases() if splits else Listed()
+    sets = {"typos": (Typos(FRONT),), "listed": (lists,), "both": (Typos(FRONT), lists)}
+    threat = Substitutions(words=FRONT, sets=sets.get(kind, (Typos(FRONT, splits=True), lists)))
+
+    def changes(surface: str, word: str) -> set[str]:
+        new = set() if kind == "listed" else typos(word, splits=splits) - {word}
+        return new if kind == "typos" else {*new, *lists.replacements(surface)}
+
+    held = failed = 0
+    for rare in (8, 60):
+
+        def answer(encodings: Sequence[Encoding], rare: int = rare) -> Tensor:
+            return black_box(encodings, rare)
+
+        certifier = ListedCertifier(ListedModel.of(tokenizer, answer), threat, limit=ENOUGH)
+        texts = [text for text in TEXTS if len(text.split()) < 4]
+        for text, found in zip(texts, certifier(texts, KS), strict=True):
+            verdicts = brute_force(tokenizer, threat, text, changes, answer)
+            assert list(found.holds) == verdicts, (text, kind)
+            assert found.kind == "exact"
+            held, failed = held + sum(verdicts[1:]), failed + (False in verdicts)
+            assert (found.witness is None) == all(verdicts)
+            if found.witness is not None:
+                assert threat.at(KS[verdicts.index(False)]).contains(text, found.witness)
+                (logits,) = answer(tokenizer.encode([found.witness]))
+                assert logits.argmax() != found.prediction or logits.sort().values[-2:].diff() == 0
+                assert found.witness_prediction != found.prediction
+    assert held > 0
+    assert failed > 0
+
+
+def test_beyond_the_limit_nothing_is_certified() -> None:
+    calls: list[int] = []
+
+    def sure(encodings: Sequence[Encoding]) -> Tensor:
+        calls.append(len(encodings))
+        return torch.tensor([[1.0, 0.0]] * len(encodings), dtype=torch.float64)
+
+    model = ListedModel.of(EncodedWords.around(Letters()), sure)
+    threat = Synonyms.of({"good": ["fine", "great"], "bad": ["poor"]})
+    # 1 + 2 + 1 texts with one change, 6 with any number.
+    for limit, holds in (
+        (6, (True, True, True)),
+        (5, (True, True, False)),
+        (3, (True, False, False)),
+    ):
+        (found,) = ListedCertifier(model, threat, limit=limit)(["good bad film"], [0, 1, None])
+        assert found.holds == holds
+        assert found.kind == ("exact" if all(holds) else "lower bound")
+        assert found.witness is None
+        assert found.passes is not None
+        assert found.passes <= limit
+    assert max(calls) <= 3
+
+
+def test_words_of_one_form_are_one_input() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def answer(encodings: Sequence[Encoding]) -> Tensor:
+        seen.extend(tuple(encoding.input_ids) for encoding in encodings)
+        return black_box(encodings, 10**5)
+
+    encoded = EncodedWords(Letters(), {"fine": "good", "great": "good"})
+    threat = Synonyms.of({"good": ["fine", "great"]})
+    certifier = ListedCertifier(ListedModel.of(encoded, answer), threat, limit=1)
+    (found,) = certifier(["a good good film"], [1, None])
+    assert found.holds == (True, True)
+    assert found.passes == 1
+    assert len(seen) == len(set(seen)) == 1
+
+
+def test_a_text_ends_at_its_first_counterexample() -> None:
+    """The word that matters most is changed first, and texts share their batches."""
+    lists = {f"w{i}": [f"v{i}{j}" for j in range(30)] for i in range(20)}
+    sizes: list[int] = []
+
+    def answer(encodings: Sequence[Encoding]) -> Tensor:
+        sizes.append(len(encodings))
+        texts = ["".join(map(chr, encoding.input_ids)) for encoding in encodings]
+        # Changes of w13 lower the margin, and only the last of its words changes the prediction.
+        leads = [-1.0 if "v1329" in text else 1.0 if "v13" in text else 3.0 for text in texts]
+        return torch.tensor([[lead, 0.0] for lead in leads], dtype=torch.float64)
+
+    model = ListedModel.of(EncodedWords.around(Letters()), answer)
+    certifier = ListedCertifier(model, Synonyms.of(lists), limit=1000)
+    text = " ".join(lists)
+    for found in certifier([text, text, text], [1, 2]):
+        assert found.holds == (False, False)
+        assert found.kind == "exact"
+        assert found.witness == text.replace("w13", "v1329")
+        assert found.passes is not None
+        assert found.passes <= 1 + 20 + 64
+    assert sizes[0] == 3
+    assert len(sizes) == 3
+
+
+@pytest.mark.parametrize("lead", [0.0, 1e-12, float("nan")])
+def test_a_tie_is_no_certificate(lead: float) -> None:
+    def tied(encodings: Sequence[Encoding]) -> Tensor:
+        texts = ["".join(map(chr, encoding.input_ids)) for encoding in encodings]
+        rows = [[lead, 0.0] if "fine" in text else [1.0, 0.0] for text in texts]
+        return torch.tensor(rows, dtype=torch.float64)
+
+    model = ListedModel.of(EncodedWords.around(Letters()), tied)
+    certifier = ListedCertifier(model, Synonyms.of({"good": ["fine"]}), limit=9)
+    (found,) = certifier(["good film"], [0, 1])
+    assert found.holds == (True, False)
+    expected = ("exact", "fine film", 1) if lead == 0 else ("lower bound", None, None)
+    assert (found.kind, found.witness, found.witness_prediction) == expected
+    assert certifier(["fine film"], [0, 1])[0].holds == (False, False)
+
+
+def test_models_and_threats_without_a_list_are_refused() -> None:
+    model = ListedModel.of(words_of_model(), black_box)
+    with pytest.raises(ValueError, match="got the threat characters for a list"):
+        ListedCertifier(model, Characters(k=1), limit=9)
+    with pytest.raises(ValueError, match="got a list of 0 inputs"):
+        ListedCertifier(model, Synonyms.of({"a": ["b"]}, words=FRONT), limit=0)
+    with pytest.raises(ValueError, match="of the words of the model"):
+        ListedCertifier(model, Synonyms.of({"a": ["b"]}), limit=9)
+    bare = EncodedWords(Letters(), {}, FrontEnd.of_words(VOCABULARY, FRONT))
+    with pytest.raises(ValueError, match="without unknown token"):
+        ListedModel.of(bare, black_box)
