@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from huggingface_hub import close_session
 
-from app.doctor.findings import Finding
-from app.doctor.trial_process import Trial, run_trial
+from app.doctor.findings import Finding, Trial, run_trial
 from tests.integration.conftest import ROOT, Steadfast
 
 ROWS = "sentence\tlabel\na good film\t1\n"
