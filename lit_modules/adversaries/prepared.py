@@ -46,7 +46,8 @@ class Gradients:
             # None: the loss does not depend on this parameter.
             old = self._sums[i]
             if old is None:
-                self._sums[i] = new
+                # The gradient of a sum is a view of a scalar, which cannot be added to in place.
+                self._sums[i] = None if new is None else new.contiguous()
             elif new is not None:
                 sums.append(old)
                 more.append(new)
