@@ -54,7 +54,8 @@ class MonotoneScores(WordLevel, method=True):
         """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
-            positive: class that is detected; null: the second of the two classes.
+            positive: class that is detected; null: that of `--detect.positive`, else the second of
+                the two classes.
             window: words of the longest n-gram: 1 to 4.
             min_ngram_count: n-grams that are rarer in the training split have no score.
             l1: weight of the sum of all scores in the loss.
@@ -131,6 +132,7 @@ class MonotoneScores(WordLevel, method=True):
                 "--data.against_rest CLASS reads a corpus of several as one against the rest"
             )
             raise ValueError(msg)
+        self.follow_detector()
         if self.positive_name is not None and self.positive_name not in names:
             msg = f"got --model.positive {self.positive_name}, expected one of {', '.join(names)}"
             raise ValueError(msg)
