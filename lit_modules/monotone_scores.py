@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from certify.threats import TextCertifier, Threat, ThreatName
 from certify.words.evidence import EvidenceCertifier, EvidenceModel
-from certify.words.worst_path import worst_path, worst_words
+from certify.words.worst_path import drop_dominated, worst_path, worst_words
 from layers.evidence import EvidenceSum, new_evidence
 from layers.ngram_scores import NgramScores
 from lit_modules.shared.optimisation import Optimisation
@@ -54,7 +54,8 @@ class MonotoneScores(WordLevel, method=True):
         """Keep the settings; layers are built once the vocabulary is known.
 
         Args:
-            positive: class that is detected; null: the second of the two classes.
+            positive: class that is detected; null: that of `--detect.positive`, else the second of
+                the two classes.
             window: words of the longest n-gram: 1 to 4.
             min_ngram_count: n-grams that are rarer in the training split have no score.
             l1: weight of the sum of all scores in the loss.
@@ -68,8 +69,7 @@ class MonotoneScores(WordLevel, method=True):
         self.positive_name, self.window, self.min_ngram_count = positive, window, min_ngram_count
         self.l1, self.robustness = l1, robustness
         self.perturbation_sets, self.resources = robustness.sets, robustness.resources
-        # Single letters join with those that are added: no certificate.
-        self.addition = None if self.words.canonical.spaced else "append"
+        self.addition = "append"
         self._check_settings()
         self.scores: NgramScores | None = None
         self.ngrams, self.ngram_counts = list[Tensor](), list[int]()
@@ -132,6 +132,7 @@ class MonotoneScores(WordLevel, method=True):
                 "--data.against_rest CLASS reads a corpus of several as one against the rest"
             )
             raise ValueError(msg)
+        self.follow_detector()
         if self.positive_name is not None and self.positive_name not in names:
             msg = f"got --model.positive {self.positive_name}, expected one of {', '.join(names)}"
             raise ValueError(msg)
@@ -197,6 +198,9 @@ class MonotoneScores(WordLevel, method=True):
         rows = self.candidates[batch.input_ids]
         sign = torch.where(labels == self.evidence_class, 1.0, -1.0).unsqueeze(1)
         find = worst_words if scores.width == 1 else worst_path
+        if scores.width > 1:
+            # The time of a search is the number of candidates to the power of the width.
+            rows = drop_dominated(scores, rows, sign)
         # Repeated n-grams count each time: the worst text of this sum, not always of the model.
         chosen = find(scores, rows, sign, self.robustness.k).path[:, -1]
         return rows.gather(2, chosen.unsqueeze(2)).squeeze(2)

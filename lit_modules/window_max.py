@@ -131,7 +131,8 @@ class WindowMax(TaskModule, method=True):
 
         Args:
             classifier: the method that reads a window, and its settings.
-            positive: class that is detected; null: the second of the two classes.
+            positive: class that is detected; null: that of `--detect.positive`, else the second of
+                the two classes.
             pool: the score of a text. max: of the window with the largest one; noisy-or: the
                 log-odds that at least one window is positive, if windows are independent.
             words: words of a window at most; a longer sentence becomes several windows.
@@ -223,6 +224,7 @@ class WindowMax(TaskModule, method=True):
 
     def configure_model(self) -> None:
         self.classifier.configure_model()
+        self.follow_detector()
         if not hasattr(self, "pooling"):
             self.pooling = WindowPooling(noisy_or=self.pool == "noisy-or")
 

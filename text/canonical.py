@@ -95,6 +95,18 @@ _SPACED = {
     signs: re.compile(rf"(?<!\S){letter}(?: {letter}){{3,}}(?!\S)")
     for signs, letter in ((False, _LETTER), (True, _LETTER_OR_SIGN))
 }
+# With `display`, also letters with full stops or hyphens between, and shorter words in letters,
+# where two blanks or marks show their ends.
+_DOTTED = {
+    signs: re.compile(rf"(?<!\w){letter}([.\-]){letter}(?:\1{letter})*(?!\w)")
+    for signs, letter in ((False, _LETTER), (True, _LETTER_OR_SIGN))
+}
+_APART = {
+    signs: re.compile(
+        rf"(?:\A|(?<=\A )|(?<=  )|(?<=[^\w\s] )){letter}(?: {letter})+(?=  | ?\Z| [^\w\s])"
+    )
+    for signs, letter in ((False, _LETTER), (True, _LETTER_OR_SIGN))
+}
 
 
 def _without_blanks(match: re.Match[str]) -> slice:
@@ -132,7 +144,8 @@ class CanonicalForm:
         spaced: four or more single letters with one blank between them become one word ("k i l l");
             with `leetspeak`, its signs may be among them. Costs lists of letters, and the end of a
             word before the next such one ("k i l l y o u" is "killyou"): 0, 3, 2 texts of 20,000,
-            5,000, 12,000.
+            5,000, 12,000. With `display` also where full stops or hyphens are between ("a.m." is
+            "am."), and words of two and three letters between two blanks.
     """
 
     repeats: bool = False
@@ -173,6 +186,8 @@ class CanonicalForm:
     def _cut(self, text: str, row: list[Any] | None = None) -> str:
         """Apply the options but `display`; `row`, a value for each character, is cut with it."""
         # In this order no step makes work for one before it.
+        for pattern in (_DOTTED, _APART) if self.spaced and self.display else ():
+            text = _cut(text, (pattern[self.leetspeak], _without_blanks), row)
         if self.spaced:
             text = _cut(text, (_SPACED[self.leetspeak], _without_blanks), row)
         if self.leetspeak and _ANY_SIGN.search(text):

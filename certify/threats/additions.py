@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, get_args
 
 from certify.threats.substitutions import Substitutions, Words
@@ -44,10 +45,10 @@ class Additions(Threat):
     def __post_init__(self) -> None:
         """Check the words."""
         super().__post_init__()
-        if self.words.front_end != "none" and self.words.canonical.spaced:
+        if self.kind == "insert-any" and self._joins_letters:
             msg = (
                 f"got words.canonical.spaced for {self.kind}, expected words.canonical.spaced="
-                "false: a single letter that is added joins a word whose letters are apart"
+                "false: an inserted word divides a word whose letters are apart"
             )
             raise ValueError(msg)
 
@@ -60,12 +61,22 @@ class Additions(Threat):
         """Return True for a character that the model reads as white space."""
         return (char if self.words.front_end == "none" else canonical(char)).isspace()
 
+    @property
+    def _joins_letters(self) -> bool:
+        return self.words.front_end != "none" and self.words.canonical.spaced
+
     def core(self, text: str) -> str:
         """Return the part of a text whose words stay whole, whatever is added."""
-        if self.kind != "append-glued":
+        if self.kind == "append-glued":
+            blanks = [at for at, char in enumerate(text) if self.is_blank(char)]
+            text = text[blanks[0] : blanks[-1]] if blanks else ""
+        if not self._joins_letters:
             return text
-        blanks = [at for at, char in enumerate(text) if self.is_blank(char)]
-        return text[blanks[0] : blanks[-1]] if blanks else ""
+        # An added letter joins single letters next to it, up to the first longer run.
+        ends = [-1, *(at for at, char in enumerate(text) if self.is_blank(char)), len(text)]
+        runs = [(start + 1, end) for start, end in pairwise(ends)]
+        whole = [run for run in runs if len(self.words.canonical(text[slice(*run)])) > 1]
+        return text[whole[0][0] : whole[-1][1]] if whole else ""
 
     def contains(self, original: str, changed: str) -> bool:
         """See `Threat`."""

@@ -257,6 +257,8 @@ class EvidenceCertifier:
         """Return the text of a path if the model predicts another class for it, or a tie."""
         if isinstance(self.threat, Additions) and self.threat.kind == "append-glued":
             return self._checked(f"{UNKNOWN}{whole}{UNKNOWN}", prediction)
+        if core != whole:
+            return self._checked(f"z z z z {whole} z z z z", prediction)
         words = list(self.threat.split(core))
         if self.changes is not None and self._read is not None:
             keys = self.changes.occurrences(core)

@@ -90,6 +90,36 @@ def worst_results(scores: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
+def drop_dominated(scores: NgramScores, candidates: Tensor, sign: Tensor) -> Tensor:
+    """Return candidates `[R, N, S]` without those that some other of the position makes needless.
+
+    Whatever the other words are, a candidate adds at least its own score, and at most those of the
+    best n-grams of each order that it can be in. The least score of `worst_path` stays the same.
+
+    Args:
+        scores: with one class, none of them below 0.
+        candidates: see `worst_words`; a dropped one becomes the word itself.
+        sign: `[R]`, 1 where the score is to be small, -1 where it is to be large.
+    """
+    keep = candidates != candidates[..., :1]
+    keep[..., 0] = True
+    least = functional.embedding(candidates, scores.word_table()).squeeze(-1)
+    most = least.clone()
+    for order in scores.orders:
+        found = scores.finder(order).among(candidates, keep)
+        values = scores.ngram_table(order)[found.rows, 0]
+        for place, choice in zip(found.places, found.choices, strict=True):
+            best = torch.zeros_like(most).flatten()
+            best.scatter_reduce_(0, place * most.shape[2] + choice, values, "amax")
+            most += best.view_as(most)
+    small = sign.view(-1, 1, 1) > 0
+    low, high = torch.where(small, least, -most), torch.where(small, most, -least)
+    high, best = high.masked_fill(~keep, torch.inf).min(dim=2, keepdim=True)
+    dropped = (low >= high).scatter(2, best, value=False)
+    return torch.where(dropped, candidates[..., :1], candidates)
+
+
+@torch.no_grad()
 def worst_path(
     scores: NgramScores, candidates: Tensor, direction: Tensor, k: int | None = None
 ) -> WorstTexts:

@@ -1,7 +1,7 @@
 """The base class of classifiers: from texts to logits, with the same metrics for all."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,8 @@ class TaskModule(TextModule):
     """Tasks that the method can be trained for."""
     threats: Sequence[ThreatName] = ()
     """Threats for which `text_certifier` has certificates, at least with some settings."""
+    positive_name: str | None = None
+    """The class that evidence speaks for, where a method has one; None for its default."""
     addition: AdditionKind | None = None
     """Text whose addition changes no detection, as `certify --threat` names it; None for none."""
     perturbation_sets: str | None = None
@@ -360,6 +362,16 @@ class TaskModule(TextModule):
     def evidence_class(self) -> int | None:
         """Index of the class that no added text takes away; None without such a class."""
         return None
+
+    def follow_detector(self) -> None:
+        """Let evidence speak for the class of `--detect.positive` in a fit, if none is named."""
+        detection = getattr(self._trainer, "detection", None)
+        if self.positive_name is None and detection is not None and detection.positive is not None:
+            _, names = self.require_text()
+            # A wrong name is refused at the start of the fit.
+            with suppress(ValueError):
+                self.positive_name = names[find_positive(detection.positive, names)]
+                self.hparams["positive"] = self.positive_name
 
     def exact_copy(self) -> "TaskModule":
         """Return a copy in evaluation mode with exactly the code of its class.

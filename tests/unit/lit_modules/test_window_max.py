@@ -1,13 +1,15 @@
 """WindowMax: its windows, its pooling, and that further lines never hide a detection."""
 
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from certify.threats import Additions
-from lit_modules import WindowMax, WordScores
+from lit_modules import MonotoneScores, TaskModule, WindowMax, WordScores
+from lit_modules.shared.detection import Detection
 from lit_modules.shared.rebuilt import rebuild
 from lit_modules.window_max import WindowPooling, split_windows
 from text import WordTokenizer, collate, tokenizer_from_state
@@ -35,6 +37,24 @@ def module(**settings: Any) -> WindowMax:
         for parameter in model.classifier.parameters():
             parameter.copy_(torch.randn_like(parameter))
     return model.eval()
+
+
+@pytest.mark.parametrize("method", [MonotoneScores, WindowMax])
+@pytest.mark.parametrize(
+    ("own", "detected", "index"), [(None, "A", 0), (None, None, 1), ("b", "a", 1), (None, "z", 1)]
+)
+def test_evidence_is_for_the_detected_class(
+    method: type[TaskModule], own: str | None, detected: str | None, index: int
+) -> None:
+    inner = {"classifier": WordScores()} if method is WindowMax else {}
+    model = method(positive=own, **inner)
+    model.attach(model.build_tokenizer(TEXTS), ["a", "b"])
+    # A fit of `train --detect.positive`: only its trainer has this attribute.
+    model._trainer = SimpleNamespace(detection=Detection(positive=detected))
+    model.configure_model()
+    assert model.evidence_class == index
+    model._trainer = None
+    assert rebuild(model).evidence_class == index
 
 
 def windows(text: str, words: int = 3) -> list[str]:

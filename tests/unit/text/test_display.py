@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from attacks.document import word_spans
 from attacks.recipes import unicode as ways
+from attacks.recipes.spacing import dots, hyphens, letters
 from attacks.transformations.unseen import InsertInvisible, Reorder, SwapTwins
 from certify.threats import Substitutions, Typos
 from text import CanonicalForm, WordSettings, WordTokenizer
@@ -117,6 +118,26 @@ def test_origins(text: str, form: CanonicalForm) -> None:
     assert len(origins) == len(form(text))
     assert origins == sorted(origins)
     assert all(0 <= origin < len(text) for origin in origins)
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("w.i.n c-a-s-h, t.o u.s.a. 1.5 3.2 v1.2 e.mail", "win cash, to usa. i.5 3.2 vi.2 e.maii"),
+        ("call  n o w  t o !  u r ok", "caii  now  to !  u r ok"),
+        ("n o u n  d.o", "noun  do"),
+    ],
+)
+def test_letters_apart(text: str, form: str) -> None:
+    assert CanonicalForm(spaced=True, display=True)(text) == form
+
+
+@given(st.lists(WORD, min_size=1, max_size=3), st.sampled_from([dots, hyphens, letters]))
+def test_the_recipe_spacing_on_words(words: list[str], way: Callable[[str], str]) -> None:
+    form = CanonicalForm(spaced=True, display=True)
+    words = ["".join(filter(str.isalpha, f"{word}ok")) for word in words]
+    spread = form(" ".join(map(way, words)))
+    assert spread.split() == form(" ".join(words)).split()
 
 
 def test_depth_of_marks_is_limited() -> None:

@@ -10,6 +10,7 @@ import torch
 
 from certify.threats import ADDITIONS, Additions, ListedWords, Substitutions, Synonyms, is_same_form
 from certify.words.evidence import EvidenceCertifier, EvidenceModel
+from certify.words.worst_path import drop_dominated, worst_path
 from layers.evidence import EvidenceSum, first_occurrences
 from lit_modules import MonotoneScores
 from tests.unit.certify.words.score_models import LISTS, WORDS, score_model
@@ -21,6 +22,7 @@ TRAINED = ["win a free prize now", "free prize", "call me now", "a good day", "a
 NASTY = (
     *" \t\n\u2003\u3000\u2028\u00a0",
     *"\u0301\u0338\u20dd\u200d\u200b\ufe0f\u202e\ufeff\u00ad\U000e0041\ud800",
+    *"\U000e0061\u2067\u2069\u202cʇǝu1|",
     *"aeIsprZ0'’`-_*@.,!?ßİΣςﬁ가नकиⅷ①😀",
 )
 KS = (0, 1, 2, None)
@@ -131,6 +133,21 @@ def test_no_addition_to_replaced_words_changes_what_is_certified(width: int, kin
     assert fell > 5
 
 
+@pytest.mark.parametrize("width", [2, 3])
+def test_dominated_candidates_change_no_worst_text(width: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    dropped = 0
+    for seed in range(10):
+        scores = evidence_model(width, seed=seed).scores
+        ids = torch.randint(0, scores.size, (12, 6, 5), generator=generator)
+        sign = torch.tensor([1.0, -1.0] * 6, dtype=torch.float64).unsqueeze(1)
+        rest = drop_dominated(scores, ids, sign)
+        dropped += int((rest != ids).sum())
+        before, after = (worst_path(scores, rows, sign) for rows in (ids, rest))
+        assert torch.equal(before.value, after.value)
+    assert dropped > 500
+
+
 def spoil(text: str, kind: str, k: int | None, rng: random.Random) -> str:
     """Return a text of the set: at most k words replaced, others added."""
     words = text.split()
@@ -170,6 +187,12 @@ FRONT_ENDS: Sequence[dict[str, Any]] = (
         "front_end": "canonical",
         "canonical": CanonicalForm(leetspeak=True, repeats=True),
     },
+    {"front_end": "canonical", "canonical": CanonicalForm(display=True)},
+    {
+        "split": "joined",
+        "front_end": "canonical",
+        "canonical": CanonicalForm(leetspeak=True, spaced=True, display=True),
+    },
 )
 
 
@@ -184,8 +207,17 @@ def test_no_raw_string_added_hides_a_detection(words: dict[str, Any]) -> None:
         parts = (*NASTY, "free", "prize", "good day", "zzz", "n't", "'s")
         return "".join(rng.choices(parts, k=rng.randint(0, 12)))
 
-    own = ["Win a FREE prize now", "free prize!", "don't call me now", "are you frée", "prize ΑΣ"]
+    own = [
+        "r w  Win a FREE prize now o n",
+        "Win a FREE prize now",
+        "free prize!",
+        "don't call me now",
+        "are you frée",
+        "prize ΑΣ",
+    ]
     for kind in ADDITIONS:
+        if settings.canonical.spaced and kind == "insert-any":
+            continue
         threat = Additions(words=settings, kind=kind)
         certificates = model.text_certifier(threat)(own, [None])
         score = {c.text: float(model.predict_texts(c.text).diff(dim=1)) for c in certificates}
@@ -197,7 +229,7 @@ def test_no_raw_string_added_hides_a_detection(words: dict[str, Any]) -> None:
             assert all(threat.contains(text, new) for new in changed)
             after = model.predict_texts(changed).diff(dim=1).flatten()
             assert (after > 0).all() or not certificate.holds[0]
-            if kind == "append":
+            if kind == "append" and not settings.canonical.spaced:
                 assert (after >= score[text]).all()
 
 
@@ -228,7 +260,7 @@ def test_what_may_not_be_certified() -> None:
         split="joined", front_end="canonical", canonical=CanonicalForm(spaced=True)
     )
     with pytest.raises(ValueError, match="spaced"):
-        Additions(words=spaced, kind="append")
+        Additions(words=spaced, kind="insert-any")
     # Nothing else takes the certificate of a set for one of added text.
     assert not is_same_form(threat)
 
