@@ -61,6 +61,7 @@ _LIGHTNING_LOGS = (
 _MESSAGES = (
     *("💡", "TPU available", "HPU available", "GPU available:", "Seed set to"),
     *("Loading `train_dataloader`", "Restoring states from"),
+    *("Loaded model weights from", "`Trainer.fit` stopped: `max_epochs="),
     # Lightning repeats the list of a method's callbacks for each stage.
     "The following callbacks returned in",
 )

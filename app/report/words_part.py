@@ -104,7 +104,7 @@ def threat_certificates(evidence: Evidence) -> Iterator[ThreatCertificates]:
 
 def _describe(measured: StageRecords) -> Iterator[str]:
     kinds = Counter(record["kind"] for record in measured.records)
-    yield ", ".join(f"{kind}: {count} texts" for kind, count in kinds.most_common())
+    yield ", ".join(f"{kind}: {count:,} texts" for kind, count in kinds.most_common())
     confidences = {r["confidence"] for r in measured.records if "confidence" in r}
     if confidences:
         least = min(confidences)

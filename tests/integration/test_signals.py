@@ -91,7 +91,7 @@ def test_a_signal_before_training_stops_at_once(here: Path) -> None:
 
 def test_a_signal_during_a_test_stops_at_once(trained: Path, steadfast: Steadfast) -> None:
     before = results("done")
-    program = Piped("test", "--run=done", *QUIET, "--pgd.steps=100000")
+    program = Piped("test", "--run=done", *QUIET, "--pgd.steps=100000", "--debug")
     assert program.stderr is not None
     for line in program.stderr:
         if "Loaded model weights" in line:

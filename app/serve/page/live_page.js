@@ -360,7 +360,7 @@ function showPrediction(panel, response) {
     bar.value = share;
     bar.setAttribute("aria-label", `probability of ${name}`);
     cell.append(bar);
-    row.append(head, make("td", decimal(share, 4)), cell);
+    row.append(head, make("td", decimal(share)), cell);
     rows.append(row);
   }
   panel.querySelector(".classes caption").textContent = classes.length > MANY
@@ -433,7 +433,7 @@ function showWords(panel, explanation) {
       line.append(word);
       const row = make("tr"), head = make("th", part.text);
       head.scope = "row";
-      row.append(head, make("td", decimal(part.deletion)), make("td", decimal(part.gradient, 4)));
+      row.append(head, make("td", decimal(part.deletion)), make("td", decimal(part.gradient)));
       rows.append(row);
     }
     words.append(line);
@@ -449,7 +449,7 @@ function colour(panel, measure) {
   words.forEach((word, i) => {
     const size = word.dataset[measure], value = Number(size);
     word.className = "word";
-    word.title = size === "" ? "not measured" : `${measure} ${value.toFixed(4)}`;
+    word.title = size === "" ? "not measured" : `${measure} ${decimal(value)}`;
     if (size === "") word.classList.add("unread");
     else word.classList.add(value < 0 ? "against" : "for");
     if (sizes[i] > 0 && sizes[i] >= third && sizes[i] > most / 4) word.classList.add("strong");

@@ -124,16 +124,14 @@ def test_messages_of_lightning_that_nobody_needs(caplog: pytest.LogCaptureFixtur
     log = logging.getLogger("pytorch_lightning.utilities.rank_zero")
     messages = ["Seed set to 0", "GPU available: False, used: False", "Restoring states from a"]
     messages += ["Loading `train_dataloader` to estimate", "💡 Tip: litlogger"]
+    messages += ["Loaded model weights from b", "`Trainer.fit` stopped: `max_epochs=2` reached."]
+    needed = "`Trainer.fit` stopped: `max_steps=7` reached."
     with caplog.at_level(logging.INFO, log.name), warnings.catch_warnings():
         for debug in (False, True):
             module._quieten(debug=debug)
-            for message in [*messages, "Loaded model weights from b"]:
+            for message in [*messages, needed]:
                 log.info(message)
-    assert caplog.messages == [
-        "Loaded model weights from b",
-        *messages,
-        "Loaded model weights from b",
-    ]
+    assert caplog.messages == [needed, *messages, needed]
 
 
 def test_loading_searches_for_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
