@@ -96,7 +96,7 @@ def test_a_bag_of_words_is_not_enough(bag: float) -> None:
 
 
 def test_transformer_reads_word_order(bag: float) -> None:
-    """Measured: 0.926 ... 0.953 for three seeds."""
+    """Measured after 12 epochs: 0.926 ... 0.953 for three seeds; 7 are enough for the bound."""
 
     def build() -> TaskModule:
         return make(
@@ -113,5 +113,5 @@ def test_transformer_reads_word_order(bag: float) -> None:
 
 
 def test_olsa_with_offset_heads_reads_word_order(bag: float) -> None:
-    """Measured: 0.95 ... 0.97 for three seeds."""
+    """Measured after 8 epochs: 0.95 ... 0.97 for three seeds; 5 are enough for the bound."""
     assert accuracy(lambda: make(OLSA, **OFFSET_HEADS, optimizer=adamw(1e-2)), 5) > bag + 0.1

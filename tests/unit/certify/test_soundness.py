@@ -386,7 +386,9 @@ BOUNDS_OF_L2: tuple[Bound, ...] = ("sound", "kim", "paper")
 
 
 @pytest.mark.parametrize("size", [1, 4])
-@pytest.mark.parametrize("alpha_1", [0.3, 3.0, 30.0])
+@pytest.mark.parametrize(
+    "alpha_1", [0.3, *(pytest.param(value, marks=pytest.mark.long) for value in (3.0, 30.0))]
+)
 def test_no_input_of_the_ball_exceeds_the_bound_of_l2_attention(size: int, alpha_1: float) -> None:
     """Theorem 3 against ascent on the Jacobian's norm, all tokens within the ball."""
     torch.manual_seed(0)

@@ -74,7 +74,12 @@ PAGE_OF = {
     tuple(words): page.stem for page in reversed(PAGES) for words in commands(page.read_text())
 }
 COMMANDS = [
-    pytest.param(list(words), id=f"{page}: {' '.join(words)}") for words, page in PAGE_OF.items()
+    pytest.param(
+        list(words),
+        id=f"{page}: {' '.join(words)}",
+        marks=() if page in ("README", "CONTRIBUTING", "first_hour") else pytest.mark.long,
+    )
+    for words, page in PAGE_OF.items()
 ]
 
 

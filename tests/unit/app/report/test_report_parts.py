@@ -153,6 +153,7 @@ def test_the_front_of_runs() -> None:
     assert [run.name for run in pareto(points)] == ["d", "b", "a"]
 
 
+@pytest.mark.long
 def test_a_site_of_all_runs(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, right in (("first", 0.75), ("second", 0.5)):
         run = certified_run(runs / name, metrics={"test/accuracy": right})
@@ -220,6 +221,7 @@ def test_transfer_of_other_weights(runs: Path) -> None:
         read_evidence(second)
 
 
+@pytest.mark.long
 def test_the_explorer_filters_in_a_browser(runs: Path) -> None:
     playwright = pytest.importorskip("playwright.sync_api")
     if not Path("/usr/bin/chromium").exists():

@@ -445,7 +445,7 @@ def test_words_that_never_merge_are_found(monkeypatch: pytest.MonkeyPatch) -> No
         test_edits_that_reach_a_bad_word("b.d", holds=False)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("k", [1, *(pytest.param(k, marks=pytest.mark.long) for k in (2, 3))])
 def test_the_least_scores_do_not_depend_on_what_else_is_asked(
     k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
