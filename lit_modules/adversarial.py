@@ -432,7 +432,7 @@ class AdversarialTraining(TaskModule, method=True):
             scale=1.0 if scaler is None else float(scaler.get_scale()),
             samples=None if self.adversary.embeds else self.samples,
             average=getattr(self, "average", None),
-            **({"memory": self.memory} if self.adversary.remembers else {}),
+            memory=self.memory if self.adversary.remembers else nn.ParameterDict(),
         )
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
