@@ -435,7 +435,7 @@ class AdversarialTraining(TaskModule, method=True):
             scale=1.0 if scaler is None else float(scaler.get_scale()),
             samples=self.samples if self.adversary.reads_texts else None,
             average=getattr(self, "average", None),
-            **({"memory": self.memory} if self.adversary.remembers else {}),
+            memory=self.memory if self.adversary.remembers else nn.ParameterDict(),
             critic=getattr(self, "critic", None),
         )
 

@@ -90,10 +90,10 @@ class _Parser(OneLineParser):
 
     def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
         options = super().parse_args(args, *other, **named)
-        given = [name for name in ("file", "victim", "run") if getattr(options, name) is not None]
-        if given not in (["file", "victim"], ["run"]):
-            found = ", ".join(given) or "neither"
-            self.error(f"got {found}, expected FILE and --victim NAME, or --run A B ...")
+        inputs = [name for name in ("file", "victim", "run") if getattr(options, name) is not None]
+        if inputs not in (["file", "victim"], ["run"]):
+            text = ", ".join(inputs) or "neither"
+            self.error(f"got {text}, expected FILE and --victim NAME, or --run A B ...")
         return options
 
 
@@ -136,9 +136,9 @@ def _attacks(runs: Sequence[RunDirectory], names: str | None) -> list[str]:
     ]
     selected = common if names is None else split_names(names) or []
     if not selected or (lacking := [name for name in selected if name not in common]):
-        found = ", ".join(lacking) if selected else "no attack that all runs have"
+        text = ", ".join(lacking) if selected else "no attack that all runs have"
         msg = (
-            f"got {found} for {', '.join(run.name for run in runs)}, expected some of "
+            f"got {text} for {', '.join(run.name for run in runs)}, expected some of "
             f"{', '.join(common) or 'none'}: `attack` each run first"
         )
         raise ValueError(msg)

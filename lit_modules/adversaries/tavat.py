@@ -89,7 +89,8 @@ class TAVAT(Adversary):
             table = 2 * torch.rand(size, x.shape[2], generator=generator) - 1
             table *= self.initial_size / x.shape[2] ** 0.5
             problem.memory[_TABLE] = nn.Parameter(table.to(x.device), requires_grad=False)
-        return problem.memory[_TABLE]
+        stored: nn.Parameter = problem.memory[_TABLE]
+        return stored
 
     def _limit(self, words: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
         """Shrink both parts by one factor, so that their sum is in the ball."""

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+import torch
 
+from lit_modules import load
 from tests.integration.conftest import ATTACK, QUIET, TINY, Steadfast, results
 
 SMALL = [
@@ -43,6 +45,20 @@ def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: 
     attack = ["--attack=deepwordbug", "--num_samples=4"]
     outcome = steadfast("attack", "--run=second", attack, QUIET)
     assert outcome.status == 0, outcome.err
+
+
+@pytest.mark.usefixtures("here")
+def test_a_calibration_is_in_the_best_weights_alone(steadfast: Steadfast) -> None:
+    line = ["fit", *SMALL, *DATA, *TINY, "--model.adversary=TemperatureScaling", "--run=hot"]
+    outcome = steadfast(line, "--trainer.max_epochs=1")
+    assert outcome.status == 0, outcome.err
+    [said] = [row for row in outcome.err.splitlines() if row.startswith("calibrated: ")]
+    temperature = float(said.rpartition(" ")[2])
+    assert abs(temperature - 1) > 0.05
+    best, last = (load(f"runs/hot/checkpoints/{name}.ckpt") for name in ("best", "last"))
+    texts = ["the soup was cold and the waiter was rude", "a fresh and kind place", "the coffee"]
+    divided = last.predict_texts(texts) / temperature
+    torch.testing.assert_close(best.predict_texts(texts), divided, rtol=0.01, atol=1e-5)
 
 
 @pytest.mark.parametrize(
