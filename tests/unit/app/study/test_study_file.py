@@ -253,7 +253,7 @@ def test_a_diagnosis_is_of_an_attack_before_it(tmp_path: Path) -> None:
 def test_names_of_attacks_are_those_of_the_program() -> None:
     assert {*_METRICS, "target"} == ATTACK_METRICS
     stage = Stage(command="attack", options={"recipe": "all", "tag": "x"})
-    from measure.attack_settings import SIX
+    from attacks.recipes import SIX
 
     assert attacks_of([stage]) == [f"{name}-x" for name in SIX]
     own = Stage(command="attack", options={"recipe": "a2t, configs/attack/mine.yaml"})
