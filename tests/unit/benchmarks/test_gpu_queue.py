@@ -30,8 +30,8 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + len(QUEUE)
-    assert main(["--list", "--only", "additive"]) == 0
-    assert capsys.readouterr().out.splitlines()[2].startswith("| additive |")
+    assert main(["--list", "--only", "attention"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].startswith("| attention |")
 
 
 def test_failures_are_kept_and_tried_again_and_what_is_finished_is_not(
@@ -92,7 +92,7 @@ def test_the_figures_of_the_table() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["additive", "unibert"])
+@pytest.mark.parametrize("name", ["attention", "unibert"])
 def test_commands_of_the_queue_work(name: str, tmp_path: Path) -> None:
     assert main(["--out", str(tmp_path), "--check", "--only", name]) == 0
     found = content(tmp_path, name)

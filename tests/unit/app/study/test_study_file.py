@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli.commands import run_command
 from app.study.cells import StudyContext, cells, chains, command_line, lay_out, only
 from app.study.study import Stage, StudyError
 from app.study.study_file import ATTACK_METRICS, attacks_of, examine, read_study
 from attacks.summary import _METRICS
+from tests.run_command import run_command
 
 study_main = partial(run_command, "study")
 
