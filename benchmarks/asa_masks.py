@@ -5,12 +5,11 @@
 The runs are of method ASA with an adversary. Printed is the share of the units that it masks on
 the test split, by layer (Figure 5 of the paper, which `--figure` draws); and the divergence of the
 loss by its masks, and by as many masks by chance. An adversary that has learnt to choose
-has a ratio well above 1, unless the encoder has learnt to bear the masks that it chooses. With
-`--still N` both are told apart: the adversary takes N further steps while the encoder stands still.
+has a ratio well above 1, unless the encoder has learnt to bear the masks that it chooses.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice, repeat
+from itertools import islice
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -33,8 +32,6 @@ BATCH = 16
 """Samples that are passed together: few, as a multiple choice has several rows for each."""
 DRAWS = 3
 """Of masks by chance."""
-STEP_SIZE = 1e-3
-"""Of the adversary alone: Adam's."""
 
 
 class MaskMeasurement(NamedTuple):
@@ -93,30 +90,6 @@ def measure_masks(
     )
 
 
-def train_adversary(module: lit_modules.ASA, corpus: TextDataModule, *, steps: int) -> None:
-    """Train the adversary alone, on the training split, by its part of the loss (equation 9)."""
-    corpus.setup("fit")
-    # Only the adversary learns: its encoder must not adapt.
-    module.network.requires_grad_(False)
-    optimizer = torch.optim.Adam(module.masking.parameters(), lr=STEP_SIZE)
-    loader = corpus.train_dataloader()
-    for loaded in islice(chain.from_iterable(repeat(loader)), steps):
-        assert isinstance(loaded, Batch)
-        batch = loaded.to(module.device)
-        labels = labels_of(batch)
-        masks = module.masks(batch)
-        assert masks is not None  # the method asa
-        clean = module(batch)
-        with module.attention.masked(masks):
-            biased = module(batch)
-        moved = module.task.divergence(clean, biased, labels, symmetric=module.symmetric)
-        # The masks pass a gradient reversal: the adversary's gradient is that of minus the loss.
-        loss = module.alpha * moved + module.penalty(masks, labels)
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        optimizer.step()
-
-
 def _moved(module: lit_modules.ASA, batch: Batch, clean: Tensor, masks: Masks) -> float:
     """Return the sum of divergences of a batch's predictions with masks from those without."""
     with module.attention.masked(masks):
@@ -137,11 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = command(__doc__, "data_dir", "out", "figure", "threads")
     parser.add_argument("--run", nargs="+", type=Path, required=True, help="run directories")
     parser.add_argument("--samples", type=int, default=1000, help="of the test split, about")
-    text = "steps of the adversary alone, before it is measured once more (default: none)"
-    parser.add_argument("--still", type=int, default=0, metavar="N", help=text)
     options = parser.parse_args(argv)
-    if options.still < 0:
-        parser.error(f"got --still {options.still}, expected a number of steps from 0 on")
     torch.set_num_threads(options.threads)
     measurements: dict[str, MaskMeasurement] = {}
     for run in options.run:
@@ -150,11 +119,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             parser.error(f"got {run}, expected runs of ASA with masking.kind adversarial")
         join(model, corpus)
         measurements[run.name] = measure_masks(model, corpus, limit=options.samples)
-        if options.still:
-            train_adversary(model, corpus, steps=options.still)
-            measurements[f"{run.name}, encoder still"] = measure_masks(
-                model, corpus, limit=options.samples
-            )
     depth = max(len(measurement.drawn) for measurement in measurements.values())
     rows = []
     for name, measurement in measurements.items():

@@ -16,7 +16,6 @@ from run_files import atomic
 COMMON: dict[str, dict[str, Any]] = {
     "run": {"type": Path, "required": True, "metavar": "RUN", "help": "run directory"},
     "data_dir": {"type": Path, "metavar": "DIR", "help": "data directory (docs/data.md)"},
-    "encoder": {"metavar": "FOLDER", "help": "pretrained encoder, or its name on the hub"},
     "batch": {"type": int, "default": 16, "help": "texts of a step"},
     "length": {"type": int, "default": 128, "help": "tokens of a text"},
     "repeats": {"type": int, "default": 5, "help": "timed rounds"},

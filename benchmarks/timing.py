@@ -15,7 +15,6 @@ from statistics import median
 from typing import NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
 
 A = TypeVar("A")
 K = TypeVar("K")
@@ -88,21 +87,6 @@ def median_seconds(
         alternate=alternate,
     )
     return {way: median(times.compared for times in each) for way, each in measured.items()}
-
-
-def forward_and_backward(
-    forward: Callable[[], Tensor], inputs: Sequence[Tensor], device: str = "cpu"
-) -> tuple[float, float]:
-    """Return the seconds of a forward pass and of the gradients of its squared sum."""
-    outputs: list[Tensor] = []
-    first = time_work(lambda: outputs.append(forward()), device)
-    second = time_work(lambda: torch.autograd.grad(outputs[0].square().sum(), inputs), device)
-    return first.wall, second.wall
-
-
-def medians(seconds: Sequence[tuple[float, ...]]) -> list[float]:
-    """Return the median of each column, in milliseconds."""
-    return [1e3 * median(column) for column in zip(*seconds, strict=True)]
 
 
 def in_memory(field: str, process: int | str = "self") -> float:

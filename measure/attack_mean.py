@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from measure.attack_settings import SIX
+from attacks.recipes import SIX
 from measure.measurement import Archive
 from run_files import results
 from run_files.ledger import attack_ledger

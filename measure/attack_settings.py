@@ -11,7 +11,7 @@ from attacks.composition import Attack
 from attacks.engine import VERSION, Limits
 from attacks.goals import DETECTOR_GOALS, Evade, Force, Goal, make_goal
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import OPTIONAL
+from attacks.recipes import OPTIONAL, SIX
 from attacks.threat_settings import ThreatSettings
 from datamodules.labelled import Split
 from run_files.shard import Shard
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from attacks.resources.catalogue import Resources
 
-SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
-"""The recipes of `all`."""
 _OF_RECIPES = (*OPTIONAL, "language", "columns")
 """Settings of recipes; all of them have the last two."""
 _OF_RESOURCES = {

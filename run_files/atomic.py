@@ -94,17 +94,22 @@ def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
         stream.writelines(json.dumps(record).encode() + b"\n" for record in records)
 
 
-def replace_folder(fresh: Path, folder: Path) -> None:
-    """Move a complete folder to `folder`, and delete the former one.
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder to fill, which replaces `folder` at the end of the block.
 
-    Args:
-        fresh: the new folder, in the same directory.
-        folder: the final path; it need not exist.
+    An error or a crash leaves the former folder complete.
     """
-    # A directory that is not empty cannot be replaced by a rename: the old one moves away first.
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    with suppress(FileNotFoundError):
-        folder.replace(old)
-    fresh.replace(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    fresh, old = (folder.with_name(f".{folder.name}.{state}") for state in ("new", "old"))
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    try:
+        yield fresh
+        # A directory that is not empty cannot be replaced by a rename: the old one moves away.
+        shutil.rmtree(old, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            folder.replace(old)
+        fresh.replace(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)

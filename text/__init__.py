@@ -78,50 +78,6 @@ _EXPORTS = {
 }
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 
-__all__ = [
-    "IGNORED",
-    "Batch",
-    "CanonicalForm",
-    "CharacterTokenizer",
-    "Choices",
-    "ClassLabels",
-    "EncodedWords",
-    "Encoding",
-    "FileLabelsError",
-    "FrontEnd",
-    "FrontEndSettings",
-    "FrontEndTokenizer",
-    "Lemmatizer",
-    "PretrainedTokenizer",
-    "Sample",
-    "Span",
-    "TaskName",
-    "Text",
-    "Texts",
-    "Tokenizer",
-    "Vocabulary",
-    "WordEncoding",
-    "WordSettings",
-    "WordTokenizer",
-    "Words",
-    "check_choice",
-    "check_range",
-    "collate",
-    "cuts_unsaid",
-    "find_classes",
-    "given_texts",
-    "hashed",
-    "hub_reachable",
-    "label_text",
-    "length_batches",
-    "same_classes",
-    "save_tokenizer",
-    "say_cut",
-    "split_words",
-    "tokenizer_from_state",
-    "train_word_piece",
-]
-
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:

@@ -1,6 +1,5 @@
 """Writes the folder of a pre-trained encoder at the end of its training."""
 
-import shutil
 from pathlib import Path
 
 import pytorch_lightning as pl
@@ -21,11 +20,8 @@ class Export(pl.Callback):
         self.folder = folder
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the folder under another name, then rename it: it is complete or absent."""
+        """Write the folder: it is complete or absent."""
         if not isinstance(pl_module, EncoderTraining) or not trainer.is_global_zero or dry(trainer):
             return
-        fresh = self.folder.with_name(f".{self.folder.name}.new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True)
-        pl_module.export(fresh)
-        atomic.replace_folder(fresh, self.folder)
+        with atomic.replacing_folder(self.folder) as fresh:
+            pl_module.export(fresh)

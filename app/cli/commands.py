@@ -203,18 +203,6 @@ def _options(words: Sequence[str]) -> list[str]:
     return [word.partition("=")[0] for word in words]
 
 
-def run_command(name: str, words: Sequence[str]) -> int:
-    """Run a command outside LightningCLI; return its exit status.
-
-    Args:
-        name: of the command.
-        words: its options.
-    """
-    call = find_command([*name.split(), *words])
-    assert call is not None, name
-    return call.run()
-
-
 def check_options(call: Call) -> None:
     """Refuse former names of options, and options of the other way of the command.
 

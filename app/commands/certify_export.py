@@ -7,7 +7,6 @@ docs/certificates/check_sets.py.
 import argparse
 import hashlib
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from lit_modules.checkpoints.reading import load
 from lit_modules.word_scores import score_model
 from measure.certificate_records import stamp_of
 from measure.corpus_split import words_read
-from run_files.atomic import replace_folder
+from run_files.atomic import replacing_folder
 from run_files.checkpoint_lookup import find_checkpoint
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
@@ -87,15 +86,9 @@ def run(args: argparse.Namespace) -> int:
         msg = f"got no text that is certified for k={args.k}, expected one: certify other texts"
         raise ValueError(msg)
     contents = _contents(model, threat, claims)
-    fresh = folder.with_name(f".{folder.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    try:
+    with replacing_folder(folder) as fresh:
         for name, content in contents.items():
             (fresh / name).write_bytes(content)
-        replace_folder(fresh, folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
     print(harmless(f"{len(claims)} of {len(records)} texts are certified for k={args.k}: {folder}"))
     return 0
 

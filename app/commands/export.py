@@ -6,7 +6,6 @@ encoder of transformers also as a folder that transformers loads.
 
 import argparse
 import logging
-import shutil
 from pathlib import Path
 
 import torch
@@ -19,7 +18,7 @@ from layers.sequence_classifiers import sequence_classifier
 from lit_modules import TaskModule, TextModule, load_module, read_checkpoint
 from lit_modules.checkpoints.exported import is_exported, write_exported
 from lit_modules.shared.encoder_training import EncoderTraining
-from run_files.atomic import replace_folder
+from run_files.atomic import replacing_folder
 from run_files.checkpoint_lookup import find_checkpoint
 from run_files.terminal import harmless
 from run_files.weights import unfinished, weights_of
@@ -52,11 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if (warning := unfinished(checkpoint)) is not None:
         log.warning("%s", warning)
     model = load_module(checkpoint)
-    # Written next to the folder and renamed: a crash leaves an earlier export complete.
-    fresh = folder.with_name(f".{folder.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    try:
+    with replacing_folder(folder) as fresh:
         write_exported(read_checkpoint(checkpoint), fresh)
         formats = _write_transformers(model, fresh / TRANSFORMERS)
         if args.onnx == "true":
@@ -64,9 +59,6 @@ def run(args: argparse.Namespace) -> int:
         results = None if run is None else run.results()
         card = model_card(model, weights_of(checkpoint), results, formats)
         (fresh / "README.md").write_text(card, encoding="utf-8")
-        replace_folder(fresh, folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         print(harmless(f"{path.stat().st_size:>12,}  {path}"))
     return 0

@@ -298,7 +298,7 @@ def _figures(
             continue
         weights = RunDirectory(work.context.runs_dir / cell.run).chosen
         try:
-            measured = collect(study, cell, work.context)
+            measured = collect(study, cell, work.context.runs_dir)
         except (ValueError, OSError) as error:
             unusable[cell.run] = CellOutcome(state="failed", error=" ".join(str(error).split()))
             continue

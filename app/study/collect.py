@@ -5,12 +5,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from app.study.outcomes import samples_digest
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
-from app.study.study_file import MEAN, SIX
+from app.study.study_file import MEAN
 from attacks.digests import SHORT
+from attacks.recipes import SIX
 from measure.evidence import RunReader
 from measure.labelled_predictions import Predictions
 from measure.uncertainty import Kind, agree, kind_of, score
@@ -27,16 +28,8 @@ _REVISION = re.compile(r"\(git ([^)]+)\)")
 """In the line of a program: `steadfast 0.1.0 (git 0123456789ab)`."""
 
 
-class Runs(Protocol):
-    """An object with a directory of runs."""
-
-    @property
-    def runs_dir(self) -> Path:
-        """Directory of all runs."""
-
-
-def collect(study: Study, cell: Cell, runs: Runs) -> CellFigures:
-    """Read the run of a cell.
+def collect(study: Study, cell: Cell, runs_dir: Path) -> CellFigures:
+    """Read the run of a cell, in the directory of all runs.
 
     Raises:
         StudyError: figures and records of samples do not agree, or are about other weights than
@@ -46,7 +39,7 @@ def collect(study: Study, cell: Cell, runs: Runs) -> CellFigures:
     columns = [column for column in study.columns if column.corpus in (None, cell.corpus)]
     columns = columns if cell.corpus else list(study.columns)
     return collect_run(
-        existing(runs.runs_dir, cell.run), columns, row=cell.row, corpus=cell.corpus, seed=cell.seed
+        existing(runs_dir, cell.run), columns, row=cell.row, corpus=cell.corpus, seed=cell.seed
     )
 
 

@@ -14,8 +14,9 @@ from typing import Any
 from app.study import study_json, tables
 from app.study.collect import collect_run
 from app.study.study import Column, Study, StudyError, StudyRow
-from app.study.study_file import MEAN, SIX
+from app.study.study_file import MEAN
 from app.study.table_formats import Table, latex, markdown
+from attacks.recipes import SIX
 from measure.uncertainty import is_share
 from measure.verdict import judge_run
 from run_files.harmless_settings import HARMLESS_IN_FIGURES

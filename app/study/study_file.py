@@ -26,6 +26,7 @@ from app.study.study import (
     StudyRow,
 )
 from app.study.yaml_reader import NAME, YamlReader
+from attacks.recipes import SIX
 from run_files.certified_bounds import FILE_OF
 from text.bounded_files import YAML_LIMIT, DataError, decode, parse_yaml, read_bytes
 
@@ -47,8 +48,6 @@ _TEST_METRICS = (
     *("false_alarms", "recall_at_0.001", "recall_at_0.01", "recall_at_0.05"),
 )
 """Usual metrics of a test and a validation."""
-SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
-"""The attacks that `all` means, and that `attack/mean_accuracy` is a mean of."""
 MEAN = "attack/mean_accuracy"
 """The mean over the attacks of `SIX` that a run has."""
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from attacks.recipe_settings import RecipeSettings
     from attacks.resources.catalogue import Resources
 
+SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
+"""The recipes that `all` means, and that `attack/mean_accuracy` is a mean of."""
 NO_COUNTERPART = "it has no such attack"
 OTHER_ENCODER = "another sentence encoder; ours is calibrated"
 

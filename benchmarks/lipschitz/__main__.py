@@ -8,14 +8,13 @@ from benchmarks.command import command
 from benchmarks.lipschitz.divergence import Divergence
 from benchmarks.lipschitz.experiment import Experiment, add_options, with_options
 from benchmarks.lipschitz.invertibility import Invertibility
-from benchmarks.lipschitz.runtime import Runtime
 from benchmarks.lipschitz.stability import Stability
 from benchmarks.lipschitz.tightness import Tightness
 from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
-    kind.name: kind for kind in (Tightness, Divergence, Invertibility, Stability, Runtime)
+    kind.name: kind for kind in (Tightness, Divergence, Invertibility, Stability)
 }
 
 

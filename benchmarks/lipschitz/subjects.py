@@ -33,10 +33,9 @@ def option(default: Any, text: str, metavar: str = "N") -> Any:
     return field(default=default, metadata={"text": text, "metavar": metavar})
 
 
-def kinds_option(*default: str, names: tuple[str, ...] = NAMES) -> Any:
+def kinds_option(*default: str) -> Any:
     """Return the field of settings with the attentions to compare."""
-    text = f"attentions, of {', '.join(names)}" + (f"; {_RUN}" if names == NAMES else "")
-    return option(default, text, "NAME")
+    return option(default, f"attentions, of {', '.join(NAMES)}; {_RUN}", "NAME")
 
 
 @dataclass(frozen=True, kw_only=True)

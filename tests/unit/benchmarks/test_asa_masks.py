@@ -10,13 +10,10 @@ import torch
 
 from app.cli.main import entry
 from benchmarks import asa_masks
-from benchmarks.program_runs import load_run
 from layers.architectures import build_masked_lm
 from layers.pretrained_encoders import save_model
-from lit_modules import ASA
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from text import save_tokenizer, train_word_piece
-from training.join import join
 
 WORDS = ("film", "plot", "good", "bad", "very", "is", "the", "was", "not", "dull")
 
@@ -79,28 +76,6 @@ def test_masks_of_runs(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.long
-def test_an_adversary_beside_an_encoder_that_stands_still(
-    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fast = "--model.optimisation.optimizer.init_args.lr=0.1"
-    run = trained(tmp_path, data, "one", fast, "--model.masking.tau=0")
-    model, corpus = load_run(run)
-    assert isinstance(model, ASA)
-    join(model, corpus)
-    before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    asa_masks.train_adversary(model, corpus, steps=30)
-    moved = {name for name, weight in model.state_dict().items() if (weight != before[name]).any()}
-    assert moved
-    assert all(name.startswith("masking.") for name in moved)
-    out = tmp_path / "out.json"
-    capsys.readouterr()
-    asa_masks.main(["--run", str(run), "--still", "100", "--out", str(out)])
-    first, then = json.loads(out.read_text()).values()
-    assert then["divergence"] > first["divergence"]
-    assert "| one, encoder still |" in capsys.readouterr().out
-
-
-@pytest.mark.long
 def test_a_run_without_adversary_is_refused(
     tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,9 +83,3 @@ def test_a_run_without_adversary_is_refused(
     with pytest.raises(SystemExit):
         asa_masks.main(["--run", str(run)])
     assert "expected runs of ASA with masking.kind adversarial" in capsys.readouterr().err
-
-
-def test_a_negative_number_of_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        asa_masks.main(["--run", "nowhere", "--still", "-1"])
-    assert "expected a number of steps from 0 on" in capsys.readouterr().err

@@ -33,8 +33,8 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + len(QUEUE)
-    assert main(["--list", "--only", "additive"]) == 0
-    assert capsys.readouterr().out.splitlines()[2].startswith("| additive |")
+    assert main(["--list", "--only", "attention"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].startswith("| attention |")
 
 
 def test_failures_are_kept_and_tried_again_and_what_is_finished_is_not(
@@ -101,7 +101,7 @@ def call_here(_: object, words: Sequence[str], limit: float) -> tuple[str, str, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["additive", "unibert"])
+@pytest.mark.parametrize("name", ["attention", "unibert"])
 def test_commands_of_the_queue_work(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,11 +14,11 @@ from attacks.composition import Attack
 from attacks.constraints.preconstraints import MaxModificationRate, RepeatModification, StopWords
 from attacks.goals import Targeted, Untargeted
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import find_recipe
+from attacks.recipes import SIX, find_recipe
 from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
 from attacks.search import Beam, Greedy
 from attacks.transformations import Composite, SwapCharacters
-from measure.attack_settings import SIX, AttackPlan, AttackSettings, applied, plan
+from measure.attack_settings import AttackPlan, AttackSettings, applied, plan
 from measure.compose import compose
 from tests.unit.attacks.transformations.test_expected_words import preferring, wordpiece
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from matplotlib.patches import Rectangle
 
-from app.cli.commands import run_command
 from lit_modules import TextClassifier
 from measure.attention.attention_figure import TOKENS, draw
 from measure.attention.attention_report import report
 from measure.attention.attention_view import Diversion, View, added_attention, diversions, views
 from measure.charts import pixels
+from tests.run_command import run_command
 from tests.unit.measure.attention.attention_models import asa, made, saved
 
 main = partial(run_command, "attention")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.cli.commands import run_command
 from app.commands import augment as augment_command
 from attacks.augmenting import Augmenter
 from attacks.resources.catalogue import ResourceError
+from tests.run_command import run_command
 
 main = partial(run_command, "augment")
 

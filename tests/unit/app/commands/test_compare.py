@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from app.cli.commands import run_command
 from app.study.study import StudyError
 from run_files.results import write
 from run_files.run_directory import RunDirectory
+from tests.run_command import run_command
 from tests.unit.app.study.run_samples import (
     SETTINGS,
     digest,

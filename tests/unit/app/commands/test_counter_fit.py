@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.cli.commands import run_command
 from attacks.resources.vector_files import read_vectors
+from tests.run_command import run_command
 
 main = partial(run_command, "resources counter-fit")
 

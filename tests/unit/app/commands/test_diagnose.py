@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.cli.commands import run_command
 from attacks.outcome import AttackRecord
 from measure.diagnosis import read
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
+from tests.run_command import run_command
 
 main = partial(run_command, "diagnose")
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.cli.commands import run_command
 from app.commands import resources
 from app.commands.resources import DownloadError, fetch
+from tests.run_command import run_command
 
 main = partial(run_command, "resources")
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli.commands import run_command
 from app.cli.main import entry
 from app.commands.runs_list import list_runs, table
 from run_files.run_directory import RunDirectory
+from tests.run_command import run_command
 
 main = partial(run_command, "runs")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.commands import run_command
 from app.commands.study_table import write_all
 from app.study import study_json
 from app.study.study import StudyError
+from tests.run_command import run_command
 from tests.unit.app.study.study_samples import cell, study
 
 table_main = partial(run_command, "study table")

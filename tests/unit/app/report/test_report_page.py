@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import torch
 
-from app.cli.commands import run_command
 from app.cli.main import entry
 from app.report.report_page import write_report
 from certify.threats import Synonyms
 from measure.evidence import read_evidence
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
+from tests.run_command import run_command
 from tests.unit.app.report.report_samples import certified_run, write_predictions, write_text_attack
 from tests.unit.app.study.run_samples import digest, make_run, write_lines
 from text.torch_archive import CHECKPOINT_FORMAT, CHECKPOINT_KEY

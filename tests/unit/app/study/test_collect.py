@@ -1,5 +1,5 @@
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -243,11 +243,6 @@ def test_a_run_without_figures(tmp_path: Path) -> None:
         collected(run.path, "test/accuracy")
 
 
-@dataclass(frozen=True)
-class Place:
-    runs_dir: Path
-
-
 def test_a_cell(tmp_path: Path) -> None:
     run = make_run(tmp_path / "tiny-a-sst2-s0", metrics={"test/accuracy": 0.8})
     write_pgd(run, LABELS, ANSWERS, STOOD)
@@ -258,13 +253,13 @@ def test_a_cell(tmp_path: Path) -> None:
     ]
     made = study(columns=columns, corpora=[SST2, NEWS])
     cell = Cell(row="a", corpus="sst2", seed=0, run=run.name, config=(), settings={}, stages=())
-    found = collect(made, cell, Place(tmp_path))
+    found = collect(made, cell, tmp_path)
     assert (found.row, found.corpus, found.seed, found.run) == ("a", "sst2", 0, run.name)
     assert found.values.keys() == {"accuracy", "there"}
     # What is not compared has outcomes as well.
     assert found.outcomes.keys() == {"accuracy", "there"}
     with pytest.raises(FileNotFoundError, match="tiny-a-sst2-s0"):
-        collect(made, replace(cell, run="absent"), Place(tmp_path))
+        collect(made, replace(cell, run="absent"), tmp_path)
 
 
 def test_a_model_that_gives_one_answer_has_collapsed(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.cli.commands import run_command
 from app.commands.study_table import write_all
 from app.study import outcomes, pages, study_json
 from app.study.derivation import derive, differences
 from app.study.study import CellFigures, StudyError
+from tests.run_command import run_command
 from tests.unit.app.study.study_samples import TIME, cell, row, study
 
 table_main = partial(run_command, "study table")

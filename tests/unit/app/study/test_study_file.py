@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from app.cli.commands import run_command
 from app.study.cells import StudyContext, cells, chains, command_line, lay_out, only
 from app.study.study import Stage, StudyError
 from app.study.study_file import ATTACK_METRICS, attacks_of, examine, read_study
 from attacks.summary import _METRICS
+from tests.run_command import run_command
 
 study_main = partial(run_command, "study")
 
@@ -253,7 +253,7 @@ def test_a_diagnosis_is_of_an_attack_before_it(tmp_path: Path) -> None:
 def test_names_of_attacks_are_those_of_the_program() -> None:
     assert {*_METRICS, "target"} == ATTACK_METRICS
     stage = Stage(command="attack", options={"recipe": "all", "tag": "x"})
-    from measure.attack_settings import SIX
+    from attacks.recipes import SIX
 
     assert attacks_of([stage]) == [f"{name}-x" for name in SIX]
     own = Stage(command="attack", options={"recipe": "a2t, configs/attack/mine.yaml"})

@@ -17,7 +17,6 @@ SMALL = {
     "--texts 2 --iterations 1 8",
     "stability": "--kinds l2_tied scaled_dot_product --width 4 --heads 2 --tokens 4 --texts 2 "
     "--bins 5",
-    "runtime": "--kinds l2_tied --width 8 --heads 2 --tokens 4 --texts 2 --rounds 2",
 }
 
 
@@ -110,7 +109,6 @@ def test_l2_attention_inverts(tmp_path: Path) -> None:
         ("invertibility --iterations 3 2", r"iterations=\[3, 2\], expected rising numbers"),
         ("invertibility --input_range 0", "input_range=0"),
         ("divergence --kinds some", "kind='some'"),
-        ("runtime --rounds 0", "rounds=0"),
     ],
 )
 def test_wrong_settings(words: str, message: str, tmp_path: Path) -> None:
