@@ -14,6 +14,7 @@ from lit_modules.checkpoints.reading import (
     load_module,
     read_checkpoint,
 )
+from lit_modules.encoded_scores import EncodedScores
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.lips_lev import LipsLev
 from lit_modules.masked_lm import MaskedLM
@@ -50,6 +51,7 @@ __all__ = [
     "CheckpointError",
     "Detection",
     "Detector",
+    "EncodedScores",
     "EncoderSettings",
     "FineTuning",
     "Generation",
