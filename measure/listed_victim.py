@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -37,7 +37,7 @@ class ListedVictim(NamedTuple):
     words: WordSettings
 
     @classmethod
-    def load(cls, name: str, *, vocabulary: str | None, runs_dir: Path, device: Any) -> Any:
+    def load(cls, name: str, *, vocabulary: str | None, runs_dir: Path, device: Any) -> Self:
         """Load a classifier, and put a corrector in front of it.
 
         Args:
