@@ -14,6 +14,7 @@ from lit_modules.checkpoints.reading import (
     load_module,
     read_checkpoint,
 )
+from lit_modules.encoded_scores import EncodedScores
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.lips_lev import LipsLev
 from lit_modules.masked_lm import MaskedLM
@@ -38,3 +39,45 @@ from lit_modules.unibert import UniBERT
 from lit_modules.unitary_distillation import UnitaryDistillation
 from lit_modules.window_max import WindowMax
 from lit_modules.word_scores import WordScores
+
+__all__ = [
+    "ASA",
+    "METHODS",
+    "OLSA",
+    "ASAPretraining",
+    "AdversarialTraining",
+    "Adversary",
+    "CharacterLM",
+    "CheckpointError",
+    "Detection",
+    "Detector",
+    "EncodedScores",
+    "EncoderSettings",
+    "FineTuning",
+    "Generation",
+    "LipsLev",
+    "MarginObjective",
+    "MaskedLM",
+    "MaskingSettings",
+    "MonotoneScores",
+    "Optimisation",
+    "RadiusObjective",
+    "TaskModule",
+    "TextCNN",
+    "TextClassifier",
+    "TextModule",
+    "TokenMasking",
+    "UniBERT",
+    "Unitary",
+    "UnitaryDistillation",
+    "WindowMax",
+    "WordRobustness",
+    "WordScores",
+    "check_fits",
+    "check_method",
+    "check_would_fit",
+    "load",
+    "load_module",
+    "read_checkpoint",
+    "unused_settings",
+]

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.run_options import RUN, add_option, command_parser
-from attacks.digests import file_digest
+from attacks.digests import content_digest, file_digest
 from attacks.resources.catalogue import Resources, resources_named
 from attacks.set_names import ADDED, OWN_SETS, check_threat
 from attacks.word_sets import find_threat, is_endless
 from certify.edits import EDIT_BOUNDS
-from certify.encoding import EncodedCertifier, SynonymEncoding
+from certify.encoding import EncodedCertifier, ListedCertifier, SynonymEncoding
 from certify.smoothing import NOISES, SmoothedCertifier, Smoothing
 from certify.threats import THREATS, TextCertifier, Threat
 from certify.threats.parsing import parse_k
@@ -30,11 +30,13 @@ from lit_modules import LipsLev, TaskModule
 from lit_modules.checkpoints.reading import load
 from measure.archive import FolderArchive
 from measure.attack_report import colours, compare, mark
-from measure.certificate_records import Record, format_changes
+from measure.certificate_records import Record, format_changes, record
 from measure.certified_answers import CHANGES, ThreatCertifiers
 from measure.corpus_split import split_texts, words_read
+from measure.listed_victim import ListedVictim
 from measure.predictions import TextPredictor
 from measure.runner import run as measure
+from measure.table_samples import as_classes, read_table
 from measure.verdict import judge_run
 from measure.word_certificates import WordCertificates
 from run_files.checkpoint_lookup import find_checkpoint
@@ -58,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
         OSError: run not found, or a file cannot be read or written.
     """
     check_range({"--num_samples": args.num_samples}, least=1)
+    if args.victim is not None:
+        return _certify_victim(args)
     run, checkpoint = find_checkpoint("certify", Path(args.runs_dir), args.run, args.ckpt_path)
     model = load(checkpoint).to(torch_device(args.device))
     require_classifier(model, "certify --threat")
@@ -133,6 +137,13 @@ def parser() -> argparse.ArgumentParser:
     text = "any classifier: list all inputs that the set allows for a text, N at most; if it may "
     text += "allow more, nothing is certified (docs/certificates/listing.md)"
     add("--list", type=int, metavar="N", help=text)
+    text = "instead of a run, with --list: hf:FOLDER_OR_ID, a classifier of transformers"
+    add("--victim", metavar="NAME", help=text)
+    add("--dataset", metavar="FILE", help="with --victim: texts with labels, as of `attack`")
+    add("--label_names", metavar="LABEL=CLASS,...", help="with --victim: classes of these labels")
+    text = "with --victim: words of a spelling corrector in front of it, a run or a file of words"
+    add("--vocabulary", metavar="NAME", help=text)
+    add_option(parser, "--output", help="with --victim: folder of the outcome")
     return parser
 
 
@@ -233,6 +244,64 @@ def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
         names = ("smooth", "rate", "samples", "alpha", "mask", "hops")
         return {name: options[name] for name in names}
     return None if options["encoding"] is None else {"encoding": file_digest(options["encoding"])}
+
+
+def _certify_victim(args: argparse.Namespace) -> int:
+    """Certify a classifier of `transformers` by lists, for texts or a table.
+
+    Raises:
+        ValueError: options that do not fit together, or see `ListedVictim.load`.
+        OSError: a file is not found, or cannot be written.
+    """
+    tables = args.dataset is not None and args.output is not None
+    if args.list is None or args.run is not None or bool(args.text) == tables:
+        msg = (
+            f"got --victim {args.victim} without a list of texts, expected --list N without --run, "
+            "and --text TEXT, or --dataset FILE and --output FOLDER"
+        )
+        raise ValueError(msg)
+    victim = ListedVictim.load(
+        args.victim,
+        vocabulary=args.vocabulary,
+        runs_dir=Path(args.runs_dir),
+        device=torch_device(args.device),
+    )
+    ks = numbers(args.k, endless=False)
+    with resources_named("--resources"):
+        resources = Resources(args.resources)
+        threat = find_threat(
+            args.threat, lists=args.lists, k=ks[-1], words=victim.words, resources=resources
+        )
+    certifier = ListedCertifier(victim.model, threat, limit=args.list)
+    if args.text:
+        for certificate in certifier(args.text, ks):
+            line = record(certificate, ks, victim.classes, None)
+            print(json.dumps({**line, "statement": threat.statement}))
+        return 0
+    names = None if args.label_names is None else args.label_names.split(",")
+    samples = as_classes(read_table(args.dataset), victim.classes, names)[: args.num_samples]
+    rows = [(sample.sample_id, sample.text, sample.label) for sample in samples]
+    settings = {**subject(vars(args)), "split": args.dataset, "vocabulary": args.vocabulary}
+    measurement = WordCertificates(
+        certifier,
+        threat,
+        ks,
+        weights=victim.weights,
+        settings=settings,
+        rows=content_digest([[text, label] for _, text, label in rows]),
+        samples=rows,
+        class_names=victim.classes,
+        lists=args.lists,
+        sets=args.threat if threat.name == "substitutions" else None,
+        resources=args.resources,
+        tag=args.tag,
+    )
+    files = RunDirectory(Path(args.output))
+    facts = {"run": files.name, "method": args.victim, "corpus": args.dataset, "seed": 0}
+    outcome = measure(measurement, FolderArchive(files, facts))
+    print(harmless(measurement.table(files, outcome.records)))
+    print(harmless(f"\n{files.path / measurement.file}"))
+    return 0
 
 
 def _answer(

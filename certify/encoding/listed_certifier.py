@@ -3,7 +3,8 @@
 Statement and proof: docs/certificates/listing.md.
 """
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Generator, Hashable, Sequence
 from functools import cache
 from itertools import combinations, product
 from typing import NamedTuple, Self
@@ -14,34 +15,59 @@ from torch import Tensor
 from certify.threats import Kind, ReadWords, Replacements, TextCertificate, Threat
 from certify.threats.listing import count
 from certify.threats.text_certificate import largest
-from certify.ties import allowance, leads
+from certify.ties import allowance
 from text import EncodedWords, Encoding, Tokenizer, WordTokenizer
 
 CHUNK = 64
 """Inputs of a text that are classified before the next look for a counterexample."""
 
-Change = tuple[int, tuple[int, ...]]
+Ids = tuple[int, ...]
+"""What a model reads for a word: one id, two or none."""
+Change = tuple[int, Ids]
 """The position of a word, and the ids that replace its own."""
 Changes = tuple[Change, ...]
 Search = Generator[list[Encoding], Tensor, TextCertificate]
 """Yields inputs, gets their logits, and returns the certificate of a text."""
+Steps = Generator[list[Encoding], Tensor, "Nearest | None"]
+"""Yields inputs, gets their logits, and returns the first counterexample."""
+
+
+class Nearest(NamedTuple):
+    """A text that may have another prediction.
+
+    Attributes:
+        changes: its changes of forms.
+        k: largest number of changes.
+        margin: its margin over the class `rival`.
+        rival: the class.
+    """
+
+    changes: Changes
+    k: int | None
+    margin: float
+    rival: int
 
 
 class ListedModel(NamedTuple):
     """A classifier whose prediction depends on the words of a text alone.
 
     Attributes:
-        words: finds the ids of words; equal ids are equal words to the classifier.
+        words: finds the ids of words; equal ids are equal words to the model.
         encode: returns what the classifier reads of texts with these ids.
         answer: returns logits `[n, C]` in float64, of inputs in any batches: padding changes none.
-        form: of the ids that replace a word: equal ones are the same to the classifier.
+        form: of the ids that replace a word: the logits of `answer` depend on forms alone.
+        scores: `[V, C]` float64, of words by their ids, whose sum is added to the logits; None for
+            none.
+        normalised: True if the sum is divided by the root of the number of words that are read.
         complete: False if the classifier drops what is between the words, which the model reads.
     """
 
     words: WordTokenizer
     encode: Callable[[Sequence[Sequence[int]]], list[Encoding]]
     answer: Callable[[list[Encoding]], Tensor]
-    form: Callable[[tuple[int, ...]], Hashable] = staticmethod(lambda ids: ids)
+    form: Callable[[Ids], Hashable] = staticmethod(lambda ids: ids)
+    scores: Tensor | None = None
+    normalised: bool = False
     complete: bool = True
 
     @classmethod
@@ -93,7 +119,8 @@ class ListedCertifier:
         at_once: texts whose inputs share the batches.
 
     Raises:
-        ValueError: another kind of threat, other words than the model's, or a limit below 1.
+        ValueError: another kind of threat, other words than the model's, a limit below 1, or scores
+            and a threat that moves words.
     """
 
     kind: Kind = "lower bound"
@@ -109,7 +136,9 @@ class ListedCertifier:
         if limit < 1:
             msg = f"got a list of {limit} inputs, expected at least 1"
             raise ValueError(msg)
-        self.threat = Replacements.of_model(threat, model.words.splitter.settings)
+        ordered = None if model.scores is None else "an encoder with scores of words"
+        settings = model.words.splitter.settings
+        self.threat = Replacements.of_model(threat, settings, ordered=ordered)
         self.model, self.limit, self.at_once = model, limit, at_once
         self._read = ReadWords(self.threat, model.words)
 
@@ -117,10 +146,8 @@ class ListedCertifier:
         """See `TextCertifier`."""
         occurrences = [self.threat.occurrences(text) for text in texts]
         self._read.look_up(word for words in occurrences for word in words)
-        waiting = [
-            (row, self._search(texts[row], occurrences[row], ks)) for row in range(len(texts))
-        ]
-        waiting.reverse()
+        pairs = zip(texts, occurrences, strict=True)
+        waiting = [(row, self._search(*pair, ks)) for row, pair in enumerate(pairs)][::-1]
         certificates: dict[int, TextCertificate] = {}
         active: list[tuple[int, Search, list[Encoding]]] = []
         while waiting or active:
@@ -138,140 +165,186 @@ class ListedCertifier:
         return [certificates[row] for row in range(len(texts))]
 
     def _search(self, text: str, words: Sequence[str], ks: Sequence[int | None]) -> Search:
-        choices = [self._choices(word) for word in words]
-        own = self._inputs(choices, [()])[0]
-        (logits,) = yield [own]
-        answers = _Answers(own, logits)
-        # Not `<= 0`: a NaN is no certificate, either.
-        near: Changes | None = None if answers.of(own) > 0 else ()
+        around = _Around(self.model, [self._read.results(word) for word in words])
+        own = around.inputs([()])
+        around.begin(own[0], (yield own)[0])
+        near = around.nearest([()], 0)
         verdicts, exact, listed = list[bool](), True, 0
         for k in ks:
-            most = len(choices) if k is None else min(k, len(choices))
-            fits = near is None and count(choices, k) <= self.limit
-            while fits and near is None and listed < most:
-                listed += 1
-                near = yield from self._list(choices, listed, answers)
+            most = len(words) if k is None else min(k, len(words))
+            fits = near is None and count(around.choices, k) <= self.limit
+            # With scores, more changes move the scores of texts that have been listed, too.
+            for number in range(listed + 1 if self.model.scores is None else 0, most + 1):
+                if fits and near is None:
+                    near = yield from around.list(number, k)
+                    listed = number
             verdicts.append(fits and near is None)
             exact = exact and (fits or near is not None)
         witness, rival = None, None
-        if near is not None:
-            lead, rival = answers.margin(self._inputs(choices, [near])[0])
-            if lead <= 0:
-                replaced = {at: self._read.witness(words[at], ids) for at, ids in near}
-                split = self.threat.split(text)
-                changed = [replaced.get(at, word) for at, word in enumerate(split)]
-                witness = self.threat.write(text, changed).text
-            else:
-                exact, rival = False, None  # a margin within rounding proves nothing
+        if near is not None and near.margin <= 0:
+            changed = list(self.threat.split(text))
+            changes, rival = around.worst(near)
+            for at, ids in changes:
+                changed[at] = self._read.witness(words[at], ids)
+            witness = self.threat.write(text, changed).text
         return TextCertificate(
             text=text,
-            prediction=answers.prediction,
+            prediction=around.prediction,
             holds=tuple(verdicts),
             certified=largest(verdicts, ks),
-            kind="exact" if exact else "lower bound",
+            # A margin within rounding proves nothing.
+            kind="exact" if exact and (near is None or near.margin <= 0) else "lower bound",
             witness=witness,
             witness_prediction=rival,
-            cut=own.truncated,
-            unknown=sum(choice[0] == (self.model.words.unk_id,) for choice in choices),
-            passes=len(answers),
+            cut=own[0].truncated,
+            unknown=sum(choice[0] == (self.model.words.unk_id,) for choice in around.choices),
+            passes=len(around.logits),
         )
 
-    def _choices(self, word: str) -> list[tuple[int, ...]]:
-        forms: dict[Hashable, tuple[int, ...]] = {}
-        for ids in self._read.results(word):
-            forms.setdefault(self.model.form(ids), ids)
-        return list(forms.values())
 
-    def _list(
-        self, choices: Sequence[Sequence[tuple[int, ...]]], number: int, answers: "_Answers"
-    ) -> Generator[list[Encoding], Tensor, Changes | None]:
-        """Classify all texts with this number of changes; return changes that do not hold."""
-        movable = [at for at, choice in enumerate(choices) if len(choice) > 1]
-        if number == 1:
-            # One change of each word tells which words matter.
-            probes: list[Changes] = [((at, choices[at][1]),) for at in movable]
-            near = yield from self._classify(choices, probes, answers)
-            if near is not None:
-                return near
-            for ((at, _),) in probes:
-                answers.lost |= {
-                    (at, ids): answers.lost[at, choices[at][1]] for ids in choices[at][1:]
-                }
-        texts: list[Changes] = [
-            tuple(zip(places, ids, strict=True))
-            for places in combinations(movable, number)
-            for ids in product(*(choices[at][1:] for at in places))
-        ]
-        texts.sort(key=lambda changes: -sum(answers.lost[change] for change in changes))
-        return (yield from self._classify(choices, texts, answers))
+class _Around:
+    """The inputs around one text, and their margins.
 
-    def _classify(
-        self,
-        choices: Sequence[Sequence[tuple[int, ...]]],
-        texts: Sequence[Changes],
-        answers: "_Answers",
-    ) -> Generator[list[Encoding], Tensor, Changes | None]:
-        for start in range(0, len(texts), CHUNK):
-            chunk = texts[start : start + CHUNK]
-            inputs = self._inputs(choices, chunk)
-            if new := answers.unknown(inputs):
-                logits = yield new
-                answers.add(new, logits)
-            found = [answers.of(one) for one in inputs]
-            least = min(range(len(chunk)), key=lambda i: answers.margin(inputs[i])[0])
-            uncertain = [i for i, lead in enumerate(found) if not lead > 0]
-            if uncertain:
-                return chunk[least if least in uncertain else uncertain[0]]
-            for changes, one in zip(chunk, inputs, strict=True):
-                if len(changes) == 1:
-                    answers.lost[changes[0]] = -answers.margin(one)[0]
-        return None
+    Args:
+        model: the classifier.
+        results: for each word the ids that it may get, its own first.
+    """
 
-    def _inputs(
-        self, choices: Sequence[Sequence[tuple[int, ...]]], texts: Iterable[Changes]
-    ) -> list[Encoding]:
+    def __init__(self, model: ListedModel, results: Sequence[Sequence[Ids]]) -> None:
+        self.model, self.choices = model, list[list[Ids]]()
+        self.members: list[dict[Ids, list[Ids]]] = []
+        """For each word, by the ids that stand for a form in `choices`, all ids of this form."""
+        for row in results:
+            forms: defaultdict[Hashable, list[Ids]] = defaultdict(list)
+            for ids in row:
+                forms[model.form(ids)].append(ids)
+            self.members.append({form[0]: form for form in forms.values()})
+            self.choices.append([*self.members[-1]])
+        self.logits: dict[Ids, Tensor] = {}
+        self.promise: dict[Change, float] = {}
+        """How much each change lowers the margin, up to a constant; an estimate at first."""
+        self.prediction = 0
+
+    def begin(self, own: Encoding, logits: Tensor) -> None:
+        """Add the logits `[C]` of the text itself."""
+        self.logits[tuple(own.input_ids)] = logits
+        read, table = len(own.input_ids), self.model.scores
+        if table is None:
+            self.prediction = int(logits.argmax())
+            return
+        self._root = root = max(read, 1) ** 0.5 if self.model.normalised else 1.0
+        total = table[[choice[0][0] for choice in self.choices[:read]]].sum(dim=0)
+        self.prediction = y = int((logits + total / root).argmax())
+        # [V, C] and [C]: by how much the predicted class leads.
+        self._leads = (table[:, y : y + 1] - table) / root
+        self._total, self._own = total, (total[y] - total) / root
+        # Losses [N, C] by ids of the own form, and [C] of other forms: words that are not read
+        # lose nothing.
+        self._lost = torch.zeros(len(self.choices), len(logits), dtype=torch.float64)
+        self._moved: dict[Change, Tensor] = {}
+        for at, members in enumerate(self.members):
+            for first, form in members.items():
+                least = self._leads[[ids[0] for ids in form]].amin(dim=0)
+                self._moved[at, first] = (self._leads[self.choices[at][0][0]] - least) * (at < read)
+            self._lost[at] = self._moved[at, self.choices[at][0]]
+
+    def inputs(self, texts: Sequence[Changes]) -> list[Encoding]:
+        """Return what the classifier reads of texts with some changes."""
         pad, rows = self.model.words.pad_id, []
         for changes in texts:
-            ids = [choice[0] for choice in choices]
+            ids = [choice[0] for choice in self.choices]
             for at, new in changes:
                 ids[at] = new
             # A deleted word becomes padding.
             rows.append([number for part in ids for number in part if number != pad])
         return self.model.encode(rows)
 
+    def list(self, number: int, k: int | None) -> Steps:
+        """Classify all texts with this number of changed forms; stop at a counterexample.
 
-class _Answers:
-    """Margins of the inputs around one text."""
+        Args:
+            number: of changed forms.
+            k: largest number of changed words; None for any number.
+        """
+        movable = [at for at, choice in enumerate(self.choices) if len(choice) > 1]
+        if number == 1:
+            # One change of each word tells which words matter.
+            probes = [((at, self.choices[at][1]),) for at in movable]
+            near = yield from self._classify(probes, k)
+            if near is not None:
+                return near
+            for ((at, first),) in probes:
+                others = ((at, ids) for ids in self.choices[at][1:])
+                self.promise |= dict.fromkeys(others, self.promise[at, first])
+        texts: list[Changes] = [
+            tuple(zip(places, ids, strict=True))
+            for places in combinations(movable, number)
+            for ids in product(*(self.choices[at][1:] for at in places))
+        ]
+        texts.sort(key=lambda changes: -sum(self.promise[change] for change in changes))
+        return (yield from self._classify(texts, k))
 
-    def __init__(self, own: Encoding, logits: Tensor) -> None:
-        self.prediction = int(logits.argmax())
-        self.lost: dict[Change, float] = {}
-        """How much each change lowers the margin, up to a constant; an estimate at first."""
-        self._margins: dict[tuple[int, ...], tuple[float, float, int]] = {}
-        self.add([own], logits.unsqueeze(0))
+    def _classify(self, texts: Sequence[Changes], k: int | None) -> Steps:
+        for start in range(0, len(texts), CHUNK):
+            chunk = texts[start : start + CHUNK]
+            new = {tuple(one.input_ids): one for one in self.inputs(chunk)}
+            new = {ids: one for ids, one in new.items() if ids not in self.logits}
+            if new:
+                self.logits |= zip(new, (yield [*new.values()]), strict=True)
+            if (near := self.nearest(chunk, k)) is not None:
+                return near
+        return None
 
-    def __len__(self) -> int:
-        return len(self._margins)
+    def nearest(self, texts: Sequence[Changes], k: int | None) -> Nearest | None:
+        """Return the text with the least margin, unless all margins are certain."""
+        y = self.prediction
+        logits = torch.stack([self.logits[tuple(one.input_ids)] for one in self.inputs(texts)])
+        least = torch.zeros_like(logits)
+        if self.model.scores is not None:
+            least = torch.stack([self._least(changes, k) for changes in texts])
+        gaps = logits[:, y : y + 1] - logits + least
+        gaps[:, y] = torch.inf
+        margins, rivals = gaps.min(dim=1)
+        for changes, margin in zip(texts, margins.tolist(), strict=True):
+            if len(changes) == 1:
+                self.promise[changes[0]] = -margin
+        # Not `<=`: a NaN is no certificate, either.
+        uncertain = (~(margins > allowance(torch.cat([logits, least], dim=1)))).nonzero()[:, 0]
+        if not len(uncertain):
+            return None
+        row = int(uncertain[margins[uncertain].argmin()])
+        return Nearest(texts[row], k, float(margins[row]), int(rivals[row]))
 
-    def unknown(self, inputs: Sequence[Encoding]) -> list[Encoding]:
-        """Return the inputs without answer, equal ones once."""
-        new = {tuple(one.input_ids): one for one in inputs}
-        return [one for ids, one in new.items() if ids not in self._margins]
+    def _least(self, changes: Changes, k: int | None) -> Tensor:
+        """`[C]`: least lead by scores, of all texts with these forms and at most k changes."""
+        lost = self._lost.clone()
+        lost[[at for at, _ in changes]] = 0
+        free = len(lost) if k is None else min(k - len(changes), len(lost))
+        moved = sum((self._moved[change] for change in changes), torch.zeros_like(self._own))
+        return self._own - moved - lost.topk(free, dim=0).values.sum(dim=0)
 
-    def add(self, inputs: Sequence[Encoding], logits: Tensor) -> None:
-        """Add the logits `[n, C]` of inputs."""
-        labels = torch.full((len(logits),), self.prediction)
-        margins = leads(logits, labels)
-        certain = margins - allowance(logits)
-        rivals = logits.scatter(1, labels.unsqueeze(1), -torch.inf).argmax(dim=1)
-        rows = zip(certain.tolist(), margins.tolist(), rivals.tolist(), strict=True)
-        self._margins |= zip((tuple(one.input_ids) for one in inputs), rows, strict=True)
-
-    def of(self, one: Encoding) -> float:
-        """Return the margin of an input less what rounding may make up."""
-        return self._margins[tuple(one.input_ids)][0]
-
-    def margin(self, one: Encoding) -> tuple[float, int]:
-        """Return the margin of an input, and the class that is nearest."""
-        _, margin, rival = self._margins[tuple(one.input_ids)]
-        return margin, rival
+    def worst(self, near: Nearest) -> tuple[Changes, int]:
+        """Return the changes of words of a counterexample, and the class that it gets."""
+        (own,) = self.inputs([near.changes])
+        logits, table = self.logits[tuple(own.input_ids)].clone(), self.model.scores
+        if table is None:
+            logits[self.prediction] = -torch.inf
+            return near.changes, int(logits.argmax())
+        lost = self._lost[:, near.rival].clone()
+        lost[[at for at, _ in near.changes]] = 0
+        free = len(lost) if near.k is None else min(near.k - len(near.changes), len(lost))
+        more = [
+            (at, self.choices[at][0]) for at in lost.topk(free).indices.tolist() if lost[at] > 0
+        ]
+        changes = [
+            (at, min(self.members[at][ids], key=lambda i: float(self._leads[i[0], near.rival])))
+            for at, ids in sorted((*near.changes, *more))
+        ]
+        read = len(own.input_ids)
+        total = self._total.clone()
+        for at, ids in changes:
+            if at < read:
+                total += table[ids[0]] - table[self.choices[at][0][0]]
+        logits += total / self._root
+        logits[self.prediction] = -torch.inf
+        return tuple(changes), int(logits.argmax())

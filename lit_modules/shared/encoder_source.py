@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from layers.architectures import build_encoder, build_masked_lm, check_settings
 from layers.pretrained_encoders import (
@@ -22,6 +22,22 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 log = logging.getLogger(__name__)
+
+
+class TokenIds(Protocol):
+    """What an encoder needs room for: a tokenizer has these attributes."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Ids are below it."""
+
+    @property
+    def pad_id(self) -> int:
+        """Id of the padding."""
+
+    @property
+    def max_length(self) -> int:
+        """Ids of the longest text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +117,7 @@ class EncoderSource:
             return PretrainedTokenizer.from_pretrained(name, max_length=max_length)
         return train_word_piece(texts, self.vocab_size, max_length=max_length)
 
-    def encoder(self, tokenizer: Tokenizer) -> "PreTrainedModel":
+    def encoder(self, tokenizer: TokenIds) -> "PreTrainedModel":
         """Return the encoder, with its pooler only if that is pretrained, see `pretrained`.
 
         Args:
@@ -126,7 +142,7 @@ class EncoderSource:
 
     def _make(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: TokenIds,
         build: Callable[[dict[str, Any]], "PreTrainedModel"],
         load: Callable[[str], "PreTrainedModel"],
     ) -> "PreTrainedModel":

@@ -421,14 +421,11 @@ class TaskModule(TextModule):
         copied = self.exact_copy()
         if not copied.predicts_in_float64:
             copied = copied.to(torch.float64)
+        return ListedCertifier(copied.listed_model(), threat, limit=limit)
 
-        def answer(encodings: list[Encoding]) -> Tensor:
-            longest = max(len(encoding.input_ids) for encoding in encodings)
-            size = max(1, LISTED_TOKENS // longest)
-            return copied.predict_encodings(encodings, size).to(torch.float64)
-
-        model = ListedModel.of(copied.require_tokenizer(), answer)
-        return ListedCertifier(model, threat, limit=limit)
+    def listed_model(self) -> ListedModel:
+        """Return the classifier of a copy in float64, for lists of inputs."""
+        return ListedModel.of(self.require_tokenizer(), self.predict_encodings)
 
     def _layers(self) -> list[str]:
         """Return names of the modules that compute logits, without metrics."""
@@ -490,16 +487,29 @@ class TaskModule(TextModule):
                 "`predict` answers to a corpus"
             )
             raise ValueError(msg)
-        return self.predict_encodings(self._encode(texts), batch_size)
+        logits: Tensor = self.predict_encodings(self._encode(texts), batch_size)
+        return logits
 
     @torch.no_grad()
-    def predict_encodings(self, encodings: Sequence[Encoding], batch_size: int) -> Tensor:
-        """Return logits `[n, C]` of n encoded texts, see `predict_texts`."""
+    def predict_encodings(
+        self,
+        encodings: Sequence[Encoding],
+        batch_size: int | None = None,
+        predict: Callable[[Batch], Tensor] | None = None,
+    ) -> Tensor:
+        """Return logits `[n, C]` of n encoded texts, see `predict_texts`.
+
+        Args:
+            encodings: the texts.
+            batch_size: texts per forward pass; None: as many as have `LISTED_TOKENS`.
+            predict: the forward pass; None: `predict_logits`.
+        """
         tokenizer, class_names = self.require_text()
         if not encodings:
             return torch.empty(0, self.task.outputs(class_names), device=self.device)
         lengths = [len(encoding.input_ids) for encoding in encodings]
-        batches = length_batches(lengths, batch_size, device=self.device.type)
+        size = max(1, LISTED_TOKENS // max(lengths)) if batch_size is None else batch_size
+        batches = length_batches(lengths, size, device=self.device.type)
         parts = []
         training = self.training
         self.eval()
@@ -507,7 +517,7 @@ class TaskModule(TextModule):
             for rows in batches:
                 chunk = [encodings[i] for i in rows]
                 batch = collate(chunk, pad_id=tokenizer.pad_id, pairs=self.pairs)
-                parts.append(self.predict_logits(batch.to(self.device)))
+                parts.append((predict or self.predict_logits)(batch.to(self.device)))
         finally:
             self.train(training)
         # Back from the order of lengths to the order of the texts.

@@ -294,6 +294,14 @@ class WordOptions(NamedTuple):
         """Return a copy on another device."""
         return WordOptions(self.ids.to(device), self.starts.to(device))
 
+    def within(self, forms: Tensor) -> "WordOptions":
+        """Return the results that are one word with the form, of `[V]`, of the word itself."""
+        sizes = self.starts.diff()
+        owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+        same = (forms[self.ids[:, 0]] == forms[owner]) & (self.ids[:, 1] == 0)
+        counts = torch.bincount(owner[same], minlength=len(sizes))
+        return WordOptions(self.ids[same], functional.pad(counts.cumsum(0), (1, 0)))
+
     def of_words(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return the results `[M, 2]` of some words `[U]`, and where each begins `[U + 1]`."""
         sizes = self.starts.diff()[words]

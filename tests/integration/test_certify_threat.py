@@ -227,6 +227,20 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
     assert outcome.status == 0, outcome.err
     assert "certify_synonyms-encoded/accuracy@all" in results("a")["metrics"]
 
+    # A list of all inputs certifies what the intervals do, and more.
+    outcome = steadfast("certify", synonyms, "--list=64", "--tag=listed")
+    assert outcome.status == 0, outcome.err
+    assert "inputs, " in outcome.out
+    bounds = lines("runs/a/certificates_synonyms.jsonl")
+    listed = lines("runs/a/certificates_synonyms-listed.jsonl")
+    for bound, exact in zip(bounds, listed, strict=True):
+        assert exact["holds"]["1"] >= bound["holds"]["1"] or exact["kind"] == "lower bound"
+        assert 1 <= exact["passes"] <= 64
+    assert results("a")["about"]["certify_synonyms-listed"]["around"] == {"list": 64}
+    outcome = steadfast("certify", synonyms, "--list=64", "--smooth=mask", "--tag=x")
+    assert outcome.status == 1
+    assert "got several of --smooth, --encoding and --list" in outcome.err
+
 
 def test_a_certification_that_is_stopped_goes_on(
     here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch

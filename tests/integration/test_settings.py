@@ -172,6 +172,7 @@ def test_model_help(here: Path, steadfast: Steadfast, name: str) -> None:
         "CharacterLM": {"attention", "base_rate", "width", "max_length"},
         "ASA": {"backbone.vocab_size", "masking.tau", "masking.schedule", "max_length"},
         "WordScores": {"window", "robustness.lists", "max_length"},
+        "EncodedScores": {"backbone.pretrained", "fidelity", "robustness.kappa", "max_length"},
         "MonotoneScores": {"window", "positive", "l1", "robustness.lists"},
         "WindowMax": {"classifier", "positive", "pool", "words"},
         "TextCNN": {"pooling", "robustness.lists", "max_length"},

@@ -1,0 +1,340 @@
+"""An encoder behind an encoding of words, and scores of the words: exact certificates by lists.
+
+The encoding is that of Jones, Jia, Raghunathan and Liang, "Robust Encodings", 2020: clusters of
+words that trade fidelity for stability. docs/methods/encoded_scores.md has the theorem.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from certify.encoding import ListedCertifier, ListedModel, cluster_words
+from certify.threats import Synonyms, TextCertifier, Threat, ThreatName
+from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling
+from layers.ngram_scores import NgramScores
+from layers.scored_encoder import ScoredEncoder
+from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
+from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.settings import within
+from lit_modules.shared.task_module import labels_of
+from lit_modules.shared.word_level import WordLevel
+from lit_modules.shared.word_robustness import WordOptions, WordRobustness, rivals
+from text import Batch, Encoding, Text, Tokenizer, WordTokenizer, check_choice, check_range
+from text.torch_archive import CHECKPOINT_KEY
+
+log = logging.getLogger(__name__)
+
+LISTED = 4096
+"""Inputs of a text that are listed for its certificate, unless `certify --list` has a number."""
+
+
+class PieceIds(NamedTuple):
+    """The ids that the encoder reads.
+
+    Attributes:
+        width: most ids of a word.
+        vocab_size: ids are below it.
+        pad_id: id of the padding.
+        max_length: vectors of the longest text.
+    """
+
+    width: int
+    vocab_size: int
+    pad_id: int
+    max_length: int
+
+
+class EncodedScores(WordLevel, method=True):
+    """An encoder that reads the representatives of words, plus a score of each word."""
+
+    network: ScoredEncoder
+    threats: Sequence[ThreatName] = ("synonyms", "substitutions")
+    options: WordOptions | None = None
+    cluster: WordOptions | None = None
+
+    def __init__(
+        self,
+        *,
+        backbone: EncoderSettings = EncoderSettings(),
+        pooling: Pooling = "mean",
+        dropout: float = 0.1,
+        normalised: bool = True,
+        score_rate: float = 500.0,
+        fidelity: float = 1.0,
+        draws: int = 1,
+        swaps: float = 0.1,
+        robustness: WordRobustness = WordRobustness(),
+        optimisation: Optimisation = Optimisation(warmup=0.06, decay="linear"),
+        **base: Any,
+    ) -> None:
+        """Keep the settings; layers are built once the vocabulary is known.
+
+        Args:
+            backbone: the encoder.
+            pooling: input of the head: the first token of the last layer, or the mean.
+            dropout: dropout in the head, while training.
+            normalised: divide the sum of the scores by the square root of the number of words.
+            score_rate: learning rate of the scores, in units of the encoder's.
+            fidelity: the clusters trade stability for fidelity: 1 has none, each word represents
+                itself; 0 joins all words that the sets connect. They need sets or lists.
+            draws: random texts of the sets, on the worst of which the encoder is trained; 0 for
+                the clean text alone.
+            swaps: share of the words that are replaced in such a text.
+            robustness: the sets against which it is trained.
+            optimisation: optimiser and learning rate.
+            base: settings of `WordLevel`.
+        """
+        super().__init__(optimisation=optimisation, **base)
+        self.source = EncoderSource(backbone)
+        check_choice("pooling", pooling, POOLINGS)
+        check_range({"dropout": dropout}, least=0, below=1)
+        check_range({"score_rate": score_rate}, above=0)
+        check_range({"fidelity": fidelity, "swaps": swaps}, least=0, most=1)
+        check_range({"draws": draws}, least=0)
+        if robustness.against == "characters" or robustness.search == "intervals":
+            msg = (
+                f"got robustness.against={robustness.against} and search={robustness.search} for "
+                "EncodedScores, expected perturbation sets or synonyms, and search=paths"
+            )
+            raise ValueError(msg)
+        self.pooling: Pooling = pooling
+        self.dropout, self.normalised, self.score_rate = dropout, normalised, score_rate
+        self.fidelity, self.draws, self.swaps = fidelity, draws, swaps
+        self.robustness = robustness
+        self.perturbation_sets, self.resources = robustness.sets, robustness.resources
+        self.pieces: tuple[Tensor, Tensor, int] | None = None
+        """What the encoder reads, see `ScoredEncoder.set_words`, between vocabulary and layers."""
+        self.piece_ids = PieceIds(1, 1, 0, 1)
+
+    def unused(self) -> dict[str, str]:
+        reasons = super().unused() | self.source.unused
+        reasons |= within("robustness", self.robustness.unused)
+        if self.robustness.against == "none":
+            reasons |= dict.fromkeys(("fidelity", "draws", "swaps"), "robustness.against=none")
+        else:
+            reasons |= dict.fromkeys(("robustness.search", "robustness.together"), self.method)
+        return reasons
+
+    def lasting(self) -> dict[str, str]:
+        return super().lasting() | within("robustness", self.robustness.lasting)
+
+    @property
+    def no_certificate(self) -> str | None:
+        return "its certificates are about replaced words: `certify --threat`"
+
+    # Text
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        corpus = list(texts)
+        tokenizer = self.word_tokenizer(corpus, self.min_count, self.max_vocab_size)
+        tokenizer = self.robustness.add_words(tokenizer, ordered=self.method)
+        # One vector for each word, and one in front.
+        inner = self.source.build_tokenizer(corpus, max_length=self.max_length + 1)
+        self.pieces = self._find_pieces(tokenizer, inner)
+        width = self.pieces[0].shape[1]
+        self.piece_ids = PieceIds(width, inner.vocab_size, inner.pad_id, inner.max_length)
+        return tokenizer
+
+    def _find_pieces(
+        self, tokenizer: WordTokenizer, inner: Tokenizer
+    ) -> tuple[Tensor, Tensor, int]:
+        """Return pieces and representatives of all words, and the piece before a text."""
+        words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
+        encoded = [encoding.input_ids for encoding in inner.encode(words)]
+        start = encoded[0][0]
+        if any(ids[0] != start or ids[-1] != encoded[0][-1] for ids in encoded):
+            msg = (
+                f"got the tokenizer of {self.source.backbone}, expected one that puts a token "
+                "before a text and one after it, as BERT's does"
+            )
+            raise ValueError(msg)
+        # A piece of its own for padding and unknown words; `<sep>` is in no single text.
+        rows = [[inner.pad_id], [inner.unk_id], [inner.unk_id]]
+        rows += [ids[1:-1] or [inner.unk_id] for ids in encoded]
+        width = max(map(len, rows))
+        pieces = torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows])
+        return pieces, self._find_forms(tokenizer), start
+
+    def _find_forms(self, tokenizer: WordTokenizer) -> Tensor:
+        """Return `[V]` the representative of each word."""
+        forms = torch.arange(tokenizer.vocab_size)
+        if self.robustness.against == "none" or self.fidelity == 1:
+            return forms
+        tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
+        options = WordOptions.of(
+            self.robustness.replacements(tokenizer, ordered=self.method), tokenizer
+        )
+        starts = options.starts.tolist()
+        # Unknown words are no word of a cluster: most typos lead there.
+        rows = [options.ids[a:b, 0].tolist() for a, b in pairwise(starts)]
+        lists = {
+            tokens[word]: [tokens[other] for other in rows[word] if other >= first]
+            for word in range(first, len(tokens))
+        }
+        counts = {token: tokenizer.vocabulary.count(token) for token in tokens[first:]}
+        threat = Synonyms(lists=lists, texts={}, words=tokenizer.splitter.settings)
+        encoding = cluster_words(threat, counts, self.fidelity)
+        ids = {token: index for index, token in enumerate(tokens)}
+        for word, representative in encoding.representatives.items():
+            forms[ids[word]] = ids[representative]
+        log.info("%d words have another representative", len(encoding.representatives))
+        return forms
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        self.source.save(checkpoint, self.network.encoder.backbone.architecture)
+        checkpoint[CHECKPOINT_KEY]["pieces"] = list(self.piece_ids)
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        super().restore_text(checkpoint)
+        self.source.restore(checkpoint)
+        ids = checkpoint[CHECKPOINT_KEY].get("pieces")
+        fits = isinstance(ids, list) and len(ids) == len(PieceIds._fields)
+        if not fits or any(type(n) is not int or not 0 <= n < 2**31 for n in ids):
+            msg = f"got a checkpoint with pieces={ids!r}, expected four numbers"
+            raise ValueError(msg)
+        self.piece_ids, self.pieces = PieceIds(*ids), None
+
+    def configure_model(self) -> None:
+        if hasattr(self, "network"):
+            return
+        tokenizer, names = self.require_text()
+        if self.pairs:
+            msg = f"got pairs of texts for {self.method}, expected single texts"
+            raise ValueError(msg)
+        encoder = self.source.encoder(self.piece_ids)
+        self.network = ScoredEncoder(
+            BackboneClassifier(
+                Backbone(encoder), len(names), pooling=self.pooling, dropout=self.dropout
+            ),
+            NgramScores(tokenizer.vocab_size, len(names), specials=len(WordTokenizer.specials)),
+            pieces=self.piece_ids.width,
+            normalised=self.normalised,
+        )
+        if self.pieces is not None:
+            self.network.set_words(*self.pieces)
+        self.pieces = None
+
+    @property
+    def output_layer(self) -> nn.Module | None:
+        return self.network.encoder.projection if hasattr(self, "network") else None
+
+    # Training
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        own = set(self.network.scores.parameters())
+        rest = [p for p in self.parameters() if p.requires_grad and p not in own]
+        return [{"params": rest}, {"params": [*own], "lr_factor": self.score_rate}]
+
+    def on_fit_start(self) -> None:
+        """Read the sets, which only training needs."""
+        super().on_fit_start()
+        if self.robustness.against == "none":
+            return
+        tokenizer = self.require_tokenizer()
+        assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
+        sets = self.robustness.replacements(tokenizer, ordered=self.method)
+        self.options = WordOptions.of(sets, tokenizer).to(self.device)
+        self.cluster = self.options.within(self.network.forms)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        batch = self.trained_on(batch)
+        labels = labels_of(batch)
+        x = self.embed(batch)
+        encoded = self.network.encode(x, batch.mask)
+        logits = encoded + self.network.sum(x[..., : encoded.shape[1]], batch.mask)
+        losses = functional.cross_entropy(logits, labels, reduction="none")
+        kappa = self.robustness.weight(self.progress())
+        if kappa > 0 and self.options is not None:
+            drawn, encoded = self._draw(batch, encoded)
+            leads = self._worst_leads(drawn, encoded, labels)
+            losses = (1 - kappa) * losses + kappa * self.robustness.loss(leads, labels)
+        loss = losses.mean()
+        weight = self.step_weight(batch, batch_idx)
+        metrics = {"train/loss": loss.detach()}
+        if self.logs_this_step():
+            metrics |= self.answers(logits, labels)
+        self.log_step(metrics, weight, size=len(batch))
+        return weight * loss
+
+    def _draw(self, batch: Batch, encoded: Tensor) -> tuple[Batch, Tensor]:
+        """Return the worst of some random texts of the sets, and the encoder's logits of it.
+
+        Args:
+            batch: clean texts.
+            encoded: `[B, C]` the encoder's logits of them, for `draws=0`.
+        """
+        if self.draws == 0:
+            return batch, encoded
+        labels = labels_of(batch)
+        drawn = [self._random_text(batch) for _ in range(self.draws)]
+        best = drawn[0]
+        if self.draws > 1:
+            with torch.no_grad():
+                losses = [self.losses(self(text), labels) for text in drawn]
+            rows = torch.stack(losses).argmax(dim=0)
+            ids = torch.stack([text.input_ids for text in drawn])
+            best = replace(batch, input_ids=ids[rows, torch.arange(len(rows), device=rows.device)])
+        return best, self.network.encode(self.embed(best), batch.mask)
+
+    def _random_text(self, batch: Batch) -> Batch:
+        options = self.options
+        assert options is not None  # the caller has checked
+        ids = batch.input_ids
+        sizes = options.starts.diff()[ids]
+        place = (torch.rand(ids.shape, device=ids.device) * sizes).long()
+        new = options.ids[options.starts[ids] + place, 0]
+        swapped = (torch.rand(ids.shape, device=ids.device) < self.swaps) & batch.mask
+        return replace(batch, input_ids=torch.where(swapped, new, ids))
+
+    def _worst_leads(self, batch: Batch, encoded: Tensor, labels: Tensor) -> Tensor:
+        """`[B, C]` minus the least margins of the labels, where words change in their clusters."""
+        cluster = self.cluster
+        assert cluster is not None  # set with `options`
+        scores = self.network.scores
+        texts = cluster.worst(scores, batch.input_ids * batch.mask, labels, self.robustness.k)
+        rows, count, length = texts.shape
+        flat = texts.view(-1, length)
+        sums = self.network.sum(scores(flat), flat > 0).view(rows, count, -1)
+        logits = encoded.unsqueeze(1) + sums
+        classes = rivals(labels, count + 1)
+        own = logits.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)
+        leads: Tensor = logits.gather(2, classes.unsqueeze(2)).squeeze(2) - own
+        return leads.new_zeros(rows, count + 1).scatter(1, classes, leads)
+
+    # The classifier contract
+
+    def embed(self, batch: Batch) -> Tensor:
+        """`[B, N, C + e]`: the scores of each word, and the vector that the encoder reads."""
+        if not hasattr(self, "network"):
+            msg = "got a model without layers, expected configure_model() before its first use"
+            raise RuntimeError(msg)
+        return self.network.embed(batch.input_ids)
+
+    def listed_model(self) -> ListedModel:
+        network = self.network
+
+        def answer(encodings: list[Encoding]) -> Tensor:
+            return self.predict_encodings(encodings, predict=self._encoder_logits)
+
+        model = ListedModel.of(self.require_tokenizer(), answer)
+        forms = network.forms.tolist()
+        scores = network.scores.word_table().double().cpu()
+        return model._replace(
+            form=lambda ids: tuple(forms[index] for index in ids),
+            scores=scores,
+            normalised=self.normalised,
+        )
+
+    def _encoder_logits(self, batch: Batch) -> Tensor:
+        return self.network.encode(self.embed(batch), batch.mask)
+
+    def own_certifier(self, threat: Threat) -> TextCertifier:
+        exact: EncodedScores = self.to(torch.float64)
+        return ListedCertifier(exact.listed_model(), threat, limit=LISTED)

@@ -1,0 +1,191 @@
+"""An encoder behind an encoding, plus scores: certificates by brute force over raw strings."""
+
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from certify.threats import Substitutions, Typos
+from certify.words.score_certifiers import ScoreModel, SynonymCertifier
+from layers.ngram_scores import ScoreSum
+from lit_modules import EncodedScores, EncoderSettings, WordRobustness, load
+from lit_modules.shared.word_robustness import WordOptions
+from tests.unit.certify.words.test_substitutions import FRONT, KS, Listed, Phrases, typos
+from tests.unit.lit_modules.builders import loader, trainer
+from tests.unit.lit_modules.encoders import BERT
+from text import WordTokenizer
+
+CORPUS = ["good bat film", "god go bad", "a bat at film", "dont go at bad", "good film well"]
+TEXTS = ["good bat", "a gud film", "don't go", "zz god at"]
+PAIRS = {"bat": "bad", "god": "good", "go": "good", "at": "a"}
+
+
+def built(seed: int = 0, **settings: Any) -> EncodedScores:
+    torch.manual_seed(seed)
+    module = EncodedScores(
+        backbone=EncoderSettings(architecture=dict(BERT), vocab_size=120),
+        words=FRONT,
+        max_length=16,
+        **settings,
+    )
+    module.attach(module.build_tokenizer(CORPUS), ["no", "perhaps", "yes"])
+    module.configure_model()
+    return module.eval()
+
+
+def random_model(seed: int, *, encoder: float = 1.0, scores: float = 1.0) -> EncodedScores:
+    """Clusters of some words, and logits of both parts of about the same size."""
+    module = built(seed)
+    network, (tokenizer, _) = module.network, module.require_text()
+    assert isinstance(tokenizer, WordTokenizer)
+    forms = network.forms.clone()
+    for word, other in PAIRS.items():
+        (forms[tokenizer.vocabulary[word]],) = tokenizer.ids([other])
+    with torch.no_grad():
+        network.set_words(network.pieces.clone(), forms, int(network.start))
+        for parameter in network.encoder.parameters():
+            if parameter.ndim > 1:
+                parameter.mul_(6)
+        network.encoder.projection.weight.mul_(4 * encoder)
+        network.encoder.projection.bias.zero_()
+        drawn = torch.randint(-8, 9, network.scores.words.shape)
+        network.scores.words.copy_(drawn / 8 * scores)
+    return module
+
+
+@pytest.mark.parametrize("kind", ["typos", "both"])
+def test_certificates_equal_brute_force(kind: str) -> None:
+    lists = Listed()
+    sets = (Typos(FRONT), lists) if kind == "both" else (Typos(FRONT),)
+    threat = Substitutions(words=FRONT, sets=sets)
+    held = failed = 0
+    for seed in range(3):
+        module = random_model(seed)
+        copy = module.exact_copy().to(torch.float64)
+        tokenizer = copy.require_tokenizer()
+        for text, found in zip(TEXTS, module.text_certifier(threat)(TEXTS, KS), strict=True):
+            surfaces = threat.split(text)
+            choices = []
+            for surface, word in zip(surfaces, tokenizer.splitter.read(surfaces), strict=True):
+                new = {*(typos(word, splits=False) - {word})}
+                new |= {*lists.replacements(surface)} if kind == "both" else set()
+                distinct = {tokenizer.ids([one])[0]: one for one in sorted(new)}
+                choices.append([surface, *distinct.values()])
+            verdicts = []
+            for k in KS:
+                size = len(choices) if k is None else min(k, len(choices))
+                reached = {
+                    " ".join(words)
+                    for places in combinations(range(len(choices)), size)
+                    for words in product(
+                        *(c if i in places else c[:1] for i, c in enumerate(choices))
+                    )
+                }
+                answers = copy.predict_texts(sorted(reached)).argmax(dim=1)
+                verdicts.append(bool((answers == found.prediction).all()))
+            assert found.kind == "exact"
+            assert list(found.holds) == verdicts, text
+            held, failed = held + sum(verdicts[1:]), failed + (False in verdicts)
+            if found.witness is not None:
+                assert threat.at(KS[verdicts.index(False)]).contains(text, found.witness)
+                prediction = int(copy.predict_texts([found.witness]).argmax())
+                assert prediction == found.witness_prediction != found.prediction
+    assert held > 0
+    assert failed > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_encoder_certificates_are_those_of_scores(seed: int) -> None:
+    module = random_model(seed, encoder=0.0)
+    tokenizer = module.require_tokenizer()
+    assert isinstance(tokenizer, WordTokenizer)
+    threat = Substitutions(words=FRONT, sets=(Typos(FRONT), Listed()))
+    scores = module.exact_copy().network.scores.keep()  # type: ignore[union-attr] # ours
+    additive = SynonymCertifier(ScoreModel(scores, tokenizer, ScoreSum()), threat)
+    ks = (0, 1, 2, 3)
+    both = zip(module.text_certifier(threat)(TEXTS, ks), additive(TEXTS, ks), strict=True)
+    for found, other in both:
+        assert (found.prediction, found.holds) == (other.prediction, other.holds)
+
+
+def test_without_scores_words_of_a_cluster_are_one_input() -> None:
+    module = random_model(0, scores=0.0)
+    for text in ("god bat", "good bad", "go bat"):
+        assert torch.equal(module.predict_texts([text]), module.predict_texts(["good bad"]))
+    threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
+    clusters = module.listed_certifier(threat, 10**4)(TEXTS, (1, 2))
+    module.network.forms.copy_(torch.arange(len(module.network.forms)))
+    words = module.listed_certifier(threat, 10**4)(TEXTS, (1, 2))
+    assert [(c.prediction, c.holds) for c in clusters] == [(c.prediction, c.holds) for c in words]
+    assert sum(c.passes or 0 for c in clusters) < sum(c.passes or 0 for c in words)
+
+
+def test_beyond_the_limit_nothing_is_certified() -> None:
+    module = random_model(0)
+    threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
+    (found,) = module.listed_certifier(threat, 1)(["good bat"], (0, 1))
+    assert found.kind == "lower bound"
+    assert found.holds == (True, False)
+    with pytest.raises(ValueError, match="a word may become two or none"):
+        module.listed_certifier(Substitutions(words=FRONT, sets=(Phrases(),)), 9)
+
+
+def test_training_meets_the_worst_words_of_the_clusters() -> None:
+    module = random_model(1)
+    tokenizer = module.require_tokenizer()
+    assert isinstance(tokenizer, WordTokenizer)
+    threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
+    module.options = WordOptions.of(threat, tokenizer)
+    module.cluster = module.options.within(module.network.forms)
+    batch = module.encode_texts(["good bat a", "film"])
+    labels = torch.tensor([1, 2])
+    encoded = module.network.encode(module.embed(batch), batch.mask)
+    leads = module._worst_leads(batch, encoded, labels)
+    for row, label in enumerate(labels.tolist()):
+        ids = batch.input_ids[row][batch.mask[row]].tolist()
+        choices = []
+        for index in ids:
+            reach = threat.reach([tokenizer.vocabulary.lookup_token(index)], tokenizer).ids[:, 0]
+            same = module.network.forms[reach] == module.network.forms[index]
+            choices.append(reach[same].tolist())
+        texts = torch.tensor([*product(*choices)])
+        logits = module.network(module.network.embed(texts), torch.ones_like(texts).bool())
+        least = (logits - logits[:, label : label + 1]).amax(dim=0)
+        assert torch.allclose(leads[row].double(), least.double(), atol=1e-5)
+    assert len(texts) == 1  # of "film", which is alone in its cluster
+
+
+def test_a_fit_learns_clusters_and_a_checkpoint_has_them(tmp_path: Path) -> None:
+    module = built(
+        fidelity=0.2, robustness=WordRobustness(against="typos", kappa=0.5), draws=2, swaps=0.5
+    )
+    assert module.network.forms.tolist() != list(range(len(module.network.forms)))
+    before = module.network.scores.words.clone()
+    fitting = trainer(max_epochs=2)
+    batches = loader(module, CORPUS, 2)
+    fitting.fit(module.train(), batches, batches)
+    assert not torch.equal(before, module.network.scores.words)
+    fitting.save_checkpoint(tmp_path / "a.ckpt")
+    again = load(tmp_path / "a.ckpt")
+    assert isinstance(again, EncodedScores)
+    assert torch.equal(again.network.forms, module.network.forms)
+    assert torch.equal(again.predict_texts(TEXTS), module.eval().predict_texts(TEXTS))
+    threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
+    assert again.text_certifier(threat)(TEXTS, (1,)) == module.text_certifier(threat)(TEXTS, (1,))
+
+
+def test_settings_that_do_not_fit_are_refused() -> None:
+    long = EncodedScores(
+        backbone=EncoderSettings(architecture=dict(BERT), vocab_size=120), max_length=64
+    )
+    tokenizer = long.build_tokenizer(CORPUS)
+    long.attach(tokenizer, ["no", "yes"])
+    with pytest.raises(ValueError, match=r"max_length=65, expected at most .* 64 tokens"):
+        long.configure_model()
+    with pytest.raises(ValueError, match="against=characters"):
+        EncodedScores(
+            backbone=EncoderSettings(architecture=dict(BERT)),
+            robustness=WordRobustness(against="characters"),
+        )
