@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from text.marks import JOINED
-from text.typo_kinds import are_near, list_edits
 
 _SHAPES = str.maketrans("l1|0`", "iiio'")
 """ASCII characters that look like another one, in lower case; "I" is an "i" there."""
@@ -141,6 +140,9 @@ def list_typos(word: str, letters: str) -> Iterator[tuple[str, str]]:
         word: letters and digits.
         letters: those that typos insert or put in place of others.
     """
+    # Canonical forms need neither numpy nor rapidfuzz.
+    from text.typo_kinds import are_near, list_edits
+
     letters = "".join(char for char in letters if char.translate(_SHAPES) == char)
     upside_down = {letter: char for char, letter in UPSIDE_DOWN.items()}
     for spelling in (word, _turn(word)) if _TURNABLE.issuperset(word) else (word,):

@@ -53,6 +53,8 @@ class Typos(WordSet):
         if self.kind is not None:
             return self.kind.statement
         split = ", which may also split it" if self.splits else ""
+        if self.words.canonical.display:
+            split = "; no mark of direction"
         return f"by one typo (a character inserted, deleted, replaced or swapped{split})"
 
     @property
