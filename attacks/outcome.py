@@ -1,6 +1,6 @@
 """Samples, and the records of attacks on them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from rapidfuzz.distance import LCSseq, Levenshtein
@@ -123,7 +123,7 @@ class AttackRecord:
     def line(self) -> dict[str, Any]:
         """Return a JSON object."""
         # Every value is a constant or a tuple of constants: `asdict` would copy each of them.
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def from_line(line: dict[str, Any]) -> AttackRecord:

@@ -1,5 +1,6 @@
 """Runs a command, and turns errors into one line and an exit status."""
 
+import difflib
 import errno
 import gc
 import logging
@@ -128,7 +129,9 @@ def _without_command(argv: list[str]) -> int:
     """Pass options before a command to LightningCLI; refuse other words."""
     if argv[0].startswith("-"):
         return _lightning(argv)
-    _say(f"error: got {argv[0]}, expected a command first: {', '.join(COMMANDS)}")
+    near = difflib.get_close_matches(argv[0], COMMANDS, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    _say(f"error: got {argv[0]}, expected a command first: {', '.join(COMMANDS)}{meant}")
     return 2
 
 

@@ -19,7 +19,7 @@ from datamodules.sources.column_names import check_header, choose_columns, colum
 from datamodules.sources.readers import DataError, Row, read_rows
 from datamodules.sources.rows import Split
 from datamodules.sources.survey import check_rows
-from datamodules.sources.table_shape import TableShape, find_shape
+from datamodules.sources.table_shape import SEPARATORS, TableShape, find_shape
 from text.bounded_files import brief
 from text.labels import ClassLabels, FileLabelsError, find_classes, label_text
 
@@ -91,6 +91,12 @@ class TextTable:
         }
         if not missing:
             return
+        marks = {names[0].count(mark): name for name, mark in SEPARATORS.items()}
+        if self.separator is not None and len(names) == 1 and max(marks) > 0:
+            msg = f"{path}: got a first line without {self.separator!r} ({brief(names[0])}), "
+            msg += "expected the separator of its columns: did you mean `--data.separator "
+            msg += f"{marks[max(marks)]}`?"
+            raise DataError(msg)
         twice = [column for column in missing.values() if column in names]
         if twice:
             msg = f"{path}: got column {brief(twice[0])} twice, expected it once: rename one"

@@ -125,6 +125,12 @@ def test_missing_columns_are_one_message(folder: Path) -> None:
         check_user_data(["--data", str(folder / "pairs.csv")])
 
 
+def test_a_wrong_separator_is_the_first_problem(folder: Path) -> None:
+    (problem,) = inspect(folder, "semicolon.csv", separator=",").problems
+    assert "got a first line without ','" in problem
+    assert problem.endswith("did you mean `--data.separator semicolon`?")
+
+
 def test_all_problems_of_all_files_are_one_message(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "odd.csv").write_text(table([*ROWS[:9], ("fine", "good")]))
     files = [f"--data.validation={tmp_path / 'odd.csv'}", f"--data.test={folder / 'commas.csv'}"]
