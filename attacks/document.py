@@ -60,6 +60,11 @@ def count_words(text: str) -> int:
     return len(word_spans(text))
 
 
+def hides(text: str) -> bool:
+    """Return True if it has letters that are not displayed: a program may still read a word."""
+    return max(text, default="") >= "\U000e0000"
+
+
 class Candidate:
     """A document with a change in one place; cheap, for most candidates are thrown away.
 
@@ -177,7 +182,9 @@ class Document:
             frame = self._frames[index] = (text[:start], text[end:])
         before, after = frame
         texts = [
-            before + word + after if count_words(word) else self._without(index, word)
+            before + word + after
+            if count_words(word) or hides(word)
+            else self._without(index, word)
             for word in words
         ]
         first, rest = self.columns[:column], self.columns[column + 1 :]

@@ -159,7 +159,12 @@ class CanonicalForm:
             return self._cut(canonical(text))
         shown = display(text, _forms_of(text))
         upright = shown.upright
-        return turn_upright(self._cut(shown.text, upright), upright)
+        form = turn_upright(self._cut(shown.text, upright), upright)
+        if self.leetspeak and any(upright) and _ANY_SIGN.search(form):
+            # "d0ϛƖ" is "i5op" now, as "150p" was: its digits become letters like those of that.
+            form = _WORD.sub(_letters, form)
+            form = turn_upright(form, [""] * len(form))
+        return form
 
     def origins(self, text: str) -> list[int]:
         """Return for each character of the form the index of the one in `text` it is from."""

@@ -53,6 +53,13 @@ def test_a_deleted_word_takes_one_space_along(index: int, expected: str) -> None
     assert Document.of("a good film, twice.").delete(index).text == expected
 
 
+def test_a_hidden_word_keeps_its_spaces() -> None:
+    document = Document.of("a good film")
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "good")
+    assert document.replace(1, hidden).text == f"a {hidden} film"
+    assert document.replace(1, "!").text == "a! film"
+
+
 def test_pairs_are_numbered_through() -> None:
     document = Document.of(("One two", "three four"))
     assert [document.column_of(i) for i in range(4)] == [0, 0, 1, 1]

@@ -140,6 +140,13 @@ def test_the_recipe_spacing_on_words(words: list[str], way: Callable[[str], str]
     assert spread.split() == form(" ".join(words)).split()
 
 
+@pytest.mark.parametrize("word", ["150p", "5n", "b4", "p0und", "£1000"])
+def test_digits_upside_down_are_letters_like_those_upright(word: str) -> None:
+    form = CanonicalForm(leetspeak=True, display=True)
+    digits = word.removeprefix("£")
+    assert form(ways.upside_down(digits)) == form(digits)
+
+
 def test_depth_of_marks_is_limited() -> None:
     deep = "\u202e\u202d" * 5000
     assert FORM(f"{deep}ba") in {"ab", "ba"}
