@@ -15,7 +15,7 @@ from app.export import FILE, model_card, sample_batch, write_onnx
 from layers.backbones import BackboneClassifier
 from layers.pretrained_encoders import save_model
 from layers.sequence_classifiers import sequence_classifier
-from lit_modules import TaskModule, TextModule, load_module, read_checkpoint
+from lit_modules import AdversarialTraining, TaskModule, TextModule, load_module, read_checkpoint
 from lit_modules.checkpoints.exported import is_exported, write_exported
 from lit_modules.shared.encoder_training import EncoderTraining
 from run_files.atomic import replacing_folder
@@ -73,14 +73,20 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _alone(model: TextModule) -> TaskModule | None:
+    """Return the classifier that predicts as the model does; None for votes and other modules."""
+    votes = isinstance(model, AdversarialTraining) and model.adversary.votes
+    return model.plain if isinstance(model, TaskModule) and not votes else None
+
+
 def _write_onnx(model: TextModule, folder: Path) -> str:
     """Write the ONNX file; return a sentence about its inputs.
 
     Raises:
         ValueError: the model cannot be exported; the message says why.
     """
-    plain = model.plain if isinstance(model, TaskModule) else None
-    reason: str | None = "it does not classify texts"
+    plain = _alone(model)
+    reason: str | None = "it does not classify texts, or by votes only"
     if plain is not None and plain.task.name in ("classification", "regression"):
         reason = write_onnx(plain, folder / FILE)
     if reason is not None:
@@ -100,7 +106,7 @@ def _write_transformers(model: TextModule, folder: Path) -> list[str]:
         folder.mkdir()
         model.export(folder)
         return [f"`transformers.AutoModel.from_pretrained('{TRANSFORMERS}')` loads the encoder."]
-    plain = model.plain if isinstance(model, TaskModule) else None
+    plain = _alone(model)
     tokenizer = model.require_tokenizer()
     network = getattr(plain, "network", None)
     if not isinstance(network, BackboneClassifier) or not isinstance(

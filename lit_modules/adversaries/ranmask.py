@@ -78,8 +78,8 @@ class RanMASK(Adversary):
         keys = (mixed(seeds.unsqueeze(1) + GOLDEN * position) >> 2) & (2**62 - 1)
         ranks = keys.masked_fill(~candidates, 2**62).argsort(dim=1).argsort(dim=1)
         texts = MaskedWords(self.rate, "")
-        kept = [texts.kept(count) if count else 0 for count in candidates.sum(dim=1).tolist()]
-        hidden = candidates & (ranks >= torch.tensor(kept, device=ids.device).unsqueeze(1))
+        visible = [texts.kept(count) if count else 0 for count in candidates.sum(dim=1).tolist()]
+        hidden = candidates & (ranks >= torch.tensor(visible, device=ids.device).unsqueeze(1))
         return replace(batch, input_ids=ids.masked_fill(hidden, mask))
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import lit_modules
+from app.commands.export import _alone
 from attacks import PGD
 from certify.threats import Synonyms
 from layers.noise import sample_seeds, uniform
@@ -24,9 +25,10 @@ from lit_modules.adversaries import (
     RanMASK,
     RDrop,
     TemperatureScaling,
+    tavat,
 )
 from lit_modules.adversaries.ranmask import mask_token
-from lit_modules.adversaries.tavat import scaled_rows
+from lit_modules.adversaries.tavat import _remember, scaled_rows
 from lit_modules.adversaries.temperature import best_temperature, output_weights
 from tests.unit.lit_modules.adversaries.test_space import assert_same, gradients, problem_of
 from tests.unit.lit_modules.builders import (
@@ -176,6 +178,22 @@ def test_tavat_by_its_algorithm() -> None:
         torch.testing.assert_close(problem.memory["words"].data, table, rtol=1e-4, atol=1e-6)
 
 
+def test_tavat_stores_the_mean_over_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two processes: as if one of them had both halves of the batch."""
+    ids, words = torch.tensor([3, 1, 3, 2]), torch.randn(4, 5)
+    whole = torch.zeros(6, 5)
+    _remember(whole, ids, words)
+    torch.testing.assert_close(whole[3], (words[0] + words[2]) / 2)
+    assert not whole[[0, 4, 5]].any()
+    # What the other process adds: sums, then counts.
+    other = [torch.zeros(6, 5).index_add_(0, ids[2:], words[2:]), torch.tensor([0, 0, 1, 1, 0, 0])]
+    monkeypatch.setattr(tavat, "rank_and_world", lambda: (0, 2))
+    monkeypatch.setattr(tavat.distributed, "all_reduce", lambda tensor: tensor.add_(other.pop(0)))
+    half = torch.zeros(6, 5)
+    _remember(half, ids[:2], words[:2])
+    torch.testing.assert_close(half, whole)
+
+
 def test_tavat_scales_words_by_the_largest_one() -> None:
     words = torch.tensor([[[3.0, 4.0], [0.0, 1.0], [0.0, 0.0]]])
     expected = torch.tensor([[[3.0, 4.0], [0.0, 0.2], [0.0, 0.0]]])
@@ -279,6 +297,9 @@ def test_ranmask_has_no_certificate_of_its_own_and_no_threshold() -> None:
     with pytest.raises(ValueError, match="predictions are votes"):
         module.text_certifier(Synonyms(lists={}, texts={}))
     assert module.output_layer is None
+    # The classifier alone predicts otherwise: it is not exported in its place.
+    assert _alone(module) is None
+    assert _alone(wrapped(attached(METHODS["olsa"]), RanMASK(votes=0))) is not None
     module.test_attack = PGD(epsilon=1.0)
     with pytest.raises(ValueError, match=r"expected --pgd\.epsilon 0"):
         module.setup("test")
