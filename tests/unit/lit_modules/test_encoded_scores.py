@@ -65,6 +65,7 @@ def test_certificates_equal_brute_force(kind: str) -> None:
         module = random_model(seed)
         copy = module.exact_copy().to(torch.float64)
         tokenizer = copy.require_tokenizer()
+        assert isinstance(tokenizer, WordTokenizer)
         for text, found in zip(TEXTS, module.text_certifier(threat)(TEXTS, KS), strict=True):
             surfaces = threat.split(text)
             choices = []
@@ -102,7 +103,9 @@ def test_without_encoder_certificates_are_those_of_scores(seed: int) -> None:
     tokenizer = module.require_tokenizer()
     assert isinstance(tokenizer, WordTokenizer)
     threat = Substitutions(words=FRONT, sets=(Typos(FRONT), Listed()))
-    scores = module.exact_copy().network.scores.keep()  # type: ignore[union-attr] # ours
+    exact = module.exact_copy()
+    assert isinstance(exact, EncodedScores)
+    scores = exact.network.scores.keep()
     additive = SynonymCertifier(ScoreModel(scores, tokenizer, ScoreSum()), threat)
     ks = (0, 1, 2, 3)
     both = zip(module.text_certifier(threat)(TEXTS, ks), additive(TEXTS, ks), strict=True)

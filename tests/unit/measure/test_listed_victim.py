@@ -44,7 +44,7 @@ def test_certificates_equal_brute_force(folder: Path) -> None:
     words = victim.words
     threat = Substitutions(words=words, sets=(Typos(words),))
     certifier = ListedCertifier(victim.model, threat, limit=10**4)
-    model, verdicts = victim.model, set()
+    model, verdicts = victim.model, set[bool]()
     for text in ("good bat", "a gud film", "zz god , at"):
         (found,) = certifier([text], [1])
         split = threat.split(text)
