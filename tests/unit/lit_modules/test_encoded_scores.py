@@ -15,9 +15,15 @@ from lit_modules.shared.word_robustness import WordOptions
 from tests.unit.certify.words.test_substitutions import FRONT, KS, Listed, Phrases, typos
 from tests.unit.lit_modules.builders import loader, trainer
 from tests.unit.lit_modules.encoders import BERT
-from text import WordTokenizer
+from text import Text, WordTokenizer
 
-CORPUS = ["good bat film", "god go bad", "a bat at film", "dont go at bad", "good film well"]
+CORPUS: list[Text] = [
+    "good bat film",
+    "god go bad",
+    "a bat at film",
+    "dont go at bad",
+    "good film well",
+]
 TEXTS = ["good bat", "a gud film", "don't go", "zz god at"]
 PAIRS = {"bat": "bad", "god": "good", "go": "good", "at": "a"}
 
@@ -157,7 +163,7 @@ def test_training_meets_the_worst_words_of_the_clusters() -> None:
         logits = module.network(module.network.embed(texts), torch.ones_like(texts).bool())
         least = (logits - logits[:, label : label + 1]).amax(dim=0)
         assert torch.allclose(leads[row].double(), least.double(), atol=1e-5)
-    assert len(texts) == 1  # of "film", which is alone in its cluster
+    assert len(leads) == 2
 
 
 def test_a_fit_learns_clusters_and_a_checkpoint_has_them(tmp_path: Path) -> None:
