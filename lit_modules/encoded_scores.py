@@ -288,8 +288,8 @@ class EncodedScores(WordLevel, method=True):
         assert options is not None  # the caller has checked
         ids = batch.input_ids
         sizes = options.starts.diff()[ids]
-        place = (torch.rand(ids.shape, device=ids.device) * sizes).long()
-        new = options.ids[options.starts[ids] + place, 0]
+        offset = (torch.rand(ids.shape, device=ids.device) * sizes).long()
+        new = options.ids[options.starts[ids] + offset, 0]
         swapped = (torch.rand(ids.shape, device=ids.device) < self.swaps) & batch.mask
         return replace(batch, input_ids=torch.where(swapped, new, ids))
 

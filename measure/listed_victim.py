@@ -81,8 +81,10 @@ class ListedVictim(NamedTuple):
                 rows[len(encoding.input_ids)].append(row)
             logits = torch.zeros(len(encodings), len(named.classes), dtype=torch.float64)
             for length, alike in rows.items():
-                for part in torch.tensor(alike).split(max(1, TOKENS // length)):
-                    ids = torch.tensor([encodings[i].input_ids for i in part], device=device)
+                for part in torch.split(torch.tensor(alike), max(1, TOKENS // length)):
+                    ids = torch.tensor(
+                        [encodings[i].input_ids for i in part.tolist()], device=device
+                    )
                     mask = torch.ones_like(ids)
                     out = victim.model(input_ids=ids, attention_mask=mask)
                     logits[part] = out.logits.cpu()

@@ -154,8 +154,8 @@ class ListedCertifier:
             while waiting and len(active) < self.at_once:
                 row, search = waiting.pop()
                 active.append((row, search, next(search)))
-            logits = self.model.answer([one for _, _, inputs in active for one in inputs])
-            parts = logits.cpu().split([len(inputs) for _, _, inputs in active])
+            logits = self.model.answer([encoding for _, _, inputs in active for encoding in inputs])
+            parts = torch.split(logits.cpu(), [len(inputs) for _, _, inputs in active])
             resumed, active = active, []
             for (row, search, _), part in zip(resumed, parts, strict=True):
                 try:
@@ -176,7 +176,7 @@ class ListedCertifier:
             # With scores, more changes move the scores of texts that have been listed, too.
             for number in range(listed + 1 if self.model.scores is None else 0, most + 1):
                 if fits and near is None:
-                    near = yield from around.list(number, k)
+                    near = yield from around.search(number, k)
                     listed = number
             verdicts.append(fits and near is None)
             exact = exact and (fits or near is not None)
@@ -259,7 +259,7 @@ class _Around:
             rows.append([number for part in ids for number in part if number != pad])
         return self.model.encode(rows)
 
-    def list(self, number: int, k: int | None) -> Steps:
+    def search(self, number: int, k: int | None) -> Steps:
         """Classify all texts with this number of changed forms; stop at a counterexample.
 
         Args:
@@ -274,12 +274,12 @@ class _Around:
             if near is not None:
                 return near
             for ((at, first),) in probes:
-                others = ((at, ids) for ids in self.choices[at][1:])
-                self.promise |= dict.fromkeys(others, self.promise[at, first])
+                alternatives = ((at, ids) for ids in self.choices[at][1:])
+                self.promise |= dict.fromkeys(alternatives, self.promise[at, first])
         texts: list[Changes] = [
-            tuple(zip(places, ids, strict=True))
-            for places in combinations(movable, number)
-            for ids in product(*(self.choices[at][1:] for at in places))
+            tuple(zip(positions, ids, strict=True))
+            for positions in combinations(movable, number)
+            for ids in product(*(self.choices[at][1:] for at in positions))
         ]
         texts.sort(key=lambda changes: -sum(self.promise[change] for change in changes))
         return (yield from self._classify(texts, k))
@@ -287,8 +287,8 @@ class _Around:
     def _classify(self, texts: Sequence[Changes], k: int | None) -> Steps:
         for start in range(0, len(texts), CHUNK):
             chunk = texts[start : start + CHUNK]
-            new = {tuple(one.input_ids): one for one in self.inputs(chunk)}
-            new = {ids: one for ids, one in new.items() if ids not in self.logits}
+            inputs = {tuple(encoding.input_ids): encoding for encoding in self.inputs(chunk)}
+            new = {ids: inputs[ids] for ids in inputs if ids not in self.logits}
             if new:
                 self.logits |= zip(new, (yield [*new.values()]), strict=True)
             if (near := self.nearest(chunk, k)) is not None:
@@ -298,7 +298,8 @@ class _Around:
     def nearest(self, texts: Sequence[Changes], k: int | None) -> Nearest | None:
         """Return the text with the least margin, unless all margins are certain."""
         y = self.prediction
-        logits = torch.stack([self.logits[tuple(one.input_ids)] for one in self.inputs(texts)])
+        keys = [tuple(encoding.input_ids) for encoding in self.inputs(texts)]
+        logits = torch.stack([self.logits[ids] for ids in keys])
         least = torch.zeros_like(logits)
         if self.model.scores is not None:
             least = torch.stack([self._least(changes, k) for changes in texts])

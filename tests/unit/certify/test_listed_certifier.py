@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import combinations, product
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from tests.unit.certify.words.test_substitutions import (
     Phrases,
     typos,
 )
-from text import EncodedWords, Encoding, FrontEnd, Tokenizer, Vocabulary, WordTokenizer
+from text import EncodedWords, Encoding, FrontEnd, Span, Text, Tokenizer, Vocabulary, WordTokenizer
 
 ENOUGH = 10**6
 
@@ -41,10 +42,14 @@ class Letters(Tokenizer):
 
     pad_id, unk_id, vocab_size, max_length = 0, 1, 10**6, 10**6
 
-    def encode(self, texts: Sequence[str]) -> list[Encoding]:  # type: ignore[override] # no pairs
-        return [Encoding([ord(c) for c in text], [0] * len(text)) for text in texts]
+    def encode(self, texts: Sequence[Text]) -> list[Encoding]:
+        return [Encoding([ord(c) for c in str(text)], [0] * len(text)) for text in texts]
 
-    spans = state = None  # type: ignore[assignment] # of no use here
+    def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        raise NotImplementedError
 
 
 def words_of_model(max_length: int = 32) -> WordTokenizer:

@@ -15,9 +15,15 @@ from lit_modules.shared.word_robustness import WordOptions
 from tests.unit.certify.words.test_substitutions import FRONT, KS, Listed, Phrases, typos
 from tests.unit.lit_modules.builders import loader, trainer
 from tests.unit.lit_modules.encoders import BERT
-from text import WordTokenizer
+from text import Text, WordTokenizer
 
-CORPUS = ["good bat film", "god go bad", "a bat at film", "dont go at bad", "good film well"]
+CORPUS: list[Text] = [
+    "good bat film",
+    "god go bad",
+    "a bat at film",
+    "dont go at bad",
+    "good film well",
+]
 TEXTS = ["good bat", "a gud film", "don't go", "zz god at"]
 PAIRS = {"bat": "bad", "god": "good", "go": "good", "at": "a"}
 
@@ -65,6 +71,7 @@ def test_certificates_equal_brute_force(kind: str) -> None:
         module = random_model(seed)
         copy = module.exact_copy().to(torch.float64)
         tokenizer = copy.require_tokenizer()
+        assert isinstance(tokenizer, WordTokenizer)
         for text, found in zip(TEXTS, module.text_certifier(threat)(TEXTS, KS), strict=True):
             surfaces = threat.split(text)
             choices = []
@@ -102,7 +109,9 @@ def test_without_encoder_certificates_are_those_of_scores(seed: int) -> None:
     tokenizer = module.require_tokenizer()
     assert isinstance(tokenizer, WordTokenizer)
     threat = Substitutions(words=FRONT, sets=(Typos(FRONT), Listed()))
-    scores = module.exact_copy().network.scores.keep()  # type: ignore[union-attr] # ours
+    exact = module.exact_copy()
+    assert isinstance(exact, EncodedScores)
+    scores = exact.network.scores.keep()
     additive = SynonymCertifier(ScoreModel(scores, tokenizer, ScoreSum()), threat)
     ks = (0, 1, 2, 3)
     both = zip(module.text_certifier(threat)(TEXTS, ks), additive(TEXTS, ks), strict=True)
@@ -154,7 +163,7 @@ def test_training_meets_the_worst_words_of_the_clusters() -> None:
         logits = module.network(module.network.embed(texts), torch.ones_like(texts).bool())
         least = (logits - logits[:, label : label + 1]).amax(dim=0)
         assert torch.allclose(leads[row].double(), least.double(), atol=1e-5)
-    assert len(texts) == 1  # of "film", which is alone in its cluster
+    assert len(leads) == 2
 
 
 def test_a_fit_learns_clusters_and_a_checkpoint_has_them(tmp_path: Path) -> None:
