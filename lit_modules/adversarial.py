@@ -60,7 +60,8 @@ class AdversarialTraining(TaskModule, method=True):
 
         Args:
             adversary: the adversary: PGDAdversary, FGSMAdversary, FreeLB, SMART,
-                VirtualAdversary, TextAdversary or EpochTextAdversary, and its settings.
+                VirtualAdversary, TextAdversary, EpochTextAdversary, AMDA, MRAT, InfoBERT, ASCC or
+                DNE, and its settings.
             classifier: the method to train, one that classifies, and its settings. Not needed with
                 init_from.
             init_from: checkpoint of a classifier to begin with: vocabulary, classes and weights.

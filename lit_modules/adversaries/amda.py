@@ -27,8 +27,8 @@ class AMDA(EpochTextAdversary):
     """Trains on clean and adversarial texts, and on mixtures of pairs of them.
 
     Si et al., "Better Robustness by More Coverage: Adversarial and Mixup Data Augmentation for
-    Robust Finetuning", 2021, section 2: the loss is the mean over clean and adversarial texts, plus
-    the mean over mixtures share * first + (1 - share) * second, with labels mixed alike, where
+    Robust Finetuning", 2021, and its code: the loss is the mean over clean and adversarial texts,
+    plus the mean over mixtures share * first + (1 - share) * second, with labels mixed alike, where
     share is from Beta(alpha, alpha). The texts of an epoch come from `EpochTextAdversary`.
     """
 
@@ -49,8 +49,7 @@ class AMDA(EpochTextAdversary):
 
         Args:
             attack: the attack on the texts.
-            place: tmix: mix tokens of a layer (section 2.2, TMix); smix: mix the vectors that the
-                head reads (SMix).
+            place: tmix: mix tokens of a layer; smix: mix the vectors that the head reads.
             alpha: parameter of the distribution of shares; the larger, the nearer to one half.
             layers: layers after which tmix mixes, one of them at random in each step: 0 for the
                 embedded words, 1 for the first layer of the Transformer, and so on. The released

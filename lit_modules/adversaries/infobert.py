@@ -44,11 +44,10 @@ class InfoBERT(FreeLB):
     """FreeLB with a bottleneck of words and with anchors, words of middling gradients.
 
     Wang et al., "InfoBERT: Improving Robustness of Language Models from An Information Theoretic
-    Perspective", 2021: each pass adds bottleneck * half the mean squared distance of two words of
-    the batch (section 3.2, the bound with Gaussians around embedded words), and subtracts anchoring
-    * InfoNCE between the anchors and the vectors that the head reads (section 3.3). Anchors of a
-    text are the words whose gradients of the loss have ranks from low to high, as shares of its
-    words.
+    Perspective", 2021, and its code: each pass adds bottleneck * half the mean squared distance of
+    two words of the batch (the bound of Gaussians around embedded words), and subtracts anchoring *
+    InfoNCE between the anchors and the vectors that the head reads. Anchors of a text are the words
+    whose gradients of the loss have ranks from low to high, as shares of its words.
     """
 
     tasks = ("classification",)

@@ -214,6 +214,25 @@ def test_tokens_are_mixed_after_a_layer(kind: str, number: int, bert: str) -> No
         assert not any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
 
 
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_ends_of_a_mixture_are_texts(number: int) -> None:
+    """With the mask of the first text, as released, the second one would lose its end."""
+    module = attached(METHODS["transformer"]).double()
+    rows = rows_of(module)
+    order = rows.mask.sum(dim=1).argsort(descending=True)
+    rows = Rows(*(part[order] for part in rows))
+    partners = torch.tensor([0, *range(len(SINGLE) - 1)])  # none is shorter
+    adversary = AMDA(attack=LETTERS, layers=[number])
+    logits, mixed = adversary._logits(module, rows, partners, torch.zeros(len(SINGLE), 1))
+    torch.testing.assert_close(mixed, logits[partners])
+    if number == 0:
+        cut = module.classify(rows.x[partners], rows.mask)
+        assert not torch.allclose(cut[1:3], logits[partners][1:3], atol=1e-3)
+    logits, mixed = adversary._logits(module, rows, order.argsort(), torch.ones(len(SINGLE), 1))
+    same = rows.mask.sum(dim=1) >= rows.mask[order.argsort()].sum(dim=1)
+    torch.testing.assert_close(mixed[same], logits[same])
+
+
 def test_one_of_the_layers_in_each_step() -> None:
     module = attached(METHODS["transformer"])
     adversary = AMDA(attack=LETTERS, layers=[0, 2])
