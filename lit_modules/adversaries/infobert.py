@@ -137,7 +137,7 @@ class InfoBERT(FreeLB):
         assert critic is not None  # `AdversarialTraining` builds it
         rows, columns = anchors(gradient, problem.mask, self.low, self.high)
         if not len(rows):  # texts of one word: but other processes wait for gradients
-            zero: Tensor = sum((p.sum() for p in critic.parameters()), words.new_zeros(())) * 0
+            zero: Tensor = sum(((0 * p).sum() for p in critic.parameters()), words.new_zeros(()))
             return zero
         # Shuffled, so that a chunk has anchors of many texts: independent of the padding.
         order = mixed(problem.seeds[rows] + GOLDEN * (columns + 1)).argsort()

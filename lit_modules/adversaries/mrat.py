@@ -25,9 +25,9 @@ class MRAT(EpochTextAdversary):
     """Adds the divergence between a text and its mixture with an adversarial text made of it.
 
     Zhao, Wei and Mao, "Robust Neural Text Classification and Entailment via Mixup Regularized
-    Adversarial Training", 2021, and its code: the loss is that of the clean texts, plus weight times the
-    Jensen-Shannon divergence between the prediction of a text and that of the mixture of both
-    vectors that the head reads, share * clean + (1 - share) * adversarial with a share from
+    Adversarial Training", 2021, and its code: the loss is that of the clean texts, plus weight
+    times the Jensen-Shannon divergence between the prediction of a text and that of the mixture of
+    both vectors that the head reads, share * clean + (1 - share) * adversarial with a share from
     Beta(alpha, alpha). MRAT+ adds the loss of mixtures of two clean texts. Texts come from
     `EpochTextAdversary`; each joins the batch of its clean text.
     """
