@@ -10,7 +10,13 @@ from attacks.recipe_settings import RecipeSettings
 from layers.noise import sample_seeds
 from lit_modules.adversaries.adversary import AdversarialLoss, InnerProblem, TrainingLoop
 from lit_modules.adversaries.epoch_text import EpochTextAdversary
-from lit_modules.adversaries.mixing import Rows, adversarial_seeds, draw_partners, draw_shares, mix
+from lit_modules.adversaries.mixing import (
+    TextRows,
+    adversarial_seeds,
+    draw_partners,
+    draw_shares,
+    mix,
+)
 from lit_modules.adversaries.representations import (
     changed_sentences,
     find_head,
@@ -90,12 +96,12 @@ class AMDA(EpochTextAdversary):
 
     def step(self, problem: InnerProblem) -> AdversarialLoss:
         """See `Adversary`; one pass forward and back, with tmix two."""
-        rows = Rows.of(problem.embed(), problem.mask, problem.labels, problem.seeds)
+        rows = TextRows.of(problem.embed(), problem.mask, problem.labels, problem.seeds)
         batch = self._adversarial(problem)
         if batch is not None:
             seeds = sample_seeds(batch.sample_ids, seed=problem.seed, epoch=problem.epoch)
             x, labels = problem.classifier.embed(batch), labels_of(batch)
-            rows = rows.join(Rows.of(x, batch.mask, labels, adversarial_seeds(seeds)))
+            rows = rows.join(TextRows.of(x, batch.mask, labels, adversarial_seeds(seeds)))
         partners, share = draw_partners(rows.seeds), draw_shares(rows.seeds, self.alpha)
         logits, mixed = self._logits(problem.classifier, rows, partners, share)
         losses = problem.classifier.losses(logits, rows.labels)
@@ -123,7 +129,7 @@ class AMDA(EpochTextAdversary):
         return self._pool.share if self._pool.epoch == problem.epoch else 0.0
 
     def _logits(
-        self, classifier: TaskModule, rows: Rows, partners: Tensor, share: Tensor
+        self, classifier: TaskModule, rows: TextRows, partners: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return logits `[R, C]` of rows and of their mixtures."""
         if self.place == "smix":
