@@ -308,8 +308,9 @@ class AdversarialTraining(TaskModule, method=True):
 
     def configure_optimizers(self) -> "OptimizerLRScheduler":
         self.refuse_endless()
-        more = [*self.critic.parameters()] if self.adversary.critic else []
-        return self.classifier.configure_optimizers(more)
+        if self.adversary.critic:
+            self.classifier.more_parameters = [*self.critic.parameters()]
+        return self.classifier.configure_optimizers()
 
     @property
     def network(self) -> nn.Module:  # type: ignore[override] # is never set here

@@ -73,6 +73,7 @@ class DNE(HullAdversary):
             total = total + loss.detach()
             gradients.add(loss)
         z: Tensor | None = None
+        logits = total
         for number in range(self.steps + 1):
             last = number == self.steps
             with nullcontext() if last else problem.searching(frozen=False):

@@ -143,7 +143,7 @@ class InfoBERT(FreeLB):
         order = mixed(problem.seeds[rows] + GOLDEN * (columns + 1)).argsort()
         bounds = [
             info_nce(critic(words[rows[part], columns[part]], sentences[rows[part]]))
-            for part in order.split(len(problem.batch))
+            for part in torch.split(order, len(problem.batch))
         ]
         return torch.stack(bounds).mean()
 

@@ -153,7 +153,7 @@ def test_amda_without_adversarial_texts_mixes_clean_ones(world: World) -> None:
     texts = [str(world.samples[i].text) for i in IDS]
     labels = [world.samples[i].label for i in IDS]
     wanted = losses_of_mixtures(world, texts, labels, seeds_of(world, IDS), 0.4)
-    assert mixed.item() == pytest.approx((sum(wanted) / 4).item(), rel=1e-6)
+    assert mixed.item() == pytest.approx(torch.stack(wanted).mean().item(), rel=1e-6)
 
 
 def rows_of(module: TaskModule) -> TextRows:
@@ -300,7 +300,8 @@ def test_mrat(world: World, plus: bool) -> None:
 
     def sentence(text: str) -> Tensor:
         x = network.norm(network.hidden_states(*embedded(module, text))[-1])
-        return x[0].mean(dim=0)
+        mean: Tensor = x[0].mean(dim=0)
+        return mean
 
     texts = {i: sentence(str(world.samples[i].text)) for i in IDS}
     total = torch.zeros(())
