@@ -64,7 +64,8 @@ class AdversarialTraining(TaskModule, method=True):
         Args:
             adversary: the adversary, or another defence, and its settings: PGDAdversary,
                 FGSMAdversary, FreeLB, FreeLBPlus, SMART, TAVAT, VirtualAdversary, TextAdversary,
-                EpochTextAdversary, RanMASK, RDrop or TemperatureScaling.
+                EpochTextAdversary, AMDA, MRAT, InfoBERT, ASCC, DNE, RanMASK, RDrop or
+                TemperatureScaling.
             classifier: the method to train, one that classifies, and its settings. Not needed with
                 init_from.
             init_from: checkpoint of a classifier to begin with: vocabulary, classes and weights.
@@ -333,8 +334,9 @@ class AdversarialTraining(TaskModule, method=True):
 
     def configure_optimizers(self) -> "OptimizerLRScheduler":
         self.refuse_endless()
-        more = [*self.critic.parameters()] if self.adversary.critic else []
-        return self.classifier.configure_optimizers(more)
+        if self.adversary.critic:
+            self.classifier.more_parameters = [*self.critic.parameters()]
+        return self.classifier.configure_optimizers()
 
     @property
     def network(self) -> nn.Module:  # type: ignore[override] # is never set here

@@ -10,7 +10,13 @@ from attacks.recipe_settings import RecipeSettings
 from layers.noise import sample_seeds
 from lit_modules.adversaries.adversary import AdversarialLoss, InnerProblem, TrainingLoop
 from lit_modules.adversaries.epoch_text import EpochTextAdversary
-from lit_modules.adversaries.mixing import Rows, adversarial_seeds, draw_partners, draw_shares, mix
+from lit_modules.adversaries.mixing import (
+    TextRows,
+    adversarial_seeds,
+    draw_partners,
+    draw_shares,
+    mix,
+)
 from lit_modules.adversaries.representations import (
     changed_sentences,
     find_head,
@@ -27,8 +33,8 @@ class AMDA(EpochTextAdversary):
     """Trains on clean and adversarial texts, and on mixtures of pairs of them.
 
     Si et al., "Better Robustness by More Coverage: Adversarial and Mixup Data Augmentation for
-    Robust Finetuning", 2021, section 2: the loss is the mean over clean and adversarial texts, plus
-    the mean over mixtures share * first + (1 - share) * second, with labels mixed alike, where
+    Robust Finetuning", 2021, and its code: the loss is the mean over clean and adversarial texts,
+    plus the mean over mixtures share * first + (1 - share) * second, with labels mixed alike, where
     share is from Beta(alpha, alpha). The texts of an epoch come from `EpochTextAdversary`.
     """
 
@@ -49,8 +55,7 @@ class AMDA(EpochTextAdversary):
 
         Args:
             attack: the attack on the texts.
-            place: tmix: mix tokens of a layer (section 2.2, TMix); smix: mix the vectors that the
-                head reads (SMix).
+            place: tmix: mix tokens of a layer; smix: mix the vectors that the head reads.
             alpha: parameter of the distribution of shares; the larger, the nearer to one half.
             layers: layers after which tmix mixes, one of them at random in each step: 0 for the
                 embedded words, 1 for the first layer of the Transformer, and so on. The released
@@ -91,12 +96,12 @@ class AMDA(EpochTextAdversary):
 
     def step(self, problem: InnerProblem) -> AdversarialLoss:
         """See `Adversary`; one pass forward and back, with tmix two."""
-        rows = Rows.of(problem.embed(), problem.mask, problem.labels, problem.seeds)
+        rows = TextRows.of(problem.embed(), problem.mask, problem.labels, problem.seeds)
         batch = self._adversarial(problem)
         if batch is not None:
             seeds = sample_seeds(batch.sample_ids, seed=problem.seed, epoch=problem.epoch)
             x, labels = problem.classifier.embed(batch), labels_of(batch)
-            rows = rows.join(Rows.of(x, batch.mask, labels, adversarial_seeds(seeds)))
+            rows = rows.join(TextRows.of(x, batch.mask, labels, adversarial_seeds(seeds)))
         partners, share = draw_partners(rows.seeds), draw_shares(rows.seeds, self.alpha)
         logits, mixed = self._logits(problem.classifier, rows, partners, share)
         losses = problem.classifier.losses(logits, rows.labels)
@@ -124,7 +129,7 @@ class AMDA(EpochTextAdversary):
         return self._pool.share if self._pool.epoch == problem.epoch else 0.0
 
     def _logits(
-        self, classifier: TaskModule, rows: Rows, partners: Tensor, share: Tensor
+        self, classifier: TaskModule, rows: TextRows, partners: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return logits `[R, C]` of rows and of their mixtures."""
         if self.place == "smix":

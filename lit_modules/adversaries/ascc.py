@@ -17,10 +17,11 @@ _FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-8
 class ASCC(HullAdversary):
     """Adds the divergence of the predictions at the worst point of the hulls of all words.
 
-    Dong, Luu, Ji and Liu, "Towards Robustness Against Natural Language Word Substitutions", 2021:
-    the weights of the corners maximise KL(clean || perturbed) - sparsity * the mean entropy of the
-    weights of a word, by steps of Adam on their logits; the loss is clean_weight * that of the
-    text + divergence_weight * KL(clean || perturbed) + adversarial_weight * that of the point.
+    Dong, Luu, Ji and Liu, "Towards Robustness Against Natural Language Word Substitutions", 2021,
+    and its code: the weights of the corners maximise KL(clean || perturbed) - sparsity * the mean
+    entropy of the weights of a word, by steps of Adam on their logits; the loss is clean_weight *
+    that of the text + divergence_weight * KL(clean || perturbed) + adversarial_weight * that of the
+    point.
     """
 
     def __init__(

@@ -21,11 +21,11 @@ class DNE(HullAdversary):
     """Trains on points drawn from the hulls of all words, and on steps of ascent from there.
 
     Zhou, Zheng, Hsieh, Chang and Huang, "Defense against Synonym Substitution-based Adversarial
-    Attacks via Dirichlet Neighborhood Ensemble", 2021: the weights of the corners of a word are
-    from a Dirichlet distribution with concentration alpha for the word and its synonyms, and
-    alpha * decay for their synonyms. The loss is that of the drawn points plus the mean over steps
-    along the gradient of the logarithms of the weights, normalised for each word. Predictions
-    here read the text itself: its ensemble of drawn points is not built in.
+    Attacks via Dirichlet Neighborhood Ensemble", 2021, and its code: the weights of the
+    corners of a word are from a Dirichlet distribution with concentration alpha for the word and
+    its synonyms, and alpha * decay for their synonyms. The loss is that of the drawn points plus
+    the mean over steps along the gradient of the logarithms of the weights, normalised for each
+    word. Predictions read the text itself: the ensemble of the code is not built in.
     """
 
     second_order = True
@@ -73,6 +73,7 @@ class DNE(HullAdversary):
             total = total + loss.detach()
             gradients.add(loss)
         z: Tensor | None = None
+        logits = total
         for number in range(self.steps + 1):
             last = number == self.steps
             with nullcontext() if last else problem.searching(frozen=False):

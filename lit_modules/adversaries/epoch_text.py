@@ -187,11 +187,11 @@ class EpochTextAdversary(AttackingAdversary):
                 *(epoch, len(successes), goal, done, len(order), seconds, 100 * success),
             )
         # The latest ones first: there is room for as many texts as there are samples.
-        texts = [*successes, *self._pool.rows.values()][: len(order)]
+        latest = [*successes, *self._pool.rows.values()][: len(order)]
         if self.own_batch:
-            rows = {text.source: text for text in reversed(texts)}
+            rows = {text.source: text for text in reversed(latest)}
         else:
-            rows = dict(zip(hosts, texts, strict=False))
+            rows = dict(zip(hosts, latest, strict=False))
         return Pool(epoch=epoch, share=len(rows) / len(order), rows=rows)
 
     def _successes(self, loop: TrainingLoop, chunk: Sequence[int]) -> tuple[dict[int, Text], int]:

@@ -44,11 +44,10 @@ class InfoBERT(FreeLB):
     """FreeLB with a bottleneck of words and with anchors, words of middling gradients.
 
     Wang et al., "InfoBERT: Improving Robustness of Language Models from An Information Theoretic
-    Perspective", 2021: each pass adds bottleneck * half the mean squared distance of two words of
-    the batch (section 3.2, the bound with Gaussians around embedded words), and subtracts anchoring
-    * InfoNCE between the anchors and the vectors that the head reads (section 3.3). Anchors of a
-    text are the words whose gradients of the loss have ranks from low to high, as shares of its
-    words.
+    Perspective", 2021, and its code: each pass adds bottleneck * half the mean squared distance of
+    two words of the batch (the bound of Gaussians around embedded words), and subtracts anchoring *
+    InfoNCE between the anchors and the vectors that the head reads. Anchors of a text are the words
+    whose gradients of the loss have ranks from low to high, as shares of its words.
     """
 
     tasks = ("classification",)
@@ -138,13 +137,13 @@ class InfoBERT(FreeLB):
         assert critic is not None  # `AdversarialTraining` builds it
         rows, columns = anchors(gradient, problem.mask, self.low, self.high)
         if not len(rows):  # texts of one word: but other processes wait for gradients
-            zero: Tensor = sum((p.sum() for p in critic.parameters()), words.new_zeros(())) * 0
+            zero: Tensor = sum(((0 * p).sum() for p in critic.parameters()), words.new_zeros(()))
             return zero
         # Shuffled, so that a chunk has anchors of many texts: independent of the padding.
         order = mixed(problem.seeds[rows] + GOLDEN * (columns + 1)).argsort()
         bounds = [
             info_nce(critic(words[rows[part], columns[part]], sentences[rows[part]]))
-            for part in order.split(len(problem.batch))
+            for part in torch.split(order, len(problem.batch))
         ]
         return torch.stack(bounds).mean()
 

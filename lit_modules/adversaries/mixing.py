@@ -10,7 +10,7 @@ from layers.noise import log_gamma
 from text.splitmix import GOLDEN, mixed
 
 
-class Rows(NamedTuple):
+class TextRows(NamedTuple):
     """Embedded texts, clean ones first.
 
     Attributes:
@@ -26,17 +26,17 @@ class Rows(NamedTuple):
     seeds: Tensor
 
     @classmethod
-    def of(cls, x: Tensor, mask: Tensor, labels: Tensor, seeds: Tensor) -> "Rows":
+    def of(cls, x: Tensor, mask: Tensor, labels: Tensor, seeds: Tensor) -> "TextRows":
         """Return rows whose padding is 0."""
         return cls(x * mask.unsqueeze(-1), mask, labels, seeds)
 
-    def join(self, other: "Rows") -> "Rows":
+    def join(self, other: "TextRows") -> "TextRows":
         """Return both, padded to the longer."""
         length = max(self.mask.shape[1], other.mask.shape[1])
         both = [rows._padded(length) for rows in (self, other)]
-        return Rows(*(torch.cat(parts) for parts in zip(*both, strict=True)))
+        return TextRows(*(torch.cat(parts) for parts in zip(*both, strict=True)))
 
-    def _padded(self, length: int) -> "Rows":
+    def _padded(self, length: int) -> "TextRows":
         more = length - self.mask.shape[1]
         x = functional.pad(self.x, (0, 0, 0, more))
         return self._replace(x=x, mask=functional.pad(self.mask, (0, more)))

@@ -14,7 +14,13 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import check_recipe
 from lit_modules.adversaries.adversary import AdversarialLoss, InnerProblem, TrainingLoop
 from lit_modules.adversaries.epoch_text import EpochTextAdversary
-from lit_modules.adversaries.mixing import Rows, adversarial_seeds, draw_partners, draw_shares, mix
+from lit_modules.adversaries.mixing import (
+    TextRows,
+    adversarial_seeds,
+    draw_partners,
+    draw_shares,
+    mix,
+)
 from lit_modules.adversaries.representations import changed_sentences, find_head
 from lit_modules.adversaries.wording import replacements
 from lit_modules.shared.task_module import TaskModule, labels_of
@@ -25,9 +31,9 @@ class MRAT(EpochTextAdversary):
     """Adds the divergence between a text and its mixture with an adversarial text made of it.
 
     Zhao, Wei and Mao, "Robust Neural Text Classification and Entailment via Mixup Regularized
-    Adversarial Training", 2021: the loss is that of the clean texts, plus weight times the
-    Jensen-Shannon divergence between the prediction of a text and that of the mixture of both
-    vectors that the head reads, share * clean + (1 - share) * adversarial with a share from
+    Adversarial Training", 2021, and its code: the loss is that of the clean texts, plus weight
+    times the Jensen-Shannon divergence between the prediction of a text and that of the mixture of
+    both vectors that the head reads, share * clean + (1 - share) * adversarial with a share from
     Beta(alpha, alpha). MRAT+ adds the loss of mixtures of two clean texts. Texts come from
     `EpochTextAdversary`; each joins the batch of its clean text.
     """
@@ -120,14 +126,14 @@ class MRAT(EpochTextAdversary):
     def step(self, problem: InnerProblem) -> AdversarialLoss:
         """See `Adversary`; one pass forward and back over clean and adversarial texts."""
         classifier, count = problem.classifier, len(problem.batch)
-        rows = Rows.of(problem.embed(), problem.mask, problem.labels, problem.seeds)
+        rows = TextRows.of(problem.embed(), problem.mask, problem.labels, problem.seeds)
         batch = self._adversarial(problem)
         own = torch.zeros(0, dtype=torch.int64, device=rows.labels.device)
         if batch is not None:
             positions = {i: row for row, i in enumerate(problem.batch.sample_ids.tolist())}
             own = own.new_tensor([positions[i] for i in batch.sample_ids.tolist()])
             x, seeds = classifier.embed(batch), adversarial_seeds(problem.seeds[own])
-            rows = rows.join(Rows.of(x, batch.mask, labels_of(batch), seeds))
+            rows = rows.join(TextRows.of(x, batch.mask, labels_of(batch), seeds))
         partners, share = draw_partners(problem.seeds), draw_shares(rows.seeds, self.alpha)
 
         def add_mixtures(sentences: Tensor) -> Tensor:

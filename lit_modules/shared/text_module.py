@@ -44,6 +44,8 @@ class TextModule(LightningModule):
     """True if the least value of `headline` is the best one."""
     default_epochs: int = 20
     """Epochs of a fit from the command line without a limit."""
+    more_parameters: Sequence[nn.Parameter] = ()
+    """Parameters of another module that its optimiser trains as well."""
     metric_names: Sequence[str] = ()
     """Keys of `evaluate` whose means are logged."""
     val_means: "SampleMeans"
@@ -182,18 +184,14 @@ class TextModule(LightningModule):
         """
         return [p for p in self.parameters() if p.requires_grad]
 
-    def configure_optimizers(self, more: Sequence[nn.Parameter] = ()) -> "OptimizerLRScheduler":
-        """Return the optimiser and its schedule.
-
-        Args:
-            more: parameters beyond those of the module that are trained with it.
-        """
+    def configure_optimizers(self) -> "OptimizerLRScheduler":
         settings = self.optimisation
         self.refuse_endless()
         groups: list[Any] = self.parameter_groups()
-        if more:
+        if self.more_parameters:
             alone = isinstance(groups[0], nn.Parameter)
-            groups = [*([{"params": groups}] if alone else groups), {"params": list(more)}]
+            more = {"params": list(self.more_parameters)}
+            groups = [*([{"params": groups}] if alone else groups), more]
         optimizer = settings.optimizer(groups)
         for group in optimizer.param_groups:
             group["lr"] = group["lr"] * group.pop("lr_factor", 1.0)

@@ -21,6 +21,7 @@ INSIDE = [
     *("--model.classifier=TextClassifier", "--model.classifier.width=16"),
     *("--model.classifier.heads=2", "--model.classifier.depth=1", "--model.classifier.dropout=0.3"),
 ]
+SYNONYMS = "--model.adversary.sets=configs/word_scores/reviews_synonyms.json"
 LETTERS = ["--model.adversary.attack.recipe=deepwordbug"]
 ADVERSARIAL = {
     "RandomTexts": RANDOM_TEXTS,
@@ -45,6 +46,17 @@ ADVERSARIAL = {
         *(*INSIDE, "--model.adversary=EpochTextAdversary", *LETTERS),
         *("--model.adversary.clean_epochs=0", "--model.adversary.adversarial_share=0.3"),
     ],
+    "InfoBERT": [*INSIDE, "--model.adversary=InfoBERT"],
+    "AMDA": [
+        *(*INSIDE, "--model.adversary=AMDA", *LETTERS, "--model.adversary.layers=[0,1]"),
+        *("--model.adversary.clean_epochs=0", "--model.adversary.adversarial_share=0.3"),
+    ],
+    "MRAT": [
+        *(*INSIDE, "--model.adversary=MRAT", *LETTERS, "--model.adversary.plus=true"),
+        *("--model.adversary.clean_epochs=0", "--model.adversary.adversarial_share=0.3"),
+    ],
+    "ASCC": [*INSIDE, "--model.adversary=ASCC", SYNONYMS, "--model.adversary.steps=2"],
+    "DNE": [*INSIDE, "--model.adversary=DNE", SYNONYMS],
 }
 """Noise, random and adversarial texts, averaged weights: what a resume could get wrong, too."""
 # 13 batches an epoch: the last is smaller, and alone in its window when gradients are accumulated.

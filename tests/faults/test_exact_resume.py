@@ -19,6 +19,11 @@ MORE = [
     Cell("TextAdversary", 1, 0, 1, True, "second epoch"),
     Cell("SMART", 2, 0, 1, False, "second epoch"),
     Cell("EpochTextAdversary", 2, 0, 2, False, "mid-epoch"),
+    Cell("AMDA", 1, 0, 1, True, "second epoch"),
+    Cell("MRAT", 2, 0, 1, False, "mid-epoch"),
+    Cell("InfoBERT", 2, 0, 2, True, "second epoch"),
+    Cell("ASCC", 1, 0, 1, True, "mid-epoch"),
+    Cell("DNE", 2, 0, 2, False, "second epoch"),
 ]
 
 

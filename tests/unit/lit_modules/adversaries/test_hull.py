@@ -20,6 +20,7 @@ from lit_modules.adversaries.hull import HullAdversary
 from tests.unit.lit_modules.adversaries.films import LISTS, World
 from tests.unit.lit_modules.adversaries.test_space import gradients
 from tests.unit.lit_modules.builders import attached, make
+from text import Text
 
 IDS = [0, 3, 8, 13]
 BOTH: list[Callable[[str], HullAdversary]] = [
@@ -325,7 +326,7 @@ def test_words_of_several_pieces_stay(minilm: str, tmp_path: Path) -> None:
 
 
 def test_the_vocabulary_may_be_extended(lists: str) -> None:
-    texts = ["a good film", ("fine", "a plot")]
+    texts: list[Text] = ["a good film", ("fine", "a plot")]
     assert ASCC(sets=lists).more_texts(texts) == []
     wanted = ["dull", "film", "fine", "good", "movie", "plot", "solid", "story"]
     assert ASCC(sets=lists, extend_vocabulary=True).more_texts(texts) == wanted

@@ -18,7 +18,13 @@ from layers.transformer import TransformerClassifier
 from lit_modules import FineTuning, TaskModule, TextClassifier
 from lit_modules.adversaries import AMDA, MRAT, EpochTextAdversary
 from lit_modules.adversaries.epoch_text import AdversarialText, Pool
-from lit_modules.adversaries.mixing import Rows, adversarial_seeds, draw_partners, draw_shares, mix
+from lit_modules.adversaries.mixing import (
+    TextRows,
+    adversarial_seeds,
+    draw_partners,
+    draw_shares,
+    mix,
+)
 from lit_modules.adversaries.mrat import jensen_shannon
 from lit_modules.adversaries.representations import (
     changed_sentences,
@@ -102,10 +108,10 @@ def test_partners_are_a_permutation_that_follows_the_rows() -> None:
 
 def test_joined_rows_are_padded_with_nothing() -> None:
     mask, numbers = torch.tensor([[1, 1, 0], [1, 1, 1]]).bool(), torch.tensor([0, 1])
-    first = Rows.of(torch.ones(2, 3, 4), mask, numbers, numbers)
+    first = TextRows.of(torch.ones(2, 3, 4), mask, numbers, numbers)
     assert first.x[0, 2].abs().sum() == 0
     one = torch.ones(1, 5).bool()
-    both = first.join(Rows.of(torch.ones(1, 5, 4), one, numbers[1:], numbers[1:]))
+    both = first.join(TextRows.of(torch.ones(1, 5, 4), one, numbers[1:], numbers[1:]))
     assert both.mask.sum(dim=1).tolist() == [2, 3, 5]
     assert both.x.sum(dim=(1, 2)).tolist() == [8, 12, 20]
     assert both.labels.tolist() == [0, 1, 1]
@@ -147,14 +153,14 @@ def test_amda_without_adversarial_texts_mixes_clean_ones(world: World) -> None:
     texts = [str(world.samples[i].text) for i in IDS]
     labels = [world.samples[i].label for i in IDS]
     wanted = losses_of_mixtures(world, texts, labels, seeds_of(world, IDS), 0.4)
-    assert mixed.item() == pytest.approx((sum(wanted) / 4).item(), rel=1e-6)
+    assert mixed.item() == pytest.approx(torch.stack(wanted).mean().item(), rel=1e-6)
 
 
-def rows_of(module: TaskModule) -> Rows:
+def rows_of(module: TaskModule) -> TextRows:
     batch = module.encode_texts(SINGLE)
     seeds = sample_seeds(torch.arange(len(SINGLE)), seed=4, epoch=0)
     labels = torch.arange(len(SINGLE)) % 3
-    return Rows.of(module.embed(batch), batch.mask, labels, seeds)
+    return TextRows.of(module.embed(batch), batch.mask, labels, seeds)
 
 
 def transformer_after(module: TaskModule, x: Tensor, mask: Tensor, start: int) -> Tensor:
@@ -212,6 +218,25 @@ def test_tokens_are_mixed_after_a_layer(kind: str, number: int, bert: str) -> No
         torch.testing.assert_close(mixed[row], wanted, rtol=1e-5, atol=1e-7)
     if own:  # transformers has hooks of its own
         assert not any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_ends_of_a_mixture_are_texts(number: int) -> None:
+    """With the mask of the first text, as released, the second one would lose its end."""
+    module = attached(METHODS["transformer"]).double()
+    rows = rows_of(module)
+    order = rows.mask.sum(dim=1).argsort(descending=True)
+    rows = TextRows(*(part[order] for part in rows))
+    partners = torch.tensor([0, *range(len(SINGLE) - 1)])  # none is shorter
+    adversary = AMDA(attack=LETTERS, layers=[number])
+    logits, mixed = adversary._logits(module, rows, partners, torch.zeros(len(SINGLE), 1))
+    torch.testing.assert_close(mixed, logits[partners])
+    if number == 0:
+        cut = module.classify(rows.x[partners], rows.mask)
+        assert not torch.allclose(cut[1:3], logits[partners][1:3], atol=1e-3)
+    logits, mixed = adversary._logits(module, rows, order.argsort(), torch.ones(len(SINGLE), 1))
+    same = rows.mask.sum(dim=1) >= rows.mask[order.argsort()].sum(dim=1)
+    torch.testing.assert_close(mixed[same], logits[same])
 
 
 def test_one_of_the_layers_in_each_step() -> None:
@@ -275,7 +300,8 @@ def test_mrat(world: World, plus: bool) -> None:
 
     def sentence(text: str) -> Tensor:
         x = network.norm(network.hidden_states(*embedded(module, text))[-1])
-        return x[0].mean(dim=0)
+        mean: Tensor = x[0].mean(dim=0)
+        return mean
 
     texts = {i: sentence(str(world.samples[i].text)) for i in IDS}
     total = torch.zeros(())
