@@ -104,13 +104,13 @@ class TAVAT(Adversary):
 
 def scaled_rows(words: Tensor) -> Tensor:
     """Multiply each row of `[B, N, d]` by its norm relative to the largest one of its text."""
-    norms = torch.linalg.vector_norm(words, dim=2, keepdim=True)
+    norms: Tensor = torch.linalg.vector_norm(words, dim=2, keepdim=True)
     largest = norms.amax(dim=1, keepdim=True)
     return words * norms / largest.clamp_min(torch.finfo(words.dtype).tiny)
 
 
 def _unit_rows(gradient: Tensor) -> Tensor:
-    norms = torch.linalg.vector_norm(gradient, dim=2, keepdim=True)
+    norms: Tensor = torch.linalg.vector_norm(gradient, dim=2, keepdim=True)
     return gradient / norms.clamp_min(torch.finfo(gradient.dtype).tiny)
 
 

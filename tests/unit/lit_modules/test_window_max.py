@@ -50,7 +50,8 @@ def test_evidence_is_for_the_detected_class(
     model = method(positive=own, **inner)
     model.attach(model.build_tokenizer(TEXTS), ["a", "b"])
     # A fit of `train --detect.positive`: only its trainer has this attribute.
-    model._trainer = SimpleNamespace(detection=Detection(positive=detected))
+    trainer: Any = SimpleNamespace(detection=Detection(positive=detected))
+    model._trainer = trainer
     model.configure_model()
     assert model.evidence_class == index
     model._trainer = None

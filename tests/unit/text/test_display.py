@@ -18,7 +18,10 @@ from text.display import UPSIDE_DOWN, list_typos, may_turn
 from text.typo_kinds import LETTERS, list_edits
 
 FORM = CanonicalForm(display=True)
-FORMS = [CanonicalForm(*options, display=True) for options in product((False, True), repeat=3)]
+FORMS = [
+    CanonicalForm(repeats=repeats, leetspeak=leetspeak, spaced=spaced, display=True)
+    for repeats, leetspeak, spaced in product((False, True), repeat=3)
+]
 WAYS = [
     *(ways.homoglyphs, ways.zero_width, ways.marks, ways.underline, ways.full_width),
     *(ways.bidirectional, ways.upside_down, ways.tags, ways.smuggling),
@@ -195,10 +198,10 @@ def test_certified_typos_are_those_that_the_model_reads() -> None:
                 read.add(tokenizer.ids(tokenizer.tokens(typo))[0])
         assert read <= set(ids), word
         for index in ids:
-            typo = threat.witness(FORM(word), (index,), tokenizer)
-            assert typo is not None
-            assert tokenizer.ids(tokenizer.tokens(typo)) == [index]
-            assert threat.contains(word, typo)
+            witness = threat.witness(FORM(word), (index,), tokenizer)
+            assert witness is not None
+            assert tokenizer.ids(tokenizer.tokens(witness)) == [index]
+            assert threat.contains(word, witness)
 
 
 def test_other_sets_are_refused() -> None:

@@ -145,7 +145,7 @@ def by_hand(
             etas[row][:n] = torch.stack([w * w.norm() / largest for w in moved])
         shrink(etas, deltas)
     after = table.clone()
-    for word in batch.input_ids[batch.mask].unique():
+    for word in batch.input_ids[batch.mask].unique():  # type: ignore[no-untyped-call] # of torch
         rows = [
             etas[row][place]
             for row, place in (batch.mask & (batch.input_ids == word)).nonzero().tolist()
@@ -188,7 +188,7 @@ def test_tavat_stores_the_mean_over_all_processes(monkeypatch: pytest.MonkeyPatc
     # What the other process adds: sums, then counts.
     other = [torch.zeros(6, 5).index_add_(0, ids[2:], words[2:]), torch.tensor([0, 0, 1, 1, 0, 0])]
     monkeypatch.setattr(tavat, "rank_and_world", lambda: (0, 2))
-    monkeypatch.setattr(tavat.distributed, "all_reduce", lambda tensor: tensor.add_(other.pop(0)))
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: tensor.add_(other.pop(0)))
     half = torch.zeros(6, 5)
     _remember(half, ids[:2], words[:2])
     torch.testing.assert_close(half, whole)
@@ -261,7 +261,7 @@ def test_ranmask_masks_each_position_alike() -> None:
     torch.testing.assert_close(shares, torch.full((5,), 0.6), atol=5 * 0.0078, rtol=0)
 
 
-def test_ranmask_votes_by_hand() -> None:
+def test_ranmask_votes_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """The logarithm of the share of each class, among the votes and one more for each."""
     module = attached(METHODS["transformer"])
     defence = RanMASK(rate=0.5, votes=7)
@@ -273,7 +273,7 @@ def test_ranmask_votes_by_hand() -> None:
         passes.append(predict(masked))
         return passes[-1]
 
-    module.predict_logits = watched  # type: ignore[method-assign] # to look on
+    monkeypatch.setattr(module, "predict_logits", watched)
     logits = defence.predict(module, batch)
     assert len(passes) == 7
     for row in range(len(SINGLE)):

@@ -178,7 +178,7 @@ def test_ascc_is_adam_on_its_objective(world: World, lists: str) -> None:
         objective = functional.kl_div(
             logits.log_softmax(dim=1), p, log_target=True, reduction="sum"
         ) - 0.25 * sum((entropy[row][mask[row]]).mean() for row in range(4))
-        objective.backward()  # type: ignore[no-untyped-call] # of torch
+        objective.backward()
         adam.step()
     w = torch.where(open_, z.detach(), -torch.inf).softmax(dim=-1)
     torch.testing.assert_close(adversary._weights(problem, clean), w, rtol=1e-3, atol=1e-5)
