@@ -72,6 +72,8 @@ class TextDataModule(Samples):
     """True drops rows without label."""
     needs_labels: bool = True
     """True if a test split needs labels; certificates do without."""
+    slices: tuple[str, ...] = ()
+    """Columns whose values have figures of their own in a test."""
 
     def __init__(
         self,
@@ -333,6 +335,7 @@ class TextDataModule(Samples):
             label_column=self.label_column,
             on_bad_row=self.on_bad_row,
             unlabelled=unlabelled,
+            slices=self.slices,
         )
         if self._labels.by_number and self.task == "classification" and not self._legend_logged:
             self._legend_logged = True

@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from datamodules.sources.rows import Row
+from datamodules.batching.examples import Example
+from datamodules.sources.readers import DataError
+from datamodules.sources.rows import Row, Split
 from datamodules.sources.table_shape import check_encoding, check_separator
 from datamodules.sources.text_table import TextTable
 from datamodules.user_files import UserFiles
 
 log = logging.getLogger(__name__)
+
+SLICES = 50
+"""A column of slices with more different values is an error."""
 
 
 class TextFiles(UserFiles):
@@ -31,6 +36,8 @@ class TextFiles(UserFiles):
         target_range: least and greatest target, for regression.
         separator: comma, semicolon, tab, pipe, or another character; found if not given.
         encoding: such as utf-8, utf-16 or latin-1; found if not given.
+        slices: columns of the test file, with commas between them; a test has the figures of each
+            of their values.
         base: settings of `UserFiles`.
     """
 
@@ -45,6 +52,7 @@ class TextFiles(UserFiles):
         target_range: list[float] | None = None,
         separator: str | None = None,
         encoding: str | None = None,
+        slices: str | None = None,
         **base: Any,
     ) -> None:
         super().__init__(classes=classes, **base)
@@ -63,6 +71,12 @@ class TextFiles(UserFiles):
             separator=check_separator(separator),
             encoding=check_encoding(encoding),
         )
+        self.slices = tuple(filter(None, map(str.strip, (slices or "").split(","))))
+        if slices is not None and (task == "regression" or not self.slices):
+            msg = (
+                f"got slices {slices!r} for {task}, expected names of columns for a classification"
+            )
+            raise ValueError(msg)
         self.task = task
         self.text_columns, self.label_column = self.table.text_columns, label_column
         self._remarked: set[Path] = set()
@@ -70,6 +84,29 @@ class TextFiles(UserFiles):
     def _find_classes(self, path: Path) -> list[str]:
         self.table.check_columns(path)
         return list(self.table.count_classes(path))
+
+    def _columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*super()._columns(), *self.slices)))
+
+    def _optional(self) -> tuple[str, ...]:
+        # Only a test needs them, see `_read`.
+        return (*super()._optional(), *(set(self.slices) - set(super()._columns())))
+
+    def _read(self, split: Split) -> list[Example]:
+        path = self._file(split)
+        tests = split == "test" and not self._predicts
+        if tests and self.slices and path is not None:
+            self.table.check_slices(path, self.slices)
+        examples = super()._read(split)
+        for number, column in enumerate(self.slices if tests else ()):
+            count = len({example.slices[number] for example in examples})
+            if count > SLICES:
+                msg = (
+                    f"{path}: got {count:,} different values in column {column!r} of "
+                    f"`--data.slices`, expected {SLICES} at most"
+                )
+                raise DataError(msg)
+        return examples
 
     def _rows(self, path: Path) -> Iterator[Row]:
         shape = self.table.shape(path)

@@ -1,6 +1,6 @@
 """Settings that change neither the data nor the figures of a run."""
 
-# These settings change the speed or the location of the data, but not the data.
+# These settings change the speed or the location of the data, but not the data. Slices add figures.
 HARMLESS = {
     f"data.init_args.{name}"
     for name in (
@@ -10,6 +10,7 @@ HARMLESS = {
         "num_workers",
         "pin_memory",
         "batch_size",
+        "slices",
     )
 }
 # A training step sees a batch: its size is part of the training.

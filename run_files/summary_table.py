@@ -1,6 +1,6 @@
 """Format the table that a command prints at its end."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from run_files.certified_bounds import BOUNDS, BoundFigures
 from run_files.results import Results
@@ -13,15 +13,38 @@ def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3f}"
 
 
-def _accuracy(metrics: Mapping[str, float | None]) -> str:
+def _accuracy(metrics: Mapping[str, float | None], prefix: str = "test") -> str:
     """Return the clean accuracy, its interval and texts, and what to compare it with."""
-    value, samples = metrics["test/accuracy"], int(metrics.get("test/samples") or 0)
+    value, samples = metrics[f"{prefix}/accuracy"], int(metrics.get(f"{prefix}/samples") or 0)
     text = _number(value)
     if value is not None and 0 <= value <= 1 and samples:
         text += f" [{interval(wilson(round(value * samples), samples), 3)}] on {samples:,} texts"
     others = {"majority_accuracy": "always the most frequent class", "bag_accuracy": "bag of words"}
-    read = ((title, metrics.get(f"test/{name}")) for name, title in others.items())
+    read = ((title, metrics.get(f"{prefix}/{name}")) for name, title in others.items())
     return "; ".join([text, *(f"{title} {_number(v)}" for title, v in read if v is not None)])
+
+
+def _detected(metrics: Mapping[str, float | None], prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the title and the text of both shares at the threshold."""
+    shares = {"recall": ("detected", "positives"), "false_alarms": ("false alarms", "negatives")}
+    for name, (title, of) in shares.items():
+        value, count = metrics.get(prefix + name), int(metrics.get(prefix + of) or 0)
+        if value is not None and count:
+            hits = round(value * count)
+            text = f"{value:.3f} [{interval(wilson(hits, count), 3)}], {hits:,} of {count:,}"
+            yield title, text
+
+
+def _slices(metrics: Mapping[str, float | None]) -> Iterator[tuple[str, str]]:
+    """Yield a row for each value of `--data.slices`."""
+    for name in metrics:
+        # A value may have slashes, too.
+        prefix, _, figure = name.rpartition("/")
+        if figure == "samples" and prefix.startswith("test/"):
+            detector = f"{prefix}/positives" in metrics
+            parts = [f"{title} {text}" for title, text in _detected(metrics, f"{prefix}/")]
+            parts = parts if detector else [f"accuracy {_accuracy(metrics, prefix)}"]
+            yield prefix.removeprefix("test/"), "; ".join(parts)
 
 
 def _detection(results: Results) -> list[tuple[str, str]]:
@@ -29,14 +52,8 @@ def _detection(results: Results) -> list[tuple[str, str]]:
     metrics, detector = results["metrics"], results.get("detector")
     if detector is None or "test/false_alarms" not in metrics:
         return []
-    rows = []
-    shares = {"recall": ("detected", "positives"), "false_alarms": ("false alarms", "negatives")}
-    for name, (title, of) in shares.items():
-        value, count = metrics.get(f"test/{name}"), int(metrics.get(f"test/{of}") or 0)
-        if value is not None and count:
-            hits = round(value * count)
-            text = f"{value:.3f} [{interval(wilson(hits, count), 3)}], {hits:,} of {count:,}"
-            rows.append((f"{title} ({detector['positive']})", text))
+    shares = _detected(metrics, "test/")
+    rows = [(f"{title} ({detector['positive']})", text) for title, text in shares]
     if metrics.get("test/auc") is None:  # hard benign texts alone have no ranking
         return rows
     at = [f"test/recall_at_{rate}" for rate in (0.001, 0.01, 0.05)]
@@ -138,7 +155,7 @@ def table(results: Results, *, void: bool = False) -> str:
         if name in metrics
     ]
     at = next((i for i, (title, _) in enumerate(rows) if title != "accuracy"), len(rows))
-    rows[at:at] = _detection(results)
+    rows[at:at] = [*_detection(results), *_slices(metrics)]
     if reason is not None and any(bound.lipschitz and bound.stage in seconds for bound in BOUNDS):
         rows.append(("certified radius", f"no certificate: {reason}"))
     # attack/NAME/FIGURE; the mean over attacks has two parts.

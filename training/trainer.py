@@ -30,6 +30,7 @@ from training.checkpoint_callbacks import LastCheckpoint
 from training.record_writers import AttackWriter, RecordWriter
 from training.recorder import Recorder, numbers
 from training.session import session
+from training.slice_figures import SliceFigures
 from training.threshold import UnshiftedWeights, set_threshold
 
 log = logging.getLogger(__name__)
@@ -196,9 +197,16 @@ class RobustTrainer(pl.Trainer):
         figures = {"test/pgd_epsilon": pgd.epsilon} if attacked else {}
 
         def test(path: str | None) -> Any:
-            outcome = super(RobustTrainer, self).test(
-                model, dataloaders, path, verbose, datamodule, True if path else weights_only
-            )
+            slices = [SliceFigures()] if getattr(datamodule, "slices", ()) else []
+            self.callbacks[:0] = slices
+            try:
+                outcome = super(RobustTrainer, self).test(
+                    model, dataloaders, path, verbose, datamodule, True if path else weights_only
+                )
+            finally:
+                del self.callbacks[: len(slices)]
+            for callback in slices:
+                figures.update({f"test/{n}": value for n, value in callback.figures.items()})
             # A part of the split is not comparable.
             whole = LIMITS["test"] not in self._circumstances("test")
             if baseline and whole and self._files is not None and self.is_global_zero:

@@ -31,12 +31,14 @@ bad; or dropped, with a message, because the definition of the corpus excludes i
 class Example(NamedTuple):
     """One sample of a corpus, at a position of its split; the label is None where there is none.
 
-    The text is a string, a pair, the words of a sentence, or a context with choices.
+    The text is a string, a pair, the words of a sentence, or a context with choices. The slices
+    that it belongs to are those of `TextFiles`, as `column=value`.
     """
 
     text: "Sample"
     label: Label | None
     sample_id: int
+    slices: tuple[str, ...] = ()
 
 
 def target(value: Any, target_range: tuple[float, float]) -> float | None:
@@ -96,11 +98,12 @@ def to_examples(
     label_column: str,
     on_bad_row: Literal["stop", "skip"],
     unlabelled: Unlabelled,
+    slices: Sequence[str] = (),
 ) -> list[Example]:
     """Check every row and make it an example; the source and the column are named in messages.
 
     `parse` makes a sample and its label of the values of a row, or raises ValueError; `on_bad_row`
-    raises, or skips bad rows and logs their number.
+    raises, or skips bad rows and logs their number; `slices` are the columns of `Example.slices`.
 
     Raises:
         DataError: bad rows with `on_bad_row="stop"`; names and indices of classes in one file, or
@@ -127,7 +130,8 @@ def to_examples(
             continue
         if label is None and len(bare) < _SHOWN:
             bare.append((number, f"{source}, {row.place}: {no_label}"))
-        examples.append(Example(sample, label, len(examples)))
+        names = tuple(_name_slice(column, row.values.get(column)) for column in slices)
+        examples.append(Example(sample, label, len(examples), names))
     if dropped:
         log.info("%s: %s without label left out", source, plural(dropped, "row"))
     labelled = [example for example in examples if example.label is not None]
@@ -144,6 +148,11 @@ def to_examples(
         msg = f"{source}: got no usable row, expected at least one"
         raise DataError(msg)
     return examples
+
+
+def _name_slice(column: str, value: Any) -> str:
+    words = "" if value is None else " ".join(str(value).split())
+    return f"{column}={words or 'missing'}"
 
 
 def _parse_row(

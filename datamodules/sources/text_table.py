@@ -124,6 +124,24 @@ class TextTable:
         msg += f"{', '.join(parts)}?"
         raise DataError(msg)
 
+    def check_slices(self, path: Path, slices: Sequence[str]) -> None:
+        """Check that a file has the columns of `--data.slices`.
+
+        Raises:
+            DataError: it lacks one, or has it twice; the message has the columns of the file.
+        """
+        names = column_names(path, self.shape(path))
+        for column in slices:
+            if names.count(column) == 1:
+                continue
+            near = difflib.get_close_matches(column, names, n=1, cutoff=0.6)
+            hint = f": did you mean `--data.slices {_word(near[0])}`?" if near else ""
+            listed = brief(list(names)) if len(str(names)) > 300 else ", ".join(names)
+            count = "twice" if column in names else "not found"
+            msg = f"{path}: column {column!r} of `--data.slices` {count}, expected once; the file "
+            msg += f"has {listed}{hint}"
+            raise DataError(msg)
+
     def samples(self, path: Path, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield the values of all columns of the readable rows; nothing where no row is."""
         unique = [name for name in names if names.count(name) == 1]

@@ -598,16 +598,16 @@ class TaskModule(TextModule):
         values, answered = self._evaluated(batch)
         self.accumulate(self.val_means, values, batch_idx, self.val_scores, answered)
 
-    def test_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor] | None:
+    def test_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         values, answered = self._evaluated(batch, count=True)
-        attacked = None
+        outcome = {"sample_ids": batch.sample_ids, "prediction": answered[0]}
         if self.test_attack is not None:
-            attacked = self._former_attack(batch) or self.attack(self.test_attack, batch)
-            values["pgd_accuracy"] = attacked["survived"].float()
+            outcome = self._former_attack(batch) or self.attack(self.test_attack, batch)
+            values["pgd_accuracy"] = outcome["survived"].float()
             for name, figure in self._sweep_names.items():
-                values[figure] = attacked[name].float()
+                values[figure] = outcome[name].float()
         self.accumulate(self.test_means, values, batch_idx, self.test_scores, answered)
-        return attacked
+        return outcome
 
     @property
     def _sweep_names(self) -> Mapping[str, str]:

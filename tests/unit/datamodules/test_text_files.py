@@ -13,7 +13,7 @@ def make(folder: Path, **files: str) -> None:
 
 
 def texts(module: TextFiles, split: Any) -> list[tuple[Any, ...]]:
-    return [tuple(example) for example in module.examples(split)]
+    return [example[:3] for example in module.examples(split)]
 
 
 def test_named_columns_of_three_formats(tmp_path: Path) -> None:
@@ -246,3 +246,27 @@ def test_unreadable_rows_come_before_missing_classes(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"got 2 unreadable rows(?s:.*)byte 0x81") as caught:
         TextFiles(train="a.csv", data_dir=str(tmp_path)).setup("fit")
     assert "right column" not in str(caught.value)
+
+
+def test_slices_are_columns_of_the_test_file(tmp_path: Path) -> None:
+    make(
+        tmp_path,
+        a_tsv="text\tlabel\nx\t1\ny\t0\n",
+        b_tsv="text\tlabel\tsource\tnumber\n"
+        + "".join(f"x\t{i % 2}\t{'web' if i % 2 else ''}\t{i}\n" for i in range(51)),
+    )
+    files = {"train": "a.tsv", "test": "b.tsv", "data_dir": str(tmp_path)}
+    module = TextFiles(**files, slices="source, label")
+    module.setup()  # a file to train on does not need them
+    slices = [example.slices for example in module.examples("test")]
+    assert slices[:2] == [("source=missing", "label=0"), ("source=web", "label=1")]
+    for column, message in {
+        "sorce": r"'sorce' .*not found.*text, label, source, number: did you mean .* source`",
+        "number": r"51 different values in column 'number'.*expected 50",
+    }.items():
+        wrong = TextFiles(**files, slices=column)
+        with pytest.raises(DataError, match=message):
+            wrong.setup("test")
+        wrong.setup("predict")
+    with pytest.raises(ValueError, match="slices"):
+        TextFiles(slices="source", task="regression", target_range=[0, 1])

@@ -40,7 +40,7 @@ def test_up_to_three_stars_are_negative(tmp_path: Path) -> None:
     write(tmp_path, [*rows, "5 as a float\t5.0", "3 as a float\t3.0"])
     module = corpus(tmp_path, shares=(0.4, 0.3, 0.3))
     for split in SPLITS:
-        for text, label, _ in module.examples(split):
+        for text, label, *_ in module.examples(split):
             assert label == (str(text)[0] in "45")
 
 
@@ -85,7 +85,7 @@ def test_negatives_are_repeated_in_training_alone(tmp_path: Path) -> None:
     write(tmp_path, NUMBERED)
     plain, doubled = corpus(tmp_path), corpus(tmp_path, upsample={"negative": 2})
     times = Counter(example.text for example in doubled.examples("train"))
-    for text, label, _ in plain.examples("train"):
+    for text, label, *_ in plain.examples("train"):
         assert times[text] == (1 if label else 2)
     for split in SPLITS[1:]:
         assert doubled.examples(split) == plain.examples(split)
