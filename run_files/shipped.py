@@ -35,7 +35,7 @@ def settings_file(path_or_name: str, *, folder: str = "") -> Path:
             and not path.is_absolute()
         ):
             return SHIPPED / f"{candidate}.yaml"
-    msg = f"got {path_or_name}, which is no file{_nearest(name, folder)}"
+    msg = f"got {path_or_name}, not found{_nearest(name, folder)}"
     raise ValueError(msg)
 
 

@@ -85,7 +85,7 @@ def _other(mode: int) -> str:
 def refuse(path: Path, kind: str | None) -> DataError:
     """Return the error for a pipe, a device and the like: reading one may never end."""
     if kind is None:
-        return DataError(f"got {path}, which is no file, expected one")
+        return DataError(f"got {path}, not found, expected one")
     return DataError(f"got {path}, which is {kind}, expected a regular file: remove or replace it")
 
 

@@ -82,7 +82,7 @@ def usual_shape(path: Path, quoted: bool | None = None) -> TableShape:
         msg = f"got {path}, expected a file ending in {', '.join(ENDINGS)} (.gz but for Parquet)"
         raise DataError(msg)
     if kind_of(path) is None:
-        msg = f"got {path}, which is no file, expected a {ending[1:]} file"
+        msg = f"got {path}, not found, expected a {ending[1:]} file"
         raise DataError(msg)
     if ending in (".jsonl", ".parquet"):
         return TableShape(format="JSON lines" if ending == ".jsonl" else "Parquet")
@@ -108,7 +108,7 @@ def find_shape(
     """
     path = Path(path)
     if kind_of(path) is None:
-        msg = f"got {path}, which is no file, expected a table"
+        msg = f"got {path}, not found, expected a table"
         near = [other.name for other in _siblings(path)]
         msg += f" (there is {', '.join(near)})" if near else ""
         raise DataError(msg)

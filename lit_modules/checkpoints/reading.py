@@ -38,7 +38,7 @@ def verify(path: str | Path) -> None:
     if is_exported(path):
         return  # `read_exported` compares its checksum
     if not path.is_file():
-        msg = f"got checkpoint {path}, which is no file; expected one written by `fit` or `train`"
+        msg = f"got checkpoint {path}, not found; expected one written by `fit` or `train`"
         raise CheckpointError(msg)
     try:
         valid = intact(path)

@@ -93,7 +93,7 @@ def test_a_calibration_is_in_the_best_weights_alone(steadfast: Steadfast) -> Non
         ),
         (
             ["--model.adversary=FreeLB", "--model.init_from=none.ckpt"],
-            "got checkpoint none.ckpt, which is no file",
+            "got checkpoint none.ckpt, not found",
         ),
     ],
 )

@@ -272,7 +272,7 @@ def letters_file(here: Path) -> str:
         (["--attack=letters.yaml", "--num_samples=0"], "got num_samples=0"),
         (["--attack=letters.yaml", "--attack.goal=happy"], "0 (negative), 1 (positive)"),
         (["--attack=letters.yaml", "--attack.goal=2"], "got goal '2'"),
-        (["--attack=nowhere.yaml"], "got attack nowhere.yaml, which is no file"),
+        (["--attack=nowhere.yaml"], "got attack nowhere.yaml, not found"),
         (
             ["--attack=letters.yaml", "--attack.resources=nowhere"],
             "got nowhere, which is not there",
@@ -439,7 +439,7 @@ def test_a_missing_checkpoint(letters: str, steadfast: Steadfast) -> None:
     path = "--ckpt_path=runs/done/checkpoints/nowhere.ckpt"
     outcome = steadfast(attack(path, f"--attack={letters}"))
     assert outcome.status == 1
-    assert "nowhere.ckpt, which is no file" in outcome.err
+    assert "nowhere.ckpt, not found" in outcome.err
 
 
 def test_settings_in_a_file(letters: str, steadfast: Steadfast) -> None:

@@ -106,7 +106,7 @@ def test_foreign_and_absent_checkpoints(trained: Path, steadfast: Steadfast) -> 
     assert "was not written by this project" in outcome.err
     outcome = steadfast("test", arguments, "--ckpt_path=absent.ckpt")
     assert outcome.status == 1
-    assert "absent.ckpt, which is no file" in outcome.err
+    assert "absent.ckpt, not found" in outcome.err
 
 
 def test_checkpoint_of_another_method(trained: Path, steadfast: Steadfast) -> None:
@@ -127,7 +127,7 @@ def test_absent_run(trained: Path, steadfast: Steadfast) -> None:
 def test_a_mistyped_run_or_checkpoint(trained: Path, steadfast: Steadfast) -> None:
     cases = {
         "--run=absent": "got run 'absent', which is not in runs (there are: done); train it first",
-        "--ckpt_path=absent.ckpt": "got checkpoint absent.ckpt, which is no file; expected one "
+        "--ckpt_path=absent.ckpt": "got checkpoint absent.ckpt, not found; expected one "
         "written by `fit` or `train`",
         "--pgd.steps=2": "got neither --run nor --ckpt_path, expected one of them: `test` is about "
         "a trained model",

@@ -165,7 +165,7 @@ def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> 
     assert found.status == 1
     for part in (
         "got --model.widht, which TextClassifier does not have",
-        "got --config gone.yaml, which is no file",
+        "got --config gone.yaml, not found",
         "got width=-1, expected a whole number of at least 1",
         "rows.d.after: got 'nobody'",
         "rows.e, attack: got attack 'pwwws', expected all, one of ",
@@ -177,7 +177,7 @@ def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> 
     for words, problem in (
         (["tiny.yaml", "--data_dir=gone"], "got --data_dir gone, which is not a directory"),
         (["tiny.yaml", "--runs_dir=tiny.yaml"], "got --runs_dir tiny.yaml, which is not a dir"),
-        (["gone.yaml"], "got gone.yaml, which is no file"),
+        (["gone.yaml"], "got gone.yaml, not found"),
     ):
         found = steadfast("study", "run", *words)
         assert found.status == 1

@@ -56,7 +56,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--model=OLSA", "--trainer.max_epochs=-7"], "`max_epochs` must be a non-negative integer or"),
     (["--model=OLSA", "--trainer.gradient_clip_val=.nan"], "got --trainer.gradient_clip_val nan"),
     (["--config=texts.tsv"], "got --config texts.tsv, which holds no settings ("),
-    (["--config=no.yaml"], "got --config no.yaml, which is no file, expected one, or the na"),
+    (["--config=no.yaml"], "got --config no.yaml, not found, expected one, or the na"),
 ]
 
 

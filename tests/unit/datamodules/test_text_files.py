@@ -122,7 +122,7 @@ def test_rows_without_label_among_others_are_bad_rows_but_to_predict(
         ({"train": "a.tsv"}, "test", r"no test file.*--data\.test"),
         ({"test": "a.tsv"}, "test", r"--data\.classes"),
         ({"classes": ["0", "1"]}, "fit", r"no train file.*--data\.train"),
-        ({"train": "none.tsv"}, "fit", r"none\.tsv, which is no file"),
+        ({"train": "none.tsv"}, "fit", r"none\.tsv, not found"),
         ({"train": "a.tsv", "label_column": "mood"}, "fit", r"no column 'mood'; the file has text"),
         ({"train": "one.tsv"}, "fit", r"got 1 distinct labels"),
     ],

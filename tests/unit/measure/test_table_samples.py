@@ -48,7 +48,7 @@ def test_a_broken_row_is_named(tmp_path: Path) -> None:
     path.write_text("text\tlabel\nfine\t1\nworse\n")
     with pytest.raises(ValueError, match="line 3: got 1 fields, expected 2"):
         read_table(str(path))
-    with pytest.raises(DataError, match="which is no file"):
+    with pytest.raises(DataError, match="not found"):
         column_names(tmp_path / "nowhere.tsv")
 
 

@@ -35,11 +35,11 @@ def test_files_of_other_commands() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("olsa/sst", r"^got olsa/sst, which is no file, expected one, .*, perhaps olsa/sst2, "),
+        ("olsa/sst", r"^got olsa/sst, not found, expected one, .*, perhaps olsa/sst2, "),
         ("nosuch/dream", r"perhaps .*asa/dream"),
         ("xyzzy", r"the name of a shipped file, as default$"),
-        ("../configs/default", r"which is no file"),
-        ("/default", r"which is no file"),
+        ("../configs/default", r"not found"),
+        ("/default", r"not found"),
     ],
 )
 def test_what_is_no_file(

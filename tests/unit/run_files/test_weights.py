@@ -67,7 +67,7 @@ def test_weights_say_where_they_are_from(run: RunDirectory, tmp_path: Path) -> N
     fitted(run)
     assert weights_of(run.last).training_ended is True
     assert weights_of(save(tmp_path / "alone.ckpt", step=1)).training_ended is None
-    with pytest.raises(CheckpointError, match="which is no file"):
+    with pytest.raises(CheckpointError, match="not found"):
         weights_of(run.best)
 
 

@@ -91,7 +91,7 @@ def test_nothing_is_taken(argv: list[str]) -> None:
         (["test", "--run=absent"], r"got run 'absent', which is not in runs \(there are: a\)"),
         (["test", "--run=absent", "--data=Reviews"], "got run 'absent'"),
         (["certify", "--run=a", "--runs_dir=elsewhere"], "which is not in elsewhere"),
-        (["test", "--ckpt_path=absent.ckpt"], "got checkpoint absent.ckpt, which is no file"),
+        (["test", "--ckpt_path=absent.ckpt"], "got checkpoint absent.ckpt, not found"),
         (["test", "--ckpt_path=alone.ckpt"], "alone.ckpt, which lies in no run.*--config FILE"),
     ],
 )

@@ -127,7 +127,7 @@ def test_wrong_tables(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text('{"text": "fine"}\n{"text": 3}\n')
     with pytest.raises(DataError, match="line 2: "):
         list(read_file(tmp_path / "b.jsonl", COLUMNS, pairs=False))
-    with pytest.raises(DataError, match="which is no file"):
+    with pytest.raises(DataError, match="not found"):
         list(read_file(tmp_path / "nowhere.txt", COLUMNS, pairs=False))
 
 

@@ -186,7 +186,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ([], ValueError, "got neither --run nor --ckpt_path"),
         (["--run=none"], FileNotFoundError, "got run 'none', which is not in runs"),
-        (["--ckpt_path=none.ckpt", "--output=a.png"], ValueError, "none.ckpt, which is no file"),
+        (["--ckpt_path=none.ckpt", "--output=a.png"], ValueError, "none.ckpt, not found"),
         (["--ckpt_path=a.ckpt"], ValueError, "got a.ckpt, which is in no run, expected --output"),
         (
             ["--ckpt_path=a.ckpt", "--output=a.jpg"],
@@ -208,11 +208,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--ckpt_path=a.ckpt", "--output=b.png", "--heads=3"], ValueError, "expected 1 to 2"),
         (["--ckpt_path=o.ckpt", "--output=b.png"], ValueError, "got o.ckpt of TextClassifier"),
         (["--ckpt_path=a.ckpt", "--output=b.png", "--against=t.ckpt"], ValueError, "another token"),
-        (
-            ["--ckpt_path=a.ckpt", "--output=b.png", "--against=x.ckpt"],
-            ValueError,
-            "which is no file",
-        ),
+        (["--ckpt_path=a.ckpt", "--output=b.png", "--against=x.ckpt"], ValueError, "not found"),
         (["--ckpt_path=a.ckpt", "--output=b.png", "--text= "], ValueError, "without a single word"),
         pytest.param(
             ["--ckpt_path=a.ckpt", "--output=folder.png"],

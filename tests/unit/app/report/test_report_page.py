@@ -437,7 +437,7 @@ def test_a_contradiction_in_words_is_a_banner_and_status_1(
         *(
             pytest.param(change, f"not compared with attacks: {why}", marks=pytest.mark.long)
             for change, why in (
-                ("file", "got lists.json, which is no file"),
+                ("file", "got lists.json, not found"),
                 ("version", "an earlier version has certified these texts"),
                 ("around", "these are on the model itself"),
             )

@@ -191,5 +191,5 @@ def test_lists_that_come_with_the_program_are_found_from_anywhere(
     (tmp_path / name).parent.mkdir(parents=True)
     (tmp_path / name).write_text('{"good": ["fine"]}')
     assert Synonyms.read(name).lists == {"good": ["fine"]}
-    with pytest.raises(ValueError, match="which is no file"):
+    with pytest.raises(ValueError, match="not found"):
         Synonyms.read("configs/word_scores/none.json")

@@ -96,7 +96,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "none.ckpt", tmp_path):
-        with pytest.raises(CheckpointError, match="which is no file; expected one written by"):
+        with pytest.raises(CheckpointError, match="not found; expected one written by"):
             read_checkpoint(path)
 
 

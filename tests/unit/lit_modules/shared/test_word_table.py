@@ -126,7 +126,7 @@ def test_the_scale_of_words(vectors: Path) -> None:
 def test_wrong_files(vectors: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ValueError, match=r"got vectors of 4 numbers in .* and width=8, .*width 4"):
         joined(classifier(vectors, width=8))
-    with pytest.raises(ValueError, match=r"none\.txt, which is no file"):
+    with pytest.raises(ValueError, match=r"none\.txt, not found"):
         joined(classifier(tmp_path / "none.txt"))
     vectors.write_text("Dog 1 2 3 4\nBAD 1 2 3 4\n")
     with pytest.raises(ValueError, match=r"without any of the \d+ words of the training texts"):
