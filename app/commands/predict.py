@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,7 @@ from certify.threats import ThreatName
 from lit_modules.checkpoints.reading import load
 from measure.certified_answers import ThreatCertifiers
 from measure.predictions import BATCH, TextPrediction, TextPredictor
+from measure.verdict import judge_run
 from run_files.atomic import replacing
 from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
@@ -39,7 +41,12 @@ def run(args: argparse.Namespace) -> int:
     if sum((bool(args.text), args.file is not None, args.stdin is not None)) > 1:
         msg = "got more than one of --text, --file and -, expected texts from one place"
         raise ValueError(msg)
-    _, checkpoint = find_checkpoint("predict", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_checkpoint("predict", Path(args.runs_dir), args.run, args.ckpt_path)
+    # Results of a run are about its own checkpoint; a prediction does not need them.
+    with suppress(OSError, ValueError):
+        results = run.results() if run is not None and checkpoint == run.chosen else None
+        if run is not None and results is not None and judge_run(run, results).collapsed:
+            print(harmless(f"{run.name}: {judge_run(run, results).headline}"), file=sys.stderr)
     model = load(checkpoint).to(torch_device(args.device))
     # By default a model is certified for the sets that it is trained against, and for added text.
     words = None
