@@ -180,8 +180,8 @@ def test_a_random_text_does_not_depend_on_its_batch() -> None:
         texts.append(text.input_ids[0].tolist())
     assert texts[0] != texts[1]
     reach = module.options
-    for text in texts:
-        for old, new in zip(alone.input_ids[0].tolist(), text, strict=True):
+    for read in texts:
+        for old, new in zip(alone.input_ids[0].tolist(), read, strict=True):
             first, last = reach.starts[old : old + 2].tolist()
             assert new == old or new in reach.ids[first:last, 0].tolist()
 
