@@ -39,7 +39,9 @@ LIMIT = 480
 PRINTED = 6000
 """Characters that are kept of what a command prints."""
 ROOT = Path(__file__).parents[1]
-BRIEF = re.compile(r"ratio$|efficiency$|margin_met$|test/accuracy$|val/loss$|ward_ms$|^fit$")
+BRIEF = re.compile(
+    r"ratio$|efficiency$|margin_met$|test/accuracy$|val/loss$|ward_ms$|ms_exponent$|^fit$"
+)
 """Names of the figures in the table at the end."""
 
 

@@ -197,7 +197,6 @@ class TextDataModule(Samples):
                     self._from_hub(part, cached=False)
 
     def setup(self, stage: str | None = None) -> None:
-        self._merge_classes()
         splits = self._splits(stage)
         if "test" in splits and self._predicts != (stage == "predict"):
             # Read again: prediction includes rows without labels, a test does not.
@@ -232,6 +231,7 @@ class TextDataModule(Samples):
         return ("train", "validation", "test") if stage is None or ahead else NEEDED[stage]
 
     def _load(self, split: Split) -> None:
+        self._merge_classes()
         if split == "test" or not self._holds_out():
             self._examples[split] = self._read(split)
         else:

@@ -18,6 +18,7 @@ from certify.encoding import ListedCertifier, ListedModel, cluster_words
 from certify.threats import Synonyms, TextCertifier, Threat, ThreatName
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling
 from layers.ngram_scores import NgramScores
+from layers.noise import sample_seeds, uniform
 from layers.scored_encoder import ScoredEncoder
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.optimisation import Optimisation
@@ -26,6 +27,7 @@ from lit_modules.shared.task_module import labels_of
 from lit_modules.shared.word_level import WordLevel
 from lit_modules.shared.word_robustness import WordOptions, WordRobustness, rivals
 from text import Batch, Encoding, Text, Tokenizer, WordTokenizer, check_choice, check_range
+from text.run_seed import run_seed
 from text.torch_archive import CHECKPOINT_KEY
 
 log = logging.getLogger(__name__)
@@ -273,7 +275,7 @@ class EncodedScores(WordLevel, method=True):
         if self.draws == 0:
             return batch, encoded
         labels = labels_of(batch)
-        drawn = [self._random_text(batch) for _ in range(self.draws)]
+        drawn = [self._random_text(batch, draw) for draw in range(self.draws)]
         best = drawn[0]
         if self.draws > 1:
             with torch.no_grad():
@@ -283,14 +285,17 @@ class EncodedScores(WordLevel, method=True):
             best = replace(batch, input_ids=ids[rows, torch.arange(len(rows), device=rows.device)])
         return best, self.network.encode(self.embed(best), batch.mask)
 
-    def _random_text(self, batch: Batch) -> Batch:
+    def _random_text(self, batch: Batch, draw: int) -> Batch:
         options = self.options
         assert options is not None  # the caller has checked
         ids = batch.input_ids
+        # Seeds of samples: several processes draw the texts of one, whatever the batch.
+        seeds = sample_seeds(batch.sample_ids, seed=run_seed(), epoch=self.current_epoch)
+        numbers = torch.empty((*ids.shape, 2), dtype=torch.float32, device=ids.device)
+        word, swap = ((uniform(seeds, numbers, draw=draw) + 1) / 2).unbind(dim=2)
         sizes = options.starts.diff()[ids]
-        offset = (torch.rand(ids.shape, device=ids.device) * sizes).long()
-        new = options.ids[options.starts[ids] + offset, 0]
-        swapped = (torch.rand(ids.shape, device=ids.device) < self.swaps) & batch.mask
+        new = options.ids[options.starts[ids] + (word * sizes).long(), 0]
+        swapped = (swap < self.swaps) & batch.mask
         return replace(batch, input_ids=torch.where(swapped, new, ids))
 
     def _worst_leads(self, batch: Batch, encoded: Tensor, labels: Tensor) -> Tensor:

@@ -78,10 +78,13 @@ def check_run(
 
 
 def _default(name: str, settings: Parsed) -> object:
-    """Return the default of a setting of method or corpus."""
+    """Return the default of a setting of method, corpus or detector."""
     # A run of an older program lacks new settings: it used the present default.
+    from lit_modules import Detection
     from lit_modules.shared.settings import parameters, plain
 
+    if name.startswith("detect."):
+        return getattr(Detection(), name.removeprefix("detect."), _UNKNOWN)
     part, _, path = name.partition(".init_args.")
     if part not in ("model", "data") or (cls := locate(settings[part]["class_path"])) is None:
         return _UNKNOWN

@@ -39,7 +39,7 @@ class ASCC(HullAdversary):
 
         Args:
             steps: steps of Adam.
-            step_size: of Adam, on the logits of the weights.
+            step_size: step size of Adam, on the logits of the weights.
             sparsity: weight of the entropy for each text: a mean over its words. The released code
                 has 15, divided by the texts of a batch (docs/methods/defences.md).
             clean_weight: weight of the loss of the clean text.

@@ -49,7 +49,7 @@ class DNE(HullAdversary):
             steps: steps of ascent; 0 trains on the drawn points alone.
             step_size: length of a step for each word, in units of the logarithms of the weights.
             clean_weight: weight of the loss of the text itself, which the released code lacks.
-            candidates: see `HullAdversary`; synonyms of synonyms included.
+            candidates: synonyms of a word at most, those of synonyms included.
             base: other settings of `HullAdversary`.
 
         Raises:

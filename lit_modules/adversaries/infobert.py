@@ -72,9 +72,9 @@ class InfoBERT(FreeLB):
             anchoring: weight of the lower bound, alpha in the paper.
             low: rank of the first anchor by the norm of its gradient, as a share of the words.
             high: rank after the last anchor, as a share of the words.
-            steps: see `FreeLB`.
-            step_size: see `FreeLB`.
-            initial_size: see `FreeLB`.
+            steps: number of passes forward and back.
+            step_size: length of a step of the perturbation, as in `FreeLB`.
+            initial_size: size of the initial random perturbation, as in `FreeLB`.
             base: other settings of `FreeLB`.
 
         Raises:

@@ -65,12 +65,14 @@ class MRAT(EpochTextAdversary):
             plus: add mixtures of clean texts: MRAT+.
             alpha: parameter of the distribution of shares; 1 is uniform.
             weight: weight of the divergence.
-            clean_epochs: see `EpochTextAdversary`.
-            interval: see `EpochTextAdversary`.
-            adversarial_share: see `EpochTextAdversary`.
+            clean_epochs: epochs before the first with adversarial texts.
+            interval: epochs from one with adversarial texts to the next.
+            adversarial_share: adversarial texts to generate, as a share of the training
+                samples; fewer if not enough attacks succeed.
             keep: a text keeps its adversarial text until there is a newer one; false: until the
                 next epoch.
-            extend_vocabulary: see `AttackingAdversary`.
+            extend_vocabulary: add the replacement words of the attack to the vocabulary, if this
+                run builds one of words.
 
         Raises:
             ValueError: a setting that is out of its range, or an unknown recipe.

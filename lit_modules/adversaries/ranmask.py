@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from certify.smoothing import Smoothing
 from certify.smoothing.random_texts import MaskedWords
 from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem, TrainingLoop
 from lit_modules.shared.task_module import TaskModule
@@ -31,7 +30,7 @@ class RanMASK(Adversary):
                 for AG News.
             votes: masked texts of a prediction; 0: the classifier predicts clean texts.
         """
-        Smoothing(rate=rate)  # checks it
+        check_range({"rate": rate}, least=0, most=1)
         check_range({"votes": votes}, least=0)
         self.rate, self.votes = rate, votes
 

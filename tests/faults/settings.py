@@ -1,5 +1,7 @@
 """Small trainings in which everything matters that a resume could get wrong."""
 
+from tests.faults.program import ROOT
+
 QUIET = [
     "--trainer.accelerator=cpu",
     "--trainer.enable_progress_bar=false",
@@ -21,21 +23,20 @@ INSIDE = [
     *("--model.classifier=TextClassifier", "--model.classifier.width=16"),
     *("--model.classifier.heads=2", "--model.classifier.depth=1", "--model.classifier.dropout=0.3"),
 ]
-SYNONYMS = "--model.adversary.sets=configs/word_scores/reviews_synonyms.json"
+# Runs start in a directory of their own.
+LISTS = ROOT / "configs" / "word_scores" / "reviews_synonyms.json"
+SYNONYMS = f"--model.adversary.sets={LISTS}"
+BERT = [
+    '--model.backbone.architecture={"model_type": "bert", "hidden_size": 16, '
+    '"num_hidden_layers": 2, "num_attention_heads": 2, '
+    '"intermediate_size": 24, "max_position_embeddings": 128}',
+    "--model.backbone.vocab_size=100",
+    "--model.dropout=0.3",
+]
 LETTERS = ["--model.adversary.attack.recipe=deepwordbug"]
 ADVERSARIAL = {
     "RandomTexts": RANDOM_TEXTS,
-    "ASA": [
-        "--model=ASA",
-        '--model.backbone.architecture={"model_type": "bert", "hidden_size": 16, '
-        '"num_hidden_layers": 2, "num_attention_heads": 2, '
-        '"intermediate_size": 24, "max_position_embeddings": 128}',
-        *(
-            "--model.backbone.vocab_size=100",
-            "--model.dropout=0.3",
-            "--model.masking.reversal_schedule=rising",
-        ),
-    ],
+    "ASA": ["--model=ASA", *BERT, "--model.masking.reversal_schedule=rising"],
     "SMART": [*INSIDE, "--model.adversary=SMART", "--model.adversary.epsilon=0.1"],
     "FreeLB": [*INSIDE, "--model.adversary=FreeLB"],
     "TextAdversary": [
@@ -57,6 +58,11 @@ ADVERSARIAL = {
     ],
     "ASCC": [*INSIDE, "--model.adversary=ASCC", SYNONYMS, "--model.adversary.steps=2"],
     "DNE": [*INSIDE, "--model.adversary=DNE", SYNONYMS],
+    "TAVAT": [*INSIDE, "--model.adversary=TAVAT"],
+    "EncodedScores": [
+        *("--model=EncodedScores", *BERT, "--model.max_length=96", "--model.fidelity=0.2"),
+        *("--model.robustness.against=synonyms", f"--model.robustness.lists={LISTS}"),
+    ],
 }
 """Noise, random and adversarial texts, averaged weights: what a resume could get wrong, too."""
 # 13 batches an epoch: the last is smaller, and alone in its window when gradients are accumulated.

@@ -24,6 +24,8 @@ MORE = [
     Cell("InfoBERT", 2, 0, 2, True, "second epoch"),
     Cell("ASCC", 1, 0, 1, True, "mid-epoch"),
     Cell("DNE", 2, 0, 2, False, "second epoch"),
+    Cell("TAVAT", 2, 0, 2, True, "second epoch"),
+    Cell("EncodedScores", 1, 0, 1, True, "mid-epoch"),
 ]
 
 

@@ -230,7 +230,7 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
     # A list of all inputs certifies what the intervals do, and more.
     outcome = steadfast("certify", synonyms, "--list=64", "--tag=listed")
     assert outcome.status == 0, outcome.err
-    assert "inputs, " in outcome.out
+    assert "inputs listed, " in outcome.out
     bounds = lines("runs/a/certificates_synonyms.jsonl")
     listed = lines("runs/a/certificates_synonyms-listed.jsonl")
     for bound, exact in zip(bounds, listed, strict=True):

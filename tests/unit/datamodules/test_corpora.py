@@ -74,6 +74,11 @@ def test_one_class_against_the_rest(tmp_path: Path) -> None:
         assert corpus.class_names == ["rest", "hate"]
         assert [example.label for example in corpus.examples("test")] == [1, 0, 0, 1]
         assert corpus.own_synonyms == ()
+    # A study reads rows without a setup.
+    unset = datamodules.HateOffensive(data_dir=str(tmp_path), against_rest="hate")
+    for split in ("train", "validation"):
+        (tmp_path / "hate_offensive" / f"{split}.tsv").write_text(rows)
+    assert [example.label for example in unset.training_rows()] == [1, 0, 0, 1]
     wrong = datamodules.HateOffensive(data_dir=str(tmp_path), against_rest="hat")
     with pytest.raises(DataError, match=r"against_rest 'hat'.*'neither'\]; did you mean hate\?"):
         wrong.setup("test")

@@ -166,6 +166,26 @@ def test_training_meets_the_worst_words_of_the_clusters() -> None:
     assert len(leads) == 2
 
 
+def test_a_random_text_does_not_depend_on_its_batch() -> None:
+    module = built(swaps=0.5)
+    tokenizer = module.require_tokenizer()
+    assert isinstance(tokenizer, WordTokenizer)
+    module.options = WordOptions.of(Substitutions(words=FRONT, sets=(Typos(FRONT),)), tokenizer)
+    batch, alone = module.encode_texts(["film", CORPUS[2]]), module.encode_texts([CORPUS[2]])
+    batch.sample_ids, alone.sample_ids = torch.tensor([7, 5]), torch.tensor([5])
+    texts = []
+    for draw in range(2):
+        text = module._random_text(alone, draw)
+        assert torch.equal(module._random_text(batch, draw).input_ids[1:], text.input_ids)
+        texts.append(text.input_ids[0].tolist())
+    assert texts[0] != texts[1]
+    reach = module.options
+    for read in texts:
+        for old, new in zip(alone.input_ids[0].tolist(), read, strict=True):
+            first, last = reach.starts[old : old + 2].tolist()
+            assert new == old or new in reach.ids[first:last, 0].tolist()
+
+
 def test_a_fit_learns_clusters_and_a_checkpoint_has_them(tmp_path: Path) -> None:
     module = built(
         fidelity=0.2, robustness=WordRobustness(against="typos", kappa=0.5), draws=2, swaps=0.5

@@ -24,7 +24,7 @@ from training.early_stopping import EarlyStoppingSettings
 NEEDED: dict[str, dict[str, Any]] = {
     **{
         name: {"architecture": {"model_type": "bert"}}
-        for name in ("FineTuning", "UniBERT", "ASA", "MaskedLM", "ASAPretraining")
+        for name in ("FineTuning", "UniBERT", "ASA", "MaskedLM", "ASAPretraining", "EncodedScores")
     },
     "UnitaryDistillation": {"backbone": "folder"},
     "AdversarialTraining": {"classifier": TextClassifier(), "adversary": FreeLB()},

@@ -61,6 +61,13 @@ def test_the_same_run(tmp_path: Path) -> None:
     check_run(RunDirectory(tmp_path / "r"), changed(trainer={"accelerator": "gpu"}))
 
 
+def test_a_run_older_than_detectors_is_no_detector(tmp_path: Path) -> None:
+    detect = {"positive": None, "false_alarms": 0.01, "cost": None}
+    check_run(make(tmp_path / "r"), {**SETTINGS, "detect": detect})
+    with pytest.raises(OtherRunError, match=r'detect\.positive null in the run, "spam" in'):
+        check_run(RunDirectory(tmp_path / "r"), {**SETTINGS, "detect": {"positive": "spam"}})
+
+
 def test_a_run_without_its_settings_is_refused(tmp_path: Path) -> None:
     run = make(tmp_path / "r")
     run.config_path.unlink()
