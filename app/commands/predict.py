@@ -45,8 +45,10 @@ def run(args: argparse.Namespace) -> int:
     # Results of a run are about its own checkpoint; a prediction does not need them.
     with suppress(OSError, ValueError):
         results = run.results() if run is not None and checkpoint == run.chosen else None
-        if run is not None and results is not None and judge_run(run, results).collapsed:
-            print(harmless(f"{run.name}: {judge_run(run, results).headline}"), file=sys.stderr)
+        if run is not None and results is not None:
+            verdict = judge_run(run, results)
+            if verdict.collapsed:
+                print(harmless(f"{run.name}: {verdict.headline}"), file=sys.stderr)
     model = load(checkpoint).to(torch_device(args.device))
     # By default a model is certified for the sets that it is trained against, and for added text.
     words = None

@@ -247,6 +247,6 @@ def test_a_file_that_is_not_there_is_named(here: Path, steadfast: Steadfast, lis
     ]
     outcome = steadfast("resources", arguments)
     assert outcome.status == 1
-    assert outcome.err.startswith(f"error: got {lists}, which is ")
+    assert outcome.err.startswith(f"error: got {lists}, ")
     assert len(outcome.err.splitlines()) == 1
     assert not (here / "words.json").exists()

@@ -48,6 +48,15 @@ def test_answers_are_those_of_the_model(trained: Path, steadfast: Steadfast) -> 
     assert "zorgly" in found[1]["unknown"]
 
 
+def test_a_collapsed_model_is_named(trained: Path, steadfast: Steadfast) -> None:
+    ask = ["predict", "--run=done", "--device=cpu", "--text", TEXTS[0]]
+    assert "Collapsed" not in steadfast(ask).err
+    results = json.loads((trained / "results.json").read_text())
+    results["metrics"]["test/absorbed"] = 1.0
+    (trained / "results.json").write_text(json.dumps(results))
+    assert "done: Collapsed: it predicts one class only" in steadfast(ask).err
+
+
 def test_all_ways_to_ask(
     trained: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -248,9 +248,9 @@ def test_upsampling_repeats_training_texts_of_a_class() -> None:
     rows = plain.examples("train")
     assert upsampled.examples("train")[: len(rows)] == rows
     copies = upsampled.examples("train")[len(rows) :]
-    negative = [text for text, label, _ in rows if label == 0]
-    assert [text for text, _, _ in copies] == negative * 2
-    assert all(label == 0 for _, label, _ in copies)
+    negative = [row.text for row in rows if row.label == 0]
+    assert [row.text for row in copies] == negative * 2
+    assert all(row.label == 0 for row in copies)
     # Ids of their own, so that every copy is a sample of every epoch.
     assert sorted(ids(upsampled.train_dataloader())) == list(range(len(rows) + len(copies)))
     assert list(upsampled.train_texts()) == list(plain.train_texts())

@@ -255,7 +255,7 @@ def test_slices_are_columns_of_the_test_file(tmp_path: Path) -> None:
         b_tsv="text\tlabel\tsource\tnumber\n"
         + "".join(f"x\t{i % 2}\t{'web' if i % 2 else ''}\t{i}\n" for i in range(51)),
     )
-    files = {"train": "a.tsv", "test": "b.tsv", "data_dir": str(tmp_path)}
+    files: dict[str, Any] = {"train": "a.tsv", "test": "b.tsv", "data_dir": str(tmp_path)}
     module = TextFiles(**files, slices="source, label")
     module.setup()  # a file to train on does not need them
     slices = [example.slices for example in module.examples("test")]

@@ -413,5 +413,5 @@ def test_files_that_are_no_attacks(tmp_path: Path, content: str, message: str) -
     path.write_text(content)
     with pytest.raises(ValueError, match=message):
         plan(AttackSettings(recipe=str(path)))
-    with pytest.raises(ValueError, match=r"no file, expected one, or .*, (as|perhaps) attack/c"):
+    with pytest.raises(ValueError, match=r"not found, expected one, or .*, (as|perhaps) attack/c"):
         plan(AttackSettings(recipe=str(tmp_path / "b.yaml")))

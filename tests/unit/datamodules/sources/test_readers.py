@@ -158,7 +158,7 @@ def test_broken_gzip(tmp_path: Path) -> None:
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is no file"):
+    with pytest.raises(DataError, match="not found"):
         read(tmp_path / "a.tsv", "text")
 
 

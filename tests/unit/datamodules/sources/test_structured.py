@@ -150,7 +150,7 @@ def test_documents_that_are_broken_as_a_whole(
 
 @pytest.mark.parametrize("read", [entries, sentences])
 def test_files_that_are_none(tmp_path: Path, read: Any) -> None:
-    with pytest.raises(DataError, match="is no file"):
+    with pytest.raises(DataError, match="not found"):
         read(tmp_path / "a.json")
     (tmp_path / "b").mkdir()
     with pytest.raises(DataError, match="is a folder, expected a regular file"):
