@@ -30,7 +30,7 @@ class RanMASK(Adversary):
                 for AG News.
             votes: masked texts of a prediction; 0: the classifier predicts clean texts.
         """
-        check_range({"rate": rate}, least=0, most=1)
+        check_range({"rate": rate}, above=0, below=1)
         check_range({"votes": votes}, least=0)
         self.rate, self.votes = rate, votes
 

@@ -32,7 +32,8 @@ for name, stage, folder in json.loads(sys.argv[1]):
     try:
         module.prepare_data()
         module.setup(stage)
-        results.append(module._examples)
+        examples = module._examples.items()
+        results.append({split: [row[:3] for row in rows] for split, rows in examples})
     except datamodules.DataError as error:
         results.append(str(error))
 print(json.dumps(results))
