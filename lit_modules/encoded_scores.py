@@ -111,7 +111,7 @@ class EncodedScores(WordLevel, method=True):
         self.robustness = robustness
         self.perturbation_sets, self.resources = robustness.sets, robustness.resources
         self.pieces: tuple[Tensor, Tensor, int] | None = None
-        """What the encoder reads, see `ScoredEncoder.set_words`, between vocabulary and layers."""
+        """Return the words of the encoder, see `ScoredEncoder.set_words`, before its layers."""
         self.piece_ids = PieceIds(1, 1, 0, 1)
 
     def unused(self) -> dict[str, str]:

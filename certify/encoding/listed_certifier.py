@@ -22,7 +22,7 @@ CHUNK = 64
 """Inputs of a text that are classified before the next look for a counterexample."""
 
 Ids = tuple[int, ...]
-"""What a model reads for a word: one id, two or none."""
+"""The ids that a model reads for a word: one, two or none."""
 Change = tuple[int, Ids]
 """The position of a word, and the ids that replace its own."""
 Changes = tuple[Change, ...]
@@ -222,7 +222,7 @@ class _Around:
             self.choices.append([*self.members[-1]])
         self.logits: dict[Ids, Tensor] = {}
         self.promise: dict[Change, float] = {}
-        """How much each change lowers the margin, up to a constant; an estimate at first."""
+        """Return the loss of margin by each change, up to a constant; an estimate at first."""
         self.prediction = 0
 
     def begin(self, own: Encoding, logits: Tensor) -> None:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class TokenIds(Protocol):
-    """What an encoder needs room for: a tokenizer has these attributes."""
+    """Sizes that an encoder needs room for: a tokenizer has these attributes."""
 
     @property
     def vocab_size(self) -> int:
