@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the real container: builds the CPU image, trains with Compose on the built-in corpus to the end, attacks and
-# predicts, queries the live page and TensorBoard over HTTP, stops a training with SIGTERM and resumes it. Part of
-# .ci/run.
+# predicts, queries the live page, the detector and TensorBoard over HTTP, stops a training with SIGTERM and resumes
+# it. Part of .ci/run.
 #
 #   docker/smoke_test.sh [ARGUMENTS OF docker build]        --build-arg PIP_INDEX_URL=... with a mirror
 #
@@ -132,7 +132,7 @@ end
 
 # Ignores .env of this checkout and the caller's environment.
 export IMAGE=steadfast-smoke RUN='' ARGS='' CONFIG='' DATA_DIR='' DOCTOR=0 SHM_SIZE='' STOP_GRACE_PERIOD=''
-export TENSORBOARD_PORT=0 SERVE_PORT=0 MEMORY_LIMIT='' OMP_NUM_THREADS=1 DOCKER_BUILDKIT=1
+export TENSORBOARD_PORT=0 SERVE_PORT=0 GUARD_PORT=0 MEMORY_LIMIT='' OMP_NUM_THREADS=1 DOCKER_BUILDKIT=1
 unset COMPOSE_FILE COMPOSE_PROFILES COMPOSE_PROJECT_NAME CUDA_VISIBLE_DEVICES OMP_WAIT_POLICY
 export HF_TOKEN=not-a-token
 folder=$(mktemp -d)
@@ -150,7 +150,7 @@ end
 begin 'compose up train: results.json on the host'
 small='--model.depth 1 --model.width 32 --data.limit_train 256 --trainer.enable_progress_bar false
     --trainer.limit_test_batches 1 --pgd.steps 2'
-RUN=whole ARGS="$small --trainer.max_epochs 2" compose 600 up --exit-code-from train train >>"$log" 2>&1 || fail 'status not 0'
+RUN=whole ARGS="$small --trainer.max_epochs 2 --detect.positive positive" compose 600 up --exit-code-from train train >>"$log" 2>&1 || fail 'status not 0'
 python3 - "$RUNS_DIR/whole/results.json" >>"$log" 2>&1 <<'PYTHON' || fail 'results.json'
 import json, sys
 results = json.load(open(sys.argv[1]))
@@ -185,6 +185,25 @@ restarted() { [ "$(limited 30 docker inspect -f '{{.RestartCount}}' "$id")" -ge 
 wait_for 60 'a second start of the page' restarted
 wait_for 180 'an answer of the page after the crash' answered
 compose 120 rm --force --stop serve >>"$log" 2>&1
+end
+
+begin 'compose up guard: decisions of a detector over HTTP, counted in /metrics'
+RUN=whole compose 120 up -d guard >>"$log" 2>&1 || fail 'compose up'
+decided() {
+    address=$(compose 60 port guard 8000) && [ "${address%:*}" = 127.0.0.1 ] && python3 - "http://$address" <<'PYTHON'
+import json, sys
+from urllib.request import Request, urlopen
+body = json.dumps({"texts": ["A fine film.", "Dull."]}).encode()
+request = Request(sys.argv[1] + "/api/predict", body, {"Content-Type": "application/json"})
+answers = json.load(urlopen(request, timeout=10))["predictions"]
+assert [answer["detected"] is (answer["score"] >= 0) for answer in answers] == [True, True], answers
+lines = urlopen(sys.argv[1] + "/metrics", timeout=10).read().decode().splitlines()
+counts = [float(line.split()[-1]) for line in lines if line.startswith("steadfast_decisions_total{")]
+assert sum(counts) >= len(answers), lines
+PYTHON
+}
+wait_for 180 'a decision' decided
+compose 120 rm --force --stop guard >>"$log" 2>&1
 end
 
 begin "TensorBoard: the run's curves over HTTP"

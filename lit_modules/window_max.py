@@ -73,6 +73,16 @@ def split_windows(batch: Batch, border: int, pad_id: int) -> tuple[Batch, Window
     return Batch(ids, layout.mask, torch.arange(len(ids), device=ids.device)), layout
 
 
+def merge_equal(windows: Batch, pad_id: int) -> tuple[Batch, Tensor]:
+    """Return the different windows of a batch, and `[W]` the row of each window among them."""
+    # The changed texts of an attack share all windows but one.
+    ids = windows.input_ids.masked_fill(~windows.mask, -1)
+    different, rows = torch.unique(ids, dim=0, return_inverse=True)
+    mask = different >= 0
+    ids = different.masked_fill(~mask, pad_id)
+    return Batch(ids, mask, torch.arange(len(ids), device=ids.device)), rows
+
+
 class WindowPooling(nn.Module):
     """Pools the scores of the windows of texts.
 
@@ -278,7 +288,9 @@ class WindowMax(TaskModule, method=True):
 
     def predict_logits(self, batch: Batch) -> Tensor:
         windows, layout = self._split(batch)
-        return self._pool(self.classifier.predict_logits(windows), layout, len(batch))
+        different, rows = merge_equal(windows, self.require_tokenizer().pad_id)
+        logits = self.classifier.predict_logits(different)
+        return self._pool(logits[rows], layout, len(batch))
 
     @property
     def predicts_in_float64(self) -> bool:

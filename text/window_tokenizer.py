@@ -33,12 +33,17 @@ class WindowTokenizer(Tokenizer):
 
     def windows(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield start and end of each window; none of a text without any character to read."""
+        for start, end in self._sentences(text):
+            yield from self._fitting(text, start, end)
+
+    def _sentences(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield start and end of each sentence, or of its parts of `words` words."""
         for line in LINE.finditer(text):
             for sentence in _SENTENCE.finditer(text, *line.span()):
                 words = [word.span() for word in _WORD.finditer(text, *sentence.span())]
                 for at in range(0, len(words), self.words):
                     part = words[at : at + self.words]
-                    yield from self._fitting(text, part[0][0], part[-1][1])
+                    yield part[0][0], part[-1][1]
 
     def _fitting(self, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         (encoding,) = self.inner.encode([text[start:end]])
@@ -59,17 +64,31 @@ class WindowTokenizer(Tokenizer):
         Raises:
             ValueError: pairs of texts.
         """
-        result = []
+        cuts = []
         for text in texts:
             if not isinstance(text, str):
                 msg = "got pairs of texts for windows, expected single texts"
                 raise ValueError(msg)
-            parts = self.inner.encode([text[s:e] for s, e in self.windows(text)] or [""])
+            cuts.append((text, list(self._sentences(text))))
+        # The changed texts of an attack share nearly all sentences: each is read once.
+        different = list(dict.fromkeys(text[s:e] for text, spans in cuts for s, e in spans))
+        whole = dict(zip(different, self.inner.encode(different), strict=True))
+        result = []
+        for text, spans in cuts:
+            parts: list[Encoding] = []
+            for start, end in spans:
+                encoding = whole[text[start:end]]
+                fits = not encoding.truncated
+                parts += [encoding] if fits else self._encode_halves(text, start, end)
+            parts = parts or self.inner.encode([""])
             ids = parts[0].input_ids
             for part in parts[1:]:
                 ids = [*ids, self.border, *part.input_ids]
             result.append(Encoding(ids, [0] * len(ids)))
         return result
+
+    def _encode_halves(self, text: str, start: int, end: int) -> list[Encoding]:
+        return self.inner.encode([text[s:e] for s, e in self._fitting(text, start, end)])
 
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
         """See `Tokenizer.spans`; a border has the span of no character."""

@@ -90,6 +90,9 @@ def parser() -> argparse.ArgumentParser:
         add_option(command, "--data_dir", type=Path, help=text)
         text = "a value that the study needs, for ${NAME} in its file; may be given several times"
         command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=text)
+    text = "also the figures of runs that are not here, from the study.json of this study that was "
+    text += "published earlier, for example docs/results/STUDY.json"
+    collect.add_argument("--published", type=Path, metavar="FILE", help=text)
     merge = _add_command(commands, "merge", "make the tables of a study that was run in parts")
     text = "the files of the parts (default: those in RUNS_DIR/studies/STUDY)"
     merge.add_argument("parts", nargs="*", type=Path, metavar="PART", help=text)
@@ -269,6 +272,12 @@ def _collect(args: argparse.Namespace) -> int:
     from run_files.version import versions
 
     figures, unusable = _figures(study, cells, work, {})
+    here = {cell.run for cell in figures} | unusable.keys()
+    if args.published is not None:
+        from app.study.derivation import published_figures
+
+        earlier = published_figures(args.published, study, versions())
+        figures += [cell for cell in earlier if cell.run not in here]
     work.context.out.mkdir(parents=True, exist_ok=True)
     _write(study, figures, versions(), work.context.out)
     print(f"{study.name}: figures of {len(figures)} of {len(cells)} runs")

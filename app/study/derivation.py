@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from app.study import outcomes
+from app.study import outcomes, study_json
 from app.study.study import (
     CellFigures,
     Chart,
@@ -18,7 +19,6 @@ from app.study.study import (
     with_tuples,
 )
 from app.study.study_json import Content
-from app.study.study_json import content as build
 
 
 def derive(content: Content, samples: outcomes.Outcomes | None) -> Content:
@@ -41,7 +41,36 @@ def derive(content: Content, samples: outcomes.Outcomes | None) -> Content:
         (pair["row"], pair["against"], pair["column"]): pair["reason"]
         for pair in content["refused"]
     }
-    return build(study, figures, content["versions"], refused=refused, former=content)
+    return study_json.content(study, figures, content["versions"], refused=refused, former=content)
+
+
+def published_figures(path: Path, study: Study, versions: Mapping[str, str]) -> list[CellFigures]:
+    """Return the figures of all cells of a published `study.json`, with their outcomes.
+
+    Args:
+        path: of the file.
+        study: the study that it must be of.
+        versions: of Python and libraries that it must be made with.
+
+    Raises:
+        StudyError: another study, another file of this study, or other versions.
+    """
+    content = study_json.read(path)
+    if content["study"]["digest"] != study.digest:
+        msg = (
+            f"got {path} of another file of study {content['study']['name']}, expected figures of "
+            f"{study.name} as its file is now: run all of it again"
+        )
+        raise StudyError(msg)
+    changed = [key for key, value in content["versions"].items() if versions.get(key) != value]
+    if changed:
+        msg = (
+            f"got {path} made with other versions of {', '.join(sorted(changed))}, expected those "
+            "of this program: run all of the study again"
+        )
+        raise StudyError(msg)
+    samples = outcomes.read(path, content["outcomes"])
+    return [_cell_figures(cell, content["seconds"], samples) for cell in content["cells"]]
 
 
 def differences(first: Any, second: Any, where: str = "") -> list[str]:

@@ -146,6 +146,14 @@ def test_a_failed_run_stops_only_what_needs_it(here: Path, steadfast: Steadfast)
     assert collected.status == 0, collected.err
     assert "tiny: figures of 1 of 3 runs" in collected.out
     assert [one["run"] for one in figures()["cells"]] == ["tiny-good-s0"]
+    # The run is on another machine, which has published its figures.
+    before = figures()
+    (OUT / "study.json").rename("published.json")
+    (OUT / "study.outcomes.json.gz").rename("published.outcomes.json.gz")
+    shutil.rmtree("runs/tiny-good-s0")
+    collected = steadfast("study", "collect", "tiny.yaml", "--published", "published.json")
+    assert "tiny: figures of 1 of 3 runs" in collected.out, collected.err
+    assert figures() == before
 
 
 def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from certify.threats import Additions
 from lit_modules import MonotoneScores, TaskModule, WindowMax, WordScores
 from lit_modules.shared.detection import Detection
 from lit_modules.shared.rebuilt import rebuild
-from lit_modules.window_max import WindowPooling, split_windows
-from text import WordTokenizer, collate, tokenizer_from_state
+from lit_modules.window_max import WindowPooling, merge_equal, split_windows
+from text import Batch, WordTokenizer, collate, tokenizer_from_state
 from text.window_tokenizer import WindowTokenizer
 
 TEXTS = ["Win a free prize now! Call us.", "A good day. See you\nlater", "free prize", "ok"] * 2
@@ -108,6 +109,46 @@ def test_the_batch_of_windows_has_all_of_them() -> None:
     parts = [(i, text[s:e]) for i, text in enumerate(texts) for s, e in tokenizer.windows(text)]
     assert layout.owner.tolist() == [i for i, _ in parts]
     assert found == [e.input_ids for e in tokenizer.inner.encode([part for _, part in parts])]
+
+
+def test_a_sentence_that_is_cut_is_encoded_as_its_windows() -> None:
+    tokenizer = WindowTokenizer(WordTokenizer.build(TEXTS, max_length=4), 64)
+    texts = ["a free day now or later. ok", "ok", "", "a free day now or later."]
+    for text, encoding in zip(texts, tokenizer.encode(texts), strict=True):
+        cuts = list(tokenizer.windows(text)) or [(0, 0)]
+        expected: list[int] = []
+        for part in tokenizer.inner.encode([text[s:e] for s, e in cuts]):
+            assert not part.truncated
+            expected += [*([tokenizer.border] if expected else []), *part.input_ids]
+        assert encoding.input_ids == expected
+
+
+def test_a_prediction_reads_each_window_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = module(words=3)
+    batch = model.encode_texts([*TEXTS, "free prize\nok"])
+    read: list[int] = []
+    inner = model.classifier.predict_logits
+
+    def predict_logits(windows: Batch) -> Tensor:
+        read.append(len(windows))
+        return inner(windows)
+
+    monkeypatch.setattr(model.classifier, "predict_logits", predict_logits)
+    logits = model.predict_logits(batch)
+    tokenizer = model.require_tokenizer()
+    assert isinstance(tokenizer, WindowTokenizer)
+    different = {text[s:e] for text in TEXTS for s, e in tokenizer.windows(text)}
+    assert read == [len(different)]
+    assert torch.allclose(logits, model(batch), atol=1e-5)
+
+
+def test_equal_ids_of_other_masks_are_other_windows() -> None:
+    # A padding id inside a text is a token.
+    ids, mask = torch.tensor([[5, 0], [5, 0], [5, 0]]), torch.tensor([[1, 0], [1, 1], [1, 0]]) > 0
+    different, rows = merge_equal(Batch(ids, mask, torch.arange(3)), 0)
+    assert torch.equal(different.mask[rows], mask)
+    assert torch.equal(different.input_ids[rows], ids)
+    assert len(different) == 2
 
 
 def test_a_pass_through_the_embedding_is_the_same() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.study import study_json
+from app.study import outcomes, study_json
+from app.study.derivation import published_figures
 from app.study.study import CellFigures, PaperFigures, Study, StudyError
 from tests.unit.app.study.study_samples import ATTACKED, NEWS, SST2, TIME, cell, row, study
 
@@ -184,3 +185,19 @@ def test_every_key_is_on_the_page() -> None:
     names = {*found, *found["figures"][0], *found["comparisons"][0], *found["cells"][0]}
     plain = {"row", "against", "corpus", "column", "run", "seed"}
     assert [name for name in sorted(names - plain) if f"`{name}`" not in page] == []
+
+
+def test_published_cells_are_read_with_their_outcomes(tmp_path: Path) -> None:
+    made, path = study(), tmp_path / "tiny.json"
+    data = content(made, SIX)
+    study_json.write(path, data)
+    outcomes.write(path, study_json.outcomes_of(made, SIX))
+    read = published_figures(path, made, {"torch": "2.13.0", "revision": "new"})
+    # Half of the runs are here: the file is the same as that of all runs.
+    here = [one for one in SIX if one.row == "a"]
+    both = [*here, *(one for one in read if one.row == "b")]
+    assert content(made, both) == data
+    with pytest.raises(StudyError, match="another file of study tiny"):
+        published_figures(path, replace(made, digest="1" * 64), {"torch": "2.13.0"})
+    with pytest.raises(StudyError, match="other versions of torch"):
+        published_figures(path, made, {"torch": "2.14.1"})
