@@ -113,17 +113,22 @@ def _row(record: AttackRecord, names: Sequence[str]) -> Iterator[str]:
     ]
     yield f"<tr><td>{record.sample_id}: {record.outcome}<br>{_text(classes)}"
     yield f'<div class="dim">{"<br>".join(map(_text, facts))}</div></td>'
-    # A sample has one text, or two for a pair; each becomes a paragraph of the cell.
-    before, after = zip(*pairs(record), strict=True)
-    yield _cell(before, "del")
-    yield _cell(after, "ins") if record.adversarial is not None else '<td class="dim">-</td>'
+    before, after = marked_texts(record)
+    yield f"<td>{before}</td>"
+    yield f"<td>{after}</td>" if record.adversarial is not None else '<td class="dim">-</td>'
     yield "</tr>"
 
 
-def _cell(texts: Sequence[Sequence[Piece]], mark: str) -> str:
+def marked_texts(record: AttackRecord) -> tuple[str, str]:
+    """Return the clean and the attacked text of a record as HTML, with marks at changed words."""
+    # A sample has one text, or two for a pair; each becomes a paragraph.
+    before, after = zip(*pairs(record), strict=True)
+    return _paragraphs(before, "del"), _paragraphs(after, "ins")
+
+
+def _paragraphs(texts: Sequence[Sequence[Piece]], mark: str) -> str:
     # dir=auto: a right-to-left text must not reverse the rest of the row.
-    paragraphs = "".join(f'<p dir="auto">{_pieces(text, mark)}</p>' for text in texts)
-    return f"<td>{paragraphs}</td>"
+    return "".join(f'<p dir="auto">{_pieces(text, mark)}</p>' for text in texts)
 
 
 def _pieces(pieces: Sequence[Piece], mark: str) -> str:

@@ -1,12 +1,20 @@
-"""The installed program: puts its packages on the import path.
+"""Train, attack and certify text classifiers.
 
+    import steadfast as sf
+
+    model = sf.load("first")
+    model.predict(["A fine film."])
+
+The program is installed here: this package puts the others on the import path.
 Checkpoints and settings name classes by their modules, as `lit_modules.OLSA`, so the packages
 keep their names. In a wheel they are inside this package, in a checkout next to it. No `app` or
 `text` is installed: those names exist only in a program that has imported this package.
 """
 
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 _HERE = Path(__file__).resolve().parent
 HOME = _HERE if (_HERE / "lit_modules").is_dir() else _HERE.parent
@@ -30,6 +38,35 @@ if str(HOME) not in sys.path:
     sys.path.insert(0, str(HOME))
 
 import app  # noqa: E402, F401 (sets how OpenMP waits, before torch is loaded)
+
+if TYPE_CHECKING:
+    from steadfast.models import Model, load
+    from steadfast.runs import Inspection, Run, inspect, read_run, train
+
+__all__ = ["Inspection", "Model", "Run", "entry", "inspect", "load", "read_run", "train"]
+_MODULES = {"Model": "models", "load": "models"}
+"""Modules of public names that are not in `runs`: none is loaded before it is used."""
+
+_LIGHTNING = {"pytorch_lightning", "lit_modules"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at its first use."""
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    module = _MODULES.get(name, "runs")
+    if module == "models" and not _LIGHTNING & sys.modules.keys():
+        # A model that predicts needs no Lightning, whose import takes longer than all others.
+        import_module("text.process_role").predicts_only = True
+    value = getattr(import_module(f"steadfast.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return list(__all__)
 
 
 def entry() -> int:
