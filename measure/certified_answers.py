@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 CHANGES: tuple[int | None, ...] = (1, 2, 3, None)
 """Certified numbers of changes; None, any number, only for a threat without a limit."""
+SETS: tuple[ThreatName, ...] = ("substitutions", "additions")
+"""Threats of which a model has its own: the sets that it is trained against, and added text."""
 Worst = Literal["failing", "nearest", "levels"]
 NAMED = 4
 """Changed words that a sentence names."""

@@ -17,7 +17,7 @@ from attacks.word_sets import find_threat, is_endless
 from certify.threats.parsing import parse_k
 from lit_modules import TaskModule
 from lit_modules.checkpoints.reading import load as load_checkpoint
-from measure.certified_answers import CHANGES, ThreatCertifiers
+from measure.certified_answers import CHANGES, SETS, ThreatCertifiers
 from measure.corpus_split import words_read
 from measure.named_victims import pretrained_classifier
 from measure.predictions import TextPredictor
@@ -63,7 +63,10 @@ class Model:
         return PredictionTable([self._record(text, row) for text, row in rows])
 
     def attack(
-        self, samples: Iterable[SampleLike], recipe: str = "deepwordbug", **settings: Any
+        self,
+        samples: Iterable[SampleLike | tuple[Text, str]],
+        recipe: str = "deepwordbug",
+        **settings: Any,
     ) -> AttackTable:
         """Attack texts with their gold classes.
 
@@ -108,8 +111,7 @@ class Model:
         module = self._require_module("certify")
         if against is None:
             folder = None if resources is None else str(resources)
-            sets = ("substitutions", "additions")
-            certifiers = ThreatCertifiers.of_model(module, None, sets, folder)
+            certifiers = ThreatCertifiers.of_model(module, None, SETS, folder)
             if not certifiers.threats:
                 reasons = "; ".join(certifiers.missing) or "it was trained against none"
                 msg = (

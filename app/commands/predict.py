@@ -15,9 +15,8 @@ from typing import IO
 
 from app.cli.asked_texts import STDIN, add_texts, chunks, read_stream, read_texts, typed
 from app.cli.run_options import RUN, add_option, command_parser
-from certify.threats import ThreatName
 from lit_modules.checkpoints.reading import load
-from measure.certified_answers import ThreatCertifiers
+from measure.certified_answers import SETS, ThreatCertifiers
 from measure.predictions import BATCH, TextPrediction, TextPredictor
 from measure.verdict import judge_run
 from run_files.atomic import replacing
@@ -25,9 +24,6 @@ from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from text import check_range
-
-SETS: tuple[ThreatName, ...] = ("substitutions", "additions")
-"""The threats that `predict` certifies."""
 
 
 def run(args: argparse.Namespace) -> int:

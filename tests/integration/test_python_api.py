@@ -11,7 +11,7 @@ import pytest
 
 import lit_modules  # noqa: F401 (this process may train: `sf.load` must not set that it does not)
 import steadfast as sf
-from steadfast.records import AttackTable, RecordTable
+from steadfast.records import RecordTable
 from tests.integration.conftest import ROOT
 
 TEXTS = ["great soup and a friendly waiter", "bland food and a rude waiter"]
@@ -22,7 +22,8 @@ def test_a_model_predicts_attacks_and_reads_its_run(trained: Path) -> None:
     model = sf.load(trained)
     assert repr(model) == f"<Model {trained}: OLSA, negative, positive>"
     predictions = model.predict(TEXTS)
-    expected = sf.load("done").module.predict_texts(TEXTS).argmax(1)  # type: ignore[union-attr] # is a run
+    assert model.module is not None
+    expected = model.module.predict_texts(TEXTS).argmax(1)
     assert predictions.labels == [model.classes[i] for i in expected]
     assert predictions[0]["text"] == TEXTS[0]
     attacked = model.attack([(TEXTS[0], "positive"), (TEXTS[1], 0)], query_budget=30)
@@ -41,6 +42,7 @@ def test_a_model_predicts_attacks_and_reads_its_run(trained: Path) -> None:
 def test_records_in_a_notebook_a_frame_and_files(trained: Path) -> None:
     model = sf.load("done")
     samples = [("<b>great</b> soup and a friendly waiter", "positive")] * 3
+    pages: list[str] = []
     tables: list[RecordTable] = [model.predict(TEXTS), model.attack(samples, query_budget=200)]
     for table in tables:
         assert len(table.to_pandas()) == len(table) == len(table[:])
@@ -48,16 +50,15 @@ def test_records_in_a_notebook_a_frame_and_files(trained: Path) -> None:
         assert [json.loads(line) for line in lines] == json.loads(json.dumps(table[:]))
         rows = list(csv.DictReader(table.save("records.csv").read_text().splitlines()))
         assert [row["text"] for row in rows] == [record["text"] for record in table]
-        page = table.save("records.html").read_text()
+        pages.append(page := table.save("records.html").read_text())
         assert page == table._repr_html_()
         # Texts come from an attacker: they are never HTML.
         assert "<b>" not in page
         (axes,) = table.plot().axes
         assert axes.get_xlabel()
-    assert "&lt;b&gt;" in page or "&lt;" in page
-    (attacked,) = (table for table in tables if isinstance(table, AttackTable))
-    if any(record["outcome"] == "succeeded" for record in attacked):
-        assert "<del>" in page
+    assert "&lt;" in pages[1]
+    if any(record["outcome"] == "succeeded" for record in tables[1]):
+        assert "<del>" in pages[1]
     with pytest.raises(ValueError, match=r"got records\.xlsx .*expected a file with \.jsonl"):
         tables[0].save("records.xlsx")
     assert not Path("records.xlsx").exists()
@@ -112,7 +113,7 @@ def test_wrong_input_is_one_error(trained: Path) -> None:
     with pytest.raises(OSError, match="nope"):
         sf.read_run("nope")
     with pytest.raises(AttributeError, match="no attribute 'laod'"):
-        sf.laod  # type: ignore[attr-defined] # noqa: B018 # is no name
+        sf.laod  # noqa: B018 # is no name
 
 
 def test_a_failed_training_is_an_error(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
