@@ -58,7 +58,8 @@ def __getattr__(name: str) -> Any:
     module = _MODULES.get(name, "runs")
     if module == "models" and not _LIGHTNING & sys.modules.keys():
         # A model that predicts needs no Lightning, whose import takes longer than all others.
-        import_module("text.process_role").predicts_only = True
+        role: Any = import_module("text.process_role")
+        role.predicts_only = True
     value = getattr(import_module(f"steadfast.{module}"), name)
     globals()[name] = value
     return value

@@ -89,7 +89,7 @@ def test_certificates_in_words(here: Path) -> None:
     assert "typo" in table._repr_html_()
     with pytest.raises(ValueError, match=r"without perturbation sets .*expected against="):
         model.certify(TEXTS)
-    with pytest.raises(ValueError, match="unknown"):
+    with pytest.raises(ValueError, match="did you mean typos"):
         model.certify(TEXTS, against="typo")
 
 
