@@ -70,7 +70,7 @@ _CORPORA = {
     "RunningText": "running_text",
     "PTBCharacters": "ptb_characters",
 }
-"""The module of each corpus, in the order of `CORPORA`."""
+"""The module of each corpus, in the order of `CORPORA`, which also has those of plug-ins."""
 _EXPORTS = {
     **_CORPORA,
     "Example": "batching.examples",
@@ -83,7 +83,10 @@ _EXPORTS = {
 
 def __getattr__(name: str) -> Any:
     if name == "CORPORA":
-        value: Any = {corpus: __getattr__(corpus) for corpus in _CORPORA}
+        from text.plugins import load_classes
+
+        own = {corpus: __getattr__(corpus) for corpus in _CORPORA}
+        value: Any = own | dict(load_classes("steadfast.corpora", own, __getattr__("Corpus")))
     elif name in _EXPORTS:
         value = getattr(import_module(f"datamodules.{_EXPORTS[name]}"), name)
     else:

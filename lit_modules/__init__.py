@@ -39,3 +39,9 @@ from lit_modules.unibert import UniBERT
 from lit_modules.unitary_distillation import UnitaryDistillation
 from lit_modules.window_max import WindowMax
 from lit_modules.word_scores import WordScores
+from text.plugins import load_classes
+
+# Last: a plug-in imports the classes above. Its class registers itself.
+_own = dict(METHODS)
+for _name, _class in load_classes("steadfast.methods", _own, TextModule):
+    METHODS.setdefault(_name, _class)

@@ -9,8 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
+
+from text.plugins import load_plugin, plugins
 
 if TYPE_CHECKING:
     from attacks.composition import Attack
@@ -64,9 +67,10 @@ def recipe(
 
 
 def recipe_names() -> list[str]:
-    """Return the names of all recipes: those of the files, with `-` for `_`."""
+    """Return the names of all recipes: those of the files, with `-` for `_`, and of plug-ins."""
     # Only lists the directory: no recipe is imported.
-    return [module.name.replace("_", "-") for module in iter_modules(__path__)]
+    own = [module.name.replace("_", "-") for module in iter_modules(__path__)]
+    return [*own, *(name for name in plugins("steadfast.recipes") if name not in own)]
 
 
 @cache
@@ -74,7 +78,7 @@ def find_recipe(name: str) -> Recipe:
     """Return a recipe by its name.
 
     Raises:
-        ValueError: an unknown name.
+        ValueError: an unknown name, or a faulty plug-in.
     """
     names = recipe_names()
     if name not in names:
@@ -82,8 +86,14 @@ def find_recipe(name: str) -> Recipe:
         raise ValueError(msg)
     # File and function have the name of the recipe.
     stem = name.replace("-", "_")
-    chosen: Recipe = getattr(import_module(f"{__name__}.{stem}"), stem)
-    return chosen
+    if find_spec(f"{__name__}.{stem}") is not None:
+        chosen: Recipe = getattr(import_module(f"{__name__}.{stem}"), stem)
+        return chosen
+    loaded = load_plugin(plugins("steadfast.recipes")[name])
+    if not isinstance(loaded, Recipe):
+        msg = f"got plug-in {name}, which is a {type(loaded).__name__}, expected a recipe(...)"
+        raise ValueError(msg)
+    return loaded
 
 
 def check_recipe(settings: "RecipeSettings") -> None:

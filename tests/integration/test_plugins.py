@@ -1,0 +1,137 @@
+"""A method, a corpus and a recipe of an installed package work in every command."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+import datamodules
+from attacks.recipes import find_recipe, recipe_names
+from lit_modules import METHODS, TextModule
+from tests.integration.conftest import QUIET, ROOT, TINY
+from text import plugins
+
+ROWS = ["sun all day\tgood", "rain all day\tbad", "a warm wind\tgood", "a cold wind\tbad"]
+STUDY = """
+title: Plug-ins
+about: A study of a class of another package.
+rows: {deep: {settings: {model: DeepAveraging, data: Weather, data.data_dir: data}}}
+stages: [fit, test]
+columns: {accuracy: {title: accuracy, metric: test/accuracy}}
+"""
+PROGRAM = """
+import sys
+from app.cli.main import entry
+
+for words in LINES:
+    print("==", words[0], flush=True)
+    status = entry(words)
+    assert status == 0, (words, status)
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which pip has installed the example."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
+    for file in (ROOT / "examples" / "plugin").iterdir():
+        if file.is_file():
+            (source / file.name).write_bytes(file.read_bytes())
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    command += ["--no-build-isolation", "--target", str(target), str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    return target
+
+
+def test_every_command_knows_the_classes(installed: Path, here: Path) -> None:
+    Path("data/weather").mkdir(parents=True)
+    for split in ("train", "test"):
+        Path(f"data/weather/{split}.tsv").write_text("\n".join(["text\tlabel", *ROWS * 10]) + "\n")
+    Path("plugins.yaml").write_text(STUDY)
+    attack = ["--attack", "double-letter", "--num_samples", "3", "--trainer.accelerator", "cpu"]
+    classes = ["--model", "DeepAveraging", "--data", "Weather", "--data.data_dir", "data"]
+    lines = [
+        ["train", "--run", "deep", *classes, *TINY, *QUIET],
+        ["attack", "--run", "deep", *attack],
+        ["predict", "--run", "deep", "--text", "sun all day"],
+        ["study", "run", "plugins.yaml", "--check"],
+        ["report", "--run", "deep"],
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(installed)])}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.replace("LINES", repr(lines))],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    metrics = json.loads(Path("runs/deep/results.json").read_text())["metrics"]
+    assert {"test/accuracy", "attack/double-letter/accuracy"} <= metrics.keys()
+    assert '"prediction": ' in done.stdout
+    # A process that only predicts, without Lightning.
+    command = [sys.executable, "-m", "app", "predict", "--run", "deep", "--text", "rain all day"]
+    alone = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(alone.stdout)["prediction"] in ("bad", "good")
+    # Without the package the error names the method.
+    environment["PYTHONPATH"] = str(ROOT)
+    without = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert without.returncode == 1
+    assert "of method DeepAveraging, expected one of" in without.stderr
+
+
+@pytest.fixture
+def points(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, EntryPoint]]:
+    """The entry points of the process, to be filled."""
+    given: dict[str, EntryPoint] = {}
+    for module in (plugins, sys.modules["attacks.recipes"]):
+        monkeypatch.setattr(module, "plugins", lambda group: given)
+    find_recipe.cache_clear()
+    yield given
+    find_recipe.cache_clear()
+
+
+def _point(name: str, value: str) -> EntryPoint:
+    return EntryPoint(name=name, value=value, group="steadfast.methods")
+
+
+def test_a_faulty_plugin_is_a_warning_and_an_error_where_it_is_used(
+    points: dict[str, EntryPoint], caplog: pytest.LogCaptureFixture
+) -> None:
+    points |= {
+        "Gone": _point("Gone", "no_such_module:Gone"),
+        "OLSA": _point("OLSA", "lit_modules:UniBERT"),
+        "Renamed": _point("Renamed", "lit_modules:UniBERT"),
+        "Corpus": _point("Corpus", "datamodules:IMDB"),
+        "UniBERT": _point("UniBERT", "lit_modules:UniBERT"),
+    }
+    known = {"OLSA": METHODS["OLSA"]}
+    loaded = dict(plugins.load_classes("steadfast.methods", known, TextModule))
+    assert loaded == {"UniBERT": METHODS["UniBERT"]}
+    messages = [record.getMessage() for record in caplog.records]
+    assert [message.split(",")[0] for message in messages] == [
+        "got plug-in Gone of an unknown package",
+        "got plug-in OLSA",
+        "got plug-in Renamed",
+        "got plug-in Corpus",
+    ]
+    assert "No module named 'no_such_module'" in messages[0]
+    assert "Gone" in recipe_names()
+    with pytest.raises(ValueError, match=r"got plug-in Gone .*cannot be imported"):
+        find_recipe("Gone")
+    with pytest.raises(ValueError, match=r"got plug-in OLSA, which is a .*, expected a recipe"):
+        find_recipe("OLSA")
+    # Our own recipes come first.
+    points["pwws"] = _point("pwws", "lit_modules:UniBERT")
+    assert recipe_names().count("pwws") == 1
+    assert find_recipe("pwws").needs
+
+
+def test_our_own_classes_are_all_there() -> None:
+    assert "IMDB" in datamodules.CORPORA
+    assert "OLSA" in METHODS
