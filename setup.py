@@ -40,6 +40,7 @@ setup(
     packages=["steadfast", *(f"steadfast.{name}" for name in PACKAGES)],
     package_dir={f"steadfast.{name}": name for name in INSIDE},
     package_data={
+        "steadfast": ["py.typed"],
         "steadfast.configs": ["*.yaml"],
         **{
             f"steadfast.{name}": ["*.yaml", "*.json", "*.sbatch", "*.sh"]

@@ -126,7 +126,7 @@ def write_onnx(model: TaskModule, path: Path) -> str | None:
     free.
     """
     if missing := [name for name in LIBRARIES if importlib.util.find_spec(name) is None]:
-        return f"{', '.join(missing)} not installed: pip install 'steadfast[onnx]'"
+        return f"{', '.join(missing)} not installed: pip install 'steadfast-nlp[onnx]'"
     try:
         plain = _PlainModel(model)
         batches = [_tensors(sample_batch(model, lengths)) for lengths in _SIZES]

@@ -12,7 +12,7 @@ from pathlib import Path
 def version() -> str:
     """Return the version of the installed package or of the checkout."""
     try:
-        return metadata.version("steadfast")
+        return metadata.version("steadfast-nlp")
     except metadata.PackageNotFoundError:
         project = Path(__file__).parents[1] / "pyproject.toml"
         if not project.is_file():

@@ -28,9 +28,9 @@ class TrackerSettings:
 
     Args:
         mlflow: a folder, or the address of an MLflow server: report to it; null: do not. Needs
-            `pip install 'steadfast[mlflow]'`.
+            `pip install 'steadfast-nlp[mlflow]'`.
         wandb: a project of Weights & Biases: report to it; null: do not. Needs
-            `pip install 'steadfast[wandb]'`. With `WANDB_MODE=offline`, all of it stays in the run.
+            `pip install 'steadfast-nlp[wandb]'`. With `WANDB_MODE=offline`, all of it stays in the run.
     """
 
     mlflow: str | None = None
@@ -50,7 +50,7 @@ class TrackerSettings:
             if target is not None and importlib.util.find_spec(extra) is None:
                 msg = (
                     f"got --track.{extra} {target} where {extra} is not installed, expected it: "
-                    f"pip install 'steadfast[{extra}]' (in a checkout: pip install {package})"
+                    f"pip install 'steadfast-nlp[{extra}]' (in a checkout: pip install {package})"
                 )
                 raise ValueError(msg)
 

@@ -37,8 +37,8 @@ def required(root: Path = ROOT) -> tuple[str, list[str]]:
     if project.is_file():
         content = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
         return content["requires-python"], content["dependencies"]
-    python = metadata.metadata("steadfast")["Requires-Python"]
-    return python or "", metadata.requires("steadfast") or []
+    python = metadata.metadata("steadfast-nlp")["Requires-Python"]
+    return python or "", metadata.requires("steadfast-nlp") or []
 
 
 def installed(name: str) -> str | None:

@@ -281,7 +281,7 @@ def _connect(address: str | None) -> Any:
     except ImportError as error:
         msg = (
             "got --executor ray without Ray, expected it to be installed: "
-            "pip install 'steadfast[ray]' (in a checkout: pip install ray)"
+            "pip install 'steadfast-nlp[ray]' (in a checkout: pip install ray)"
         )
         raise StudyError(msg) from error
     # Workers find `app` from any working directory.

@@ -14,7 +14,7 @@ import yaml
 from tests.faults.forked_study import run_study
 from tests.faults.program import ROOT, Piped
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'steadfast[ray]'")
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'steadfast-nlp[ray]'")
 
 STUDY = {
     "title": "Two runs",

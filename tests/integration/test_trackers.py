@@ -18,7 +18,7 @@ TRAIN = [*OLSA, *REVIEWS, *TINY, EVERY, "--run=a"]
 # MLflow 3 says so of its own code.
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_mlflow(here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mlflow", reason="not installed: pip install 'steadfast[mlflow]'")
+    pytest.importorskip("mlflow", reason="not installed: pip install 'steadfast-nlp[mlflow]'")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     track = "--track.mlflow=mlruns"
     assert steadfast("fit", TRAIN, "--trainer.max_epochs=1", track).status == 0
@@ -43,7 +43,7 @@ def test_mlflow(here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatc
 
 
 def test_wandb_offline(here: Path) -> None:
-    pytest.importorskip("wandb", reason="not installed: pip install 'steadfast[wandb]'")
+    pytest.importorskip("wandb", reason="not installed: pip install 'steadfast-nlp[wandb]'")
     # A process of its own: its end writes what is left to write.
     done = subprocess.run(
         [
@@ -76,7 +76,7 @@ def test_what_is_not_installed(
     assert outcome.status != 0
     said = outcome.err.splitlines()[-1]
     assert said.startswith(f"error: got --track.{extra} x where {extra} is not installed")
-    assert f"pip install 'steadfast[{extra}]'" in said
+    assert f"pip install 'steadfast-nlp[{extra}]'" in said
     assert not Path("runs").exists()
 
 

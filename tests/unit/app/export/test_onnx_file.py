@@ -25,7 +25,7 @@ WORK = [
 
 def needed() -> None:
     for name in onnx_file.LIBRARIES:
-        pytest.importorskip(name, reason="not installed: pip install 'steadfast[onnx]'")
+        pytest.importorskip(name, reason="not installed: pip install 'steadfast-nlp[onnx]'")
 
 
 @pytest.mark.long
@@ -91,4 +91,4 @@ def test_other_logits_are_no_export(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     reason = write_onnx(attached(plain()), tmp_path / "model.onnx")
-    assert reason == ("onnx, onnxruntime, onnxscript not installed: pip install 'steadfast[onnx]'")
+    assert reason == ("onnx, onnxruntime, onnxscript not installed: pip install 'steadfast-nlp[onnx]'")

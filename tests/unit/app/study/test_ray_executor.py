@@ -60,5 +60,5 @@ def test_without_ray_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
     work = Work(context=StudyContext(study="a", runs_dir=Path("runs")), settings={})
-    with pytest.raises(StudyError, match=r"pip install 'steadfast\[ray\]'"):
+    with pytest.raises(StudyError, match=r"pip install 'steadfast-nlp\[ray\]'"):
         RayExecutor(work, 1, stop=Stop())
