@@ -30,7 +30,8 @@ class TrackerSettings:
         mlflow: a folder, or the address of an MLflow server: report to it; null: do not. Needs
             `pip install 'steadfast-nlp[mlflow]'`.
         wandb: a project of Weights & Biases: report to it; null: do not. Needs
-            `pip install 'steadfast-nlp[wandb]'`. With `WANDB_MODE=offline`, all of it stays in the run.
+            `pip install 'steadfast-nlp[wandb]'`. With `WANDB_MODE=offline`, all of it stays in the
+            run.
     """
 
     mlflow: str | None = None

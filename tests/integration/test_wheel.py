@@ -63,7 +63,11 @@ def test_one_package_with_all_files_of_the_packages(wheel: Path) -> None:
         for path in (ROOT / package).rglob("*")
         if path.is_file() and path.suffix not in (".pyc", ".ckpt")
     }
-    own = {path.relative_to(ROOT / "steadfast") for path in (ROOT / "steadfast").glob("*.py")}
+    own = {
+        path.relative_to(ROOT / "steadfast")
+        for path in (ROOT / "steadfast").iterdir()
+        if path.suffix in (".py", ".typed")
+    }
     assert inside == there | own
     assert own >= {Path("__init__.py"), Path("__main__.py"), Path("testing.py")}
 

@@ -91,4 +91,5 @@ def test_other_logits_are_no_export(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     reason = write_onnx(attached(plain()), tmp_path / "model.onnx")
-    assert reason == ("onnx, onnxruntime, onnxscript not installed: pip install 'steadfast-nlp[onnx]'")
+    install = "pip install 'steadfast-nlp[onnx]'"
+    assert reason == f"onnx, onnxruntime, onnxscript not installed: {install}"
