@@ -69,7 +69,7 @@ def command(line: str) -> Iterator[list[str]]:
     yield [program, *(word for word in words if word not in ("...", "|", "&&"))]
 
 
-# Each once, although several pages have it; those of the plug-in: tests/integration/test_plugins.py.
+# Each once, although several pages have it; tests/integration/test_plugins.py has the others.
 PAGE_OF = {
     tuple(words): page.stem
     for page in reversed(PAGES)
