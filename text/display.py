@@ -96,6 +96,17 @@ def display(text: str, forms: Mapping[int, str]) -> Displayed:
     return Displayed("".join(found).translate(_SHAPES), sources, upright)
 
 
+def moves_characters(text: str) -> bool:
+    """Return True if a text has hidden, directed or upside-down characters.
+
+    The display of any other text is that of its characters one by one, but for words of which all
+    letters are letters both ways.
+    """
+    return any(map(UPSIDE_DOWN.__contains__, text)) or any(
+        pattern.search(text) for pattern in (_HIDDEN, _DIRECTED)
+    )
+
+
 def turn_upright(text: str, upright: Sequence[str]) -> str:
     """Turn the words of a displayed text that are upside down.
 
