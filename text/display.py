@@ -11,6 +11,7 @@ import re
 import string
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from text.marks import JOINED
@@ -26,6 +27,12 @@ UPSIDE_DOWN = dict(
 _UPSIDE_DOWN_I = dict.fromkeys("ᴉƖɩ", "i")
 OTHER = "\ue000"
 """Stands for any character that a word has not."""
+_ACCENTED = re.compile("[À-ÖØ-öø-ſẠ-ỹ]")
+"""Letters that hidden and upside-down text leaves as they are, since it has none for them."""
+_FEW = 3
+"""Accented letters of a word, at most, that may be all that is visible of it."""
+_KEPT = "^"
+"""Marks an accented letter in a text that may be upside down."""
 _JOINT = "-"
 _JOINTS = frozenset("‐‑‒–—―‘’‛“”‟′´")
 """Dashes and quotation marks that are no part of a word in attacks, but in a form."""
@@ -65,7 +72,8 @@ class Displayed(NamedTuple):
         text: n characters.
         origins: n rising indices of the characters of the original.
         upright: n strings: what an upside-down letter is upright; `_JOINT` for marks between words
-            that may be upside down one by one, nothing for all others.
+            that may be upside down one by one, `_KEPT` for letters with an accent, nothing for all
+            others.
     """
 
     text: str
@@ -87,6 +95,8 @@ def display(text: str, forms: Mapping[int, str]) -> Displayed:
     found, sources, upright = list[str](), list[int](), list[str]()
     for char, origin in zip(characters, origins, strict=True):
         turned = _JOINT if char in _JOINTS else UPSIDE_DOWN.get(char, "")
+        if _ACCENTED.match(char):
+            turned = _KEPT
         form = _BY_SHAPE.get(char) or _UPSIDE_DOWN_I.get(char) or forms[ord(char)]
         if char in UPSIDE_DOWN and not form.isascii():
             form = turned
@@ -94,6 +104,17 @@ def display(text: str, forms: Mapping[int, str]) -> Displayed:
         sources += [origin] * len(form)
         upright += [turned.translate(_SHAPES)] * len(form)
     return Displayed("".join(found).translate(_SHAPES), sources, upright)
+
+
+def moves_characters(text: str) -> bool:
+    """Return True if a text has hidden, directed or upside-down characters.
+
+    The display of any other text is that of its characters one by one, but for words of which all
+    letters are letters both ways.
+    """
+    return any(map(UPSIDE_DOWN.__contains__, text)) or any(
+        pattern.search(text) for pattern in (_HIDDEN, _DIRECTED)
+    )
 
 
 def turn_upright(text: str, upright: Sequence[str]) -> str:
@@ -112,17 +133,23 @@ def turn_upright(text: str, upright: Sequence[str]) -> str:
 
 
 def _turn_word(word: str, upright: Sequence[str]) -> str:
-    turned = sum(letter not in ("", _JOINT) for letter in upright)
+    turned = sum(letter not in ("", _JOINT, _KEPT) for letter in upright)
     if not turned:
         return _choose(word)
     if _JOINT in upright:
         at = upright.index(_JOINT)
         ends = (slice(at), slice(at + 1, None))
         return word[at].join(_turn_word(word[part], upright[part]) for part in ends)
+    if turned == 1:
+        # One typo turns no accented letter: certificates of typos do not see accents.
+        upright = ["" if letter == _KEPT else letter for letter in upright]
     upside_up = (char for char, letter in zip(word, upright, strict=True) if not letter)
     if turned <= _count_others("".join(upside_up)):
         return word
-    return _turn("".join(letter or char for char, letter in zip(word, upright, strict=True)))
+    letters = zip(word, upright, strict=True)
+    # Accented letters stay as they are: they are turned twice.
+    kept = (char.translate(_TURN) if to == _KEPT else to or char for char, to in letters)
+    return _turn("".join(kept))
 
 
 def may_turn(word: str) -> bool:
@@ -185,7 +212,8 @@ def _reveal(text: str, forms: Mapping[int, str]) -> tuple[str, list[int]]:
     """Return a text with the words that are hidden in it, and the origins of its characters.
 
     Tag characters, and the bytes in variation selectors behind a symbol, are such words, unless
-    they touch a letter: there they are invisible marks.
+    they touch a letter: there they are invisible marks. Accented letters, of which there is no tag
+    character, may be visible in a hidden word.
     """
     if not _HIDDEN.search(text):
         return text, list(range(len(text)))
@@ -208,11 +236,32 @@ def _reveal(text: str, forms: Mapping[int, str]) -> tuple[str, list[int]]:
         if secret:
             start -= 1
             del found[-1], origins[-1], touches[-1]
-        elif not (touches[-1] or after):
+        elif not (touches[-1] or after) or _is_hidden(text, start, stop, forms):
             secret = "".join(map(_read_tag, run))
         found += secret or run
         origins += [min(start + at, stop - 1) for at in range(len(secret or run))]
     return "".join(found), origins
+
+
+def _is_hidden(text: str, start: int, stop: int, forms: Mapping[int, str]) -> bool:
+    """Return True if few letters around hidden characters are visible, and all have an accent."""
+    tags = [chr(ord(char) - 0xE0000) for char in text[start:stop] if char != _read_tag(char)]
+    # A typo of one such mark would split a word in two.
+    if len(tags) == 1 and not (tags[0].isalnum() or tags[0] in _MARKS_INSIDE):
+        return False
+    letters = list(islice(_letters_around(text, start, stop, forms), _FEW + 1))
+    return len(letters) <= _FEW and all(map(_ACCENTED.match, letters))
+
+
+def _letters_around(text: str, start: int, stop: int, forms: Mapping[int, str]) -> Iterator[str]:
+    """Yield the letters and digits of the word that has the characters from start to stop."""
+    for places in (reversed(range(start)), range(stop, len(text))):
+        for char in map(text.__getitem__, places):
+            form = forms[ord(char)]
+            if form and not form.isalnum():
+                break
+            if form:
+                yield char
 
 
 def _read_tag(char: str) -> str:

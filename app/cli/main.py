@@ -257,6 +257,11 @@ def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
         with warnings.catch_warnings():
             if imports != "none":
                 _quieten(debug=debug)
+            if predicts:
+                # Attacks make many objects, and hardly any in circles. Each full search for garbage
+                # would also visit all objects of the libraries.
+                gc.freeze()
+                gc.set_threshold(20_000)
             return call.run()
     except SystemExit as error:
         return _status(error)

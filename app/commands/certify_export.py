@@ -1,30 +1,24 @@
 """Write weights, statement and all certified texts of a run as a folder that others can check.
 
 docs/certificates/check.py verifies it without this program; perturbation sets behind a front end:
-docs/certificates/check_sets.py.
+docs/certificates/check_sets.py; text added to detections: docs/certificates/check_detector.py.
 """
 
 import argparse
-import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import save
-from torch import Tensor
-
+from app.claim_files import STATEMENT, digest, scores_file, seal
 from app.cli.run_options import RUN, add_option, command_parser
+from app.detector_claims import check_detector_threat, detector_files, is_readable
 from attacks.resources.catalogue import Resources, resources_named
-from attacks.set_names import check_names
+from attacks.set_names import ADDED, check_threat
 from attacks.word_sets import changes_of, find_threat
-from certify.threats import Substitutions, Synonyms, Threat
+from certify.threats import Additions, Substitutions, Synonyms, Threat
 from certify.threats.parsing import parse_k
-from certify.words.score_certifiers import ScoreModel
-from layers.ngram_scores import GRID
-from layers.window_net import WEIGHT_GRID
-from lit_modules import WordScores
+from lit_modules import MonotoneScores, WordScores
 from lit_modules.checkpoints.reading import load
 from lit_modules.word_scores import score_model
 from measure.certificate_records import stamp_of
@@ -39,7 +33,6 @@ from text.canonical import CanonicalForm, canonical_table
 from text.subjects import differences, joined
 from text.word_splitter import pattern_of
 
-STATEMENT = "statement.json"
 KINDS = ("synonyms", "characters")
 """Threats that are no perturbation sets."""
 
@@ -55,15 +48,10 @@ def run(args: argparse.Namespace) -> int:
         "certify export", Path(args.runs_dir), args.run, args.ckpt_path
     )
     model = load(checkpoint)
-    if run is None or not isinstance(model, WordScores):
-        msg = f"got {checkpoint} of {type(model).__name__}, expected a run of WordScores"
-        raise ValueError(msg)
-    front_end = model.words.front_end
-    if (args.threat in KINDS) != (front_end == "none"):
+    if run is None or not isinstance(model, WordScores | MonotoneScores):
         msg = (
-            f"got --threat {args.threat} for a model with words.front_end={front_end}, expected "
-            "perturbation sets for a model with a front end (lists: their file as a set), and "
-            "synonyms or characters for one without"
+            f"got {checkpoint} of {type(model).__name__}, expected a run of WordScores or "
+            "MonotoneScores"
         )
         raise ValueError(msg)
     folder = Path(args.output)
@@ -78,10 +66,15 @@ def run(args: argparse.Namespace) -> int:
             words=words_read(model),
             resources=Resources(args.resources),
         )
+    if isinstance(model, MonotoneScores):
+        check_detector_threat(threat)
+    else:
+        _check_threat(threat, model.words.front_end)
     weights = weights_of(checkpoint)
     files = run if checkpoint == run.chosen else shelf(run, weights)
     records = _certified(files, args, threat, weights.checkpoint)
-    claims = [_claim(line, threat) for line in records if line["holds"][args.k]]
+    certified = [line for line in records if line["holds"][args.k]]
+    claims = [_claim(line, threat) for line in certified if is_readable(line["text"], model.words)]
     if not claims:
         msg = f"got no text that is certified for k={args.k}, expected one: certify other texts"
         raise ValueError(msg)
@@ -90,6 +83,11 @@ def run(args: argparse.Namespace) -> int:
         for name, content in contents.items():
             (fresh / name).write_bytes(content)
     print(harmless(f"{len(claims)} of {len(records)} texts are certified for k={args.k}: {folder}"))
+    if left := len(certified) - len(claims):
+        print(
+            f"{left} more have hidden, directed or upside-down characters, which the checker of "
+            "words.canonical.display does not read"
+        )
     return 0
 
 
@@ -97,11 +95,13 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
     parser = command_parser("certify export", __doc__, *RUN, "--lists", "--tag")
     add = parser.add_argument
-    text = "synonyms, characters, or names of perturbation sets with commas between"
+    text = "synonyms, characters, names of perturbation sets with commas between, or of detectors "
+    text += ", ".join(ADDED)
     add("--threat", required=True, type=_threat_name, metavar="NAME", help=text)
     text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
     add("--resources", metavar="DIR", help=text)
-    add("--k", required=True, metavar="K", help="number of changes, as `certify` was asked; or all")
+    text = "number of changes, as `certify` was asked; or all (default)"
+    add("--k", default="all", metavar="K", help=text)
     add_option(parser, "--output", required=True, help="folder to write")
     return parser
 
@@ -110,11 +110,23 @@ def _threat_name(value: str) -> str:
     """Check a threat of the command line; nothing is read."""
     if value not in KINDS:
         try:
-            check_names(value)
+            check_threat(value)
         except ValueError as error:
             msg = f"{error}; or one of {', '.join(KINDS)}"
             raise argparse.ArgumentTypeError(msg) from error
     return value
+
+
+def _check_threat(threat: Threat, front_end: str) -> None:
+    """Raise a ValueError for claims of `WordScores` that no checker knows."""
+    sets = isinstance(threat, Substitutions)
+    if isinstance(threat, Additions) or sets != (front_end != "none"):
+        msg = (
+            f"got --threat {threat.title} for WordScores with words.front_end={front_end}, "
+            "expected perturbation sets for a model with a front end (lists: their file as a set), "
+            "and synonyms or characters for one without"
+        )
+        raise ValueError(msg)
 
 
 def _certified(
@@ -162,8 +174,10 @@ def _stamp(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:
-    names = ("sample_id", "text", "prediction")
-    claim = {name: line[name] for name in names}
+    claim = {name: line[name] for name in ("sample_id", "text")}
+    if isinstance(threat, Additions):
+        return claim
+    claim["prediction"] = line["prediction"]
     if isinstance(threat, Substitutions):
         return claim
     candidates = threat.candidates(line["text"]) if isinstance(threat, Synonyms) else None
@@ -171,16 +185,19 @@ def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:
 
 
 def _contents(
-    model: WordScores, threat: Threat, claims: Sequence[dict[str, Any]]
+    model: WordScores | MonotoneScores, threat: Threat, claims: Sequence[dict[str, Any]]
 ) -> dict[str, bytes]:
     """Return the files of an export by name; the statement has the digests of the others."""
+    if isinstance(model, MonotoneScores):
+        assert isinstance(threat, Additions)  # see `check_detector_threat`
+        return detector_files(model, threat, claims)
     copy = model.exact_copy()
     assert isinstance(copy, WordScores)  # of the same class
     scores = score_model(copy)
     if model.detector is not None:
         msg = (
-            "got a detector, whose threshold the checker does not know, expected a classifier "
-            "trained without --detect.positive"
+            "got a detector, whose threshold the checkers of WordScores do not know, expected "
+            "MonotoneScores, or a classifier trained without --detect.positive"
         )
         raise ValueError(msg)
     if scores.tokenizer.splitter.settings.canonical != CanonicalForm():
@@ -193,8 +210,7 @@ def _contents(
         lists = _lists(threat, (claim["text"] for claim in claims))
     else:
         lists = json.dumps(threat.content, sort_keys=True).encode()
-    # safetensors stores contiguous tensors only.
-    weights = save({name: tensor.contiguous() for name, tensor in _tensors(scores)})
+    weights = scores_file(scores.scores)
     lines = "".join(json.dumps(claim) + "\n" for claim in claims).encode()
     splitter, specials = scores.tokenizer.splitter, scores.scores.specials
     sets = isinstance(threat, Substitutions)
@@ -204,10 +220,10 @@ def _contents(
         **({"sets": threat.statement} if sets else {}),
         "split": splitter.settings.split,
         "pattern": pattern_of(splitter.settings),
-        **({"front_end": splitter.settings.front_end, "forms": _digest(forms)} if sets else {}),
-        "lists": _digest(lists),
-        "weights": _digest(weights),
-        "claims": _digest(lines),
+        **({"front_end": splitter.settings.front_end, "forms": digest(forms)} if sets else {}),
+        "lists": digest(lists),
+        "weights": digest(weights),
+        "claims": digest(lines),
         "number": len(claims),
         "max_length": scores.tokenizer.max_length,
         "classes": model.require_text()[1],
@@ -215,10 +231,8 @@ def _contents(
         **({"uncorrected": sorted(splitter.settings.uncorrected)} if sets else {}),
         "k": threat.k,
     }
-    # A digest of the statement: it detects damage, but is not a signature.
-    sealed = {**statement, "seal": _digest(json.dumps(statement).encode())}
     return {
-        STATEMENT: json.dumps(sealed, indent=1).encode(),
+        STATEMENT: seal(statement),
         **({"forms.json": forms} if sets else {}),
         "lists.json": lists,
         "scores.safetensors": weights,
@@ -250,31 +264,3 @@ def _lists(threat: Substitutions, texts: Iterable[str]) -> bytes:
             excluded.append(word)
     content = {"lists": lists, "excluded": excluded if typos else None}
     return json.dumps(content, ensure_ascii=False).encode()
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _tensors(model: ScoreModel) -> Iterator[tuple[str, Tensor]]:
-    """Yield n-grams, scores and the weights of a net over windows, in multiples of the grids.
-
-    Ids of words begin after the special tokens, which score nothing, alone or in an n-gram.
-    """
-    scores, specials = model.scores, model.scores.specials
-    yield "ngrams_1", torch.arange(scores.size - specials).unsqueeze(1)
-    # Scores are exact multiples of the grid, so the integers are exact.
-    yield "scores_1", (scores.word_table()[specials:] / GRID).round().long()
-    if scores.net is not None:
-        yield "net_tables", (scores.net_tables()[:, specials:] / WEIGHT_GRID).round().long()
-        yield "net_output", (scores.net.output() / WEIGHT_GRID).round().long()
-    for order in scores.orders:
-        # A key is the n-gram as a number of `order` digits in base `size`, the first word leading.
-        keys, digits = scores.keys(order), []
-        for _ in range(order):
-            digits.append(keys % scores.size)
-            keys = keys // scores.size
-        ids = torch.stack(digits[::-1], dim=1) - specials  # [n, order]
-        regular = (ids >= 0).all(dim=1)
-        yield f"ngrams_{order}", ids[regular]
-        yield f"scores_{order}", (scores.ngram_table(order)[:-1][regular] / GRID).round().long()

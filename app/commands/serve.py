@@ -7,6 +7,7 @@ import argparse
 import logging
 import socket
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -23,6 +24,7 @@ from attacks.composition import Attack
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources, resources_named
+from attacks.transformations.benign_texts import Addition
 from lit_modules.checkpoints.reading import load
 from measure.certified_answers import ThreatCertifiers
 from measure.predictions import TextPredictor
@@ -31,6 +33,7 @@ from run_files.devices import torch_device
 from run_files.terminal import harmless
 from run_files.version import line
 from run_files.weights import unfinished
+from text import Text
 from training import interrupt
 
 log = logging.getLogger(__name__)
@@ -122,7 +125,7 @@ def _serve(args: argparse.Namespace, limits: ServeLimits) -> None:
     workers: dict[str, ModelWorker] = {}
     try:
         facts = _load_models(args, limits, workers)
-        pool = AttackPool(_build_attacks(args), limits)
+        pool = AttackPool(_build_attacks(args, _examples(workers, facts)), limits)
         hosts = [*args.allow_host, f"[{args.host}]" if ":" in args.host else args.host]
         live = LiveApp(workers, pool, limits, facts=facts, hosts=hosts, version=line())
         host, port = listener.getsockname()[:2]
@@ -177,9 +180,31 @@ def _load_models(
     return facts
 
 
+def _examples(
+    workers: Mapping[str, ModelWorker], facts: Mapping[str, RunFacts]
+) -> list[tuple[Text, int]]:
+    """Return the examples of the page with their classes; none if the models have other classes."""
+    if len({tuple(worker.classes) for worker in workers.values()}) > 1:
+        return []
+    return [
+        ((row["text"], row["text_pair"]) if "text_pair" in row else row["text"], label)
+        for name, own in facts.items()
+        for row in own.texts
+        for label, known in enumerate(workers[name].classes)
+        if known == row["label"]
+    ]
+
+
 @resources_named("--resources")
-def _build_attacks(args: argparse.Namespace) -> dict[str, Attack]:
-    """Build all attacks at the start, so that a missing resource is an error now."""
+def _build_attacks(
+    args: argparse.Namespace, examples: Sequence[tuple[Text, int]]
+) -> dict[str, Attack]:
+    """Build all attacks at the start, so that a missing resource is an error now.
+
+    Args:
+        args: options.
+        examples: texts with their classes, from which some attacks learn harmless words.
+    """
     names = [name.strip() for name in args.recipes.split(",") if name.strip()]
     if not names:
         return {}
@@ -188,8 +213,19 @@ def _build_attacks(args: argparse.Namespace) -> dict[str, Attack]:
     ]
     resources = Resources.of(settings[0], device=torch_device(args.device))
     attacks = [build(recipe, resources) for recipe in settings]
-    # There are no labelled texts to learn from: an attack that needs some is refused now.
-    return {name: attack.learn(tuple) for name, attack in zip(names, attacks, strict=True)}
+    learning = [
+        name
+        for name, attack in zip(names, attacks, strict=True)
+        if isinstance(attack.transformation, Addition)
+    ]
+    if learning and len({label for _, label in examples}) < 2:
+        msg = (
+            f"got --recipes {','.join(learning)} without examples of two classes to learn harmless "
+            "words from, expected the corpus of the run (--data_dir DIR), and models of the same "
+            "classes"
+        )
+        raise ValueError(msg)
+    return {n: attack.learn(lambda: examples) for n, attack in zip(names, attacks, strict=True)}
 
 
 def _listen(host: str, port: int) -> socket.socket:

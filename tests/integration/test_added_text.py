@@ -1,14 +1,23 @@
 """Detectors that added text cannot evade, by the real command line."""
 
 import json
+import sys
 from pathlib import Path
+from subprocess import run
 
 import pytest
 
 from tests.integration.conftest import QUIET, REVIEWS, Steadfast, lines, results
 
+CHECKER = Path(__file__).parents[2] / "docs/certificates/check_detector.py"
+FORM = "--model.words.canonical"
 METHODS = {
-    "append": ["--model=MonotoneScores", "--model.window=2", "--model.words.split=ascii"],
+    "append": [
+        "--model=MonotoneScores",
+        "--model.window=2",
+        "--model.words.front_end=canonical",
+        *(f"{FORM}.display=true", f"{FORM}.leetspeak=true", f"{FORM}.spaced=true"),
+    ],
     "append-lines": [
         "--model=WindowMax",
         "--model.classifier=TextClassifier",
@@ -44,6 +53,16 @@ def test_added_text(here: Path, steadfast: Steadfast, threat: str) -> None:
     outcome = steadfast("predict", "--run=a", "--text", detected, "--json")
     (certificate,) = json.loads(outcome.out)["certificates"]
     assert certificate["sentence"].startswith("Certified against any")
+    outcome = steadfast("certify", "export", "--run=a", f"--threat={threat}", "--output=claims")
+    if threat == "append-lines":
+        assert outcome.status == 1
+        assert "expected a run of WordScores or MonotoneScores" in outcome.err
+    else:
+        assert outcome.status == 0, outcome.err
+        command = [sys.executable, "-I", str(CHECKER), "claims"]
+        checked = run(command, capture_output=True, text=True, check=False)
+        number = sum(record["holds"]["all"] for record in records)
+        assert checked.stdout.startswith(f"{number} texts stay positive: any text"), checked.stderr
     outcome = steadfast("certify", "--run=a", "--threat=appended", "--num_samples=4")
     assert outcome.status == 2
     assert "append-glued" in outcome.err
