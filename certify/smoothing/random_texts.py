@@ -71,8 +71,7 @@ class DeletedWords:
 
     Source: Huang et al., "CERT-ED: Certifiably Robust Text Classification for Edit Distance", 2024,
     and "AdaptDel: Adaptable Deletion Rate Randomized Smoothing for Certified Robustness", 2025. In
-    AdaptDel the probability depends on the length of a text: it is the one of these two that keeps
-    fewer words.
+    AdaptDel longer texts have a larger one: no text keeps more than `keep` words on average.
     """
 
     threats: Sequence[ThreatName] = ("synonyms", "words")
@@ -116,10 +115,11 @@ class DeletedWords:
         """Return the bound for texts of so many words, so many of which they have in common."""
         rate, new_rate = self.rate_of(before), self.rate_of(after)
         alone = rate ** (before - common)
+        # Not 1 - alone >= share: a probability that is rounded to 0 must not divide.
+        if alone <= 1 - share:
+            return 0.0
         # Share among the random texts of the common words.
         least = (share - (1 - alone)) / alone
-        if least <= 0:
-            return 0.0
         if rate != new_rate:
             least = least_at_rate(least, common, rate, new_rate)
         return float(new_rate ** (after - common) * least)

@@ -141,6 +141,7 @@ def test_longer_texts_lose_more_words() -> None:
     # Replacements do not change the length, and so not the rate.
     replaced = DeletedWords(0.5, 3, inserts=False).share_after(["a"] * 30, 2, 0.9)
     assert replaced == pytest.approx(0.9 - 1 + 0.9**2)
+    assert DeletedWords(0.01, inserts=False).share_after(["a"] * 300, None, 1.0) == 0
     # A text without its last word has another rate: worse than with another last word.
     few = [DeletedWords(0.2, 4, inserts=own).share_after("abcdef", 1, 0.7) for own in (True, False)]
     assert few == pytest.approx([0.0237, 0.0333], abs=1e-4)
