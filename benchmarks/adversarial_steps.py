@@ -243,7 +243,7 @@ def build(name: str, module: TaskModule, tokenizer: WordTokenizer) -> adversarie
             path.write_text(json.dumps(lists))
             adversary.sets = str(path)
             # All that a hull needs of the loop.
-            adversary.start(SimpleNamespace(classifier=module, device=module.device))  # type: ignore[arg-type] # see above
+            adversary.start(SimpleNamespace(classifier=module, device=module.device))
     return adversary
 
 

@@ -42,8 +42,8 @@ def shares(noise: RandomTexts, words: Sequence[str]) -> list[float]:
     """Exact shares of the classes, by enumeration of all random texts."""
     found = [0.0, 0.0, 0.0]
     if isinstance(noise, DeletedWords):
-        for text, weight in random_texts_of(noise, words).items():
-            found[score(text)] += weight
+        for left, weight in random_texts_of(noise, words).items():
+            found[score(left)] += weight
     elif isinstance(noise, MaskedWords):
         count, size = noise.kept(len(words)), len(words)
         every = [kept for kept in product((True, False), repeat=size) if sum(kept) == count]
