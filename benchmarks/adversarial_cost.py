@@ -1,7 +1,7 @@
 """Cost of adversarial training, relative to plain training.
 
     python -m benchmarks.adversarial_cost --lengths 128 256 512 [--model minilm] [--batch 16]
-        [--repeats 3] [--methods FreeLB-2 FreeLB-3 ...] [--out FILE.json] [--figure FILE.png]
+        [--repeats 3] [--methods FreeLB-2 TAVAT-2 ...] [--out FILE.json] [--figure FILE.png]
     python -m benchmarks.adversarial_cost --out FILE.json --figure FILE.png
 
 `--lengths`: a training step (forward, backward, fused AdamW) of an encoder of `transformers` with
@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from benchmarks.adversarial_steps import (
+    DEFENCES,
     METHODS,
     NAIVE,
     SIZES,
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("--lengths", type=int, nargs="+", help="tokens of the texts of a step")
     add("--model", choices=list(SIZES), default="minilm", help="its size")
-    add("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    add("--methods", nargs="+", choices=[*METHODS, *DEFENCES], default=list(METHODS))
     options = parser.parse_args(argv)
     if not options.lengths and options.figure is None:
         parser.error("give --lengths N ... or --figure FILE")

@@ -1,9 +1,13 @@
 """Cost of training steps, plain ones and against adversaries, of one model in one run."""
 
+import json
+import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import torch
@@ -15,6 +19,7 @@ from benchmarks.graph_memory import GraphMemory
 from benchmarks.timing import MIB, Times, rounds, time_work
 from layers.noise import sample_seeds
 from lit_modules import adversaries
+from lit_modules.adversaries.hull import HullAdversary
 from lit_modules.shared.averaged import AveragedWeights
 from lit_modules.shared.encoder_source import EncoderSettings
 from lit_modules.shared.task_module import TaskModule, labels_of
@@ -53,6 +58,19 @@ METHODS: dict[str, Callable[[], adversaries.Adversary]] = {
     "PGD-3": partial(adversaries.PGDAdversary, steps=3),
     "virtual": adversaries.VirtualAdversary,
 }
+DEFENCES: dict[str, Callable[[], adversaries.Adversary]] = {
+    "FreeLB++-10": adversaries.FreeLBPlus,
+    "TAVAT-2": adversaries.TAVAT,
+    "InfoBERT-3": adversaries.InfoBERT,
+    "R-Drop": adversaries.RDrop,
+    "RanMASK": adversaries.RanMASK,
+    "temperature": adversaries.TemperatureScaling,
+    "ASCC-10": adversaries.ASCC,
+    "DNE-3": adversaries.DNE,
+}
+"""With the settings of configs/defences/. AMDA and MRAT also attack texts, once an epoch."""
+SYNONYMS = 8
+"""Of each word, for ASCC and DNE."""
 PUBLISHED = {
     ASA: "about 2, below FreeLB-2",
     "FreeLB-2": "about 2",
@@ -92,6 +110,7 @@ class Steps:
         self.module = module.train()
         self.optimizer = torch.optim.AdamW(module.parameters(), lr=_LR, fused=True)
         self.average: AveragedWeights | None = None
+        self._parts: dict[adversaries.Adversary, tuple[nn.ParameterDict, nn.Module | None]] = {}
 
     def step(self, adversary: adversaries.Adversary | None, batch: Batch) -> None:
         """Make a step as a run does where nothing is logged; without an adversary the plain one."""
@@ -112,7 +131,15 @@ class Steps:
             own = getattr(self.module, "masking", nn.Module()).requires_grad_(False)
             self.average = AveragedWeights(self.module).to(self.module.device)
             own.requires_grad_(True)
+        if adversary not in self._parts:
+            critic = adversary.build_critic(self.module) if adversary.critic else None
+            if critic is not None:
+                self.optimizer.add_param_group({"params": critic.parameters()})
+            self._parts[adversary] = nn.ParameterDict(), critic
+        memory, critic = self._parts[adversary]
         return adversaries.InnerProblem(
+            memory=memory,
+            critic=critic,
             classifier=self.module,
             batch=batch,
             labels=labels_of(batch),
@@ -202,11 +229,29 @@ def random_batch(size: int, length: int, tokenizer: WordTokenizer, device: str) 
     return batch.to(device)
 
 
+def build(name: str, module: TaskModule, tokenizer: WordTokenizer) -> adversaries.Adversary:
+    """Return the adversary of a name, which may train the module; each word has some synonyms."""
+    adversary = (METHODS | DEFENCES)[name]()
+    if isinstance(adversary, HullAdversary):
+        words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
+        lists = {
+            word: [words[(number + step) % len(words)] for step in range(1, SYNONYMS + 1)]
+            for number, word in enumerate(words)
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "synonyms.json")
+            path.write_text(json.dumps(lists))
+            adversary.sets = str(path)
+            # All that a hull needs of the loop.
+            adversary.start(SimpleNamespace(classifier=module, device=module.device))
+    return adversary
+
+
 def by_length(options: Namespace) -> Iterator[tuple[int, dict[str, Cost]]]:
     """Yield the cost of a step at each length."""
     module, tokenizer = random_model(options.model, options.device, length=max(options.lengths))
     steps = Steps(module)
-    methods = {name: METHODS[name]() for name in options.methods}
+    methods = {name: build(name, module, tokenizer) for name in options.methods}
     for length in options.lengths:
         # The batch that is timed, one text, and the texts whose graph is counted.
         sizes = (options.batch, 1, min(COUNTED, options.batch))

@@ -117,10 +117,14 @@ def parser() -> argparse.ArgumentParser:
     add("--k", nargs="+", metavar="K", help=text)
     add("--text", action="append", default=[], help="a text; may be given several times")
     add("--split", choices=("test", "validation"), default="test", help="split of the corpus")
-    text = "certify the smoothed classifier around the model, with a confidence: RanMASK, CERT-ED, "
-    add("--smooth", choices=NOISES, help=text + "SAFER (docs/certificates/baselines.md)")
-    text = "share of the words that are masked or deleted"
+    text = "certify the smoothed classifier around the model, with a confidence: RanMASK, CERT-ED "
+    text += "(with --keep AdaptDel), SAFER (docs/certificates/baselines.md)"
+    add("--smooth", choices=NOISES, help=text)
+    text = "share of the words that are masked or deleted, with --keep the least one"
     add("--rate", type=float, default=defaults.rate, metavar="R", help=text)
+    text = "words that a text keeps on average, at most, with --smooth delete: longer texts have a "
+    text += "larger rate, as in AdaptDel (default: no limit)"
+    add("--keep", type=float, metavar="N", help=text)
     # The subject of stored certificates names it `samples`.
     text = "random texts drawn for each text"
     add("--draws", dest="samples", type=int, default=defaults.samples, metavar="N", help=text)
@@ -190,6 +194,7 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
         settings = Smoothing(
             noise=args.smooth,
             rate=args.rate,
+            keep=args.keep,
             samples=args.samples,
             alpha=args.alpha,
             mask=args.mask,
@@ -242,7 +247,8 @@ def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
     # Only the settings that change a certificate: the subject of the records has them.
     if options["smooth"] is not None:
         names = ("smooth", "rate", "samples", "alpha", "mask", "hops")
-        return {name: options[name] for name in names}
+        keep = options.get("keep")
+        return {name: options[name] for name in names} | ({} if keep is None else {"keep": keep})
     return None if options["encoding"] is None else {"encoding": file_digest(options["encoding"])}
 
 

@@ -16,7 +16,7 @@ NOISES: tuple[Noise, ...] = ("mask", "delete", "substitute")
 
 
 class RandomTexts(Protocol):
-    """A distribution of texts around each text; `overlap` is for the named threats."""
+    """A distribution of texts around each text; `share_after` is for the named threats."""
 
     threats: Sequence[ThreatName]
 
@@ -24,8 +24,14 @@ class RandomTexts(Protocol):
         """Return the words of one random text."""
         ...
 
-    def overlap(self, words: Sequence[str], k: int | None) -> float:
-        """Return 1 minus how much a share of random texts can fall by k changes; at least 0."""
+    def share_after(self, words: Sequence[str], k: int | None, share: float) -> float:
+        """Return a lower bound on the share of a class after k changes.
+
+        Args:
+            words: the text.
+            k: changes at most; None for any number.
+            share: share of the class among the random texts of the text, or a lower bound on it.
+        """
         ...
 
 
@@ -51,34 +57,94 @@ class MaskedWords:
         visible = set(random.sample(range(len(words)), self.kept(len(words))))
         return [word if position in visible else self.mask for position, word in enumerate(words)]
 
-    def overlap(self, words: Sequence[str], k: int | None) -> float:
+    def share_after(self, words: Sequence[str], k: int | None, share: float) -> float:
         """See `RandomTexts`."""
         length = len(words)
         changed = length if k is None else min(k, length)
         visible = self.kept(length)
-        return math.comb(length - changed, visible) / math.comb(length, visible)
+        overlap = math.comb(length - changed, visible) / math.comb(length, visible)
+        return share - (1 - overlap)
 
 
 class DeletedWords:
-    """Deletes each word with the same probability, independently (CERT-ED).
+    """Deletes each word with the same probability, independently (CERT-ED, AdaptDel).
 
-    All words of a text that an edited one does not have are deleted with the probability rate^k.
+    Source: Huang et al., "CERT-ED: Certifiably Robust Text Classification for Edit Distance", 2024,
+    and "AdaptDel: Adaptable Deletion Rate Randomized Smoothing for Certified Robustness", 2025. In
+    AdaptDel longer texts have a larger one: no text keeps more than `keep` words on average.
     """
 
     threats: Sequence[ThreatName] = ("synonyms", "words")
 
-    def __init__(self, rate: float) -> None:
-        """Args: rate: probability of a deletion."""
-        self.rate = rate
+    def __init__(self, rate: float, keep: float | None = None, *, inserts: bool = True) -> None:
+        """Keep the settings.
+
+        Args:
+            rate: least probability of a deletion.
+            keep: words that a text keeps on average, at most; None for no limit.
+            inserts: True for edits of words, which also insert and delete; False for replacements.
+        """
+        self.rate, self.keep, self.inserts = rate, keep, inserts
+
+    def rate_of(self, length: int) -> float:
+        """Return the probability with which a word of a text of this length is deleted."""
+        if self.keep is None or length == 0:
+            return self.rate
+        return max(self.rate, 1 - self.keep / length)
 
     def draw(self, words: Sequence[str], random: Random) -> list[str]:
         """See `RandomTexts`."""
-        return [word for word in words if random.random() >= self.rate]
+        rate = self.rate_of(len(words))
+        return [word for word in words if random.random() >= rate]
 
-    def overlap(self, words: Sequence[str], k: int | None) -> float:
-        """See `RandomTexts`."""
-        overlap: float = self.rate ** (len(words) if k is None else k)
-        return overlap
+    def share_after(self, words: Sequence[str], k: int | None, share: float) -> float:
+        """See `RandomTexts`: the least bound over all numbers of edits."""
+        length = len(words)
+        most = length if k is None else k
+        if not self.inserts:
+            most = min(most, length)
+            return self._share_after(length, length - most, length, share)
+        return min(
+            self._share_after(length, length - lost, length - lost + new, share)
+            for lost in range(min(most, length) + 1)
+            # A replaced word is lost and new in one edit.
+            for new in range(most + 1)
+        )
+
+    def _share_after(self, before: int, common: int, after: int, share: float) -> float:
+        """Return the bound for texts of so many words, so many of which they have in common."""
+        rate, new_rate = self.rate_of(before), self.rate_of(after)
+        alone = rate ** (before - common)
+        # Not 1 - alone >= share: a probability that is rounded to 0 must not divide.
+        if alone <= 1 - share:
+            return 0.0
+        # Share among the random texts of the common words.
+        least = (share - (1 - alone)) / alone
+        if rate != new_rate:
+            least = least_at_rate(least, common, rate, new_rate)
+        return float(new_rate ** (after - common) * least)
+
+
+def least_at_rate(share: float, length: int, rate: float, new_rate: float) -> float:
+    """Return the least share of a class at another rate of deletion, of the same text.
+
+    Args:
+        share: its share at the first rate, at least.
+        length: words of the text.
+        rate: first rate.
+        new_rate: other rate.
+    """
+    from scipy.stats import binom
+
+    sizes = range(length + 1)
+    if new_rate > rate:
+        sizes = sizes[::-1]
+    # Texts of the class have the numbers of words that the new rate makes rarer (Neyman, Pearson).
+    old = binom.pmf(sizes, length, 1 - rate)
+    new = binom.pmf(sizes, length, 1 - new_rate)
+    filled = (share - (old.cumsum() - old)).clip(0, old)
+    part = filled / old.clip(min=1e-300)
+    return float((part * new).sum())
 
 
 class SubstitutedWords:
@@ -122,16 +188,20 @@ class SubstitutedWords:
             )
         return self._shared[word]
 
-    def overlap(self, words: Sequence[str], k: int | None) -> float:
+    def share_after(self, words: Sequence[str], k: int | None, share: float) -> float:
         """See `RandomTexts`."""
         # The k least overlaps: words are independent.
-        return math.prod(sorted(self.shared(word) for word in words)[:k])
+        overlap = math.prod(sorted(self.shared(word) for word in words)[:k])
+        return share - (1 - overlap)
 
 
-def random_texts(noise: Noise, threat: Threat, *, rate: float, mask: str, hops: int) -> RandomTexts:
+def random_texts(
+    noise: Noise, threat: Threat, *, rate: float, keep: float | None, mask: str, hops: int
+) -> RandomTexts:
     """Return the random texts of a smoothed classifier.
 
-    The rate is the share of words that are masked or deleted; hops: see `SubstitutedWords`.
+    The rate is the share of words that are masked or deleted; keep: see `DeletedWords`; hops: see
+    `SubstitutedWords`.
 
     Raises:
         ValueError: the noise has no certificate for this threat.
@@ -148,7 +218,7 @@ def random_texts(noise: Noise, threat: Threat, *, rate: float, mask: str, hops: 
         )
         raise ValueError(msg)
     if noise == "delete":
-        return DeletedWords(rate)
+        return DeletedWords(rate, keep, inserts=threat.name == "words")
     if noise == "mask":
         return MaskedWords(rate, mask)
     if not isinstance(threat, Synonyms) or threat.texts:

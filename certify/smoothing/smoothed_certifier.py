@@ -1,5 +1,6 @@
 """Certificates of a smoothed classifier, by Clopper-Pearson bounds on its shares."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ class Smoothing:
     """The settings of a smoothed classifier.
 
     Attributes:
-        noise: mask: RanMASK; delete: CERT-ED; substitute: SAFER.
+        noise: mask: RanMASK; delete: CERT-ED, AdaptDel; substitute: SAFER.
         rate: share of the words that are masked, or probability of a word to be deleted.
+        keep: words that a text keeps on average, at most, of noise=delete (AdaptDel): longer texts
+            have a larger rate; None for no limit.
         samples: random texts of each text that its certificate is estimated from.
         selection: other random texts, from which its class is chosen.
         alpha: probability that the certificate of a text is wrong.
@@ -29,6 +32,7 @@ class Smoothing:
 
     noise: Noise = "mask"
     rate: float = 0.7
+    keep: float | None = None
     samples: int = 1000
     selection: int = 100
     alpha: float = 0.001
@@ -44,6 +48,12 @@ class Smoothing:
             if not 0 < getattr(self, name) < 1:
                 msg = f"got smoothing.{name}={getattr(self, name)}, expected between 0 and 1"
                 raise ValueError(msg)
+        if self.keep is not None and not (self.noise == "delete" and 0 < self.keep < math.inf):
+            msg = (
+                f"got smoothing.keep={self.keep} and noise={self.noise}, expected a number above 0 "
+                "for delete, and only for it"
+            )
+            raise ValueError(msg)
         for name in ("samples", "selection", "hops"):
             if getattr(self, name) < 1:
                 msg = f"got smoothing.{name}={getattr(self, name)}, expected at least 1"
@@ -82,7 +92,12 @@ class SmoothedCertifier:
     ) -> None:
         self.answer, self.threat, self.settings = answer, threat, settings
         self.noise = random_texts(
-            settings.noise, threat, rate=settings.rate, mask=settings.mask, hops=settings.hops
+            settings.noise,
+            threat,
+            rate=settings.rate,
+            keep=settings.keep,
+            mask=settings.mask,
+            hops=settings.hops,
         )
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
@@ -101,7 +116,7 @@ class SmoothedCertifier:
         hits = sum(label == prediction for label in self._classes(words, settings.samples, random))
         # A share above 1/2 after the loss by k changes means that the class wins.
         share = least_share(hits, settings.samples, settings.alpha)
-        verdicts = [share - (1 - self.noise.overlap(words, k)) > 0.5 for k in ks]
+        verdicts = [self.noise.share_after(words, k, share) > 0.5 for k in ks]
         certified = largest(verdicts, ks)
         return TextCertificate(
             text=text,

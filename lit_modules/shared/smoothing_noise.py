@@ -19,8 +19,10 @@ class SmoothingNoise:
     """The random texts that a model is trained on: those of `certify --smooth`.
 
     Attributes:
-        noise: none: clean texts; mask: RanMASK; delete: CERT-ED; substitute: SAFER.
+        noise: none: clean texts; mask: RanMASK; delete: CERT-ED, AdaptDel; substitute: SAFER.
         rate: share of the words that are masked, or probability of a word to be deleted.
+        keep: words that a text keeps on average, at most, of noise=delete: longer texts have a
+            larger rate; no limit if null.
         mask: word that replaces masked words; an unknown word if the training texts do not have it.
         lists: JSON file with a list of words for each word, for noise=substitute.
         hops: steps of a neighbourhood in the lists.
@@ -28,6 +30,7 @@ class SmoothingNoise:
 
     noise: TrainedNoise = "none"
     rate: float = Smoothing.rate
+    keep: float | None = Smoothing.keep
     mask: str = Smoothing.mask
     lists: str | None = None
     hops: int = Smoothing.hops
@@ -39,7 +42,8 @@ class SmoothingNoise:
             ValueError: a setting out of its range, or lists that are missing or not needed.
         """
         check_choice("smoothing.noise", self.noise, get_args(TrainedNoise))
-        Smoothing(rate=self.rate, hops=self.hops)  # checks these two
+        noise = Smoothing.noise if self.noise == "none" else self.noise
+        Smoothing(noise=noise, rate=self.rate, keep=self.keep, hops=self.hops)  # checks these
         if (self.lists is not None) != (self.noise == "substitute"):
             msg = (
                 f"got smoothing.noise={self.noise} and lists={self.lists}, expected a file of "
@@ -51,10 +55,10 @@ class SmoothingNoise:
     def unused(self) -> dict[str, str]:
         """Return the settings without effect, each with the setting that disables it."""
         names = {
-            "none": ("rate", "mask", "hops"),
-            "mask": ("hops",),
+            "none": ("rate", "keep", "mask", "hops"),
+            "mask": ("keep", "hops"),
             "delete": ("mask", "hops"),
-            "substitute": ("rate", "mask"),
+            "substitute": ("rate", "keep", "mask"),
         }[self.noise]
         return dict.fromkeys(names, f"smoothing.noise={self.noise}")
 
@@ -80,7 +84,9 @@ class SmoothingNoise:
             if self.lists is None
             else Synonyms.read(Path(self.lists), words=words)
         )
-        return random_texts(self.noise, threat, rate=self.rate, mask=self.mask, hops=self.hops)
+        return random_texts(
+            self.noise, threat, rate=self.rate, keep=self.keep, mask=self.mask, hops=self.hops
+        )
 
 
 def random_batch(

@@ -218,6 +218,13 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("certify", words, "--smooth=delete", "--tag=smooth")
     assert outcome.status == 0, outcome.err
     assert "deepwordbug" not in outcome.out
+    kept = ["--smooth=delete", "--rate=0.5", "--keep=4", "--tag=kept"]
+    outcome = steadfast("certify", words, kept)
+    assert outcome.status == 0, outcome.err
+    assert results("a")["about"]["certify_words-kept"]["around"]["keep"] == 4
+    outcome = steadfast("certify", words, "--smooth=mask", "--keep=4", "--tag=x")
+    assert outcome.status == 1
+    assert "got smoothing.keep=4.0 and noise=mask" in outcome.err
 
     Path("texts.txt").write_text("the food was good\nthis was great\n")
     texts = ["--texts=texts.txt", "--output=encoding.json", "--fidelity=0.2"]

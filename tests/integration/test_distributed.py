@@ -11,6 +11,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.faults.program import Piped
+from tests.faults.settings import LISTS
 from tests.integration.conftest import ATTACK, OLSA, lines, results
 from tests.integration.several import QUIET, TWO, run, until, weights
 from tests.unit.datamodules import characters
@@ -36,6 +37,7 @@ BERT = (
     '"num_hidden_layers": 2, "num_attention_heads": 2, '
     '"intermediate_size": 12, "max_position_embeddings": 128}'
 )
+NO_DROPOUT = '"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0'
 ADVERSARIAL = [
     "--model=AdversarialTraining",
     "--model.classifier=TextClassifier",
@@ -82,12 +84,32 @@ RUNS = {
         "--model.adversary.share=0.7",
         "--model.adversary.clean_weight=0.5",
     ],
+    "tavat": [*ADVERSARIAL, "--model.adversary=TAVAT", "--model.adversary.steps=3"],
+    "ascc": [
+        *(*ADVERSARIAL, "--model.adversary=ASCC", f"--model.adversary.sets={LISTS}"),
+        # From a step of 0.1 on, a difference in the last digit stays one.
+        *("--model.adversary.steps=2", "--model.adversary.step_size=0.1"),
+    ],
+    "dne": [*ADVERSARIAL, "--model.adversary=DNE", f"--model.adversary.sets={LISTS}"],
+    # Its votes have no gradient, which the attacks of the test follow.
+    "ranmask": [*ADVERSARIAL, "--model.adversary=RanMASK", "--model.adversary.votes=0"],
+    "temperature": [*ADVERSARIAL, "--model.adversary=TemperatureScaling"],
+    "mrat": [
+        *(*ADVERSARIAL, "--model.adversary=MRAT", "--model.adversary.attack.recipe=deepwordbug"),
+        *("--model.adversary.clean_epochs=0", "--model.adversary.adversarial_share=0.3"),
+    ],
+    "encoded": [
+        *("--model=EncodedScores", BERT.replace("}", f", {NO_DROPOUT}}}"), "--model.dropout=0"),
+        *("--model.backbone.vocab_size=100", "--model.max_length=96", "--model.fidelity=0.2"),
+        *("--model.robustness.against=synonyms", f"--model.robustness.lists={LISTS}"),
+        *("--model.draws=2", "--data.limit_train=65"),
+    ],
 }
 """Of classifiers."""
 MASKED_LM = [
     *FIT[:-1],
     "--model=MaskedLM",
-    BERT.replace("}", ', "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}'),
+    BERT.replace("}", f", {NO_DROPOUT}}}"),
     "--model.backbone.vocab_size=60",
     "--model.unitary.method=qr",
     "--data=RunningText",
@@ -127,6 +149,7 @@ TASKS = {
 HALVES = [*TWO, "--data.batch_size=8", "--data.eval_batch_size=48"]
 WHOLE = ["--data.batch_size=16", "--data.eval_batch_size=96"]
 FEW = {1: "one", 5: "five"}
+CLOCK = ("_per_second", "/attack_share", "/adversarial_seconds")
 
 
 def write_tasks(folder: Path) -> None:
@@ -210,7 +233,7 @@ def scalars(name: str) -> dict[str, list[tuple[int, float]]]:
     return {
         tag: sorted((event.step, event.value) for event in events.Scalars(tag))
         for tag in events.Tags()["scalars"]
-        if not tag.startswith("hp/") and not tag.endswith(("_per_second", "/attack_share"))
+        if not tag.startswith("hp/") and not tag.endswith(CLOCK)
     }
 
 

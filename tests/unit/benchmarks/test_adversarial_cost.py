@@ -8,11 +8,13 @@ import torch
 
 from benchmarks import adversarial_cost
 from benchmarks.adversarial_steps import (
+    DEFENCES,
     METHODS,
     NAIVE,
     Cost,
     OwnStep,
     Steps,
+    build,
     cost,
     random_batch,
     random_model,
@@ -34,7 +36,7 @@ def test_ratios_are_taken_beside_each_other() -> None:
     assert cost(on_gpu, [Times(1.0, 1.0, 5.0)] * 2) == Cost(2.0, 1.0, 2.0, 1.0, 3.0, 7.0)
 
 
-@pytest.mark.parametrize("name", [NAIVE, *METHODS])
+@pytest.mark.parametrize("name", [NAIVE, *METHODS, *DEFENCES])
 def test_a_step_is_a_step(name: str) -> None:
     module, tokenizer = random_model("tiny", "cpu", length=8)
     steps = Steps(module)
@@ -43,7 +45,7 @@ def test_a_step_is_a_step(name: str) -> None:
     before = [parameter.detach().clone() for parameter in module.parameters()]
     batch = random_batch(2, 8, tokenizer, "cpu")
     assert batch.mask.all()
-    adversary = None if name == NAIVE else METHODS[name]()
+    adversary = None if name == NAIVE else build(name, module, tokenizer)
     steps.step(adversary, batch)
     moved = [
         not torch.equal(was, now) for was, now in zip(before, module.parameters(), strict=True)

@@ -28,15 +28,22 @@ def classes(texts: list[str]) -> Tensor:
     return torch.tensor([score(text.split()) for text in texts])
 
 
+def random_texts_of(noise: DeletedWords, words: Sequence[str]) -> dict[tuple[str, ...], float]:
+    """All random texts and their probabilities, each text once."""
+    rate, found = noise.rate_of(len(words)), dict[tuple[str, ...], float]()
+    for kept in product((True, False), repeat=len(words)):
+        text = tuple(w for w, one in zip(words, kept, strict=True) if one)
+        weight = (1 - rate) ** sum(kept) * rate ** (len(words) - sum(kept))
+        found[text] = found.get(text, 0.0) + weight
+    return found
+
+
 def shares(noise: RandomTexts, words: Sequence[str]) -> list[float]:
     """Exact shares of the classes, by enumeration of all random texts."""
     found = [0.0, 0.0, 0.0]
     if isinstance(noise, DeletedWords):
-        for kept in product((True, False), repeat=len(words)):
-            weight = 1.0
-            for one in kept:
-                weight *= 1 - noise.rate if one else noise.rate
-            found[score([w for w, one in zip(words, kept, strict=True) if one])] += weight
+        for left, weight in random_texts_of(noise, words).items():
+            found[score(left)] += weight
     elif isinstance(noise, MaskedWords):
         count, size = noise.kept(len(words)), len(words)
         every = [kept for kept in product((True, False), repeat=size) if sum(kept) == count]
@@ -53,40 +60,91 @@ def shares(noise: RandomTexts, words: Sequence[str]) -> list[float]:
 
 NOISES = [
     MaskedWords(0.5, "m"),
-    DeletedWords(0.6),
+    DeletedWords(0.6, inserts=False),
+    DeletedWords(0.6, 0.9, inserts=False),
     SubstitutedWords(SYNONYMS, 1),
     SubstitutedWords(SYNONYMS, 2),
 ]
+NAMES = ["mask", "delete", "delete-keep", "substitute", "substitute-2"]
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=["mask", "delete", "substitute", "substitute-2"])
+@pytest.mark.parametrize("noise", NOISES, ids=NAMES)
 @pytest.mark.parametrize("k", [1, 2, None])
-def test_no_share_falls_by_more_than_the_overlap_says(noise: RandomTexts, k: int | None) -> None:
+def test_no_share_falls_below_the_bound(noise: RandomTexts, k: int | None) -> None:
     tight = 1.0
     for words in (("a", "b", "d"), ("c", "c", "b"), ("d", "a", "a")):
-        before, most = shares(noise, words), 1 - noise.overlap(words, k)
+        before = shares(noise, words)
         for changed in product(WORDS, repeat=3):
             if not SYNONYMS.at(k).contains(" ".join(words), " ".join(changed)):
                 continue
-            after = shares(noise, changed)
-            for old, new in zip(before, after, strict=True):
-                assert old - new <= most + 1e-12
-                tight = min(tight, most - (old - new))
+            for old, new in zip(before, shares(noise, changed), strict=True):
+                bound = noise.share_after(words, k, old)
+                assert new >= bound - 1e-12
+                tight = min(tight, new - bound)
     assert tight < 0.7  # the bound says something
 
 
-def test_deletion_is_about_insertions_and_deletions_too() -> None:
-    noise = DeletedWords(0.6)
+# A fixed rate, and rates that rise with the length.
+RATES = [(0.6, None), (0.2, 1.5), (0.1, 2.5), (0.5, 1.0), (0.05, 3.0)]
+
+
+@pytest.mark.parametrize(("rate", "keep"), RATES)
+def test_deletion_is_about_insertions_and_deletions_too(rate: float, keep: float | None) -> None:
+    noise = DeletedWords(rate, keep)
     words = ("a", "b", "c")
     before = shares(noise, words)
     texts = [t for n in range(6) for t in product(WORDS, repeat=n)]
     for k in (1, 2):
-        most = 1 - noise.overlap(words, k)
+        bounds = [noise.share_after(words, k, share) for share in before]
         near = [text for text in texts if Levenshtein.distance(words, text) <= k]
         assert any(len(text) > len(words) for text in near)
         for text in near:
             after = shares(noise, text)
-            assert all(old - new <= most + 1e-12 for old, new in zip(before, after, strict=True))
+            assert all(new >= least - 1e-12 for new, least in zip(after, bounds, strict=True))
+
+
+@pytest.mark.parametrize(("rate", "keep"), RATES)
+@pytest.mark.parametrize("k", [1, 2])
+def test_no_classifier_breaks_the_bound_of_deletion(
+    rate: float, keep: float | None, k: int
+) -> None:
+    """Against the worst of all classifiers at each text, by the lemma of Neyman and Pearson."""
+    noise, closest = DeletedWords(rate, keep), 1.0
+    texts = [t for n in range(7) for t in product("ab", repeat=n)]
+    for words in ("a", "ab", "aab", "abab", "bbbb", "abba"):
+        before = random_texts_of(noise, words)
+        for changed in texts:
+            if Levenshtein.distance(words, changed) > k:
+                continue
+            after = random_texts_of(noise, changed)
+            rarer = sorted(before, key=lambda text: after.get(text, 0.0) / before[text])
+            for share in (0.55, 0.7, 0.9, 0.99, 1.0):
+                left, least = share, 0.0
+                for text in rarer:
+                    part = min(1.0, max(0.0, left) / before[text])
+                    left -= before[text]
+                    least += part * after.get(text, 0.0)
+                bound = noise.share_after(tuple(words), k, share)
+                assert least >= bound - 1e-12, (words, changed, share)
+                closest = min(closest, least - bound)
+    assert closest < 1e-12  # it is reached
+
+
+def test_longer_texts_lose_more_words() -> None:
+    noise = DeletedWords(0.5, 3)
+    rates = [noise.rate_of(length) for length in (0, 1, 6, 12, 30)]
+    assert rates == pytest.approx([0.5, 0.5, 0.5, 0.75, 0.9])
+    random = Random(0)
+    for length in (12, 30):
+        kept = [len(noise.draw(["a"] * length, random)) for _ in range(2000)]
+        assert sum(kept) / 2000 == pytest.approx(3, abs=0.15)  # its deviation is below 0.04
+    # Replacements do not change the length, and so not the rate.
+    replaced = DeletedWords(0.5, 3, inserts=False).share_after(["a"] * 30, 2, 0.9)
+    assert replaced == pytest.approx(0.9 - 1 + 0.9**2)
+    assert DeletedWords(0.01, inserts=False).share_after(["a"] * 300, None, 1.0) == 0
+    # A text without its last word has another rate: worse than with another last word.
+    few = [DeletedWords(0.2, 4, inserts=own).share_after("abcdef", 1, 0.7) for own in (True, False)]
+    assert few == pytest.approx([0.0237, 0.0333], abs=1e-4)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8, 0.97])
@@ -146,6 +204,10 @@ def test_a_share_of_one_half_is_not_enough() -> None:
 def test_wrong_settings() -> None:
     with pytest.raises(ValueError, match="alpha=0, expected between 0 and 1"):
         Smoothing(alpha=0)
+    with pytest.raises(ValueError, match=r"keep=13 and noise=mask, expected a number above 0 for"):
+        Smoothing(noise="mask", keep=13)
+    with pytest.raises(ValueError, match="keep=0 and noise=delete"):
+        Smoothing(noise="delete", keep=0)
     with pytest.raises(ValueError, match="noise='mix'"):
         Smoothing(noise="mix")  # type: ignore[arg-type] # what is refused
     with pytest.raises(ValueError, match="samples=0"):

@@ -1,6 +1,6 @@
 """An encoder behind an encoding, plus scores: certificates by brute force over raw strings."""
 
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +188,7 @@ def test_a_random_text_does_not_depend_on_its_batch() -> None:
 
 def test_a_fit_learns_clusters_and_a_checkpoint_has_them(tmp_path: Path) -> None:
     module = built(
-        fidelity=0.2, robustness=WordRobustness(against="typos", kappa=0.5), draws=2, swaps=0.5
+        fidelity=0.7, robustness=WordRobustness(against="typos", kappa=0.5), draws=2, swaps=0.5
     )
     assert module.network.forms.tolist() != list(range(len(module.network.forms)))
     before = module.network.scores.words.clone()
@@ -196,6 +196,13 @@ def test_a_fit_learns_clusters_and_a_checkpoint_has_them(tmp_path: Path) -> None
     batches = loader(module, CORPUS, 2)
     fitting.fit(module.train(), batches, batches)
     assert not torch.equal(before, module.network.scores.words)
+    # Training changes words inside their clusters alone.
+    forms, cluster, options = module.network.forms, module.cluster, module.options
+    assert cluster is not None
+    assert options is not None
+    for word, (first, last) in enumerate(pairwise(cluster.starts.tolist())):
+        assert (forms[cluster.ids[first:last, 0]] == forms[word]).all()
+    assert len(cluster.ids) < len(options.ids)
     fitting.save_checkpoint(tmp_path / "a.ckpt")
     again = load(tmp_path / "a.ckpt")
     assert isinstance(again, EncodedScores)
