@@ -229,6 +229,20 @@ def rivals(labels: Tensor, classes: int) -> Tensor:
     return indices + (indices >= labels.unsqueeze(1))
 
 
+def rival_leads(logits: Tensor, labels: Tensor) -> Tensor:
+    """`[B, C]`: the lead of each rival over the label in a text of its own, 0 for the label.
+
+    Args:
+        logits: `[B, C - 1, C]` of the texts against the label, in the order of `rivals`.
+        labels: `[B]`.
+    """
+    rows, count, _ = logits.shape
+    classes = rivals(labels, count + 1)
+    own = logits.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)
+    leads: Tensor = logits.gather(2, classes.unsqueeze(2)).squeeze(2) - own
+    return leads.new_zeros(rows, count + 1).scatter(1, classes, leads)
+
+
 def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int | None) -> Tensor:
     """`[B, C - 1, N]` ids: for each rival of the label the text with the smallest margin.
 
