@@ -235,6 +235,7 @@ class EncodedScores(RobustWords, method=True):
         labels = labels_of(batch)
         x = self.embed(batch)
         encoded = self.network.encode(x, batch.mask)
+        # The first C of the embedded numbers are the scores of a word, see `embed`.
         logits = encoded + self.network.sum(x[..., : encoded.shape[1]], batch.mask)
         losses = functional.cross_entropy(logits, labels, reduction="none")
         kappa = self.robustness.weight(self.progress())
@@ -272,6 +273,7 @@ class EncodedScores(RobustWords, method=True):
         # Seeds of samples: several processes draw the texts of one, whatever the batch.
         seeds = sample_seeds(batch.sample_ids, seed=run_seed(), epoch=self.current_epoch)
         numbers = torch.empty((*ids.shape, 2), dtype=torch.float32, device=ids.device)
+        # From (-1, 1) to (0, 1): which result replaces a word, and whether one does.
         word, swap = ((uniform(seeds, numbers, draw=draw) + 1) / 2).unbind(dim=2)
         sizes = options.starts.diff()[ids]
         new = options.ids[options.starts[ids] + (word * sizes).long(), 0]

@@ -50,6 +50,7 @@ class WindowLayout(NamedTuple):
         tokens, window = mask & ~border, border.cumsum(dim=1)
         counts = window.amax(dim=1) + 1
         owner = torch.arange(len(mask), device=mask.device).repeat_interleave(counts)
+        # A sum without its last term is the number of windows, or tokens, that come before.
         rows = (window + (counts.cumsum(0) - counts).unsqueeze(1))[tokens]
         sizes = torch.bincount(rows, minlength=len(owner))
         columns = torch.arange(len(rows), device=rows.device) - (sizes.cumsum(0) - sizes)[rows]

@@ -73,6 +73,7 @@ class FreeLB(Adversary):
         values: dict[str, Tensor] = {}
         clean: Tensor | None = None
         x = problem.embed()
+        # `logits` gets a value for the type checker: there is at least one pass.
         logits = delta = self._start(problem, x)
         for number in range(self.steps):
             last = number == self.steps - 1
@@ -117,6 +118,7 @@ class FreeLB(Adversary):
         noise = uniform(problem.seeds, x.detach()) * problem.mask.unsqueeze(-1)
         if self.norm == "linf":
             return noise * self.initial_size
+        # By the number of coordinates of a text, so that long texts are not perturbed more.
         width = x.shape[2]
         return noise * self.initial_size / (problem.mask.sum(dim=1) * width).sqrt()[:, None, None]
 
