@@ -127,7 +127,7 @@ def remembered_actions() -> Iterator[None]:
             results[key] = search(parser, dest, exclude)
         return results[key]
 
-    modules = (_core, _subcommands)  # each has the function under its own name
+    modules: tuple[Any, ...] = (_core, _subcommands)  # each has the function under its own name
     for module in modules:
         module.find_action_and_subcommand = find
     try:

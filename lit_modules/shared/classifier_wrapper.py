@@ -21,7 +21,7 @@ class ClassifierWrapper(TaskModule):
     """A method around a classifier. Its checkpoints hold the classifier under `classifier.`."""
 
     classifier: TaskModule
-    nested = ("classifier",)
+    nested: Sequence[str] = ("classifier",)
 
     def __init__(self, *, optimisation: OptimisationChanges) -> None:
         """Keep the settings; the classifier follows with `adopt`.

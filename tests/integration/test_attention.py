@@ -15,7 +15,7 @@ from tests.integration.conftest import REVIEWS, TINY, Steadfast
 ARCHITECTURE = {
     "model_type": "bert",
     "hidden_size": 16,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 3,
     "num_attention_heads": 2,
     "intermediate_size": 16,
 }
@@ -59,9 +59,9 @@ def test_what_it_writes(runs: Path, steadfast: Steadfast) -> None:
     assert outcome.err == ""
     assert "asa: ASA, runs/asa/checkpoints/best.ckpt" in outcome.out
     assert "with the adversary" in outcome.out
-    assert outcome.out.count("  layer ") == 2
+    assert outcome.out.count("  layer ") == 3
     assert "masked" in outcome.out
-    assert "layer 2, mean of heads: what changed most" in outcome.out
+    assert "layer 3, mean of heads: what changed most" in outcome.out
     content = (runs / "asa/attention.png").read_bytes()
     assert content.startswith(b"\x89PNG")
     events = EventAccumulator(str(runs / "asa"), size_guidance={"images": 0})
@@ -104,8 +104,7 @@ def test_a_checkpoint_of_another_run_is_refused(runs: Path, steadfast: Steadfast
 
 def test_a_long_text(runs: Path, steadfast: Steadfast) -> None:
     text = f"--text={'a dull film ' * 10}"
-    # Of a model without an adversary, the picture has one map.
-    outcome = steadfast("attention", "--run=plain", text, "--layers", "2", "--heads", "1")
+    outcome = steadfast("attention", "--run=asa", text, "--layers", "3", "--heads", "1")
     assert outcome.status == 0, outcome.err
     assert re.search(r"the picture has the first 40 of \d\d tokens\n", outcome.out)
 

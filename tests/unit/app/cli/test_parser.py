@@ -120,7 +120,7 @@ def test_remembered_actions_are_those_of_the_search() -> None:
     search = _subcommands.find_action_and_subcommand
     actions = [search(parser, name)[0] for name in names]
     with remembered_actions():
-        assert _core.find_action_and_subcommand is not search
+        assert vars(_core)["find_action_and_subcommand"] is not search
         for _ in range(2):
             assert [_subcommands.find_action(parser, name) for name in names] == actions
         # A parser that has got another action is searched again.
@@ -129,4 +129,4 @@ def test_remembered_actions_are_those_of_the_search() -> None:
         assert _subcommands.find_action(ArgumentParser(), "a.b") is None
         assert parser.parse_args(["--a.b=3"]).a.b == 3
     assert _subcommands.find_action_and_subcommand is search
-    assert _core.find_action_and_subcommand is search
+    assert vars(_core)["find_action_and_subcommand"] is search
