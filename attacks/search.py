@@ -268,6 +268,8 @@ class Beam:
                 candidates: list[Candidate] = yield Propose(document, indices)
                 pool += candidates
             if not context.attack.compat.repeats_candidates:
+                # Backwards and forwards again: of equal texts the first candidate stays, at the
+                # place of the last one.
                 pool = list(
                     {candidate.columns: candidate for candidate in reversed(pool)}.values()
                 )[::-1]

@@ -5,7 +5,7 @@ Sources and measurements are in docs/methods/adversarial.md.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -23,12 +23,13 @@ from lit_modules.adversaries import (
 )
 from lit_modules.checkpoints.reading import CheckpointError, check_fits, load
 from lit_modules.shared.averaged import AveragedWeights
+from lit_modules.shared.classifier_wrapper import ClassifierWrapper
 from lit_modules.shared.detection import Detector
 from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.process_means import global_means
 from lit_modules.shared.settings import named, rebuilt
 from lit_modules.shared.task_module import READ, TaskModule, labels_of
-from lit_modules.shared.text_module import METHODS, checkpoint_content
+from lit_modules.shared.text_module import checkpoint_content
 from lit_modules.shared.word_level import WordLevel
 from text import Batch, TaskName, Text, Tokenizer
 from text.run_seed import run_seed
@@ -41,14 +42,12 @@ if TYPE_CHECKING:
 _VOTES = "predictions are votes, of which `certify --smooth mask` has a probabilistic certificate"
 
 
-class AdversarialTraining(TaskModule, method=True):
+class AdversarialTraining(ClassifierWrapper, method=True):
     """Trains a classifier against an adversary; its predictions are those of the classifier.
 
-    It can be tested, attacked and certified like any classifier. Its checkpoints hold the
-    classifier under `classifier.`.
+    It can be tested, attacked and certified like any classifier.
     """
 
-    classifier: TaskModule
     nested = ("classifier", "adversary", "init_from")
 
     def __init__(
@@ -77,10 +76,10 @@ class AdversarialTraining(TaskModule, method=True):
                 f"{', '.join(ADVERSARIES)}"
             )
             raise ValueError(msg)
-        super().__init__()
-        # Checkpoints store adversary and classifier by name and settings, not as objects.
+        super().__init__(optimisation=optimisation)
+        # As `adopt` does for the classifier, which `init_from` may bring.
         self.hparams.update(adversary=named(adversary, adversary.settings()), classifier=None)
-        self.adversary, self.init_from, self.own = adversary, init_from, optimisation
+        self.adversary, self.init_from = adversary, init_from
         self.text_columns: Sequence[str] = ("text",)
         self._read_samples: Callable[[], Mapping[int, TextSample]] | None = None
         self._samples: Mapping[int, TextSample] | None = None
@@ -117,10 +116,7 @@ class AdversarialTraining(TaskModule, method=True):
                 "with embed(), or an adversary on texts: TextAdversary, EpochTextAdversary"
             )
             raise ValueError(msg)
-        self.classifier, self.tasks = classifier, classifier.tasks
-        self.default_epochs = classifier.default_epochs
-        self.hparams["classifier"] = named(classifier, classifier.own_settings())
-        classifier.optimisation = self.own.applied(classifier.optimisation)
+        super().adopt(classifier)
         if self._trainer is not None:
             classifier.trainer = self._trainer
 
@@ -148,22 +144,14 @@ class AdversarialTraining(TaskModule, method=True):
 
     @classmethod
     @override
-    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        # The inverse of `named`, for the adversary and the classifier.
-        parts = dict(settings)
-        if "init_from" in parts:
+    def rebuild_nested(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        if "init_from" in settings:
             msg = "a setting init_from, which no checkpoint of ours has: it would have a file read"
             raise ValueError(msg)
-        inner, outer = dict(parts.pop("classifier")), dict(parts.pop("adversary"))
-        method, adversary_class = METHODS[inner.pop("name")], ADVERSARIES[outer.pop("name")]
-        classifier = method.from_settings(inner["settings"])
-        if not isinstance(classifier, TaskModule):
-            msg = f"{method.__name__} in AdversarialTraining, which classifies nothing"
-            raise ValueError(msg)
+        outer = settings.pop("adversary")
+        adversary_class = ADVERSARIES[outer["name"]]
         adversary = adversary_class(**rebuilt(adversary_class, outer["settings"]))
-        module = cls(classifier=classifier, adversary=adversary, **rebuilt(cls, parts))
-        module._set_settings(settings)
-        return module
+        return super().rebuild_nested(settings) | {"adversary": adversary}
 
     # Texts and classes
 
@@ -252,10 +240,8 @@ class AdversarialTraining(TaskModule, method=True):
         self._averaged = int(content["averaged_steps"])
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.classifier.on_save_checkpoint(checkpoint)
-        content = checkpoint[CHECKPOINT_KEY]
-        content |= {
-            "method": type(self).__name__,
+        super().on_save_checkpoint(checkpoint)
+        checkpoint[CHECKPOINT_KEY] |= {
             "adversary": self.adversary.state(),
             "averaged_steps": self._averaged,
         }
@@ -284,7 +270,6 @@ class AdversarialTraining(TaskModule, method=True):
             )
             raise ValueError(msg)
         super().setup(stage)
-        self.classifier.setup(stage)
 
     def configure_model(self) -> None:
         self.classifier.configure_model()
@@ -314,18 +299,13 @@ class AdversarialTraining(TaskModule, method=True):
             self.critic = self.adversary.build_critic(self.classifier)
 
     def configure_callbacks(self) -> list["Callback"]:
-        """Return the callbacks of the classifier, such as a projection of its weights."""
+        """Return the callbacks of the classifier."""
         if self._unreadable is not None:
             raise self._unreadable
-        callbacks = self.classifier.configure_callbacks()
-        return list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
+        return super().configure_callbacks()
 
     def lasting(self) -> dict[str, str]:
-        # `optimisation` is also a group of this method, with changes to that of the classifier.
-        settings = {
-            name if name.startswith("optimisation.") else f"classifier.{name}": value
-            for name, value in self.classifier.lasting().items()
-        }
+        settings = super().lasting()
         # A decay that changes after a tenth of the run needs the length of the run.
         early, *later = self.adversary.average_decay if self.adversary.averages else (0.0,)
         if any(decay != early for decay in later):
@@ -333,14 +313,9 @@ class AdversarialTraining(TaskModule, method=True):
         return settings
 
     def configure_optimizers(self) -> "OptimizerLRScheduler":
-        self.refuse_endless()
         if self.adversary.critic:
             self.classifier.more_parameters = [*self.critic.parameters()]
-        return self.classifier.configure_optimizers()
-
-    @property
-    def network(self) -> nn.Module:  # type: ignore[override] # is never set here
-        return self.classifier.network
+        return super().configure_optimizers()
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, d]`, as the classifier embeds."""

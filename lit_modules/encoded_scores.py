@@ -22,10 +22,9 @@ from layers.noise import sample_seeds, uniform
 from layers.scored_encoder import ScoredEncoder
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.optimisation import Optimisation
-from lit_modules.shared.settings import within
-from lit_modules.shared.task_module import labels_of
-from lit_modules.shared.word_level import WordLevel
-from lit_modules.shared.word_robustness import WordOptions, WordRobustness, rivals
+from lit_modules.shared.robust_words import RobustWords
+from lit_modules.shared.task_module import labels_of, require_layers
+from lit_modules.shared.word_robustness import WordOptions, WordRobustness, rival_leads
 from text import Batch, Encoding, Text, Tokenizer, WordTokenizer, check_choice, check_range
 from text.run_seed import run_seed
 from text.torch_archive import CHECKPOINT_KEY
@@ -52,7 +51,7 @@ class PieceIds(NamedTuple):
     max_length: int
 
 
-class EncodedScores(WordLevel, method=True):
+class EncodedScores(RobustWords, method=True):
     """An encoder that reads the representatives of words, plus a score of each word."""
 
     network: ScoredEncoder
@@ -90,9 +89,9 @@ class EncodedScores(WordLevel, method=True):
             swaps: share of the words that are replaced in such a text.
             robustness: the sets against which it is trained.
             optimisation: optimiser and learning rate.
-            base: settings of `WordLevel`.
+            base: settings of `RobustWords`.
         """
-        super().__init__(optimisation=optimisation, **base)
+        super().__init__(robustness=robustness, optimisation=optimisation, **base)
         self.source = EncoderSource(backbone)
         check_choice("pooling", pooling, POOLINGS)
         check_range({"dropout": dropout}, least=0, below=1)
@@ -108,23 +107,17 @@ class EncodedScores(WordLevel, method=True):
         self.pooling: Pooling = pooling
         self.dropout, self.normalised, self.score_rate = dropout, normalised, score_rate
         self.fidelity, self.draws, self.swaps = fidelity, draws, swaps
-        self.robustness = robustness
-        self.perturbation_sets, self.resources = robustness.sets, robustness.resources
         self.pieces: tuple[Tensor, Tensor, int] | None = None
         """Return the words of the encoder, see `ScoredEncoder.set_words`, before its layers."""
         self.piece_ids = PieceIds(1, 1, 0, 1)
 
     def unused(self) -> dict[str, str]:
         reasons = super().unused() | self.source.unused
-        reasons |= within("robustness", self.robustness.unused)
         if self.robustness.against == "none":
             reasons |= dict.fromkeys(("fidelity", "draws", "swaps"), "robustness.against=none")
         else:
             reasons |= dict.fromkeys(("robustness.search", "robustness.together"), self.method)
         return reasons
-
-    def lasting(self) -> dict[str, str]:
-        return super().lasting() | within("robustness", self.robustness.lasting)
 
     @property
     def no_certificate(self) -> str | None:
@@ -134,8 +127,7 @@ class EncodedScores(WordLevel, method=True):
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         corpus = list(texts)
-        tokenizer = self.word_tokenizer(corpus, self.min_count, self.max_vocab_size)
-        tokenizer = self.robustness.add_words(tokenizer, ordered=self.method)
+        tokenizer = self.robust_tokenizer(corpus)
         # One vector for each word, and one in front.
         inner = self.source.build_tokenizer(corpus, max_length=self.max_length + 1)
         self.pieces = self._find_pieces(tokenizer, inner)
@@ -206,10 +198,7 @@ class EncodedScores(WordLevel, method=True):
     def configure_model(self) -> None:
         if hasattr(self, "network"):
             return
-        tokenizer, names = self.require_text()
-        if self.pairs:
-            msg = f"got pairs of texts for {self.method}, expected single texts"
-            raise ValueError(msg)
+        tokenizer, names = self.require_single_texts()
         encoder = self.source.encoder(self.piece_ids)
         self.network = ScoredEncoder(
             BackboneClassifier(
@@ -237,19 +226,16 @@ class EncodedScores(WordLevel, method=True):
     def on_fit_start(self) -> None:
         """Read the sets, which only training needs."""
         super().on_fit_start()
-        if self.robustness.against == "none":
-            return
-        tokenizer = self.require_tokenizer()
-        assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
-        sets = self.robustness.replacements(tokenizer, ordered=self.method)
-        self.options = WordOptions.of(sets, tokenizer).to(self.device)
-        self.cluster = self.options.within(self.network.forms)
+        if self.robustness.against != "none":
+            self.options = self.word_options()
+            self.cluster = self.options.within(self.network.forms)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         batch = self.trained_on(batch)
         labels = labels_of(batch)
         x = self.embed(batch)
         encoded = self.network.encode(x, batch.mask)
+        # The first C of the embedded numbers are the scores of a word, see `embed`.
         logits = encoded + self.network.sum(x[..., : encoded.shape[1]], batch.mask)
         losses = functional.cross_entropy(logits, labels, reduction="none")
         kappa = self.robustness.weight(self.progress())
@@ -258,12 +244,7 @@ class EncodedScores(WordLevel, method=True):
             leads = self._worst_leads(drawn, encoded, labels)
             losses = (1 - kappa) * losses + kappa * self.robustness.loss(leads, labels)
         loss = losses.mean()
-        weight = self.step_weight(batch, batch_idx)
-        metrics = {"train/loss": loss.detach()}
-        if self.logs_this_step():
-            metrics |= self.answers(logits, labels)
-        self.log_step(metrics, weight, size=len(batch))
-        return weight * loss
+        return self.log_loss_of(loss, logits, batch, batch_idx)
 
     def _draw(self, batch: Batch, encoded: Tensor) -> tuple[Batch, Tensor]:
         """Return the worst of some random texts of the sets, and the encoder's logits of it.
@@ -292,6 +273,7 @@ class EncodedScores(WordLevel, method=True):
         # Seeds of samples: several processes draw the texts of one, whatever the batch.
         seeds = sample_seeds(batch.sample_ids, seed=run_seed(), epoch=self.current_epoch)
         numbers = torch.empty((*ids.shape, 2), dtype=torch.float32, device=ids.device)
+        # From (-1, 1) to (0, 1): which result replaces a word, and whether one does.
         word, swap = ((uniform(seeds, numbers, draw=draw) + 1) / 2).unbind(dim=2)
         sizes = options.starts.diff()[ids]
         new = options.ids[options.starts[ids] + (word * sizes).long(), 0]
@@ -308,19 +290,14 @@ class EncodedScores(WordLevel, method=True):
         flat = texts.view(-1, length)
         sums = self.network.sum(scores(flat), flat > 0).view(rows, count, -1)
         logits = encoded.unsqueeze(1) + sums
-        classes = rivals(labels, count + 1)
-        own = logits.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)
-        leads: Tensor = logits.gather(2, classes.unsqueeze(2)).squeeze(2) - own
-        return leads.new_zeros(rows, count + 1).scatter(1, classes, leads)
+        return rival_leads(logits, labels)
 
     # The classifier contract
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, C + e]`: the scores of each word, and the vector that the encoder reads."""
-        if not hasattr(self, "network"):
-            msg = "got a model without layers, expected configure_model() before its first use"
-            raise RuntimeError(msg)
-        return self.network.embed(batch.input_ids)
+        network: ScoredEncoder = require_layers(getattr(self, "network", None))
+        return network.embed(batch.input_ids)
 
     def listed_model(self) -> ListedModel:
         network = self.network

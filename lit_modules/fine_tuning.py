@@ -18,7 +18,7 @@ from layers.pretrained_encoders import pooler_of
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
-from lit_modules.shared.task_module import TaskModule
+from lit_modules.shared.task_module import TaskModule, require_layers
 from text import (
     Batch,
     EncodedWords,
@@ -141,10 +141,8 @@ class FineTuning(TaskModule, method=True):
 
     def embed(self, batch: Batch) -> Tensor:
         """`[R, N, e]`: word embeddings (and those of segments, for pairs)."""
-        if not hasattr(self, "network"):
-            msg = "got a model without layers, expected configure_model() before its first use"
-            raise RuntimeError(msg)
-        return self.network.backbone.embed(batch.input_ids, batch.segment_ids)
+        network: BackboneClassifier = require_layers(getattr(self, "network", None))
+        return network.backbone.embed(batch.input_ids, batch.segment_ids)
 
     def activations(self, batch: Batch) -> list[Tensor]:
         return self.network.backbone.hidden_states(self.embed(batch), batch.mask)

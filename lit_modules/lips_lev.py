@@ -9,7 +9,7 @@ from certify.edits import EditBound, LevenshteinCertifier
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.levenshtein_cnn import LevenshteinCNN
 from layers.norms import NORMS, Norm
-from lit_modules.shared.task_module import TaskModule
+from lit_modules.shared.task_module import TaskModule, require_layers
 from text import Batch, CharacterTokenizer, Text, Tokenizer, check_choice, check_range
 
 
@@ -60,11 +60,8 @@ class LipsLev(TaskModule, method=True):
     def configure_model(self) -> None:
         if hasattr(self, "network"):
             return
-        tokenizer, class_names = self.require_text()
         # The certified distance is between single texts.
-        if self.pairs:
-            msg = f"got pairs of texts for {self.method}, expected single texts"
-            raise ValueError(msg)
+        tokenizer, class_names = self.require_single_texts()
         self.network = LevenshteinCNN(
             tokenizer.vocab_size,
             self.width,
@@ -82,11 +79,8 @@ class LipsLev(TaskModule, method=True):
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, e]`: the vectors of the characters."""
-        if not hasattr(self, "network"):
-            msg = "got a model without layers, expected configure_model() before its first use"
-            raise RuntimeError(msg)
-        assert isinstance(self.network, LevenshteinCNN)  # configure_model made it
-        return self.network.embed(batch.input_ids)
+        network: LevenshteinCNN = require_layers(getattr(self, "network", None))
+        return network.embed(batch.input_ids)
 
     def text_certifier(self, threat: Threat, bound: EditBound = "sound") -> TextCertifier:
         if bound == "sound":

@@ -19,11 +19,11 @@ from certify.words.evidence import EvidenceCertifier, EvidenceModel
 from certify.words.worst_path import drop_dominated, worst_path, worst_words
 from layers.evidence import EvidenceSum, new_evidence
 from layers.ngram_scores import NgramScores
+from lit_modules.shared.detection import check_two_classes, find_evidence_class
 from lit_modules.shared.optimisation import Optimisation
-from lit_modules.shared.settings import within
-from lit_modules.shared.task_module import labels_of
-from lit_modules.shared.word_level import WordLevel
-from lit_modules.shared.word_robustness import WordOptions, WordRobustness
+from lit_modules.shared.robust_words import RobustWords
+from lit_modules.shared.task_module import labels_of, require_layers
+from lit_modules.shared.word_robustness import WordRobustness
 from lit_modules.word_scores import count_ngrams, stored_ngram_counts
 from text import Batch, Text, Tokenizer, WordTokenizer, check_range
 from text.torch_archive import CHECKPOINT_KEY
@@ -34,7 +34,7 @@ WHOLE = 2**31 - 1
 """`max_length` of a model that reads each text to its end."""
 
 
-class MonotoneScores(WordLevel, method=True):
+class MonotoneScores(RobustWords, method=True):
     """A detector that adds up evidence of at least 0 of the words and n-grams that a text has."""
 
     threats: Sequence[ThreatName] = ("synonyms", "substitutions", "additions")
@@ -61,15 +61,13 @@ class MonotoneScores(WordLevel, method=True):
             l1: weight of the sum of all scores in the loss.
             robustness: the perturbation sets against which it is trained.
             optimisation: optimiser and learning rate.
-            base: settings of `WordLevel`. `max_length` has no effect.
+            base: settings of `RobustWords`. `max_length` has no effect.
         """
-        super().__init__(optimisation=optimisation, **base)
+        super().__init__(robustness=robustness, optimisation=optimisation, **base)
         # A detector that reads only the beginning of a text is evaded by text in front of it.
         self.max_length = WHOLE
         self.positive_name, self.window, self.min_ngram_count = positive, window, min_ngram_count
-        self.l1, self.robustness = l1, robustness
-        self.perturbation_sets, self.resources = robustness.sets, robustness.resources
-        self.addition = "append"
+        self.l1, self.addition = l1, "append"
         self._check_settings()
         self.scores: NgramScores | None = None
         self.ngrams, self.ngram_counts = list[Tensor](), list[int]()
@@ -88,14 +86,11 @@ class MonotoneScores(WordLevel, method=True):
             raise ValueError(msg)
 
     def unused(self) -> dict[str, str]:
-        reasons = super().unused() | within("robustness", self.robustness.unused)
+        reasons = super().unused()
         reasons["max_length"] = "MonotoneScores, which reads each text to its end"
         if self.window == 1:
             reasons["min_ngram_count"] = "window=1"
         return reasons
-
-    def lasting(self) -> dict[str, str]:
-        return super().lasting() | within("robustness", self.robustness.lasting)
 
     @property
     def no_certificate(self) -> str | None:
@@ -105,8 +100,7 @@ class MonotoneScores(WordLevel, method=True):
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         corpus = list(texts)
-        tokenizer = self.word_tokenizer(corpus, self.min_count, self.max_vocab_size)
-        tokenizer = self.robustness.add_words(tokenizer, ordered=self.method)
+        tokenizer = self.robust_tokenizer(corpus)
         if self.window > 1:
             self.ngrams = count_ngrams(tokenizer, corpus, self.window, self.min_ngram_count)
             self.ngram_counts = [len(rows) for rows in self.ngrams]
@@ -125,18 +119,9 @@ class MonotoneScores(WordLevel, method=True):
         if self.scores is not None:
             return
         tokenizer, names = self.require_text()
-        if self.pairs or len(names) != 2:
-            kind = "pairs of texts" if self.pairs else f"{len(names)} classes"
-            msg = (
-                f"got {kind} for {self.method}, expected single texts of two classes; "
-                "--data.against_rest CLASS reads a corpus of several as one against the rest"
-            )
-            raise ValueError(msg)
+        check_two_classes(self.method, names, pairs=self.pairs)
         self.follow_detector()
-        if self.positive_name is not None and self.positive_name not in names:
-            msg = f"got --model.positive {self.positive_name}, expected one of {', '.join(names)}"
-            raise ValueError(msg)
-        positive = 1 if self.positive_name is None else names.index(self.positive_name)
+        positive = find_evidence_class(self.positive_name, names)
         self.scores = NgramScores(
             tokenizer.vocab_size,
             1,
@@ -164,10 +149,7 @@ class MonotoneScores(WordLevel, method=True):
         super().on_fit_start()
         self._project()
         if self.robustness.against != "none":
-            tokenizer = self.require_tokenizer()
-            assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
-            sets = self.robustness.replacements(tokenizer, ordered=self.method)
-            self.candidates = WordOptions.of(sets, tokenizer).to(self.device).table()
+            self.candidates = self.word_options().table()
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         batch = self.trained_on(batch)
@@ -183,12 +165,7 @@ class MonotoneScores(WordLevel, method=True):
         # Scores are not below 0: their sum is the l1 norm.
         norms = [table.sum() for table in (scores.words, *scores.tables)]
         loss = loss + self.l1 * torch.stack(norms).sum()
-        weight = self.step_weight(batch, batch_idx)
-        metrics = {"train/loss": loss.detach()}
-        if self.logs_this_step():
-            metrics |= self.answers(logits, labels)
-        self.log_step(metrics, weight, size=len(batch))
-        return weight * loss
+        return self.log_loss_of(loss, logits, batch, batch_idx)
 
     @torch.no_grad()
     def _worst_texts(self, batch: Batch, labels: Tensor) -> Tensor:
@@ -217,10 +194,7 @@ class MonotoneScores(WordLevel, method=True):
             table.clamp_(min=0.0)
 
     def _layers_of_scores(self) -> NgramScores:
-        if self.scores is None:
-            msg = "got a model without layers, expected configure_model() before its first use"
-            raise RuntimeError(msg)
-        return self.scores
+        return require_layers(self.scores)
 
     # The classifier contract
 

@@ -1,6 +1,6 @@
 """Certified training by intervals: "IBP" of Jia et al., 2019, and its EIBC variant."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
 import torch
@@ -10,15 +10,14 @@ from torch.nn import functional
 from certify.intervals import HullCertifier, HullModel
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.interval_cnn import IntervalCNN, WindowPooling
-from lit_modules.shared.settings import within
-from lit_modules.shared.task_module import labels_of
-from lit_modules.shared.word_level import WordLevel
+from lit_modules.shared.robust_words import RobustWords
+from lit_modules.shared.task_module import labels_of, require_layers
 from lit_modules.shared.word_robustness import WordOptions, WordRobustness
 from lit_modules.shared.word_table import WordTable
 from text import Batch, Text, Tokenizer, WordTokenizer, check_choice, check_range
 
 
-class TextCNN(WordLevel, method=True):
+class TextCNN(RobustWords, method=True):
     """A convolution over word vectors, trained so that intervals around words certify it."""
 
     threats: Sequence[ThreatName] = ("synonyms", "substitutions")
@@ -44,9 +43,9 @@ class TextCNN(WordLevel, method=True):
             robustness: synonyms or perturbation sets for robust training. Intervals grow to the
                 hull of a word's candidates while kappa rises; `together` weighs the term that draws
                 words near their candidates (EIBC).
-            base: settings of `WordLevel`.
+            base: settings of `RobustWords`.
         """
-        super().__init__(**base)
+        super().__init__(robustness=robustness, **base)
         check_choice("pooling", pooling, get_args(WindowPooling))
         check_range({"width": width, "vector_width": vector_width}, least=1)
         if robustness.against == "characters":
@@ -55,30 +54,24 @@ class TextCNN(WordLevel, method=True):
                 "(pwws,typos)"
             )
             raise ValueError(msg)
-        self.width, self.pooling, self.robustness = width, pooling, robustness
+        self.width, self.pooling = width, pooling
         self.vectors, self.vector_width = vectors, vector_width
         self.table = None if vectors is None else WordTable(vectors, vector_width)
-        self.perturbation_sets, self.resources = robustness.sets, robustness.resources
         self.options: WordOptions | None = None
         self.embedding: nn.Embedding | None = None
 
     def unused(self) -> dict[str, str]:
-        reasons = super().unused() | within("robustness", self.robustness.unused)
+        reasons = super().unused()
         if self.robustness.k is not None:
             reasons["robustness.k"] = "intervals, which are about any number of words"
         return reasons
-
-    def lasting(self) -> dict[str, str]:
-        return super().lasting() | within("robustness", self.robustness.lasting)
 
     @property
     def no_certificate(self) -> str | None:
         return "its certificates are about words: `certify --threat synonyms --lists F`"
 
-    def build_tokenizer(self, texts: Any) -> Tokenizer:
-        corpus: list[Text] = list(texts)
-        tokenizer = self.word_tokenizer(corpus, self.min_count, self.max_vocab_size)
-        return self.robustness.add_words(tokenizer, ordered=self.method)
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        return self.robust_tokenizer(texts)
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)
@@ -87,10 +80,7 @@ class TextCNN(WordLevel, method=True):
     def configure_model(self) -> None:
         if self.embedding is not None:
             return
-        tokenizer, class_names = self.require_text()
-        if self.pairs:
-            msg = f"got pairs of texts for {self.method}, expected single texts"
-            raise ValueError(msg)
+        tokenizer, class_names = self.require_single_texts()
         self.embedding = nn.Embedding(tokenizer.vocab_size, self.vector_width)
         nn.init.normal_(self.embedding.weight, std=self.vector_width**-0.5)
         if self.table is not None:
@@ -104,11 +94,8 @@ class TextCNN(WordLevel, method=True):
     def on_fit_start(self) -> None:
         """Read the lists, which only training needs."""
         super().on_fit_start()
-        tokenizer, _ = self.require_text()
-        assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
         if self.robustness.against != "none":
-            sets = self.robustness.replacements(tokenizer, ordered=self.method)
-            self.options = WordOptions.of(sets, tokenizer).to(self.device)
+            self.options = self.word_options()
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         batch = self.trained_on(batch)
@@ -118,12 +105,7 @@ class TextCNN(WordLevel, method=True):
         if self.options is not None:
             losses = self._robust(batch, labels, losses)
         loss = losses.mean()
-        weight = self.step_weight(batch, batch_idx)
-        metrics = {"train/loss": loss.detach()}
-        if self.logs_this_step():
-            metrics |= self.answers(logits, labels)
-        self.log_step(metrics, weight, size=len(batch))
-        return weight * loss
+        return self.log_loss_of(loss, logits, batch, batch_idx)
 
     def _robust(self, batch: Batch, labels: Tensor, losses: Tensor) -> Tensor:
         """`[B]` losses with those of the intervals."""
@@ -155,10 +137,7 @@ class TextCNN(WordLevel, method=True):
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, v]`: the vectors of the words."""
-        if self.embedding is None:
-            msg = "got a model without layers, expected configure_model() before its first use"
-            raise RuntimeError(msg)
-        vectors: Tensor = self.embedding(batch.input_ids)
+        vectors: Tensor = require_layers(self.embedding)(batch.input_ids)
         return vectors
 
     def own_certifier(self, threat: Threat) -> TextCertifier:

@@ -4,27 +4,23 @@ Multiple instance learning: a text is a bag of windows; only the bag has a label
 Lathrop and Lozano-Pérez, 1997). docs/certificates/append.md has the theorem and its proof.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from typing_extensions import override
 
 from certify.threats import AdditionKind, TextCertifier, Threat, ThreatName
 from certify.words.windows import WindowCertifier
+from lit_modules.shared.classifier_wrapper import ClassifierWrapper
+from lit_modules.shared.detection import check_two_classes, find_evidence_class
 from lit_modules.shared.optimisation import OptimisationChanges
-from lit_modules.shared.settings import named, rebuilt
 from lit_modules.shared.task_module import TaskModule
-from lit_modules.shared.text_module import METHODS, checkpoint_content
+from lit_modules.shared.text_module import checkpoint_content
 from text import Batch, TaskName, Text, Tokenizer, check_choice, check_range
 from text.torch_archive import CHECKPOINT_KEY
 from text.window_tokenizer import WindowTokenizer
-
-if TYPE_CHECKING:
-    from pytorch_lightning import Callback
-    from pytorch_lightning.utilities.types import OptimizerLRScheduler
 
 Pool = Literal["max", "noisy-or"]
 BORDER = 1e30
@@ -54,6 +50,7 @@ class WindowLayout(NamedTuple):
         tokens, window = mask & ~border, border.cumsum(dim=1)
         counts = window.amax(dim=1) + 1
         owner = torch.arange(len(mask), device=mask.device).repeat_interleave(counts)
+        # A sum without its last term is the number of windows, or tokens, that come before.
         rows = (window + (counts.cumsum(0) - counts).unsqueeze(1))[tokens]
         sizes = torch.bincount(rows, minlength=len(owner))
         columns = torch.arange(len(rows), device=rows.device) - (sizes.cumsum(0) - sizes)[rows]
@@ -117,14 +114,9 @@ class WindowPooling(nn.Module):
         return torch.stack(both if positive else both[::-1], dim=1) + self.bias
 
 
-class WindowMax(TaskModule, method=True):
-    """A detector around any classifier, which reads each sentence of a text alone.
+class WindowMax(ClassifierWrapper, method=True):
+    """A detector around any classifier, which reads each sentence of a text alone."""
 
-    Its checkpoints hold the classifier under `classifier.`.
-    """
-
-    classifier: TaskModule
-    nested = ("classifier",)
     threats: Sequence[ThreatName] = ("additions",)
     addition: AdditionKind | None = "append-lines"
 
@@ -148,32 +140,16 @@ class WindowMax(TaskModule, method=True):
             words: words of a window at most; a longer sentence becomes several windows.
             optimisation: changes to the classifier's optimisation.
         """
-        super().__init__()
+        super().__init__(optimisation=optimisation)
         check_choice("pool", pool, get_args(Pool))
         check_range({"words": words}, least=1)
         if classifier is None or isinstance(classifier, WindowMax) or classifier.nested:
             kind = "no classifier" if classifier is None else type(classifier).__name__
             msg = f"got {kind} in WindowMax, expected a plain one: --model.classifier CLASS"
             raise ValueError(msg)
-        self.hparams.update(classifier=named(classifier, classifier.own_settings()))
-        self.classifier, self.positive_name = classifier, positive
-        self.pool, self.words, self.own = pool, words, optimisation
+        self.adopt(classifier)
+        self.positive_name, self.pool, self.words = positive, pool, words
         self.tasks = ("classification",)
-        self.default_epochs = classifier.default_epochs
-        classifier.optimisation = optimisation.applied(classifier.optimisation)
-
-    @classmethod
-    @override
-    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        parts = dict(settings)
-        inner = dict(parts.pop("classifier"))
-        classifier = METHODS[inner["name"]].from_settings(inner["settings"])
-        if not isinstance(classifier, TaskModule):
-            msg = f"{inner['name']} in WindowMax, which classifies nothing"
-            raise ValueError(msg)
-        module = cls(classifier=classifier, **rebuilt(cls, parts))
-        module._set_settings(settings)
-        return module
 
     # Texts and classes
 
@@ -189,25 +165,18 @@ class WindowMax(TaskModule, method=True):
         task: TaskName = "classification",
         synonyms: Sequence[Sequence[str]] = (),
     ) -> None:
-        if pairs or len(class_names) != 2 or not isinstance(tokenizer, WindowTokenizer):
-            kind = "pairs of texts" if pairs else f"{len(class_names)} classes"
-            msg = (
-                f"got {kind} for WindowMax, expected single texts of two classes; "
-                "--data.against_rest CLASS reads a corpus of several as one against the rest"
-            )
-            raise ValueError(msg)
+        check_two_classes(self.method, class_names, pairs=pairs)
+        assert isinstance(tokenizer, WindowTokenizer)  # see `build_tokenizer` and `restore_text`
         self.classifier.attach(tokenizer.inner, class_names, task=task, synonyms=synonyms)
         _, names = self.classifier.require_text()
         super().attach(tokenizer, names, task=task, synonyms=synonyms)
-        if self.positive_name is not None and self.positive_name not in names:
-            msg = f"got --model.positive {self.positive_name}, expected one of {', '.join(names)}"
-            raise ValueError(msg)
+        find_evidence_class(self.positive_name, names)
 
     @property
     def evidence_class(self) -> int:
         """Index of the class that is detected."""
         _, names = self.require_text()
-        return 1 if self.positive_name is None else names.index(self.positive_name)
+        return find_evidence_class(self.positive_name, names)
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         content = checkpoint_content(checkpoint)
@@ -220,17 +189,10 @@ class WindowMax(TaskModule, method=True):
         super().restore_text(checkpoint)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.classifier.on_save_checkpoint(checkpoint)
-        checkpoint[CHECKPOINT_KEY] |= {
-            "method": type(self).__name__,
-            "tokenizer": self.require_tokenizer().state(),
-        }
+        super().on_save_checkpoint(checkpoint)
+        checkpoint[CHECKPOINT_KEY]["tokenizer"] = self.require_tokenizer().state()
 
     # Layers
-
-    def setup(self, stage: str) -> None:
-        super().setup(stage)
-        self.classifier.setup(stage)
 
     def configure_model(self) -> None:
         self.classifier.configure_model()
@@ -241,22 +203,6 @@ class WindowMax(TaskModule, method=True):
     def output_bias(self) -> nn.Parameter:
         """Return `[2]`, what is added to the logits; training leaves it at 0."""
         return self.pooling.bias
-
-    def configure_callbacks(self) -> list["Callback"]:
-        """Return the callbacks of the classifier, such as a projection of its weights."""
-        callbacks = self.classifier.configure_callbacks()
-        return list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
-
-    def configure_optimizers(self) -> "OptimizerLRScheduler":
-        self.refuse_endless()
-        return self.classifier.configure_optimizers()
-
-    def lasting(self) -> dict[str, str]:
-        return {f"classifier.{name}": value for name, value in self.classifier.lasting().items()}
-
-    @property
-    def network(self) -> nn.Module:  # type: ignore[override] # is never set here
-        return self.classifier.network
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, d]`: as the classifier embeds; a border is `BORDER` everywhere."""

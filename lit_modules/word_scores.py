@@ -22,15 +22,16 @@ from layers.window_net import WindowNetSettings
 from lit_modules.shared.answered_texts import AnsweredTexts, read_answers
 from lit_modules.shared.detection import detection_scores
 from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.robust_words import RobustWords
 from lit_modules.shared.settings import within
-from lit_modules.shared.task_module import labels_of
-from lit_modules.shared.word_level import WordLevel
+from lit_modules.shared.task_module import labels_of, require_layers
 from lit_modules.shared.word_robustness import (
     WordEdits,
     WordOptions,
     WordRobustness,
     extend_vocabulary,
     least_leads,
+    rival_leads,
     rivals,
     worst_texts,
 )
@@ -41,7 +42,7 @@ from text.torch_archive import CHECKPOINT_KEY
 log = logging.getLogger(__name__)
 
 
-class WordScores(WordLevel, method=True):
+class WordScores(RobustWords, method=True):
     """A sum of scores of words and frequent n-grams, trained for certificates in words."""
 
     threats: Sequence[ThreatName] = ("synonyms", "substitutions", "characters", "words")
@@ -83,14 +84,13 @@ class WordScores(WordLevel, method=True):
                 only.
             robustness: the threat against which it is trained.
             optimisation: optimiser and learning rate.
-            base: settings of `WordLevel`.
+            base: settings of `RobustWords`.
         """
-        super().__init__(optimisation=optimisation, **base)
+        super().__init__(robustness=robustness, optimisation=optimisation, **base)
         self.window, self.min_ngram_count, self.net = window, min_ngram_count, net
         self.vectors, self.vector_width, self.spelling = vectors, vector_width, spelling
-        self.bounded, self.normalised, self.robustness = bounded, normalised, robustness
+        self.bounded, self.normalised = bounded, normalised
         self.unlabelled, self.min_unlabelled_count = unlabelled, min_unlabelled_count
-        self.perturbation_sets, self.resources = robustness.sets, robustness.resources
         self.table = self._checked_table()
         self.scores: NgramScores | None = None
         self.ngrams, self.ngram_counts = list[Tensor](), list[int]()
@@ -114,8 +114,7 @@ class WordScores(WordLevel, method=True):
         return None if self.vectors is None else WordTable(self.vectors, self.vector_width)
 
     def unused(self) -> dict[str, str]:
-        reasons = super().unused() | within("robustness", self.robustness.unused)
-        reasons |= within("net", self.net.unused)
+        reasons = super().unused() | within("net", self.net.unused)
         if self.window == 1:
             reasons["min_ngram_count"] = "window=1"
         if self.net.hidden:
@@ -129,9 +128,6 @@ class WordScores(WordLevel, method=True):
         if self.unlabelled is None:
             reasons["min_unlabelled_count"] = "unlabelled=null"
         return reasons
-
-    def lasting(self) -> dict[str, str]:
-        return super().lasting() | within("robustness", self.robustness.lasting)
 
     @property
     def no_certificate(self) -> str | None:
@@ -156,15 +152,14 @@ class WordScores(WordLevel, method=True):
             tokenizer = extend_vocabulary(
                 tokenizer, chain.from_iterable(map(threat.of_word, words))
             )
-        tokenizer = self.robustness.add_words(tokenizer, ordered=self._ordered)
+        tokenizer = self.robustness.add_words(tokenizer, ordered=self.ordered)
         if self._orders > 1:
             self.ngrams = count_ngrams(tokenizer, corpus, self.window, self.min_ngram_count)
             self.ngram_counts = [len(rows) for rows in self.ngrams]
         return tokenizer
 
     @property
-    def _ordered(self) -> str | None:
-        """Name of the model where the order of words matters."""
+    def ordered(self) -> str | None:
         return f"WordScores with window={self.window}" if self.window > 1 else None
 
     @property
@@ -185,10 +180,7 @@ class WordScores(WordLevel, method=True):
     def configure_model(self) -> None:
         if self.scores is not None:
             return
-        tokenizer, class_names = self.require_text()
-        if self.pairs:
-            msg = f"got pairs of texts for {self.method}, expected single texts"
-            raise ValueError(msg)
+        tokenizer, class_names = self.require_single_texts()
         self.scores = NgramScores(
             tokenizer.vocab_size,
             len(class_names),
@@ -228,8 +220,7 @@ class WordScores(WordLevel, method=True):
         tokenizer, names = self.require_text()
         assert isinstance(tokenizer, WordTokenizer)  # see `build_tokenizer`
         if self.robustness.sets is not None:
-            sets = self.robustness.replacements(tokenizer, ordered=self._ordered)
-            options = WordOptions.of(sets, tokenizer).to(self.device)
+            options = self.word_options()
             if self.window == 1:
                 self.edits = options
             else:
@@ -246,12 +237,7 @@ class WordScores(WordLevel, method=True):
         labels = labels_of(batch)
         logits = self(batch)
         loss = self._loss(batch, logits, labels, torch.ones_like(labels, dtype=torch.float32))
-        weight = self.step_weight(batch, batch_idx)
-        metrics = {"train/loss": loss.detach()}
-        if self.logs_this_step():
-            metrics |= self.answers(logits, labels)
-        self.log_step(metrics, weight, size=len(batch))
-        total = weight * loss
+        total = self.log_loss_of(loss, logits, batch, batch_idx)
         if self.further is not None:
             # An epoch of training steps includes each further text once.
             share = self.trainer.num_training_batches
@@ -298,19 +284,13 @@ class WordScores(WordLevel, method=True):
             mask = batch.mask.repeat_interleave(texts.shape[1], dim=0)
         rows, count, length = texts.shape
         logits = self.network(self.scores(texts.view(-1, length)), mask).view(rows, count, -1)
-        classes = rivals(labels, count + 1)
-        own = logits.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)
-        leads: Tensor = logits.gather(2, classes.unsqueeze(2)).squeeze(2) - own
-        return leads.new_zeros(rows, count + 1).scatter(1, classes, leads)
+        return rival_leads(logits, labels)
 
     # The classifier contract
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, C]`: the score of each word and of the n-grams that end there."""
-        if self.scores is None:
-            msg = "got a model without layers, expected configure_model() before its first use"
-            raise RuntimeError(msg)
-        scores: Tensor = self.scores(batch.input_ids)
+        scores: Tensor = require_layers(self.scores)(batch.input_ids)
         return scores
 
     @torch.no_grad()

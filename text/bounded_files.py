@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -419,8 +420,14 @@ def parse_yaml(text: str, path: object, expected: str) -> Any:
             once its aliases are expanded, the same key twice, or a value of another kind.
     """
     with reading(path, expected):
-        check_yaml(text)
-        return _plain(yaml.load(text, Loader=_Loader))
+        return _plain(_load_yaml(text))
+
+
+@lru_cache(maxsize=16)
+def _load_yaml(text: str) -> Any:
+    """Return the value of a document; a command reads the settings of its run up to seven times."""
+    check_yaml(text)
+    return yaml.load(text, Loader=_Loader)
 
 
 def check_yaml(text: str) -> None:

@@ -87,6 +87,7 @@ def with_configs(argv: Sequence[str]) -> list[str]:
     for at, size, name, value in split_options(argv):
         # A value may be the settings themselves.
         if name in ("--config", "-c") and "\n" not in value and ": " not in value:
+            # As many words as before, so that the positions of later options stay.
             path = str(_config_file(value))
             words[at : at + size] = [f"{name}={path}"] if size == 1 else [name, path]
     return words
@@ -149,6 +150,7 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     # Another class must not inherit settings that happen to have the same names.
     keys -= {"model", "data"} & {*named}
     stored = {key: value for key, value in run.config().items() if key in keys}
+    # As the text of a file: jsonargparse takes it where it takes a path. Later words win.
     return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]
 
 

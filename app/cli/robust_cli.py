@@ -1,5 +1,6 @@
 """The command line: LightningCLI with a run directory."""
 
+import json
 import logging
 import os
 import sys
@@ -8,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-import yaml
 from jsonargparse import Namespace, set_parsing_settings
 from jsonargparse._actions import _ActionPrintConfig
 from jsonargparse.typing import NonNegativeFloat, restricted_string_type
@@ -28,7 +28,7 @@ from app.cli.arguments import (
     with_stored_settings,
 )
 from app.cli.data_files import file_words
-from app.cli.parser import Parser, TrainerHelp, check_numbers, keep_own_defaults
+from app.cli.parser import Parser, TrainerHelp, check_numbers, keep_own_defaults, remembered_actions
 from app.cli.run_options import full_names
 from attacks import PGDSettings
 from lit_modules import Detection, FineTuning, MaskedLM, TextModule
@@ -212,7 +212,8 @@ class RobustCLI(LightningCLI):
         if (first := self._first_command()) is not None:
             # The parser of all commands would check every setting twice more. It prints settings.
             vars(parser).pop("print_config", None)  # of a wrong command line before
-            settings = self._parser(first).parse_args(argv[1:])
+            with remembered_actions():
+                settings = self._parser(first).parse_args(argv[1:])
             self.config = Namespace({"subcommand": first, first: settings})  # type: ignore[no-untyped-call] # jsonargparse has no types here
             _ActionPrintConfig.print_config_if_requested(parser, self.config)  # type: ignore[no-untyped-call] # nor here
         else:
@@ -239,14 +240,15 @@ class RobustCLI(LightningCLI):
             msg = str(error).replace("got ", "got --pgd.", 1)
             raise ValueError(msg) from error
         # Lightning would dump them with a second check; the parser has just checked them.
+        # As JSON, whose values are the same: YAML takes ten times as long.
         settings = self._parser(self.subcommand).dump(
             self.config[self.subcommand],
-            format="yaml",
+            format="json",
             skip_link_targets=False,
             skip_unset=False,
             skip_validation=True,
         )
-        self.config_dump = yaml.safe_load(settings)
+        self.config_dump = json.loads(settings)
         self.settings: dict[str, Any] = {key: self.config_dump[key] for key in COMMON}
         self.run_name_given = self._get(self.config, "run")
         self.runs = Path(self._get(self.config, "runs_dir"))

@@ -1,7 +1,9 @@
 """FreeLB: gradients of the weights at every step of the perturbation (Zhu et al., 2020)."""
 
+from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import get_args
+from types import MappingProxyType
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -11,6 +13,23 @@ from layers.noise import uniform
 from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem
 from lit_modules.adversaries.prepared import Gradients
 from text import check_choice, check_range
+
+
+class FreeLBPass(NamedTuple):
+    """The results of a pass forward and back.
+
+    Attributes:
+        logits: of the perturbed texts.
+        loss: its loss, detached.
+        gradient: of the perturbation, up to a factor of each text; None in the last pass, after
+            which the perturbation takes no further step.
+        values: further scalars to log, detached.
+    """
+
+    logits: Tensor
+    loss: Tensor
+    gradient: Tensor | None
+    values: Mapping[str, Tensor] = MappingProxyType({})
 
 
 class FreeLB(Adversary):
@@ -51,8 +70,10 @@ class FreeLB(Adversary):
         """See `Adversary`; K passes forward and back."""
         gradients = Gradients(problem.parameters(), scale=problem.scale)
         total = torch.zeros((), device=problem.labels.device)
+        values: dict[str, Tensor] = {}
         clean: Tensor | None = None
         x = problem.embed()
+        # `logits` gets a value for the type checker: there is at least one pass.
         logits = delta = self._start(problem, x)
         for number in range(self.steps):
             last = number == self.steps - 1
@@ -60,23 +81,44 @@ class FreeLB(Adversary):
             with nullcontext() if last else problem.searching(frozen=False):
                 # The tokens are embedded again: the graph of the previous pass has been freed.
                 x = problem.embed() if number else x
-                # The last pass needs no further step of the perturbation.
-                delta = delta.detach().requires_grad_(not last)
-                logits = problem.classify(x + delta)
-                loss = problem.loss(logits)
-                gradient = gradients.add(loss / self.steps, extra=None if last else delta)
-                total = total + loss.detach() / self.steps
+                logits, loss, gradient, more = self.run_pass(
+                    problem, gradients, x, delta.detach(), last=last
+                )
+                total = total + loss / self.steps
+                for name, value in more.items():
+                    values[name] = values.get(name, 0.0) + value / self.steps
                 if gradient is not None:
                     delta = self._step(problem, delta.detach(), gradient)
             # Without an initial perturbation, the first pass is the clean one.
             if number == 0 and self.initial_size == 0:
                 clean = logits
-        return problem.result(gradients.loss(total), clean=clean, adversarial=logits, values={})
+        loss = gradients.loss(total)
+        return problem.result(loss, clean=clean, adversarial=logits, values=values)
+
+    def run_pass(
+        self, problem: InnerProblem, gradients: Gradients, x: Tensor, delta: Tensor, *, last: bool
+    ) -> FreeLBPass:
+        """Run one pass forward and back; `gradients` takes its share of those of the weights.
+
+        Args:
+            problem: of the step.
+            gradients: of the weights.
+            x: `[B, N, d]` embedded texts.
+            delta: their perturbation, without a graph.
+            last: the last pass of the step.
+        """
+        # The last pass needs no further step of the perturbation.
+        delta.requires_grad_(not last)
+        logits = problem.classify(x + delta)
+        loss = problem.loss(logits)
+        gradient = gradients.add(loss / self.steps, extra=None if last else delta)
+        return FreeLBPass(logits, loss.detach(), gradient)
 
     def _start(self, problem: InnerProblem, x: Tensor) -> Tensor:
         noise = uniform(problem.seeds, x.detach()) * problem.mask.unsqueeze(-1)
         if self.norm == "linf":
             return noise * self.initial_size
+        # By the number of coordinates of a text, so that long texts are not perturbed more.
         width = x.shape[2]
         return noise * self.initial_size / (problem.mask.sum(dim=1) * width).sqrt()[:, None, None]
 

@@ -1,7 +1,7 @@
 """InfoBERT: two bounds on mutual information beside FreeLB (Wang et al., 2021)."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from math import ceil, log
 from typing import Any
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lit_modules.adversaries.adversary import AdversarialLoss, InnerProblem
-from lit_modules.adversaries.freelb import FreeLB
+from lit_modules.adversaries.adversary import InnerProblem
+from lit_modules.adversaries.freelb import FreeLB, FreeLBPass
 from lit_modules.adversaries.prepared import Gradients
 from lit_modules.adversaries.representations import changed_sentences, find_head
 from lit_modules.shared.task_module import TaskModule
@@ -97,37 +97,22 @@ class InfoBERT(FreeLB):
             width = classifier.embed(batch).shape[-1]
         return Critic(width, find_head(classifier).in_features)
 
-    def step(self, problem: InnerProblem) -> AdversarialLoss:
-        """See `Adversary`; K passes forward, and twice as many back."""
-        gradients = Gradients(problem.parameters(), scale=problem.scale)
-        total = torch.zeros((), device=problem.labels.device)
-        values = {"bottleneck": total.clone(), "anchoring": total.clone()}
-        clean: Tensor | None = None
-        x = problem.embed()
-        logits = delta = self._start(problem, x)
-        for number in range(self.steps):
-            last = number == self.steps - 1
-            with nullcontext() if last else problem.searching(frozen=False):
-                x = problem.embed() if number else x
-                delta = delta.detach().requires_grad_()
-                words = x + delta
-                with _sentences(problem.classifier) as sentences:
-                    logits = problem.classify(words)
-                loss = problem.loss(logits)
-                (gradient,) = torch.autograd.grad(problem.scale * loss, delta, retain_graph=True)
-                upper = word_spread(words, problem.mask)
-                lower = self._anchoring(problem, words, sentences[0], gradient)
-                step_loss = loss + self.bottleneck * upper - self.anchoring * lower
-                gradients.add(step_loss / self.steps)
-                total = total + step_loss.detach() / self.steps
-                values["bottleneck"] += upper.detach() / self.steps
-                values["anchoring"] += lower.detach() / self.steps
-                if not last:
-                    delta = self._step(problem, delta.detach(), gradient)
-            if number == 0 and self.initial_size == 0:
-                clean = logits
-        loss = gradients.loss(total)
-        return problem.result(loss, clean=clean, adversarial=logits, values=values)
+    def run_pass(
+        self, problem: InnerProblem, gradients: Gradients, x: Tensor, delta: Tensor, *, last: bool
+    ) -> FreeLBPass:
+        """See `FreeLB`; two passes back, as anchors are words by their gradients of the loss."""
+        # In the last pass as well: it has anchors, but no further step.
+        words = x + delta.requires_grad_()
+        with _sentences(problem.classifier) as sentences:
+            logits = problem.classify(words)
+        loss = problem.loss(logits)
+        (gradient,) = torch.autograd.grad(problem.scale * loss, delta, retain_graph=True)
+        upper = word_spread(words, problem.mask)
+        lower = self._anchoring(problem, words, sentences[0], gradient)
+        loss = loss + self.bottleneck * upper - self.anchoring * lower
+        gradients.add(loss / self.steps)
+        values = {"bottleneck": upper.detach(), "anchoring": lower.detach()}
+        return FreeLBPass(logits, loss.detach(), None if last else gradient, values)
 
     def _anchoring(
         self, problem: InnerProblem, words: Tensor, sentences: Tensor, gradient: Tensor

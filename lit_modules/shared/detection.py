@@ -116,6 +116,36 @@ def find_positive(name: str, class_names: Sequence[str]) -> int:
     raise ValueError(msg)
 
 
+def check_two_classes(method: str, class_names: Sequence[str], *, pairs: bool) -> None:
+    """Refuse a corpus on which a method cannot detect one class against the other.
+
+    Raises:
+        ValueError: pairs of texts, or another number of classes than two.
+    """
+    if pairs or len(class_names) != 2:
+        kind = "pairs of texts" if pairs else f"{len(class_names)} classes"
+        msg = (
+            f"got {kind} for {method}, expected single texts of two classes; "
+            "--data.against_rest CLASS reads a corpus of several as one against the rest"
+        )
+        raise ValueError(msg)
+
+
+def find_evidence_class(name: str | None, class_names: Sequence[str]) -> int:
+    """Return the index of the class that evidence speaks for: the second of two by default.
+
+    Raises:
+        ValueError: no such class.
+    """
+    if name is None:
+        return 1
+    # Exactly, unlike `find_positive`: the name is stored with the weights.
+    if name not in class_names:
+        msg = f"got --model.positive {name}, expected one of {', '.join(class_names)}"
+        raise ValueError(msg)
+    return list(class_names).index(name)
+
+
 def choose_threshold(scores: Tensor, positive: Tensor, settings: Detection) -> float:
     """Return the threshold of the settings: a text is detected if its score is not below it.
 

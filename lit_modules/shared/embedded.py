@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from certify.bound_propagation import RelaxedCertifier, RelaxedModel, ReplacedWords
 from certify.threats import TextCertifier, Threat, ThreatName
 from lit_modules.shared.certified import CertifiedClassifier
+from lit_modules.shared.task_module import require_layers
 from text import Batch, WordTokenizer, check_range
 
 
@@ -36,10 +37,7 @@ class EmbeddedClassifier(CertifiedClassifier):
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, d]`: embedded words and positions."""
-        if self.embedding is None:
-            msg = "got a model without layers, expected configure_model() before its first use"
-            raise RuntimeError(msg)
-        tokens: Tensor = self.embedding(batch.input_ids, batch.segment_ids)
+        tokens: Tensor = require_layers(self.embedding)(batch.input_ids, batch.segment_ids)
         return tokens
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,7 @@ from text.torch_archive import CHECKPOINT_KEY
 if TYPE_CHECKING:
     from lit_modules.shared.scores import SplitScores
 
+Layers = TypeVar("Layers", bound=nn.Module)
 READ = ("tokenizer", "class_names", "pairs")
 """Attributes, other than layers, that determine the logits of a text."""
 LISTED_TOKENS = 1 << 13
@@ -202,6 +203,18 @@ class TaskModule(TextModule):
             )
             raise RuntimeError(msg)
         return self.tokenizer, self.class_names
+
+    def require_single_texts(self) -> tuple[Tokenizer, list[str]]:
+        """Return the tokenizer and the class names.
+
+        Raises:
+            RuntimeError: they are not attached yet.
+            ValueError: the corpus has pairs of texts, which this method does not read.
+        """
+        if self.pairs:
+            msg = f"got pairs of texts for {self.method}, expected single texts"
+            raise ValueError(msg)
+        return self.require_text()
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         _, class_names = self.require_text()
@@ -579,11 +592,21 @@ class TaskModule(TextModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         batch = self.trained_on(batch)
         logits, labels = self(batch), labels_of(batch)
-        loss = self.loss(logits, labels)
+        return self.log_loss_of(self.loss(logits, labels), logits, batch, batch_idx)
+
+    def log_loss_of(self, loss: Tensor, logits: Tensor, batch: Batch, batch_idx: int) -> Tensor:
+        """Log a training step; return its loss with the weight that `step_weight` gives it.
+
+        Args:
+            loss: mean over this process's samples.
+            logits: of the batch, for its metrics.
+            batch: the batch that `trained_on` returned.
+            batch_idx: its number.
+        """
         weight = self.step_weight(batch, batch_idx)
         metrics = {"train/loss": loss.detach()}
         if self.logs_this_step():
-            metrics |= self.answers(logits, labels)
+            metrics |= self.answers(logits, labels_of(batch))
             metrics |= self.training_values(batch)
         self.log_step(metrics, weight, size=len(batch))
         return weight * loss
@@ -732,6 +755,14 @@ class TaskModule(TextModule):
         attacked = () if self.test_attack is None else ("pgd_accuracy", *self._sweep_names.values())
         means = self.test_means.take((*self.metric_names, *attacked))
         self.log_means("test", means | self.test_scores.take())
+
+
+def require_layers(layers: Layers | None) -> Layers:
+    """Return the layers of a model; raise RuntimeError before they are built."""
+    if layers is None:
+        msg = "got a model without layers, expected configure_model() before its first use"
+        raise RuntimeError(msg)
+    return layers
 
 
 def labels_of(batch: Batch) -> Tensor:

@@ -225,8 +225,23 @@ class WordRobustness:
 
 def rivals(labels: Tensor, classes: int) -> Tensor:
     """`[B, C - 1]`: the classes other than the labels `[B]`, in their order."""
+    # 0 ... C - 2, of which those from the label on move up by one: the label is left out.
     indices = torch.arange(classes - 1, device=labels.device).expand(len(labels), -1)
     return indices + (indices >= labels.unsqueeze(1))
+
+
+def rival_leads(logits: Tensor, labels: Tensor) -> Tensor:
+    """`[B, C]`: the lead of each rival over the label in a text of its own, 0 for the label.
+
+    Args:
+        logits: `[B, C - 1, C]` of the texts against the label, in the order of `rivals`.
+        labels: `[B]`.
+    """
+    rows, count, _ = logits.shape
+    classes = rivals(labels, count + 1)
+    own = logits.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)
+    leads: Tensor = logits.gather(2, classes.unsqueeze(2)).squeeze(2) - own
+    return leads.new_zeros(rows, count + 1).scatter(1, classes, leads)
 
 
 def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int | None) -> Tensor:
@@ -306,6 +321,7 @@ class WordOptions(NamedTuple):
         """Return the results `[M, 2]` of some words `[U]`, and where each begins `[U + 1]`."""
         sizes = self.starts.diff()[words]
         starts = functional.pad(sizes.cumsum(0), (1, 0))
+        # A word's results stay together: all of them move by the same number of rows.
         shift = (self.starts[words] - starts[:-1]).repeat_interleave(sizes)
         return self.ids[torch.arange(len(shift), device=words.device) + shift], starts
 
@@ -313,6 +329,7 @@ class WordOptions(NamedTuple):
         """`[V, S]` results of one word, rows filled up with the word itself."""
         sizes = self.starts.diff()
         owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+        # The first result of a word is the word itself.
         table = self.ids[self.starts[:-1], :1].repeat(1, int(sizes.amax()))
         table[owner, torch.arange(len(owner), device=sizes.device) - self.starts[owner]] = self.ids[
             :, 0
@@ -340,6 +357,7 @@ class WordOptions(NamedTuple):
         texts = results[place[row, own, column]]  # [B, N, C - 1, 2]
         if k is not None:
             losses = lost[row, own, column]
+            # The second sort turns an order of words into the rank of each word.
             rank = losses.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
             own_ids = results[starts[:-1]][inverse].unsqueeze(2)
             texts = torch.where((rank < k).unsqueeze(3), texts, own_ids)
@@ -398,6 +416,7 @@ class WordEdits(NamedTuple):
         for step in range(k):
             # Candidates, in this order: edit word 0 ... N-1, join words i and i+1, insert a letter.
             alone = lost * free
+            # A joined word is counted as unknown, with a score of 0: both words lose theirs.
             both = free[..., :-1] & free[..., 1:]
             joined = (own[..., :-1] + own[..., 1:]) * both
             gains = torch.cat([alone, joined, -added.unsqueeze(2)], dim=2)

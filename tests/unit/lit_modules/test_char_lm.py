@@ -139,6 +139,7 @@ def test_texts_with_a_cache_are_those_without(kind: Kind) -> None:
         assert len({text.text for text in cached}) == (1 if temperature == 0 else 4)
 
 
+@pytest.mark.long
 def test_a_text_depends_on_seed_and_number_alone() -> None:
     module = trained("l2_tied")
     settings = Generation(number=5, length=30, seed=1)

@@ -11,6 +11,7 @@ from torch import Tensor
 from certify.threats import Additions
 from lit_modules import MonotoneScores, TaskModule, WindowMax, WordScores
 from lit_modules.shared.detection import Detection
+from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.rebuilt import rebuild
 from lit_modules.window_max import WindowPooling, merge_equal, split_windows
 from text import Batch, WordTokenizer, collate, tokenizer_from_state
@@ -215,3 +216,10 @@ def test_a_copy_predicts_the_same_and_a_checkpoint_has_all() -> None:
     assert model.predict_texts(TEXTS).argmax(dim=1).sum() == 0
     with pytest.raises(ValueError, match="expected a plain one"):
         WindowMax(classifier=model)
+
+
+def test_settings_that_need_an_end_are_named_as_its_own() -> None:
+    # Changes of the wrapper replace settings of the classifier: only they always help.
+    assert WindowMax(classifier=WordScores()).lasting() == {"optimisation.decay": "none"}
+    ended = WindowMax(classifier=WordScores(), optimisation=OptimisationChanges(decay="none"))
+    assert ended.lasting() == {}

@@ -65,6 +65,7 @@ def test_the_worst_text_is_the_worst(classes: int, k: int | None, against: str) 
             assert chosen == pytest.approx(least, abs=1e-5)
 
 
+@pytest.mark.long
 def test_training_resists_and_its_checkpoint_reads_the_same(tmp_path: Path) -> None:
     module = made(kappa=0.9)
     data: Any = DataLoader(range(2), batch_size=1, collate_fn=lambda _: batch(module))  # type: ignore[arg-type] # has a length

@@ -167,6 +167,7 @@ def test_more_edits_never_help() -> None:
     assert (worst[3] >= 0).all()
 
 
+@pytest.mark.long
 def test_training_for_all_edits(tmp_path: Path) -> None:
     robustness = WordRobustness(against="characters", splits=True, k=2)
     module = trained(made(robustness=robustness, optimisation=optimisation()), tmp_path)
@@ -174,6 +175,7 @@ def test_training_for_all_edits(tmp_path: Path) -> None:
     assert module(batch(module)).argmax(dim=1).tolist()[4:6] == [1, 0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("search", ["paths", "intervals"])
 def test_a_net_over_windows_is_trained_for_the_worst_text(
     lists: str, tmp_path: Path, search: Any
@@ -315,6 +317,7 @@ def test_a_checkpoint_has_all_scores(lists: str, tmp_path: Path) -> None:
     assert again.text_certifier(threat)(*arguments) == module.text_certifier(threat)(*arguments)
 
 
+@pytest.mark.long
 def test_answers_of_another_model_are_learnt(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     rows = [

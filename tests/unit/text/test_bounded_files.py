@@ -135,6 +135,13 @@ def test_yaml_that_breaks_parsers_or_readers(text: str, message: str) -> None:
         parse_yaml(text, "a file", "YAML")
 
 
+def test_yaml_that_is_read_again_is_as_in_the_file() -> None:
+    text = "a: {x: [1]}"
+    first = parse_yaml(text, "a", "YAML")
+    first["a"]["x"].append(2)
+    assert parse_yaml(text, "a", "YAML") == {"a": {"x": [1]}}
+
+
 def test_yaml_aliases_are_lists_of_their_own() -> None:
     value = parse_yaml("a: &a {x: [1]}\nb: {<<: *a, y: 2}\nc: *a", "a", "YAML")
     assert value == {"a": {"x": [1]}, "b": {"x": [1], "y": 2}, "c": {"x": [1]}}
