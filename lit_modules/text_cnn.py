@@ -73,7 +73,9 @@ class TextCNN(WordLevel, method=True):
 
     @property
     def no_certificate(self) -> str | None:
-        return "its certificates are about words: `certify --threat synonyms --lists F`"
+        own = self.robustness.sets is not None
+        threat = self.robustness.against if own else "synonyms --lists FILE"
+        return f"its certificates are about words: `certify --threat {threat}`"
 
     def build_tokenizer(self, texts: Any) -> Tokenizer:
         corpus: list[Text] = list(texts)

@@ -135,9 +135,9 @@ class WordScores(WordLevel, method=True):
 
     @property
     def no_certificate(self) -> str | None:
-        return (
-            "its certificates are about words and characters: `certify --threat synonyms --lists F`"
-        )
+        own = self.robustness.sets is not None
+        threat = self.robustness.against if own else "synonyms --lists FILE"
+        return f"its certificates are about words and characters: `certify --threat {threat}`"
 
     # Text
 

@@ -10,8 +10,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -78,7 +77,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 def main(args: Sequence[str] | None = None) -> None:
     """Run one command of LightningCLI; errors and signals come out as exceptions."""
     # Imported here, so that `--version` is fast and works in a broken installation.
-    with _loading():
+    with collection_paused():
         from app.cli.robust_cli import RobustCLI
 
     RobustCLI(args)
