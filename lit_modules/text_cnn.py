@@ -73,8 +73,7 @@ class TextCNN(WordLevel, method=True):
 
     @property
     def no_certificate(self) -> str | None:
-        own = self.robustness.sets is not None
-        threat = self.robustness.against if own else "synonyms --lists FILE"
+        threat = self.robustness.threat_option
         return f"its certificates are about words: `certify --threat {threat}`"
 
     def build_tokenizer(self, texts: Any) -> Tokenizer:

@@ -135,8 +135,7 @@ class WordScores(WordLevel, method=True):
 
     @property
     def no_certificate(self) -> str | None:
-        own = self.robustness.sets is not None
-        threat = self.robustness.against if own else "synonyms --lists FILE"
+        threat = self.robustness.threat_option
         return f"its certificates are about words and characters: `certify --threat {threat}`"
 
     # Text
