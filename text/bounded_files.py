@@ -174,8 +174,7 @@ def lines(
     """
     limit = allowance(file) if packed else None
     # A GzipFile reads lines in Python, at a quarter of the speed of a buffer around it.
-    unpacked = BufferedReader(gzip.GzipFile(fileobj=file)) if packed else nullcontext(file)
-    with unpacked as stream:
+    with BufferedReader(gzip.GzipFile(fileobj=file)) if packed else nullcontext(file) as stream:
         # Other line ends, such as U+2028, are characters of a text.
         wrapper = TextIOWrapper(stream, encoding, newline="\n") if encoding != "utf-8" else stream
         with wrapper:
