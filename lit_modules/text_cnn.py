@@ -68,7 +68,8 @@ class TextCNN(RobustWords, method=True):
 
     @property
     def no_certificate(self) -> str | None:
-        return "its certificates are about words: `certify --threat synonyms --lists F`"
+        threat = self.robustness.threat_option
+        return f"its certificates are about words: `certify --threat {threat}`"
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         return self.robust_tokenizer(texts)

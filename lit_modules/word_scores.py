@@ -131,9 +131,8 @@ class WordScores(RobustWords, method=True):
 
     @property
     def no_certificate(self) -> str | None:
-        return (
-            "its certificates are about words and characters: `certify --threat synonyms --lists F`"
-        )
+        threat = self.robustness.threat_option
+        return f"its certificates are about words and characters: `certify --threat {threat}`"
 
     # Text
 

@@ -12,6 +12,7 @@ from measure.labelled_predictions import COLLAPSED, Predictions
 from run_files.certified_bounds import BOUNDS
 from run_files.results import Results
 from run_files.run_directory import RunDirectory
+from run_files.score_intervals import score_interval
 from text.bounded_files import json_lines
 from text.estimates import IntervalEstimate, wilson
 
@@ -50,7 +51,7 @@ _SCORES = {
     "ece": "Calibration error (ECE)",
     "brier": "Brier score",
 }
-"""Titles of metrics of `test` without an interval."""
+"""Titles of metrics of `test` that are no shares of texts."""
 _DETECTION = {
     "recall": ("Detected", "positives"),
     "false_alarms": ("False alarms", "negatives"),
@@ -528,13 +529,13 @@ class _Judge:
             yield _figure("test/accuracy", title, self.accuracy, *always, *bag, kind="clean")
         for name, title in _SCORES.items():
             if (value := self.metrics.get(f"test/{name}")) is not None:
-                yield VerdictFigure(
-                    name=f"test/{name}",
-                    kind="calibration" if name in ("ece", "brier") else "clean",
-                    title=title,
-                    value=value,
+                yield _figure(
+                    f"test/{name}",
+                    title,
+                    score_interval(self.metrics, name) or _share(value, None),
+                    *self._references("a bag of words", f"test/bag_{name}"),
                     count=self.count,
-                    references=self._references("a bag of words", f"test/bag_{name}"),
+                    kind="calibration" if name in ("ece", "brier") else "clean",
                 )
         if self.largest is not None:
             title, share = "Share of its most frequent prediction", _share(self.largest, self.count)
@@ -550,15 +551,10 @@ class _Judge:
             # Older or other models have none; texts of one class have no ranking.
             if value is None or not any(counts.values()):
                 continue
-            if of is None:
-                count = sum(counts.values())
-                figure = VerdictFigure(
-                    name=f"test/{name}", kind="detection", title=title, value=value, count=count
-                )
-            else:
-                share = _share(value, counts[of])
-                figure = _figure(f"test/{name}", title, share, kind="detection")
-            yield figure
+            count = sum(counts.values()) if of is None else counts[of]
+            share = _share(value, None if of is None else count)
+            estimate = score_interval(self.metrics, name) or share
+            yield _figure(f"test/{name}", title, estimate, kind="detection", count=count)
 
     def _references(self, title: str, name: str) -> tuple[Reference, ...]:
         """Return a metric as a reference, if there is one."""
@@ -611,8 +607,9 @@ def _figure(
     *references: Reference,
     kind: FigureKind,
     note: str = "",
+    count: int | None = None,
 ) -> VerdictFigure:
-    """Return a figure of an estimate."""
+    """Return a figure of an estimate; `count` is the number of its texts, if it is another."""
     low, high = (estimate.low, estimate.high) if estimate.count else (None, None)
     return VerdictFigure(
         name=name,
@@ -621,7 +618,7 @@ def _figure(
         value=estimate.value,
         low=low,
         high=high,
-        count=estimate.count or None,
+        count=count or estimate.count or None,
         references=references,
         note=note,
     )

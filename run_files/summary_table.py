@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from run_files.certified_bounds import BOUNDS, BoundFigures
 from run_files.results import Results
+from run_files.score_intervals import score_interval
 from text.estimates import interval, wilson
 
 _VOID = "means nothing: one class only"
@@ -11,6 +12,14 @@ _VOID = "means nothing: one class only"
 
 def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3f}"
+
+
+def _score(metrics: Mapping[str, float | None], name: str) -> str:
+    """Return a metric, with its interval if it is a score of `test` that has one."""
+    text = _number(metrics.get(name))
+    stage, _, figure = name.partition("/")
+    estimate = score_interval(metrics, figure) if stage == "test" else None
+    return text if estimate is None else f"{text} [{interval(estimate, 3)}]"
 
 
 def _accuracy(metrics: Mapping[str, float | None], prefix: str = "test") -> str:
@@ -59,7 +68,7 @@ def _detection(results: Results) -> list[tuple[str, str]]:
     at = [f"test/recall_at_{rate}" for rate in (0.001, 0.01, 0.05)]
     rates = ", ".join(_number(metrics.get(name)) for name in at)
     rows.append(("detected at 0.1, 1, 5 % false alarms", rates))
-    ranking = ", ".join(_number(metrics.get(f"test/{n}")) for n in ("auc", "average_precision"))
+    ranking = ", ".join(_score(metrics, f"test/{name}") for name in ("auc", "average_precision"))
     return [*rows, ("AUC, average precision", ranking)]
 
 
@@ -148,7 +157,7 @@ def table(results: Results, *, void: bool = False) -> str:
         titles["val/f1"] = f"val/f1{of_class}"
     nothing = f" ({_VOID})" if void else ""
     rows = [
-        (text, _number(metrics[name]) + nothing * (name in robust))
+        (text, _score(metrics, name) + nothing * (name in robust))
         if name != "test/accuracy"
         else (text, _accuracy(metrics))
         for name, text in titles.items()

@@ -49,7 +49,7 @@ _ENCRYPTED = 0x1
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-_Stream = BinaryIO | gzip.GzipFile | TextIOWrapper
+_Stream = BinaryIO | TextIOWrapper
 
 
 class DataError(MultiLineError):
@@ -174,17 +174,36 @@ def lines(
             `LINE_LIMIT`, a gzip bomb, or a broken gzip file.
     """
     limit = allowance(file) if packed else None
-    with gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as stream:
+    # A GzipFile reads lines in Python, at a quarter of the speed of a buffer around it.
+    with BufferedReader(gzip.GzipFile(fileobj=file)) if packed else nullcontext(file) as stream:
         # Other line ends, such as U+2028, are characters of a text.
         wrapper = TextIOWrapper(stream, encoding, newline="\n") if encoding != "utf-8" else stream
         with wrapper:
             yield from _numbered(path, wrapper, limit)
 
 
-def _line(path: Path, stream: _Stream, number: int) -> bytes:
+def _numbered(path: Path, stream: _Stream, limit: int | None) -> Iterator[tuple[int, bytes]]:
+    number = total = 0
     try:
-        line = stream.readline(LINE_LIMIT + 1)
-        return line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
+        while line := stream.readline(LINE_LIMIT + 1):
+            raw = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
+            number += 1
+            # The limit counts memory, not bytes: empty lines take memory too.
+            total += len(raw) + ROW
+            if limit is not None and total > limit:
+                raise too_large(path, f"line {number}", limit)
+            if len(raw) > LINE_LIMIT:
+                msg = (
+                    f"{path}, line {number}: got more than {LINE_LIMIT:,} bytes without a line "
+                    "end, expected lines of text: is it a text file, with one row per line?"
+                )
+                raise DataError(msg)
+            if number == 1:
+                if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                    msg = f"{path}: got UTF-16, expected UTF-8: convert the file"
+                    raise DataError(msg)
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            yield number, raw.removesuffix(b"\n").removesuffix(b"\r")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         msg = f"{path}, after line {number}: the gzip file is broken or cut off ({error})"
         raise DataError(msg) from error
@@ -193,27 +212,6 @@ def _line(path: Path, stream: _Stream, number: int) -> bytes:
         msg = f"{path}, after line {number}: got bytes that are not {encoding} ({error}): "
         msg += "name another encoding, or none"
         raise DataError(msg) from error
-
-
-def _numbered(path: Path, stream: _Stream, limit: int | None) -> Iterator[tuple[int, bytes]]:
-    number = total = 0
-    while raw := _line(path, stream, number):
-        number += 1
-        # The limit counts memory, not bytes: empty lines take memory too.
-        total += len(raw) + ROW
-        if limit is not None and total > limit:
-            raise too_large(path, f"line {number}", limit)
-        if len(raw) > LINE_LIMIT:
-            msg = (
-                f"{path}, line {number}: got more than {LINE_LIMIT:,} bytes without a line end, "
-                "expected lines of text: is it a text file, with one row per line?"
-            )
-            raise DataError(msg)
-        if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-            msg = f"{path}: got UTF-16, expected UTF-8: convert the file"
-            raise DataError(msg)
-        line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-        yield number, line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def read_bytes(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:

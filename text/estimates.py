@@ -35,13 +35,45 @@ def wilson(hits: int, count: int) -> IntervalEstimate:
     if count < 1 or not 0 <= hits <= count:
         msg = f"got {hits} of {count}, expected a share of at least one sample"
         raise ValueError(msg)
-    share, z2 = hits / count, Z * Z
+    share = hits / count
+    return IntervalEstimate(share, *_wilson(share, count), count)
+
+
+def _wilson(share: float, count: float) -> tuple[float, float]:
+    z2 = Z * Z
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
     # Wilson (1927): the interval is not symmetric around the share.
     half = Z / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))
     # At the ends the formula gives 0 and 1 but for rounding.
-    low = 0.0 if hits == 0 else centre - half
-    return IntervalEstimate(share, low, 1.0 if hits == count else centre + half, count)
+    return 0.0 if share <= 0 else centre - half, 1.0 if share >= 1 else centre + half
+
+
+def score(value: float, error: float, count: int, *, top: float = 1.0) -> IntervalEstimate:
+    """Return a score with Wilson's interval of its effective sample size.
+
+    That is the number of samples with which a share of this size has the same standard error (Korn
+    and Graubard, 1998). So the interval is within the bounds of the score, and not empty where all
+    samples agree: without error, all samples count.
+
+    Args:
+        value: the score, from 0 to `top`.
+        error: its standard error.
+        count: samples that it is made from, at least one.
+        top: largest possible value.
+    """
+    share = min(1.0, value / top)
+    variance = share * (1 - share)
+    effective = variance * (top / error) ** 2 if error > 0 and variance > 0 else count
+    low, high = _wilson(share, effective)
+    return IntervalEstimate(value, top * low, top * high, count)
+
+
+def auc_error(auc: float, positives: int, negatives: int) -> float:
+    """Return the standard error of an area under the ROC curve (Hanley and McNeil, 1982)."""
+    of_positives, of_negatives = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    variance = auc * (1 - auc) + (positives - 1) * (of_positives - auc**2)
+    variance += (negatives - 1) * (of_negatives - auc**2)
+    return math.sqrt(max(0.0, variance) / (positives * negatives))
 
 
 @cache

@@ -2,7 +2,6 @@
 
 import difflib
 import errno
-import gc
 import logging
 import os
 import select
@@ -11,14 +10,14 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from app.cli.command_help import help_path
 from app.cli.commands import COMMANDS, LIGHTNING, Call, check_options, find_command, help_of_all
 from app.cli.data_files import check_user_data
+from app.cli.garbage import collection_paused
 from run_files.terminal import harmless
 from run_files.version import line
 from text.multi_line_error import MultiLineError
@@ -78,7 +77,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 def main(args: Sequence[str] | None = None) -> None:
     """Run one command of LightningCLI; errors and signals come out as exceptions."""
     # Imported here, so that `--version` is fast and works in a broken installation.
-    with _loading():
+    with collection_paused():
         from app.cli.robust_cli import RobustCLI
 
     RobustCLI(args)
@@ -177,19 +176,7 @@ def _debug(argv: list[str]) -> bool:
     return "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0")
 
 
-@contextmanager
-def _loading() -> Iterator[None]:
-    """Load modules without searching for garbage, of which they make none: a sixth of a start."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@_loading()
+@collection_paused()  # a sixth of a start
 def _load(*, debug: bool, predicts: bool = False) -> int:
     """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
     # torchmetrics loads matplotlib for every command, which warns if its cache is not writable.

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from app.cli.garbage import collection_paused
 from app.cli.run_options import add_option, command_parser
 from datamodules.sources.inspection import DataInspection, FileInspection, inspect_files
 from datamodules.sources.table_shape import TABLES, check_encoding, check_separator
@@ -55,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
     settings = {name: value for name in _SETTINGS if (value := getattr(args, name)) is not None}
     settings["separator"] = check_separator(args.separator)
     settings["encoding"] = check_encoding(args.encoding)
-    data = inspect_files(args.files, settings)
+    with collection_paused():  # a quarter of the time
+        data = inspect_files(args.files, settings)
     if args.json:
         files = [asdict(file) | {"shape": file.shape and asdict(file.shape)} for file in data.files]
         leaks = [leak._asdict() for leak in data.leaks]

@@ -82,7 +82,8 @@ for (const section of document.querySelectorAll(".explorer")) {
     list.append(...hits.slice(shown, shown + 10).map(article));
     shown = Math.min(hits.length, shown + 10);
     more.hidden = shown === hits.length;
-    count.textContent = `${hits.length} of ${rows.length} texts, ${shown} shown`;
+    const [hit, all] = [hits.length, rows.length].map((n) => n.toLocaleString("en"));
+    count.textContent = `${hit} of ${all} texts, ${shown} shown`;
   };
   const filter = () => {
     const words = form.words.value.toLowerCase();

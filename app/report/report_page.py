@@ -254,15 +254,17 @@ def _missing_of_classes(
     """Yield what a classification lacks."""
     evidence = section.evidence
     if section.calibration is None:
-        yield "Calibration: it needs probabilities", command.format("predict")
-    if evidence.certificates is None:
-        reason = None if evidence.results is None else evidence.results.get("no_certificate")
-        if reason is None:
-            yield "Certified radii", command.format("certify")
-        else:
-            yield f"Certified radii: {reason}", ""
+        yield "Picture of the calibration: it needs probabilities", command.format("predict")
+    reason = None if evidence.results is None else evidence.results.get("no_certificate")
+    # Some methods name the command that certifies them.
+    reason, _, own = (reason or "").partition(": `certify")
+    if evidence.certificates is None and reason:
+        yield f"Certified radii: {reason}", ""
+    elif evidence.certificates is None:
+        yield "Certified radii", command.format("certify")
     if not section.in_words:
-        yield "Certificates in words", f"{command.format('certify')} --threat synonyms --lists FILE"
+        threat = own.strip(" `") or "--threat synonyms --lists FILE"
+        yield "Certificates in words", f"{command.format('certify')} {threat}"
     if evidence.pgd is None and tested:
         yield "Accuracy under PGD, text by text", command.format("test")
     if not evidence.attacks:

@@ -92,11 +92,12 @@ def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture
         gaps = [(b.confidence or 0.0) - (b.accuracy or 0.0) for b in filled]
         upper.bar(middle, heights, width, color=charts.COLOURS[0], label="accuracy", **style)
         between: dict[str, Any] = {"hatch": "//", "facecolor": "none", "linewidth": 1.0}
-        between |= {"edgecolor": charts.COLOURS[1], "label": "up or down to the mean confidence"}
+        between |= {"edgecolor": charts.COLOURS[1], "label": "gap to the confidence"}
         upper.bar(middle, gaps, width, heights, **between)
         upper.plot([0, 1], [0, 1], color=_INK, linestyle="--", lw=1.0, label="perfect calibration")
         upper.set(ylim=(0, 1.02), xlim=(0, 1), ylabel="accuracy")
-        upper.legend(loc="upper left", fontsize=9)
+        # Outside: bars of unsure predictions reach every corner but the last.
+        figure.legend(loc="outside upper center", ncols=3, fontsize=9)
         lower.bar(middle, [b.texts for b in filled], width, color=charts.COLOURS[0], **style)
         lower.set(xlabel="confidence of the prediction", ylabel="texts")
         svg = charts.as_svg(figure)

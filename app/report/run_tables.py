@@ -14,12 +14,14 @@ from app.report.page_parts import (
 from attacks.digests import SHORT
 from measure.evidence import PROVEN, Evidence
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
+from run_files.score_intervals import score_interval
 from text.estimates import mean
 from text.subjects import flat
 
 T = TypeVar("T")
 _TEST_METRICS = ("f1", "spearman", "pearson", "bits_per_character", "loss")
-"""Metrics of `test` that are shown without an interval."""
+"""Metrics of `test`, after accuracy and macro-F1."""
+_CALIBRATION = {"ece": "expected calibration error", "brier": "Brier score, from 0 to 2"}
 
 
 def rows_of_runs(columns: Sequence[Mapping[str, T]]) -> list[tuple[str, list[T | None]]]:
@@ -89,18 +91,22 @@ def main_figures(
     # From the records where there are some: `results.json` may lack it.
     macro = metrics.get("test/macro_f1") if clean is None else clean.macro
     if macro is not None:
-        figures["F1, mean of the classes"] = FigureCell(format_number(macro))
+        figures["F1, mean of the classes"] = _score_cell(
+            {"test/macro_f1": macro, **metrics}, "macro_f1"
+        )
     if "predict/largest_class" in metrics:
         # Near 1, the model has collapsed, and its robustness is none.
         share = share_cell(metrics["predict/largest_class"], 0)
         figures["share of the most frequent prediction"] = share
     for name in _TEST_METRICS:
         if f"test/{name}" in metrics:
-            value = format_number(metrics[f"test/{name}"])
-            figures[_metric_title(name, evidence)] = FigureCell(value)
-    if calibration is not None:
+            figures[_metric_title(name, evidence)] = _score_cell(metrics, name)
+    figures |= {
+        t: _score_cell(metrics, n) for n, t in _CALIBRATION.items() if f"test/{n}" in metrics
+    }
+    if calibration is not None and "test/ece" not in metrics:
         error = format_number(calibration.error)
-        figures["expected calibration error"] = FigureCell(error)
+        figures[_CALIBRATION["ece"]] = FigureCell(error)
     epsilon = metrics.get("test/pgd_epsilon")
     if "test/pgd_accuracy" in metrics:
         count = 0 if evidence.pgd is None else len(evidence.pgd.records)
@@ -116,6 +122,13 @@ def main_figures(
         # Not that of all texts: an attack may cover only a few of them.
         figures["accuracy on the texts of that attack, before it"] = estimate_cell(before)
     return figures
+
+
+def _score_cell(metrics: Mapping[str, float | None], name: str) -> FigureCell:
+    estimate = score_interval(metrics, name)
+    if estimate is None:
+        return FigureCell(format_number(metrics[f"test/{name}"]))
+    return estimate_cell(estimate)
 
 
 def _metric_title(name: str, evidence: Evidence) -> str:

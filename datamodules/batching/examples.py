@@ -77,8 +77,10 @@ def checked(value: Any, column: str) -> str:
 
 def to_text(values: Mapping[str, Any], columns: Sequence[str]) -> "Text":
     """Return the text or pair in one or two columns; see `checked`."""
-    texts = [checked(values[column], column) for column in columns]
-    return texts[0] if len(texts) == 1 else (texts[0], texts[1])
+    if len(columns) == 1:
+        return checked(values[columns[0]], columns[0])
+    first, second = columns
+    return checked(values[first], first), checked(values[second], second)
 
 
 def fingerprint(examples: Iterable[Example]) -> str:
@@ -130,7 +132,7 @@ def to_examples(
             continue
         if label is None and len(bare) < _SHOWN:
             bare.append((number, f"{source}, {row.place}: {no_label}"))
-        names = tuple(_name_slice(column, row.values.get(column)) for column in slices)
+        names = tuple([_name_slice(column, row.values.get(column)) for column in slices])
         examples.append(Example(sample, label, len(examples), names))
     if dropped:
         log.info("%s: %s without label left out", source, plural(dropped, "row"))

@@ -222,42 +222,47 @@ def _choose(path: Path, table: TextTable, settings: Mapping[str, Any]) -> TextTa
 def _inspect_table(path: Path, split: Split, table: TextTable) -> tuple[FileInspection, list[str]]:
     """Return the inspection of a table, and the key of each text."""
     shape = table.shape(path)
-    names = column_names(path, shape)
+    names, text_columns = column_names(path, shape), table.text_columns
     file = FileInspection(file=str(path), split=split, shape=shape, columns=tuple(names))
-    if {*table.text_columns} - {*names}:
+    if {*text_columns} - {*names}:
         return file, []
     has_labels = table.label_column in names
-    columns = [*table.text_columns, *([table.label_column] if has_labels else [])]
-    samples, problems = list[tuple[tuple[str, ...], Any]](), list[str]()
-    for row in table.rows(path, columns):
-        if row.problem is not None:
-            problems.append(row.problem)
+    columns = [*text_columns, *([table.label_column] if has_labels else [])]
+    labels, texts, keys = list[Any](), list[str](), list[str]()
+    lengths, problems = list[int](), list[str]()
+    for _, values, problem, _ in table.rows(path, columns):
+        if problem is not None:
+            problems.append(problem)
             continue
-        parts = tuple(str(row.values[column] or "") for column in table.text_columns)
-        samples.append((parts, row.values.get(table.label_column)))
-    labels = [label for _, label in samples]
+        labels.append(values.get(table.label_column))
+        key = ""
+        for column in text_columns:
+            text = str(values[column] or "")
+            if words := text.casefold().split():
+                texts.append(text)
+                lengths.append(len(words))
+                key += f" {' '.join(words)}" if key else " ".join(words)
+        keys.append(key)
     kinds = label_kinds(labels)
     task: DataTask = "no labels" if not kinds.counts else "classes"
     task = "several labels" if kinds.several else "numbers" if kinds.fractions else task
     if table.task == "regression" and task == "classes":
         task = "numbers"
-    keys = [_key(" ".join(parts)) for parts, _ in samples]
-    texts = [text for parts, _ in samples for text in parts if text.strip()]
     mistakes = row_hints(problems) + text_mistakes(texts)
     if task == "classes" and split == "train" and len(kinds.counts) > 1:
         mistakes += label_mistakes(kinds.counts)
     duplicates, contradictions = _duplicates(keys, labels)
     return replace(
         file,
-        text_columns=table.text_columns,
+        text_columns=text_columns,
         label_column=table.label_column if has_labels else None,
         task=task,
-        rows=len(samples) + len(problems),
+        rows=len(labels) + len(problems),
         labels={} if task in ("numbers", "several labels") else kinds.counts,
-        unlabelled=kinds.absent if has_labels else len(samples),
+        unlabelled=kinds.absent if has_labels else len(labels),
         target_range=kinds.limits if task == "numbers" else None,
-        words=_length_range([len(text.split()) for text in texts]),
-        characters=_length_range([len(text) for text in texts]),
+        words=_length_range(lengths),
+        characters=_length_range(list(map(len, texts))),
         duplicates=duplicates,
         contradictions=contradictions,
         mistakes=tuple(mistakes),

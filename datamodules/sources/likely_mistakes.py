@@ -31,12 +31,13 @@ _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 def text_mistakes(texts: Sequence[str]) -> list[str]:
     """Return likely mistakes in texts, each a sentence with its number of texts."""
     mistakes = []
-    patterns = (
-        (_MARKUP, "HTML", "a model would learn the tags: remove them first"),
-        (_MISREAD, "characters of a wrong encoding", "write the file anew from its source"),
-        (_INVISIBLE, "invisible characters", "remove them"),
-    )
-    everything = "\n".join(texts)
+    everything = " ".join(texts)
+    patterns = [(_MARKUP, "HTML", "a model would learn the tags: remove them first")]
+    if not everything.isascii():
+        advice = "write the file anew from its source"
+        patterns.append((_MISREAD, "characters of a wrong encoding", advice))
+    if not everything.isprintable():
+        patterns.append((_INVISIBLE, "invisible characters", "remove them"))
     for pattern, name, advice in patterns:
         # Most files have none: one search is ten times faster than one for each text.
         if pattern.search(everything) is None:
@@ -45,13 +46,13 @@ def text_mistakes(texts: Sequence[str]) -> list[str]:
         if first is not None:
             count = sum(pattern.search(text) is not None for text in texts)
             mistakes.append(f"{_count(count)} {name} ({first[0]!a:.40}): {advice}")
-    long = sum(text.count(" ") >= _LONG for text in texts)
+    long = sum(len(text) > _LONG and text.count(" ") >= _LONG for text in texts)
     if long:
         mistakes.append(
             f"{_count(long)} more than {_LONG:,} words: a model reads the first "
             "`--model.max_length` tokens"
         )
-    quoted = sum(text[:1] == text[-1:] == '"' and len(text) > 1 for text in texts)
+    quoted = sum(text[0] == text[-1] == '"' and len(text) > 1 for text in texts)
     if quoted > len(texts) / 2:
         mistakes.append(
             f"{_count(quoted)} double quotes around them, which are part of a text between tabs: "

@@ -252,16 +252,16 @@ class TextTable:
         return problems
 
     def _examples(self, path: Path, classes: Sequence[str], split: str) -> list[Example]:
-        meaning = ClassLabels(classes)
+        meaning, text_columns = ClassLabels(classes), self.text_columns
+        numeric = self.task == "regression"
 
         def parse(values: Mapping[str, Any]) -> tuple[Any, Any]:
-            text, value = to_text(values, self.text_columns), values.get(self.label_column)
-            numeric = self.task == "regression"
+            text, value = to_text(values, text_columns), values.get(self.label_column)
             return text, target(value, self.target_range) if numeric else meaning(value)
 
         test = split == "test"
         unlabelled: Unlabelled = "all or none" if test else "bad"
-        columns = (*self.text_columns, self.label_column)
+        columns = (*text_columns, self.label_column)
         return to_examples(
             self.rows(path, columns, (self.label_column,) if test else ()),
             str(path),

@@ -136,7 +136,7 @@ class SplitScores(nn.Module):
             scores["f1"] = EntityF1(class_names)
         self.scores = nn.ModuleDict(scores)
         counted = counts and task == "classification"
-        self.counts = SplitCounts(len(class_names)) if counted else None
+        self.counts = SplitCounts(len(class_names), positive) if counted else None
         self.detector = detector if counted else None
         self.detection = None if self.detector is None else DetectionScores()
         self._detected = 0 if detector is None else find_positive(detector.positive, class_names)

@@ -17,6 +17,7 @@ class SplitCounts(Metric):
 
     Args:
         classes: number of classes.
+        positive: index of the class of `f1`; None without it.
     """
 
     full_state_update = False
@@ -25,13 +26,15 @@ class SplitCounts(Metric):
     confusion: Tensor
     confidence: Tensor
     right: Tensor
+    gaps: Tensor
     squares: Tensor
+    fourths: Tensor
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, positive: int | None = None) -> None:
         super().__init__()
-        self.classes = classes
+        self.classes, self.positive = classes, positive
         shapes = {"confusion": (classes, classes), "confidence": (BINS,), "right": (BINS,)}
-        for name, shape in {**shapes, "squares": ()}.items():
+        for name, shape in {**shapes, "gaps": (), "squares": (), "fourths": ()}.items():
             self.add_state(name, torch.zeros(shape), dist_reduce_fx="sum")
 
     def update(self, logits: Tensor, labels: Tensor, unshifted: Tensor | None = None) -> None:
@@ -52,15 +55,20 @@ class SplitCounts(Metric):
         cells = labels * self.classes + logits.argmax(dim=1)
         self.confusion += cells.bincount(minlength=self.classes**2).view_as(self.confusion)
         self.confidence.index_add_(0, bins, confidence)
-        self.right.index_add_(0, bins, (likeliest == labels).float())
+        right = (likeliest == labels).float()
+        self.right.index_add_(0, bins, right)
+        self.gaps += (confidence - right).square().sum()
         gold = torch.nn.functional.one_hot(labels, self.classes)
-        self.squares += (probabilities - gold).square().sum()
+        squares = (probabilities - gold).square().sum(dim=1)
+        self.squares += squares.sum()
+        self.fourths += squares.square().sum()
 
     def compute(self) -> dict[str, Tensor]:
         """Return scalars by their names, see docs/verdict.md.
 
         `samples`, `majority_accuracy`, `largest_class`, `absorbed`, `ece` (Guo et al., 2017,
-        equation 3) and `brier` (Brier, 1950: from 0 to 2).
+        equation 3) and `brier` (Brier, 1950: from 0 to 2). `macro_f1_se`, `f1_se`, `ece_se` and
+        `brier_se` are standard errors over the samples, by the delta method.
         """
         samples = self.confusion.sum()
         count = samples.clamp_min(1)
@@ -70,14 +78,51 @@ class SplitCounts(Metric):
         absorbed = predicted[largest] - self.confusion[largest, largest]
         # Without texts of other classes nothing shows that the model can predict another one.
         absorbed = torch.where(of_others > 0, absorbed / of_others.clamp_min(1), 1.0)
-        return {
+        ece = (self.confidence - self.right).abs().sum() / count
+        brier = self.squares / count
+        occurs = (self.confusion.sum(dim=1) + predicted > 0).float()
+        figures = {
             "samples": samples,
             "majority_accuracy": self.confusion.sum(dim=1).max() / count,
             "largest_class": predicted[largest] / count,
             "absorbed": absorbed,
-            "ece": (self.confidence - self.right).abs().sum() / count,
-            "brier": self.squares / count,
+            "ece": ece,
+            # A mean of gaps with the sign of their bin: their squares have no sign.
+            "ece_se": _standard_error(self.gaps, ece, count),
+            "brier": brier,
+            "brier_se": _standard_error(self.fourths, brier, count),
+            "macro_f1_se": _f1_error(self.confusion, occurs / occurs.sum().clamp_min(1)),
         }
+        if self.positive is not None:
+            chosen = torch.zeros_like(occurs)
+            chosen[self.positive] = 1.0
+            figures["f1_se"] = _f1_error(self.confusion, chosen)
+        return figures
+
+
+def _standard_error(squares: Tensor, mean: Tensor, count: Tensor) -> Tensor:
+    """Return the standard error of a mean from the sum of the squares."""
+    return ((squares / count - mean.square()).clamp_min(0) / count).sqrt()
+
+
+def _f1_error(confusion: Tensor, weights: Tensor) -> Tensor:
+    """Return the standard error of a weighted mean of the F1 of each class.
+
+    By the delta method over the cells, a multinomial sample (Takahashi et al., 2022): with the
+    share d of the texts that have the class as label or as prediction, counted twice if both, F1 =
+    2 hits / d changes by (2 [hit] - F1 [label] - F1 [prediction]) / d with the share of a cell.
+
+    Args:
+        confusion: `[C, C]` counts, labels in rows.
+        weights: `[C]`, of sum 1.
+    """
+    count = confusion.sum().clamp_min(1)
+    shares = confusion / count
+    occurrence = shares.sum(dim=0) + shares.sum(dim=1)
+    scale = weights / torch.where(occurrence > 0, occurrence, 1.0)
+    loss = scale * 2 * shares.diagonal() / torch.where(occurrence > 0, occurrence, 1.0)
+    change = torch.diag(2 * scale) - loss.unsqueeze(0) - loss.unsqueeze(1)
+    return ((shares * change.square()).sum() / count).sqrt()
 
 
 class DetectionScores(Metric):

@@ -95,6 +95,12 @@ class WordRobustness:
         return None if self.against in OWN else self.against
 
     @property
+    def threat_option(self) -> str:
+        """The value of `certify --threat` for the threat that the model is trained against."""
+        usual = self.against in ("none", "synonyms")
+        return "synonyms --lists FILE" if usual else self.against
+
+    @property
     def unused(self) -> dict[str, str]:
         """Return the settings without effect, each with the setting that disables it."""
         alone = (

@@ -118,7 +118,8 @@ function describe() {
   others.replaceChildren();
   find("more-figures").hidden = !verdict || verdict.figures.length === 0;
   if (!verdict) return;
-  find("level").append(make("strong", verdict.level, `badge ${verdict.level}`), ` ${verdict.headline}`);
+  const [level] = verdict.headline.split(":");
+  find("level").append(make("strong", level, verdict.level), verdict.headline.slice(level.length));
   for (const caution of verdict.cautions) find("cautions").append(make("li", caution));
   const least = (figures) => figures.reduce((a, b) => (a && a.value <= b.value ? a : b), undefined);
   const kind = (name) => verdict.figures.filter((figure) => figure.kind === name);
@@ -615,7 +616,9 @@ window.addEventListener("hashchange", () => {
   for (const run of server.runs) option(first, run.name);
   text.maxLength = second.maxLength = server.limits.characters;
   const hasText = recall();
-  if (!location.hash && server.runs.length > 1) other.selectedIndex = Math.min(1, other.options.length - 1);
+  // A model of other classes has no prediction to compare.
+  const alike = (run) => run.name !== first.value && `${run.classes}` === `${about(first.value).classes}`;
+  if (!location.hash) other.value = server.runs.find(alike)?.name || "";
   showHistory();
   if (hasText) ask();
   else if (about(first.value).texts) say("Choosing an example of the corpus ...");

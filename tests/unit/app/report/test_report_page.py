@@ -91,7 +91,8 @@ def test_figures_by_hand(runs: Path) -> None:
     assert "Expected calibration error 0.131 of 4 texts" in found.text
     assert "certified accuracy at radius 1 0.500" in found.text
     assert (
-        "texts proved at eps 2 texts changed by PGD 1 texts of which nobody knows 1" in found.text
+        "texts proved at eps 2 texts changed by PGD 1 texts of which nothing is proved 1"
+        in found.text
     )
     assert "No contradiction in 4 texts." in found.text
     assert {path.name for path in (run.path / "report").iterdir()} == {
