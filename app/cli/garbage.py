@@ -1,4 +1,4 @@
-"""Pauses the search for garbage where a program makes none."""
+"""Searches for garbage less often, where a program makes none or hardly any."""
 
 import gc
 from collections.abc import Iterator
@@ -15,3 +15,11 @@ def collection_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def collect_seldom() -> None:
+    """Search for cycles of objects less often, and never in what is loaded by now."""
+    # Attacks make many objects, and hardly any in circles. Each full search would also visit all
+    # objects of the libraries.
+    gc.freeze()
+    gc.set_threshold(20_000)

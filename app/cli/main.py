@@ -17,7 +17,7 @@ from pathlib import Path
 from app.cli.command_help import help_path
 from app.cli.commands import COMMANDS, LIGHTNING, Call, check_options, find_command, help_of_all
 from app.cli.data_files import check_user_data
-from app.cli.garbage import collection_paused
+from app.cli.garbage import collect_seldom, collection_paused
 from run_files.terminal import harmless
 from run_files.version import line
 from text.multi_line_error import MultiLineError
@@ -245,10 +245,7 @@ def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
             if imports != "none":
                 _quieten(debug=debug)
             if predicts:
-                # Attacks make many objects, and hardly any in circles. Each full search for garbage
-                # would also visit all objects of the libraries.
-                gc.freeze()
-                gc.set_threshold(20_000)
+                collect_seldom()
             return call.run()
     except SystemExit as error:
         return _status(error)
