@@ -21,6 +21,12 @@ function make(tag, content, name) {
   return element;
 }
 
+// Sentences name commands between backticks.
+function showSentences(place, sentences) {
+  const parts = sentences.split("`");
+  place.replaceChildren(...parts.map((part, i) => (i % 2 ? make("code", part) : part)));
+}
+
 function say(message, wrong) {
   find("status").textContent = message;
   find("status").className = wrong ? "alarm" : "dim";
@@ -369,7 +375,8 @@ function showPrediction(panel, response) {
   panel.querySelector(".margin").textContent = decimal(response.margin);
   panel.querySelector(".radii").hidden = response.radius === null;
   if (response.radius !== null) panel.querySelector(".radius").textContent = down(response.radius, 3);
-  panel.querySelector(".covers").textContent = response.certificates.length ? response.covers_radius : response.covers;
+  const covers = response.certificates.length ? response.covers_radius : response.covers;
+  showSentences(panel.querySelector(".covers"), covers);
   const [joint, ...others] = response.certificates, headline = panel.querySelector(".headline");
   headline.textContent = joint ? response.headline : "";
   if (joint) headline.classList.add(strength(joint));
