@@ -10,6 +10,8 @@ from lit_modules.shared.detection import DetectionCurve, detection_figures
 
 BINS = 10
 """Bins of the calibration error, of equal width in confidence, as in the report."""
+SUMS = torch.float32 if torch.backends.mps.is_available() else torch.float64
+"""Type of sums: variances are small differences of them. Apple's devices have no float64."""
 
 
 class SplitCounts(Metric):
@@ -35,7 +37,8 @@ class SplitCounts(Metric):
         self.classes, self.positive = classes, positive
         shapes = {"confusion": (classes, classes), "confidence": (BINS,), "right": (BINS,)}
         for name, shape in {**shapes, "gaps": (), "squares": (), "fourths": ()}.items():
-            self.add_state(name, torch.zeros(shape), dist_reduce_fx="sum")
+            # A process without samples must add zeros of the same type.
+            self.add_state(name, torch.zeros(shape, dtype=SUMS), dist_reduce_fx="sum")
 
     def update(self, logits: Tensor, labels: Tensor, unshifted: Tensor | None = None) -> None:
         """Add samples.
@@ -47,15 +50,15 @@ class SplitCounts(Metric):
         """
         for name in self._defaults:
             # Precision bf16-true casts the states, too; bfloat16 cannot count beyond 256.
-            setattr(self, name, getattr(self, name).float())
-        probabilities = (logits if unshifted is None else unshifted).float().softmax(dim=1)
+            setattr(self, name, getattr(self, name).to(SUMS))
+        probabilities = (logits if unshifted is None else unshifted).float().softmax(dim=1).to(SUMS)
         confidence, likeliest = probabilities.max(dim=1)
         # Bin m is the interval (m / BINS, (m + 1) / BINS].
         bins = ((confidence * BINS).ceil().long() - 1).clamp(0, BINS - 1)
         cells = labels * self.classes + logits.argmax(dim=1)
         self.confusion += cells.bincount(minlength=self.classes**2).view_as(self.confusion)
         self.confidence.index_add_(0, bins, confidence)
-        right = (likeliest == labels).float()
+        right = (likeliest == labels).to(SUMS)
         self.right.index_add_(0, bins, right)
         self.gaps += (confidence - right).square().sum()
         gold = torch.nn.functional.one_hot(labels, self.classes)

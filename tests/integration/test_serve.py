@@ -182,7 +182,7 @@ def opens_with_an_example(page: Any) -> None:
     assert label
     assert page.inner_text("#results .panel[aria-label=done] .prediction") == label[1]
     assert "classifies a text as negative or positive" in page.inner_text("#task")
-    assert page.inner_text("#level .badge")
+    assert page.inner_text("#level strong")
     assert page.query_selector_all("#slices tbody tr")
 
 
