@@ -65,10 +65,10 @@ class Run:
 
 
 class Inspection:
-    """What is in files of texts and labels; `inspect` makes it.
+    """The content of files of texts and labels; `inspect` makes it.
 
     Attributes:
-        data: all that was found.
+        data: columns, labels, lengths, duplicates and likely mistakes of each file.
         problems: reasons why a training would stop.
     """
 
