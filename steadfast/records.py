@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -87,9 +88,9 @@ class RecordTable(Sequence[Record]):
             atomic.write_text(file, rows)
         return file
 
+    @abstractmethod
     def plot(self) -> "Figure":
         """Return a figure of all records."""
-        raise NotImplementedError  # each kind of records has its own
 
     def _csv(self) -> str:
         stream = io.StringIO()
