@@ -40,12 +40,13 @@ if str(HOME) not in sys.path:
 import app  # noqa: E402, F401 (sets how OpenMP waits, before torch is loaded)
 
 if TYPE_CHECKING:
-    from steadfast.models import Model, load
-    from steadfast.runs import Inspection, Run, inspect, read_run, train
+    from steadfast.loaded_model import Model, load
+    from steadfast.trained_run import Inspection, Run, inspect, read_run, train
 
 __all__ = ["Inspection", "Model", "Run", "entry", "inspect", "load", "read_run", "train"]
-_MODULES = {"Model": "models", "load": "models"}
-"""Modules of public names that are not in `runs`: none is loaded before it is used."""
+# An installed program has this folder on the import path: `models` or `runs` would hide a user's.
+_MODULES = {"Model": "loaded_model", "load": "loaded_model"}
+"""Modules of public names that are not in `trained_run`: none is loaded before it is used."""
 
 _LIGHTNING = {"pytorch_lightning", "lit_modules"}
 
@@ -55,8 +56,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    module = _MODULES.get(name, "runs")
-    if module == "models" and not _LIGHTNING & sys.modules.keys():
+    module = _MODULES.get(name, "trained_run")
+    if module == "loaded_model" and not _LIGHTNING & sys.modules.keys():
         # A model that predicts needs no Lightning, whose import takes longer than all others.
         role: Any = import_module("text.process_role")
         role.predicts_only = True

@@ -11,7 +11,7 @@ import pytest
 
 import lit_modules  # noqa: F401 (this process may train: `sf.load` must not set that it does not)
 import steadfast as sf
-from steadfast.records import RecordTable
+from steadfast.record_tables import RecordTable
 from tests.integration.conftest import ROOT
 
 TEXTS = ["great soup and a friendly waiter", "bland food and a rude waiter"]

@@ -19,7 +19,7 @@ from run_files.terminal import harmless
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from steadfast.models import Model
+    from steadfast.loaded_model import Model
 
 
 class Run:

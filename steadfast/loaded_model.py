@@ -23,7 +23,7 @@ from measure.named_victims import pretrained_classifier
 from measure.predictions import TextPredictor
 from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory, existing
-from steadfast.records import AttackTable, CertificateTable, PredictionTable, Record
+from steadfast.record_tables import AttackTable, CertificateTable, PredictionTable, Record
 from text import ClassLabels, Text
 
 HUB = "hf:"
