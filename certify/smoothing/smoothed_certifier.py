@@ -50,8 +50,8 @@ class Smoothing:
                 raise ValueError(msg)
         if self.keep is not None and not (self.noise == "delete" and 0 < self.keep < math.inf):
             msg = (
-                f"got smoothing.keep={self.keep} with smoothing.noise={self.noise}, expected a "
-                "number above 0 with smoothing.noise=delete"
+                f"got smoothing.keep={self.keep}, expected a number above 0, and smoothing.noise="
+                f"delete, which is {self.noise}"
             )
             raise ValueError(msg)
         for name in ("samples", "selection", "hops"):
