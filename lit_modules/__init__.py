@@ -32,6 +32,7 @@ from lit_modules.shared.text_module import METHODS, TextModule
 from lit_modules.shared.token_masking import TokenMasking
 from lit_modules.shared.unitary import Unitary
 from lit_modules.shared.unused import unused_settings
+from lit_modules.shared.weight_schedule import WeightSchedule
 from lit_modules.shared.word_robustness import WordRobustness
 from lit_modules.text_classifier import TextClassifier
 from lit_modules.text_cnn import TextCNN

@@ -17,6 +17,7 @@ from run_files.results import read as read_results
 from run_files.results import write as write_results
 from text.bounded_files import DataError, read_text, read_yaml
 from text.file_lock import locked
+from text.former_settings import renewed
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +117,7 @@ class RunDirectory:
         if not isinstance(content, dict):
             msg = f"got {self.config_path} with unreadable content, expected {expected}"
             raise DataError(msg)
-        return content
+        return dict(renewed(content))
 
     def write_config(self, config: dict[str, Any]) -> None:
         """Store the settings."""

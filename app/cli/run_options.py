@@ -40,6 +40,8 @@ FORMER: dict[str, dict[str, str]] = {
         "--seed_everything": "--seed",
         "--attack.num_samples": "--num_samples",
         "--attack.seed": "--seed",
+        "--model.objective.gamma_schedule": "--model.objective.schedule.shape",
+        "--model.robustness.ramp": "--model.robustness.schedule.ramp",
     },
     "attack": {"--seed_everything": "seed_everything in a file of --config, or that of the run,"},
     "attack sheet": {"--texts": "--num_samples"},

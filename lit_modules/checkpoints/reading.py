@@ -16,6 +16,7 @@ from lit_modules.shared.settings import parameters
 from lit_modules.shared.task_module import TaskModule
 from lit_modules.shared.text_module import METHODS, TextModule
 from text.bounded_files import DataError
+from text.former_settings import renewed
 from text.torch_archive import CHECKPOINT_FORMAT, CHECKPOINT_KEY, check_archive
 
 log = logging.getLogger(__name__)
@@ -209,7 +210,8 @@ def load_module(path: str | Path) -> TextModule:
         raise CheckpointError(msg)
     accepted = parameters(METHODS[method])
     # Names with an underscore are notes of LightningCLI.
-    settings = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
+    stored = renewed(checkpoint["hyper_parameters"])
+    settings = {name: value for name, value in stored.items() if not name.startswith("_")}
     if unknown := sorted(settings.keys() - accepted.keys()):
         msg = f"got checkpoint {path} with settings unknown to this version: {', '.join(unknown)}"
         raise CheckpointError(msg)

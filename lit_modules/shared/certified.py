@@ -50,7 +50,8 @@ class CertifiedClassifier(WordLevel):
     def unused(self) -> dict[str, str]:
         names = self.objective.unused
         if not self.certified:
-            certified = ("gamma_schedule", "margin", "margin_cap", "target_radius")
+            schedule = within("schedule", vars(self.objective.schedule))
+            certified = ("margin", "margin_cap", "target_radius", *schedule)
             names = dict.fromkeys(certified, "a network without certificate")
         return super().unused() | within("objective", names)
 
@@ -118,8 +119,10 @@ class CertifiedClassifier(WordLevel):
     def training_values(self, batch: Batch) -> dict[str, Tensor]:
         if not isinstance(self.network, LipschitzClassifier):
             return {}
-        gamma = self.objective.current_gamma(self.progress())
-        metrics = {"train/gamma": torch.tensor(gamma, device=self.device)}
+        metrics = {
+            f"train/{name}": torch.tensor(value, device=self.device)
+            for name, value in self.objective.current(self.progress()).items()
+        }
         scales = self.network.encoder.temperatures(batch.lengths)
         for layer, (alpha_1, alpha_2) in enumerate(scales, start=1):
             metrics[f"alpha_1/layer_{layer}"] = alpha_1

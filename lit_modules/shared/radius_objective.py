@@ -7,11 +7,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from certify import signed_margins
+from lit_modules.shared.settings import within
+from lit_modules.shared.weight_schedule import CONSTANT, WeightSchedule
 from text import check_choice, check_range
 
 Loss = Literal["cross_entropy", "hinge"]
 Margin = Literal["paper", "pairwise"]
-Schedule = Literal["constant", "linear"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,24 +28,23 @@ class RadiusObjective:
     Attributes:
         loss: loss of the classes, without the reward.
         gamma: final weight of the reward.
-        gamma_schedule: course of the weight of the reward: `linear` lets it rise from 0 over the
-            full run.
+        schedule: course of gamma; of the target radius for the hinge.
         margin: margin that is rewarded. `paper`: difference of logits / sqrt(2), which a larger
             head inflates for free; `pairwise`: the signed radius itself.
         margin_cap: largest reward of a sample, in units of the margin; None for no limit.
-        target_radius: radius from which on the hinge loss is zero.
+        target_radius: radius from which on the hinge loss is zero, at the end of the schedule.
     """
 
     loss: Loss = "cross_entropy"
     gamma: float = 0.0
-    gamma_schedule: Schedule = "linear"
+    schedule: WeightSchedule = CONSTANT
     margin: Margin = "pairwise"
     margin_cap: float | None = None
     target_radius: float = 2.0
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        for name, choices in (("loss", Loss), ("margin", Margin), ("gamma_schedule", Schedule)):
+        for name, choices in (("loss", Loss), ("margin", Margin)):
             check_choice(f"objective.{name}", getattr(self, name), get_args(choices))
         check_range({"objective.gamma": self.gamma}, least=0)
         check_range({"objective.target_radius": self.target_radius}, above=0)
@@ -53,23 +53,26 @@ class RadiusObjective:
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings without effect, each with the setting that disables it."""
-        reward = ("gamma_schedule", "margin", "margin_cap")
+        schedule = within("schedule", self.schedule.unused)
         if self.loss == "hinge":
-            return dict.fromkeys(("gamma", *reward), "objective.loss=hinge")
-        without = {} if self.gamma else dict.fromkeys(reward, "objective.gamma=0")
-        return {"target_radius": "objective.loss=cross_entropy"} | without
+            return (
+                dict.fromkeys(("gamma", "margin", "margin_cap"), "objective.loss=hinge") | schedule
+            )
+        if not self.gamma:
+            names = ("margin", "margin_cap", *within("schedule", vars(self.schedule)))
+            schedule = dict.fromkeys(names, "objective.gamma=0")
+        return {"target_radius": "objective.loss=cross_entropy"} | schedule
 
     @property
     def lasting(self) -> dict[str, str]:
         """Return the settings that need the length of the run, each with a value that does not."""
-        rises = self.loss == "cross_entropy" and self.gamma > 0 and self.gamma_schedule == "linear"
-        return {"gamma_schedule": "constant"} if rises else {}
+        rises = self.loss == "hinge" or self.gamma > 0
+        return within("schedule", self.schedule.lasting) if rises else {}
 
-    def current_gamma(self, progress: float) -> float:
-        """Return the reward's weight after a share `progress` (0 ... 1) of the run."""
-        if self.loss == "hinge":
-            return 0.0
-        return self.gamma * (min(1.0, progress) if self.gamma_schedule == "linear" else 1.0)
+    def current(self, progress: float) -> dict[str, float]:
+        """Return the scheduled weight by name after a share `progress` (0 ... 1) of the run."""
+        name = "target_radius" if self.loss == "hinge" else "gamma"
+        return {name: float(getattr(self, name)) * self.schedule.factor(progress)}
 
     @property
     def plain(self) -> bool:
@@ -85,11 +88,10 @@ class RadiusObjective:
             head: `[C, d]` weight of the head, on features of Lipschitz constant 1.
             progress: completed share of the run.
         """
+        (weight,) = self.current(progress).values()
         if self.loss == "hinge":
-            radius = signed_margins(logits, labels, head)
-            return functional.relu(self.target_radius - radius)
-        loss = functional.cross_entropy(logits, labels, reduction="none")
-        gamma = self.current_gamma(progress)
+            return functional.relu(weight - signed_margins(logits, labels, head))
+        loss, gamma = functional.cross_entropy(logits, labels, reduction="none"), weight
         if gamma == 0:
             return loss
         if self.margin == "paper":

@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from lit_modules.shared.settings import within
 from lit_modules.shared.word_level import WordLevel
 from lit_modules.shared.word_robustness import WordOptions, WordRobustness
-from text import Text, WordTokenizer
+from text import Batch, Text, WordTokenizer
 
 
 class RobustWords(WordLevel):
@@ -29,6 +32,13 @@ class RobustWords(WordLevel):
 
     def lasting(self) -> dict[str, str]:
         return super().lasting() | within("robustness", self.robustness.lasting)
+
+    def training_values(self, batch: Batch) -> dict[str, Tensor]:
+        values = super().training_values(batch)
+        if self.robustness.against != "none":
+            kappa = self.robustness.weight(self.progress())
+            values["train/kappa"] = torch.tensor(kappa, device=self.device)
+        return values
 
     @property
     def ordered(self) -> str | None:

@@ -15,11 +15,14 @@ from certify.threats import Replacements, Substitutions, Synonyms
 from certify.words.spelling import LETTERS
 from certify.words.worst_path import worst_path, worst_results, worst_words
 from layers.ngram_scores import NgramScores
+from lit_modules.shared.settings import within
+from lit_modules.shared.weight_schedule import WeightSchedule
 from text import Vocabulary, WordSettings, WordTokenizer, check_choice, check_range
 
 OWN = ("none", "synonyms", "characters")
 """Threats that are no perturbation sets."""
 Search = Literal["paths", "intervals"]
+_RISING = WeightSchedule(shape="linear", ramp=0.4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +41,7 @@ class WordRobustness:
             reads them as unknown words, or as the words that they are corrected to.
         k: number of words that are replaced in training; null for any number.
         kappa: share of the loss of the worst text in the total loss.
-        ramp: share of the steps in which kappa rises from 0.
+        schedule: course of kappa.
         margin: use the loss max(0, margin - m) / margin for the margin m of the worst text, which
             is 0 for a sufficient margin; null: cross-entropy.
         together: weight of the mean squared difference between the scores of a word and of its
@@ -57,7 +60,7 @@ class WordRobustness:
     extend: bool = True
     k: int | None = None
     kappa: float = 0.5
-    ramp: float = 0.4
+    schedule: WeightSchedule = _RISING
     margin: float | None = None
     together: float = 0.0
     candidates: int = 32
@@ -73,8 +76,7 @@ class WordRobustness:
         if self.sets is not None:
             check_names(self.sets)
         check_choice("robustness.search", self.search, get_args(Search))
-        shares = {"robustness.kappa": self.kappa, "robustness.ramp": self.ramp}
-        check_range(shares, least=0, most=1)
+        check_range({"robustness.kappa": self.kappa}, least=0, most=1)
         check_range({"robustness.together": self.together}, least=0)
         counts = {"robustness.k": self.k, "robustness.candidates": self.candidates}
         check_range(counts, least=1)
@@ -110,19 +112,21 @@ class WordRobustness:
         )
         if self.against != "none":
             fixed = self.lists or self.sets
-            return alone | ({"candidates": f"robustness.against={self.against}"} if fixed else {})
-        names = ("k", "kappa", "ramp", "margin", "together", "candidates", "splits", "search")
-        return alone | dict.fromkeys(names, "robustness.against=none")
+            alone |= {"candidates": f"robustness.against={self.against}"} if fixed else {}
+            return alone | within("schedule", self.schedule.unused)
+        names = ("k", "kappa", "margin", "together", "candidates", "splits", "search")
+        schedule = within("schedule", vars(self.schedule))
+        return alone | dict.fromkeys((*names, *schedule), "robustness.against=none")
 
     @property
     def lasting(self) -> dict[str, str]:
         """Return the settings that need the length of the run, each with a value that does not."""
-        ramps = self.against != "none" and self.kappa > 0 and self.ramp > 0
-        return {"ramp": "0"} if ramps else {}
+        rises = self.against != "none" and self.kappa > 0
+        return within("schedule", self.schedule.lasting) if rises else {}
 
     def weight(self, progress: float) -> float:
         """Return kappa after a share of all steps."""
-        return self.kappa if progress >= self.ramp else self.kappa * progress / self.ramp
+        return self.kappa * self.schedule.factor(progress)
 
     def substitutions(self, words: WordSettings) -> Substitutions:
         """Return the perturbation sets.

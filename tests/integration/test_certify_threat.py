@@ -224,7 +224,10 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
     assert results("a")["about"]["certify_words-kept"]["around"]["keep"] == 4
     outcome = steadfast("certify", words, "--smooth=mask", "--keep=4", "--tag=x")
     assert outcome.status == 1
-    assert "got smoothing.keep=4.0, expected a number above 0, and smoothing.noise=delete" in outcome.err
+    assert (
+        "got smoothing.keep=4.0, expected a number above 0, and smoothing.noise=delete"
+        in outcome.err
+    )
 
     Path("texts.txt").write_text("the food was good\nthis was great\n")
     texts = ["--texts=texts.txt", "--output=encoding.json", "--fidelity=0.2"]

@@ -17,7 +17,7 @@ STILL = [
     *(
         "--model.optimisation.warmup=0",
         "--model.optimisation.decay=none",
-        "--model.objective.gamma_schedule=constant",
+        "--model.objective.schedule.shape=constant",
     ),
     *("--data=Reviews", "--data.limit_train=32", "--data.batch_size=16"),
     *(*QUIET, "--trainer.limit_val_batches=1"),

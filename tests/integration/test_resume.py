@@ -113,7 +113,7 @@ def test_resumed_is_as_uninterrupted(trained: Path, steadfast: Steadfast) -> Non
         "--model.optimisation.decay=none",
         "--model.layers.dropout=0.5",
     ]
-    base = [*OLSA, *same, "--model.objective.gamma_schedule=constant", *REVIEWS, *TINY]
+    base = [*OLSA, *same, "--model.objective.schedule.shape=constant", *REVIEWS, *TINY]
     assert steadfast("fit", base, "--trainer.max_epochs=2", "--run=whole").status == 0
     assert steadfast("fit", base, "--trainer.max_epochs=1", "--run=parts").status == 0
     assert steadfast("fit", base, "--trainer.max_epochs=2", "--run=parts").status == 0

@@ -16,7 +16,7 @@ LONG = [
     *OLSA,
     "--model.optimisation.warmup=0",
     "--model.optimisation.decay=none",
-    "--model.objective.gamma_schedule=constant",
+    "--model.objective.schedule.shape=constant",
     "--model.layers.dropout=0.5",
     "--data=Reviews",
     "--data.batch_size=4",

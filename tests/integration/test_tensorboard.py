@@ -27,7 +27,7 @@ def test_what_tensorboard_shows(trained: Path) -> None:
     expected = {
         "train/loss",
         "train/accuracy",
-        "train/gamma",
+        "train/target_radius",
         "alpha_1/layer_1",
         "alpha_2/layer_1",
         "val/loss",

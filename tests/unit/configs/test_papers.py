@@ -47,7 +47,7 @@ def test_olsa_section_5_1() -> None:
     assert model["objective"] == {
         "loss": "cross_entropy",
         "gamma": 2.0,
-        "gamma_schedule": "linear",
+        "schedule": {"shape": "linear"},
         "margin": "paper",
         "margin_cap": 2.0,  # ours, see the file
     }

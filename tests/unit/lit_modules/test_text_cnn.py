@@ -9,6 +9,7 @@ from torch import nn
 
 from certify.threats import Characters, Synonyms
 from lit_modules import LipsLev, TextCNN, WordRobustness
+from lit_modules.shared.weight_schedule import CONSTANT
 from tests.unit.lit_modules.builders import SINGLE, attached, batch_of, loader, trainer
 
 LISTS = {"good": ["fine", "bad"], "bad": ["good"], "film": ["one"], "long": ["far"]}
@@ -22,7 +23,7 @@ def lists(folder: Path) -> str:
 
 def build(folder: Path, *, together: float = 0.0, kappa: float = 0.5) -> TextCNN:
     robustness = WordRobustness(
-        against="synonyms", lists=lists(folder), kappa=kappa, ramp=0.0, together=together
+        against="synonyms", lists=lists(folder), kappa=kappa, schedule=CONSTANT, together=together
     )
     module = attached(lambda: TextCNN(width=6, vector_width=4, robustness=robustness))
     assert isinstance(module, TextCNN)

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 from certify.threats import L2, Characters, Synonyms, WordEditDistance
 from layers.window_net import WindowNetSettings
 from lit_modules import WordRobustness, WordScores
+from lit_modules.shared.weight_schedule import CONSTANT
 from lit_modules.shared.word_robustness import near_words, worst_texts
 from text import Batch, WordSettings, WordTokenizer, collate
 
@@ -270,9 +271,10 @@ def test_the_loss_mixes_clean_and_worst_texts(lists: str) -> None:
 
 
 def test_kappa_rises() -> None:
-    robustness = WordRobustness(against="characters", kappa=0.6, ramp=0.4)
+    robustness = WordRobustness(against="characters", kappa=0.6)
     assert [robustness.weight(p) for p in (0.0, 0.2, 0.4, 1.0)] == pytest.approx([0, 0.3, 0.6, 0.6])
-    assert WordRobustness(against="characters", ramp=0.0).weight(0.0) == 0.5
+    constant = WordRobustness(against="characters", schedule=CONSTANT)
+    assert constant.weight(0.0) == 0.5
 
 
 def test_a_capped_hinge() -> None:

@@ -11,6 +11,8 @@ from attacks import PGD
 from certify import certify
 from layers import LipschitzClassifier
 from lit_modules import TaskModule
+from lit_modules.shared.radius_objective import RadiusObjective
+from lit_modules.shared.weight_schedule import WeightSchedule
 from tests.unit.lit_modules.builders import (
     EVERY_METHOD,
     METHODS,
@@ -117,7 +119,8 @@ def test_cross_entropy_without_reward_is_no_objective_of_its_own() -> None:
 
 def test_the_objective_follows_gamma() -> None:
     """Within a fit it is what is minimised then; after it the last gamma counts."""
-    module = attached(olsa(loss="cross_entropy", gamma=2.0, margin_cap=None, optimizer=still))
+    objective = RadiusObjective(gamma=2.0, schedule=WeightSchedule(shape="linear"))
+    module = attached(olsa(objective=objective, optimizer=still))
     data, run = loader(module, SINGLE, 3), trainer(max_epochs=2, num_sanity_val_steps=0)
     values = []
     module.on_validation_end = lambda: values.append(  # type: ignore[method-assign] # only listens

@@ -1,6 +1,7 @@
 """The training objective against its definition, number by number."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from lit_modules.shared.radius_objective import Loss, Margin, RadiusObjective
+from lit_modules.shared.weight_schedule import WeightSchedule
 
 F64 = torch.float64
 
@@ -18,15 +20,14 @@ def by_hand(
     objective: RadiusObjective, logits: Tensor, labels: Tensor, head: Tensor, progress: float
 ) -> float:
     """The mean over samples, one at a time, in plain Python."""
-    total, gamma = 0.0, objective.gamma
-    if objective.gamma_schedule == "linear":
-        gamma *= min(1.0, progress)
+    total, rise = 0.0, min(1.0, progress) if objective.schedule.shape == "linear" else 1.0
+    gamma, target = rise * objective.gamma, rise * objective.target_radius
     for row, label in enumerate(labels.tolist()):
         z = logits[row].tolist()
         rivals = [j for j in range(len(z)) if j != label]
         radius = min((z[label] - z[j]) / math.dist(head[label], head[j]) for j in rivals)
         if objective.loss == "hinge":
-            total += max(0.0, objective.target_radius - radius)
+            total += max(0.0, target - radius)
             continue
         total += math.log(sum(math.exp(value) for value in z)) - z[label]
         margin = radius
@@ -66,7 +67,7 @@ def test_equal_to_the_definition(
     objective = RadiusObjective(
         loss=loss,
         gamma=gamma,
-        gamma_schedule=schedule,
+        schedule=WeightSchedule(shape=schedule),
         margin=margin,
         margin_cap=cap,
         target_radius=0.8,
@@ -75,18 +76,20 @@ def test_equal_to_the_definition(
     assert found == pytest.approx(by_hand(objective, logits, labels, head, progress), abs=1e-10)
 
 
-def test_gamma_rises_and_stays() -> None:
-    rising = RadiusObjective(gamma=2.0)
-    gammas = [rising.current_gamma(progress) for progress in (0, 0.25, 0.5, 1, 1.5)]
-    assert gammas == [0, 0.5, 1, 2, 2]
-    assert RadiusObjective(gamma=2.0, gamma_schedule="constant").current_gamma(0) == 2
+def test_the_weight_rises_and_stays() -> None:
+    rising = RadiusObjective(gamma=2.0, schedule=WeightSchedule(shape="linear"))
+    gammas = [rising.current(progress) for progress in (0, 0.25, 0.5, 1, 1.5)]
+    assert gammas == [{"gamma": value} for value in (0, 0.5, 1, 2, 2)]
+    hinge = replace(rising, loss="hinge", target_radius=0.5)
+    assert hinge.current(0.5) == {"target_radius": 0.25}
+    assert RadiusObjective(gamma=2.0).current(0) == {"gamma": 2.0}
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "hinge"])
 @pytest.mark.parametrize("margin", ["paper", "pairwise"])
 def test_gradients(loss: Loss, margin: Margin) -> None:
     torch.manual_seed(0)
-    objective = RadiusObjective(loss=loss, margin=margin, gamma=1.0, gamma_schedule="constant")
+    objective = RadiusObjective(loss=loss, margin=margin, gamma=1.0)
     labels = torch.tensor([0, 1, 2, 1])
     inputs = [torch.randn(4, 3, dtype=F64), torch.randn(3, 5, dtype=F64)]
 
@@ -114,10 +117,6 @@ def test_equal_head_rows_give_finite_gradients() -> None:
         ({"margin_cap": 0.0}, "got objective.margin_cap=0.0, expected a finite number"),
         ({"loss": "huber"}, "got objective.loss='huber', expected one of cross_entropy, hinge"),
         ({"margin": "wide"}, "got objective.margin='wide', expected one of paper, pairwise"),
-        (
-            {"gamma_schedule": "step"},
-            "got objective.gamma_schedule='step', expected one of constant, linear",
-        ),
     ],
 )
 def test_settings(settings: dict[str, Any], message: str) -> None:

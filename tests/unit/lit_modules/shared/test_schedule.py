@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from lit_modules.adversaries import SMART
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.radius_objective import RadiusObjective
 from lit_modules.shared.schedule import Decay, learning_rate_factor
+from lit_modules.shared.weight_schedule import WeightSchedule
 from tests.unit.lit_modules.builders import SINGLE, attached, loader, make, plain, trainer
 from tests.unit.lit_modules.shared.test_unused import BERT
 
@@ -138,7 +140,9 @@ def test_run_without_end_keeps_its_rate() -> None:
     assert set(rates(module, **ENDLESS)) <= {0.5}
 
 
-REWARD = RadiusObjective(gamma=1.0)
+LINEAR = WeightSchedule(shape="linear")
+REWARD = RadiusObjective(gamma=1.0, schedule=LINEAR)
+HINGE = RadiusObjective(loss="hinge")
 RATE = Optimisation()
 LASTING: list[tuple[Callable[[], TextModule], dict[str, str]]] = [
     (plain(warmup=0.1, decay="none"), {"optimisation.warmup": "0"}),
@@ -146,23 +150,22 @@ LASTING: list[tuple[Callable[[], TextModule], dict[str, str]]] = [
     (plain(warmup=0.0, decay="cosine"), {"optimisation.decay": "none"}),
     (plain(warmup=3.0, decay="inverse_sqrt"), {}),
     (plain(lr_scheduler=lambda o: StepLR(o, 1), warmup=0.1, decay="linear"), {}),
-    (lambda: OLSA(objective=REWARD, optimisation=RATE), {"objective.gamma_schedule": "constant"}),
-    (lambda: OLSA(objective=RadiusObjective(loss="hinge"), optimisation=RATE), {}),
+    (lambda: OLSA(objective=REWARD, optimisation=RATE), {"objective.schedule.shape": "constant"}),
+    (lambda: OLSA(objective=HINGE, optimisation=RATE), {}),
     (
-        lambda: OLSA(
-            objective=RadiusObjective(gamma=1.0, gamma_schedule="constant"), optimisation=RATE
-        ),
-        {},
+        lambda: OLSA(objective=replace(HINGE, schedule=LINEAR), optimisation=RATE),
+        {"objective.schedule.shape": "constant"},
     ),
+    (lambda: OLSA(objective=RadiusObjective(gamma=1.0), optimisation=RATE), {}),
     (
         lambda: WordScores(robustness=WordRobustness(against="characters"), optimisation=RATE),
-        {"robustness.ramp": "0"},
+        {"robustness.schedule.shape": "constant"},
     ),
     (
         lambda: TextCNN(
             robustness=WordRobustness(against="synonyms", lists="file.json"), optimisation=RATE
         ),
-        {"robustness.ramp": "0"},
+        {"robustness.schedule.shape": "constant"},
     ),
     (lambda: WordScores(optimisation=RATE), {}),
     (
@@ -179,7 +182,7 @@ LASTING: list[tuple[Callable[[], TextModule], dict[str, str]]] = [
         {
             "optimisation.warmup": "0",
             "optimisation.decay": "none",
-            "classifier.objective.gamma_schedule": "constant",
+            "classifier.objective.schedule.shape": "constant",
             "adversary.average_decay": "[0.999, 0.999]",
         },
     ),

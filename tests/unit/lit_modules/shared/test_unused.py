@@ -81,6 +81,7 @@ def test_every_setting_that_is_named_is_one() -> None:
         inner = module.classifier if isinstance(module, AdversarialTraining) else module
         defaults = plain({name: one.default for name, one in parameters(type(inner)).items()})
         for name in inner.unused():
-            group, _, setting = name.partition(".")
-            assert group in defaults
-            assert not setting or setting in defaults[group]
+            settings = defaults
+            for part in name.split("."):
+                assert part in settings
+                settings = settings[part]
