@@ -54,7 +54,7 @@ class Arithmetic(pl.Callback):
         self._before = state_dict.get("ranks", [])
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Warn in one line if the facts differ."""
+        """Warn in one line if the facts differ, and if the precision only costs time."""
         before, self._before = self._before, []
         # A collective operation: all processes must reach this line.
         now = _all_facts(trainer)
@@ -64,6 +64,21 @@ class Arithmetic(pl.Callback):
                 "and then more, from those of a run that was not interrupted (docs/reliability.md)",
                 "; ".join(changes),
             )
+        on_cpu = trainer.strategy.root_device.type == "cpu"
+        if on_cpu and str(trainer.precision).startswith("bf16") and not has_bf16():
+            log.warning(
+                "got --trainer.precision %s on a processor without instructions for bf16: torch "
+                "emulates them, many times slower than --trainer.precision 32-true",
+                trainer.precision,
+            )
+
+
+def has_bf16() -> bool:
+    """Return True if the processor multiplies in bf16, or if torch cannot tell."""
+    # Not in all versions that the bounds of pyproject.toml admit.
+    read = getattr(torch.cpu, "get_capabilities", None)
+    names = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")  # x86 and ARM
+    return read is None or any(read().get(name, False) for name in names)
 
 
 def _all_facts(trainer: pl.Trainer) -> list[Facts]:

@@ -1,4 +1,11 @@
-from training.arithmetic import Facts, _changes
+import logging
+from typing import Any
+
+import pytest
+import torch
+
+from tests.unit.lit_modules.builders import SINGLE, attached, loader, plain, trainer
+from training.arithmetic import Arithmetic, Facts, _changes
 
 ONE: Facts = {"threads": 2, "precision": "32-true", "kernels": "avx2", "device": "A", "torch": "2"}
 
@@ -30,3 +37,29 @@ def test_another_number_of_processes() -> None:
 
 def test_a_checkpoint_of_a_version_that_knew_fewer_facts() -> None:
     assert _changes([{"threads": 2}], [ONE]) == []
+
+
+@pytest.mark.parametrize(
+    ("precision", "capabilities", "warned"),
+    [
+        ("bf16-mixed", {"avx2": True, "avx512_bf16": False, "architecture": "x86_64"}, True),
+        ("bf16-mixed", {"avx2": True, "avx512_bf16": True}, False),
+        ("bf16-mixed", {"neon": True, "bf16": True}, False),
+        ("32-true", {"avx2": True}, False),
+    ],
+)
+def test_bf16_without_instructions_for_it(
+    precision: Any,
+    capabilities: dict[str, Any],
+    warned: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    module = attached(plain())
+    data = loader(module, SINGLE, 3)
+    run = trainer(max_steps=1, precision=precision, callbacks=[Arithmetic()])
+    with caplog.at_level(logging.WARNING):
+        run.fit(module.train(), data, data)
+    slower = "many times slower than --trainer.precision 32-true"
+    assert (slower in caplog.text) == warned
