@@ -12,7 +12,7 @@ from lit_modules import OLSA, RadiusObjective, WordRobustness, WordScores
 from lit_modules.shared.settings import plain, rebuilt
 from lit_modules.shared.unused import unused_settings
 from lit_modules.shared.weight_schedule import Shape, WeightSchedule
-from tests.unit.lit_modules.builders import SINGLE, attached, loader, make, trainer
+from tests.unit.lit_modules.builders import SINGLE, Build, attached, loader, make, trainer
 from text.former_settings import renewed
 
 QUARTERS = (0, 0.25, 0.5, 0.75, 1)
@@ -74,11 +74,12 @@ def test_training_logs_the_weight_and_uses_it() -> None:
     rising = WeightSchedule(shape="step", jumps=2)
     hinge = RadiusObjective(loss="hinge", target_radius=0.8, schedule=rising)
     robust = WordRobustness(against="characters", kappa=0.6, schedule=rising)
-    for model, name, final in (
-        (make(OLSA, objective=hinge), "train/target_radius", 0.8),
-        (make(WordScores, robustness=robust), "train/kappa", 0.6),
-    ):
-        module = attached(lambda made=model: made)
+    cases: list[tuple[Build, str, float]] = [
+        (lambda: make(OLSA, objective=hinge), "train/target_radius", 0.8),
+        (lambda: make(WordScores, robustness=robust), "train/kappa", 0.6),
+    ]
+    for build, name, final in cases:
+        module = attached(build)
         logged: list[float] = []
         values = module.training_values
 
