@@ -77,7 +77,7 @@ def targets(text: str, file: str) -> set[str]:
 
 
 def repository_path(target: str, file: str) -> str | None:
-    """Return the file in the repository that a link of a page leads to; None if it leads elsewhere."""
+    """Return the file in the repository that a link leads to; None if it leads elsewhere."""
     path = target.partition("#")[0]
     if not path or ":" in path:
         return None
@@ -106,7 +106,7 @@ def without_comments(text: str) -> str:
 
 
 def public_names(package: str) -> list[str]:
-    """Return the names that a package imports, or lists, as modules and names: `certify.parts.X`."""
+    """Return the public names of a package with their modules: `certify.certificate.certify`."""
     tree = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8"))
     return [
         f"{node.module}.{alias.name}"

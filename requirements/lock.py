@@ -4,7 +4,8 @@
 Linux build. `cpu.txt` is the same list without those packages; its torch line also takes the CPU
 wheels whose hashes were given with `--torch-wheel`. `torch-cpu.txt` names these wheels alone, so
 that pip can be asked for them first. `dev.txt` is what tests and lint need on top of either.
-`docs.txt` is resolved alone: the site is built in an environment of its own.
+`docs.txt` is resolved alone, to the same versions where it can be: the site is built in an
+environment of its own.
 
 Usage: `python requirements/lock.py [--upgrade] [--torch-wheel FILE ...]`. Needs `uv` on the PATH.
 Without `--upgrade`, versions that are already locked stay wherever pyproject.toml still allows
@@ -183,8 +184,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = "\n".join(pin.render() for pin in everything.values())
     cuda = resolve(uv, chosen, upgrade=False)
     dev = split(everything, cuda)
-    own = previous("docs.txt")
-    docs = resolve(uv, own, project=False, group="docs", upgrade=settings.upgrade)
+    # The versions of the others where both have a package: one version to look after.
+    own = (parse(previous("docs.txt")) | everything).values()
+    preferred = "\n".join(pin.render() for pin in own)
+    docs = resolve(uv, preferred, project=False, group="docs", upgrade=False)
 
     torch = cuda["torch"]
     wheels = wheel_hashes(settings.torch_wheel, torch.version)
