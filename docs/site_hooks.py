@@ -21,6 +21,7 @@ NOTEBOOKS = "examples/notebooks"
 LINK = re.compile(r"(?<!`)\]\((?P<target>[^)\s]+)\)")
 COMMENT = re.compile(r"(?<!`)<!--.*?-->", re.DOTALL)
 API = re.compile(r"^<!-- api: (?P<package>\w+) -->$", re.MULTILINE)
+BADGE = re.compile(r"^\[!\[.*\]\(https://.*\n", re.MULTILINE)
 FENCE = re.compile(r"^ *(```|~~~)")
 LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".sbatch": "bash"}
 
@@ -174,6 +175,9 @@ def page_text(file: str) -> str:
     if path.is_dir() or path.suffix not in (".md", ".ipynb"):
         return file_page(file)
     text = path.read_text(encoding="utf-8")
+    if file == "README.md":
+        # The site loads no picture from elsewhere.
+        return "---\nhide: [navigation]\n---\n\n" + BADGE.sub("", text)
     return notebook_page(text) if path.suffix == ".ipynb" else text
 
 
