@@ -72,10 +72,9 @@ def test_every_linked_file_becomes_a_page() -> None:
 
 
 def test_comments_are_left_out_but_not_in_code() -> None:
-    page = "a <!-- study: x.json all -->1<!-- /study --> b\n\n```text\n<!-- kept -->\n```\n`<!-- c -->`\n"
-    assert (
-        site_hooks.without_comments(page) == "a 1 b\n\n```text\n<!-- kept -->\n```\n`<!-- c -->`\n"
-    )
+    code = "\n\n```text\n<!-- kept -->\n```\n`<!-- c -->`\n"
+    page = f"a <!-- study: x.json all -->1<!-- /study --> b{code}"
+    assert site_hooks.without_comments(page) == f"a 1 b{code}"
 
 
 @pytest.mark.parametrize("package", ["attacks", "certify", "layers", "lit_modules", "datamodules"])
