@@ -148,4 +148,4 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert "<del>" in pages["notebooks/attack_your_model"]
     assert "custom.yaml" in pages["files/configs/attack/custom.yaml"]
     index = json.loads((tmp_path / "site/search/search_index.json").read_text())
-    assert not [entry for entry in index["docs"] if entry["location"].startswith("files/")]
+    assert not [entry for entry in index["docs"] if entry["location"].startswith("files/configs")]
