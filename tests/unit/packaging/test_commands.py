@@ -61,7 +61,7 @@ def command(line: str) -> Iterator[list[str]]:
         r"(app|steadfast|benchmarks\.\w+)((?: .*)?)$",
         line,
     )
-    starts = line.lstrip().startswith(("app ", "steadfast "))
+    starts = line.startswith("app ") or line.lstrip().startswith("steadfast ")
     if found is None or not ("python -m" in line or starts):
         return
     program = found[1].replace("steadfast", "app")
@@ -147,7 +147,14 @@ def test_every_command_of_the_pages_can_be_given(
         return
     call = find_command(rest)
     if call is None:  # `COMMAND`, --version
-        assert rest in (["COMMAND", "..."], ["COMMAND"], ["COMMAND", "--help"], ["--version"], [])
+        assert rest in (
+            ["COMMAND", "..."],
+            ["COMMAND"],
+            ["COMMAND", "--help"],
+            ["--version"],
+            ["--help"],
+            [],
+        )
         return
     if "--help" in call.words:
         return
