@@ -25,9 +25,11 @@ checksum = $(shell grep -hv '^ *$(HASH)' $(1) 2>/dev/null | cksum | cut -d ' ' -
 CPU_BUILD := $(if $(filter cpu,$(VARIANT)),requirements/torch-cpu.txt)
 RUNTIME := .venv/.runtime-$(VARIANT)-$(call checksum,requirements/$(VARIANT).txt $(CPU_BUILD))
 DEV := .venv/.dev-$(call checksum,requirements/dev.txt)
+DOCS := .venv-docs/.docs-$(call checksum,requirements/docs.txt)
+PROGRAM := .venv/bin/steadfast
 RUN := .venv/bin/python
 
-.PHONY: help .venv install dev train test quick lint types format lock clean
+.PHONY: help .venv install dev train test quick lint types format docs lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -37,8 +39,9 @@ help:
 	@echo 'make lint     ruff, the import contracts, figures in pages, and known weaknesses of the locked versions'
 	@echo 'make types    mypy'
 	@echo 'make format   let ruff format and repair what it can'
-	@echo 'make install  only build .venv, to run .venv/bin/python -m app ... oneself'
+	@echo 'make install  only build .venv, with the command .venv/bin/steadfast'
 	@echo 'make dev      the same with the tools of tests and lint'
+	@echo 'make docs     build the site of the pages into site/ (ARGS=serve: show it at http://127.0.0.1:8000/)'
 	@echo 'make lock     resolve the locks anew from pyproject.toml (needs uv; ARGS="--upgrade")'
 	@echo 'make clean    delete .venv and caches; runs stay'
 	@echo
@@ -50,11 +53,18 @@ $(RUNTIME):
 $(DEV): $(RUNTIME)
 	@bash requirements/install.sh dev $@ $(RUNTIME)
 
-.venv install: $(RUNTIME)
+$(DOCS):
+	@bash requirements/install.sh docs $@
 
-dev: $(RUNTIME) $(DEV)
+# Last: the steps before it may build .venv anew.
+$(PROGRAM): | $(RUNTIME)
+	@bash requirements/install.sh program $@
 
-train: $(RUNTIME)
+.venv install: $(RUNTIME) $(PROGRAM)
+
+dev: $(RUNTIME) $(DEV) $(PROGRAM)
+
+train: $(RUNTIME) $(PROGRAM)
 	@$(RUN) -m app train --config configs/default.yaml $(ARGS)
 
 # pytest rewrites the asserts of every test file, and keeps the result only where Python may keep bytecode.
@@ -80,9 +90,13 @@ format: dev
 	@$(RUN) -m ruff format .
 	@$(RUN) -m ruff check --fix .
 
+# It reads the packages without importing them: no torch. mkdocs prints advice about its successors.
+docs: $(DOCS)
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs $(or $(ARGS),build) --strict
+
 lock:
 	@$(PYTHON) requirements/lock.py $(ARGS)
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-docs site build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """Trains a Transformer with a self-attention of your own: nearer tokens have larger weights.
 
-python -m app train --config configs/text_classifier/reviews.yaml \
+steadfast train --config configs/text_classifier/reviews.yaml \
     --model.attention.kind examples.attention_of_your_own.NearAttention
 """
 

@@ -1,7 +1,7 @@
 """Finds known weaknesses of the locked versions, in a table and in public databases.
 
 Usage: `python -m requirements.audit [--osv_url URL]`, in the root of the checkout; `make lint` runs
-it. All versions of `cpu.txt`, `cuda.txt` and `dev.txt` are compared, also those for other systems.
+it. All versions of the locks are compared, also those for other systems.
 Nothing is installed, and nothing is sent but the names and versions.
 
 The table below needs no network. The databases (OSV, then that of PyPI) are asked through
@@ -27,7 +27,7 @@ from packaging.version import Version
 
 from requirements.lock import HERE, Pin, parse
 
-LOCKS = ("cpu.txt", "cuda.txt", "dev.txt")
+LOCKS = ("cpu.txt", "cuda.txt", "dev.txt", "docs.txt")
 
 FLOORS = {
     "aiohttp": ("3.14.1", "CVE-2026-54278, CVE-2026-54279, CVE-2026-54280"),

@@ -3,6 +3,8 @@
 #
 #   requirements/install.sh runtime STAMP     a fresh .venv with requirements/$VARIANT.txt
 #   requirements/install.sh dev STAMP         requirements/dev.txt on top of it
+#   requirements/install.sh docs STAMP        a fresh .venv-docs with requirements/docs.txt
+#   requirements/install.sh program STAMP     the command .venv/bin/steadfast, which runs this checkout
 #
 # STAMP is touched when all went well: its name carries a checksum of the lock, so a changed lock or an
 # interrupted installation is noticed by the file not being there, and .venv is built anew. Settings: PYTHON,
@@ -11,6 +13,7 @@ set -euo pipefail
 
 stage=$1 stamp=$2
 venv=.venv
+if [ "$stage" = docs ]; then venv=.venv-docs; fi
 marker=$venv/.made-by-make # only what carries it is ever deleted
 log=$venv/pip.log
 
@@ -88,19 +91,39 @@ runtime() {
     say "torch $(torch_version) is ready"
 }
 
+# An editable installation: setuptools is in the lock, so nothing is fetched. Also `import steadfast` from any folder.
+program() {
+    PIP_USER=0 "$venv/bin/python" -m pip --disable-pip-version-check --no-input install --quiet \
+        --no-index --no-deps --no-build-isolation --editable . 2>"$log" || {
+        cat "$log" >&2
+        fail "pip could not install the command (see above)"
+    }
+    say "the command is $venv/bin/steadfast (source $venv/bin/activate puts it on the path)"
+}
+
 case $stage in
 runtime) runtime ;;
+program)
+    program
+    exit
+    ;;
+docs)
+    create
+    say "installing requirements/docs.txt into $venv"
+    install requirements/docs.txt
+    ;;
 dev)
     # Another dev stamp: installed from another lock. The mark: an interrupted installation. Begin anew.
     if [ -n "$(find "$venv" -maxdepth 1 -name '.dev-*')" ]; then
         runtime
         : >"$3"
+        if [ -e setup.py ]; then program; fi
     fi
     : >"$venv/.dev-unfinished"
     say "installing requirements/dev.txt (tests and lint)"
     install requirements/dev.txt
     rm "$venv/.dev-unfinished"
     ;;
-*) fail "got stage $stage, expected runtime or dev" ;;
+*) fail "got stage $stage, expected runtime, dev, docs or program" ;;
 esac
 : >"$stamp"

@@ -4,6 +4,8 @@
 Linux build. `cpu.txt` is the same list without those packages; its torch line also takes the CPU
 wheels whose hashes were given with `--torch-wheel`. `torch-cpu.txt` names these wheels alone, so
 that pip can be asked for them first. `dev.txt` is what tests and lint need on top of either.
+`docs.txt` is resolved alone, to the same versions where it can be: the site is built in an
+environment of its own.
 
 Usage: `python requirements/lock.py [--upgrade] [--torch-wheel FILE ...]`. Needs `uv` on the PATH.
 Without `--upgrade`, versions that are already locked stay wherever pyproject.toml still allows
@@ -31,6 +33,7 @@ HEADERS = {
     "cuda.txt": "What the project runs with, on a machine with a CUDA GPU.",
     "torch-cpu.txt": "The CPU build of torch, tried before cpu.txt (docs/decisions/0002-locks.md).",
     "dev.txt": "What tests and lint need, on top of cpu.txt or cuda.txt.",
+    "docs.txt": "What the site is built with, and nothing else (docs/decisions/0013-site.md).",
 }
 
 
@@ -90,21 +93,24 @@ def render(name: str, pins: Iterable[Pin]) -> str:
     return head + "\n".join(pin.render() for pin in sorted(pins, key=lambda pin: pin.name)) + "\n"
 
 
-def resolve(uv: str, preferences: str, *, dev: bool, upgrade: bool) -> dict[str, Pin]:
+def resolve(
+    uv: str, preferences: str, *, project: bool = True, group: str | None = None, upgrade: bool
+) -> dict[str, Pin]:
     """Let uv choose versions for every platform and Python at once.
 
-    Versions of the lock `preferences` are kept where possible, unless `upgrade`; `dev` includes the
-    group of tests and lint.
+    Versions of the lock `preferences` are kept where possible, unless `upgrade`. The dependencies
+    are those of the project, those of a dependency group, or both.
     """
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "lock.txt"
         output.write_text(preferences, encoding="utf-8")
-        command = [uv, "pip", "compile", str(PYPROJECT), "--no-config", "--quiet", "--no-header"]
+        command = [uv, "pip", "compile", "--no-config", "--quiet", "--no-header"]
+        command += [str(PYPROJECT)] if project else []
         command += ["--universal", "--python-version", OLDEST_PYTHON, "--generate-hashes"]
         # One version of a package for all Pythons where there is one: fewer combinations to trust.
         command += ["--fork-strategy", "fewest", "--constraints", str(HERE / "constraints.txt")]
         command += ["--output-file", str(output)]
-        command += ["--group", "dev"] if dev else []
+        command += ["--group", group] if group else []
         command += ["--upgrade"] if upgrade else []
         subprocess.run(command, check=True, cwd=PYPROJECT.parent, stdout=subprocess.DEVNULL)
         return parse(output.read_text(encoding="utf-8"))
@@ -174,10 +180,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit("lock.py: uv not found; install it (pip install uv) or put it on the PATH")
 
     former = previous("cuda.txt") + previous("dev.txt")
-    everything = resolve(uv, former, dev=True, upgrade=settings.upgrade)
+    everything = resolve(uv, former, group="dev", upgrade=settings.upgrade)
     chosen = "\n".join(pin.render() for pin in everything.values())
-    cuda = resolve(uv, chosen, dev=False, upgrade=False)
+    cuda = resolve(uv, chosen, upgrade=False)
     dev = split(everything, cuda)
+    # The versions of the others where both have a package: one version to look after.
+    own = (parse(previous("docs.txt")) | everything).values()
+    preferred = "\n".join(pin.render() for pin in own)
+    docs = resolve(uv, preferred, project=False, group="docs", upgrade=False)
 
     torch = cuda["torch"]
     wheels = wheel_hashes(settings.torch_wheel, torch.version)
@@ -190,6 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "cuda.txt": cuda,
         "torch-cpu.txt": {"torch": build} if build.hashes else {},
         "dev.txt": dev,
+        "docs.txt": docs,
     }
     for name, pins in locks.items():
         (HERE / name).write_text(render(name, pins.values()), encoding="utf-8")

@@ -1,9 +1,7 @@
-"""The scripts and the notebook of `examples/` run, and stay short."""
+"""The scripts of `examples/` run, and stay short."""
 
-import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -52,19 +50,6 @@ def test_olsa_is_trained_attacked_and_certified_in_python(here: Path) -> None:
     # An attack inside the ball cannot undo what is certified.
     assert found["certify/accuracy@0.5"] <= found["test/pgd_accuracy"] <= found["test/accuracy"]
     assert not list(here.iterdir())
-
-
-def test_the_notebook_of_a_gate_runs_cell_by_cell(capsys: pytest.CaptureFixture[str]) -> None:
-    notebook = json.loads((FOLDER / "detector_in_ci.ipynb").read_text())
-    assert notebook["nbformat"] == 4
-    names: dict[str, Any] = {}
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            assert cell["outputs"] == []
-            exec("".join(cell["source"]), names)
-    # The attack gets past the plain detector, and not past the guarded one.
-    assert "flip_rate/deepwordbug" in names["failure"]
-    assert "Holds: 1 of 1 criteria." in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_the_command_of_the_workflow_can_be_given() -> None:

@@ -160,6 +160,15 @@ def test_nothing_is_loaded_before_it_is_used(trained: Path) -> None:
     assert label in ("negative", "positive")
 
 
+def test_the_example_of_the_readme_prints_its_output(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (program, output) = re.findall(r"```(?:python|text)\n(.*?)```", readme, re.DOTALL)
+    exec(program, {})  # our own page
+    assert capfd.readouterr().out.endswith(f"\n{output}")
+
+
 def test_the_example_of_the_page_runs(trained: Path, capfd: pytest.CaptureFixture[str]) -> None:
     trained.rename(trained.with_name("first"))
     (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -18,7 +19,7 @@ BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("source")
     for name in BUILT_FROM:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -28,6 +29,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (source / "runs").mkdir()
     (source / "runs" / "secret.yaml").touch()
     (source / "app" / "best.ckpt").touch()
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("wheel")
     subprocess.run([sys.executable, "-c", BUILD, str(where)], cwd=source, check=True)
     [found] = where.glob("*.whl")
@@ -104,3 +110,29 @@ def test_the_revision_of_a_wheel(site: Path, here: Path) -> None:
     said = run(site, "-m", "steadfast", "--version")
     (site / "steadfast" / "REVISION").unlink()
     assert said.stdout.rstrip().endswith("(git v1-3-gabc)"), said.stderr
+
+
+def test_the_command_of_a_checkout(source: Path, here: Path) -> None:
+    """`make install` in a folder whose name has a space, with the libraries of this program."""
+    checkout = here / "check out"
+    shutil.copytree(source, checkout)
+    (checkout / "requirements").mkdir()
+    shutil.copy(ROOT / "requirements" / "install.sh", checkout / "requirements")
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", ".venv"], cwd=checkout, check=True
+    )
+    [packages] = checkout.glob(".venv/lib/python*/site-packages")
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    install = ["bash", "requirements/install.sh", "program", ".venv/bin/steadfast"]
+    subprocess.run(install, cwd=checkout, check=True)
+    program = checkout / ".venv" / "bin" / "steadfast"
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("steadfast ")
+    code = "import steadfast, certify; print(certify.__file__)"
+    done = subprocess.run(
+        [checkout / ".venv" / "bin" / "python", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(checkout / "certify" / "__init__.py")

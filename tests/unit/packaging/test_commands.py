@@ -61,7 +61,8 @@ def command(line: str) -> Iterator[list[str]]:
         r"(app|steadfast|benchmarks\.\w+)((?: .*)?)$",
         line,
     )
-    if found is None or not ("python -m" in line or line.startswith(("app ", "steadfast "))):
+    starts = line.startswith("app ") or line.lstrip().startswith("steadfast ")
+    if found is None or not ("python -m" in line or starts):
         return
     program = found[1].replace("steadfast", "app")
     # `[--option VALUE]`: what can be left out. Other brackets belong to a value.
@@ -146,7 +147,14 @@ def test_every_command_of_the_pages_can_be_given(
         return
     call = find_command(rest)
     if call is None:  # `COMMAND`, --version
-        assert rest in (["COMMAND", "..."], ["COMMAND"], ["COMMAND", "--help"], ["--version"], [])
+        assert rest in (
+            ["COMMAND", "..."],
+            ["COMMAND"],
+            ["COMMAND", "--help"],
+            ["--version"],
+            ["--help"],
+            [],
+        )
         return
     if "--help" in call.words:
         return
@@ -208,8 +216,8 @@ def test_every_setting_of_the_pages_has_an_effect(
 @pytest.mark.parametrize(
     "line",
     [
-        "    python -m app train --config configs/default.yaml --model.no_such_setting 1",
-        "    python -m app attack --run first --attacks pwws",
+        "    steadfast train --config configs/default.yaml --model.no_such_setting 1",
+        "    steadfast attack --run first --attacks pwws",
         "    python -m app attack --run first --attack.num_samples 3",
         "    python -m app certify --run first --threat words --trainer.accelerator cpu",
         "    python -m app export --run first --to FOLDER",

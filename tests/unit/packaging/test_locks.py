@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 from requirements.lock import CUDA_ONLY, Pin, cpu_from_cuda, parse, render, split, wheel_hashes
 from tests.unit.packaging.metadata import ROOT, group, project
 
-LOCKS = ("cpu.txt", "cuda.txt", "dev.txt", "torch-cpu.txt")
+LOCKS = ("cpu.txt", "cuda.txt", "dev.txt", "docs.txt", "torch-cpu.txt")
 
 
 def text(name: str) -> str:
@@ -61,6 +61,13 @@ def test_dev_lock_satisfies_its_group_and_repeats_nothing() -> None:
         pin = (runtime | dev)[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(pin.version)
     assert not dev.keys() & runtime.keys()
+
+
+def test_docs_lock_satisfies_its_group_and_needs_no_torch() -> None:
+    docs = lock("docs.txt")
+    for requirement in map(Requirement, group("docs")):
+        assert requirement.specifier.contains(docs[canonicalize_name(requirement.name)].version)
+    assert "torch" not in docs
 
 
 def test_nothing_of_lightning_but_the_package_we_chose() -> None:
