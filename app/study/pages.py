@@ -81,7 +81,7 @@ def check(paths: Iterable[Path]) -> list[PageProblem]:
         after, wrong = fill(before, page)
         problems += wrong
         if after != before and not wrong:
-            repair = f"`python -m app study table --write {page}` repairs it"
+            repair = f"`steadfast study table --write {page}` repairs it"
             text = f"the figures here are not those of the study's file; {repair}"
             problems.append(PageProblem(page, _first_difference(before, after), text))
         sources = (_find(page, begin["file"]) for begin in _outside_code(_BEGIN, before))
@@ -100,7 +100,7 @@ def check_file(path: Path) -> list[PageProblem]:
     except (KeyError, TypeError, AttributeError) as error:
         return [PageProblem(path, 1, f"got a study.json that cannot be computed again ({error!r})")]
     lines = differences(content, again)
-    text = f"`python -m app study table {path} --publish {path.parent}` writes it anew"
+    text = f"`steadfast study table {path} --publish {path.parent}` writes it anew"
     more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
     return [PageProblem(path, 1, f"{'; '.join(lines[:3])}{more}: {text}")] if lines else []
 
@@ -153,7 +153,7 @@ def _render(page: Path, file: str, part: list[str]) -> str:
     if path is None:
         msg = (
             f"got study file {file}, which is in none of the folders above the page, expected "
-            "one: `python -m app study table STUDY.yaml --publish docs/results` makes it"
+            "one: `steadfast study table STUDY.yaml --publish docs/results` makes it"
         )
         raise StudyError(msg)
     content = study_json.read(path)
@@ -166,7 +166,7 @@ def _render(page: Path, file: str, part: list[str]) -> str:
         msg = f"got part {' '.join(part)!r} of {file}, which has none of it, expected: {available}"
         raise StudyError(msg)
     if name in ("all", "notes"):
-        text += f"\n- Printed by `python -m app study table {file}`."
+        text += f"\n- Printed by `steadfast study table {file}`."
     return text
 
 

@@ -43,7 +43,7 @@ def test_a_page_is_filled(page: Path) -> None:
     assert text.startswith(f"# Title\n\n{begin}-->\n\n**SST-2**\n\n|")
     assert "old" not in text
     assert "**Differences from: A**" in text
-    assert f"- Printed by `python -m app study table docs/results/tiny.json`.\n\n{end}" in text
+    assert f"- Printed by `steadfast study table docs/results/tiny.json`.\n\n{end}" in text
     # A single figure stands in its sentence.
     assert "-->80.0 (1 seed)<!-- /study -->.\n" in text
     assert pages.check([page.parent]) == []
