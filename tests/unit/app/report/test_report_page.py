@@ -82,14 +82,14 @@ def test_figures_by_hand(runs: Path) -> None:
     records = [([2.0, 0.0], 0, 0), ([0.0, 2.0], 1, 1), ([2.0, 0.0], 1, 0), ([2.0, 0.0], 0, 0)]
     write_predictions(run, [{"logits": z, "label": y, "prediction": p} for z, y, p in records])
     found, _ = page(run)
-    assert "accuracy 0.750 0.301 to 0.954, 4 texts" in found.text  # Wilson
-    assert "accuracy under PGD" in found.text
+    assert "Accuracy on clean texts 0.750 0.301 to 0.954, 4 texts" in found.text  # Wilson
+    assert "Accuracy under PGD" in found.text
     # Labels 0 1 1 0, predictions 0 1 0 0: F1 of class 0 is 4/5, of class 1 2/3.
     assert "0 0.800 0.667 1.000 2 1 0.667 1.000 0.500 2" in found.text
     assert "mean F1 0.733" in found.text
     # Confidence 0.8808 of all, accuracy 3/4.
     assert "Expected calibration error 0.131 of 4 texts" in found.text
-    assert "certified accuracy at radius 1 0.500" in found.text
+    assert "Certified accuracy at radius 1 0.500" in found.text
     assert (
         "texts proved at eps 2 texts changed by PGD 1 texts of which nothing is proved 1"
         in found.text
