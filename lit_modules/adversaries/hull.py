@@ -190,6 +190,7 @@ class HullAdversary(Adversary):
         after[:, :-1] = hull.continues[batch.input_ids[:, 1:]] & batch.mask[:, 1:]
         fixed = hull.continues[batch.input_ids] | after | ~batch.mask
         orders = torch.where(fixed.unsqueeze(-1), orders.new_tensor(0), orders)
+        # The word itself stays a corner, also of padding: a softmax over no corner would be NaN.
         orders[..., 0] = 1
         # Only as many corners as some word of this batch has: all of them are embedded.
         size = int((orders > 0).sum(dim=-1).amax())
