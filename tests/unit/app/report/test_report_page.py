@@ -77,6 +77,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs"
 
 
+@pytest.mark.long
 def test_figures_by_hand(runs: Path) -> None:
     run = certified_run(runs / "first")
     records = [([2.0, 0.0], 0, 0), ([0.0, 2.0], 1, 1), ([2.0, 0.0], 1, 0), ([2.0, 0.0], 0, 0)]
@@ -101,6 +102,7 @@ def test_figures_by_hand(runs: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_a_contradiction_is_a_banner_and_status_1(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +151,7 @@ def test_what_is_not_comparable_is_not_compared(runs: Path, change: str) -> None
     assert "No contradiction" not in text
 
 
+@pytest.mark.long
 def test_texts_of_strangers_stay_texts(runs: Path) -> None:
     run = certified_run(runs / "first")
     write_text_attack(run, "typos", [(f"good {HOSTILE} end", f"bad {HOSTILE} end")])
@@ -176,6 +179,7 @@ def test_texts_of_strangers_stay_texts(runs: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_name_of_an_attack_stays_a_name_in_pictures(runs: Path) -> None:
     run = certified_run(runs / "first")
     write_text_attack(run, "a<b>&'\"$x$", [("good", "bad")])
@@ -184,6 +188,7 @@ def test_a_name_of_an_attack_stays_a_name_in_pictures(runs: Path) -> None:
     assert "a<b>&'\"$x$" in "".join(found.words)
 
 
+@pytest.mark.long
 def test_the_page_can_be_read_without_eyes(runs: Path) -> None:
     run = certified_run(runs / "first")
     write_text_attack(run, "typos", [("good", "bad")])
@@ -202,6 +207,7 @@ def test_the_page_can_be_read_without_eyes(runs: Path) -> None:
     assert "prefers-color-scheme: dark" in text
 
 
+@pytest.mark.long
 def test_the_same_runs_give_the_same_bytes(runs: Path) -> None:
     run = certified_run(runs / "first")
     first = {path.name: path.read_bytes() for path in write_report([run]).page.parent.iterdir()}
@@ -388,6 +394,7 @@ def test_certificates_in_words_below_attacks(runs: Path) -> None:
     assert "Contradiction" not in found.text
 
 
+@pytest.mark.long
 def test_a_report_of_files_loads_no_library_of_models(runs: Path) -> None:
     run = words_run(runs / "words")
     attack_inside(run, "pwws", "all", None, f"a fine movie {HOSTILE}")
