@@ -51,6 +51,8 @@ class CausalAttention(HeadedAttention):
         visible = None
         if 1 < rows < columns:
             ones = torch.ones(rows, columns, dtype=torch.bool, device=query.device)
+            # `is_causal` aligns the first query with the first key; here the last ones are aligned.
+            # A single query, the last token, sees all keys: it needs no mask.
             visible = ones.tril(columns - rows)
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask=visible, is_causal=rows == columns
@@ -158,6 +160,7 @@ class Decoder(NextToken):
         if end > self.length:
             msg = f"got {end} tokens, expected at most {self.length}"
             raise ValueError(msg)
+        # Vaswani et al., section 3.4: else the positions would outweigh small embeddings.
         embedded = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)
         x = self.dropout(embedded + self.get_buffer("positions")[begin:end])
         extended: Memory = []

@@ -86,6 +86,8 @@ class DropoutTape:
                 )
                 raise RuntimeError(msg)
             self._next += 1
+            # The passes may have different precisions (autocast): the same units are dropped in
+            # both.
             return recorded.to(like.dtype)
         drawn = _draw(like, rate)
         if self.mode == "record":
@@ -121,6 +123,7 @@ class SharedLinear(nn.Linear):
     def __init__(self, linear: nn.Linear, tape: DropoutTape) -> None:
         bias = linear.bias is not None
         super().__init__(linear.in_features, linear.out_features, bias=bias, device="meta")
+        # The same parameters, not copies: optimiser and checkpoint see one layer (hence "meta").
         self.weight, self.bias = linear.weight, linear.bias
         self.tape = tape
 
@@ -132,6 +135,7 @@ class SharedLinear(nn.Linear):
 
 def share_dropout(network: nn.Module, tape: DropoutTape) -> None:
     """Replace all dropout layers of a network by layers that use a tape."""
+    # A list, as the modules change meanwhile. A subclass of Dropout may mean something else.
     for name, module in list(network.named_modules()):
         if type(module) is nn.Dropout:
             shared = SharedDropout(module.p, tape).train(module.training)

@@ -11,7 +11,7 @@ from attacks.interface import Outcome
 from attacks.outcome import Sample
 from attacks.resources.catalogue import Resources
 from attacks.validity.checks import Checks
-from attacks.victims.kinds import ModuleVictim, fastest_batch
+from attacks.victims.kinds import as_victim
 from datamodules import TextDataModule
 from datamodules.batching.examples import fingerprint
 from datamodules.labelled_texts import labelled_texts
@@ -234,7 +234,7 @@ def attacked_model(
         k = "all" if threat.k is None else str(threat.k)
         scope["threat"] = {"name": threat.name, "k": k, "digest": threat.digest}
     return AttackedModel(
-        victim=ModuleVictim(model, batch_size=fastest_batch(model, settings.batch_size)),
+        victim=as_victim(model, batch_size=settings.batch_size),
         class_names=names,
         samples=samples,
         columns=corpus.text_columns,

@@ -12,8 +12,8 @@ from attacks.victims.http_victim import HttpVictim
 from attacks.victims.kinds import (
     CallableVictim,
     HuggingFaceVictim,
-    ModuleVictim,
     Victim,
+    as_victim,
     fastest_batch,
 )
 from attacks.victims.labels_only import LabelVictim
@@ -70,9 +70,7 @@ def named_victim(
     kind, rest = _parse(name)
     facts = {"victim": redact(name) if kind == "http" else name}
     if kind == "hf":
-        model, tokenizer = pretrained_classifier(rest, device)
-        size = fastest_batch(model, batch_size)
-        hugging = HuggingFaceVictim(model, tokenizer, batch_size=size, name=rest)
+        hugging = pretrained_victim(rest, device, batch_size)
         return NamedVictim(hugging, _as_many(hugging.class_names, classes), facts)
     if kind == "run":
         # The run's best checkpoint, as for the command without --victim.
@@ -80,7 +78,7 @@ def named_victim(
         module = load(checkpoint).to(device)
         _, names = module.require_text()
         facts |= {"run": "" if run is None else run.name, "checkpoint": str(checkpoint)}
-        own = ModuleVictim(module, batch_size=fastest_batch(module, batch_size))
+        own = as_victim(module, batch_size=batch_size)
         return NamedVictim(own, _as_many(names, classes), facts)
     if classes is None:
         msg = (
@@ -115,6 +113,13 @@ def _parse(name: str) -> tuple[str, str]:
         )
         raise ValueError(msg)
     return kind, rest
+
+
+def pretrained_victim(name: str, device: Any, batch_size: int = 256) -> HuggingFaceVictim:
+    """Load a classifier of `transformers` to query; see `pretrained_classifier`."""
+    model, tokenizer = pretrained_classifier(name, device)
+    size = fastest_batch(model, batch_size)
+    return HuggingFaceVictim(model, tokenizer, batch_size=size, name=name)
 
 
 def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:

@@ -85,6 +85,7 @@ def transfer_matrix(runs: Sequence[AttackedRun]) -> dict[str, dict[str, Transfer
     """
     check_protocol(runs)
     matrix: dict[str, dict[str, TransferCell]] = {run.name: {} for run in runs}
+    # Clean texts are common to all runs: each reader predicts them once.
     texts = list(dict.fromkeys(text for run in runs for text in _texts(run.records)))
     for reader in runs:
         predictions = dict(zip(texts, reader.classify(texts), strict=True))

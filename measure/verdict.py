@@ -114,6 +114,13 @@ class VerdictFigure:
         count = "" if self.count is None else f" of {self.count:,} texts"
         return f"{self.value:.3f}{ends}{count}"
 
+    @property
+    def estimate(self) -> IntervalEstimate:
+        """The value with its interval, or with itself as both ends; the count 0 if unknown."""
+        low = self.value if self.low is None else self.low
+        high = self.value if self.high is None else self.high
+        return IntervalEstimate(self.value, low, high, self.count or 0)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunVerdict:

@@ -3,7 +3,9 @@
 import difflib
 from pathlib import Path
 
-SHIPPED = Path(__file__).parents[1] / "configs"
+from run_files.program_folder import PROGRAM
+
+SHIPPED = PROGRAM / "configs"
 """Their folder."""
 _OTHERS = ("attack", "cluster", "studies")
 """Folders of other settings than those of runs."""

@@ -7,6 +7,8 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from run_files.program_folder import PROGRAM
+
 
 @cache
 def version() -> str:
@@ -14,7 +16,7 @@ def version() -> str:
     try:
         return metadata.version("steadfast-nlp")
     except metadata.PackageNotFoundError:
-        project = Path(__file__).parents[1] / "pyproject.toml"
+        project = PROGRAM / "pyproject.toml"
         if not project.is_file():
             return "unknown"
         import tomllib
@@ -26,10 +28,9 @@ def revision() -> str:
     """Return the git revision of the image, the wheel or the checkout, as the process began."""
     if image := os.environ.get("STEADFAST_REVISION"):  # set in images, which have no .git
         return image
-    root = Path(__file__).parents[1]
-    if (root / "REVISION").is_file():  # of a wheel: setup.py writes it
-        return (root / "REVISION").read_text().strip()
-    return _describe(root) if (root / ".git").exists() else "unknown"
+    if (PROGRAM / "REVISION").is_file():  # of a wheel: setup.py writes it
+        return (PROGRAM / "REVISION").read_text().strip()
+    return _describe(PROGRAM) if (PROGRAM / ".git").exists() else "unknown"
 
 
 @cache  # each `git describe` reads the whole checkout

@@ -12,14 +12,14 @@ import steadfast  # noqa: F401 (puts the packages below on the import path)
 from attacks.interface import attack
 from attacks.resources.catalogue import Resources
 from attacks.samples import SampleLike
-from attacks.victims.kinds import HuggingFaceVictim, ModuleVictim, Victim
+from attacks.victims.kinds import Victim, as_victim
 from attacks.word_sets import find_threat, is_endless
 from certify.threats.parsing import parse_k
 from lit_modules import TaskModule
 from lit_modules.checkpoints.reading import load as load_checkpoint
 from measure.certified_answers import CHANGES, SETS, ThreatCertifiers
 from measure.corpus_split import words_read
-from measure.named_victims import pretrained_classifier
+from measure.named_victims import pretrained_victim
 from measure.predictions import TextPredictor
 from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory, existing
@@ -190,8 +190,7 @@ def load(name: str | Path, *, runs_dir: str | Path = "runs", device: str = "auto
     """
     place, text = torch_device(device), str(name)
     if text.startswith(HUB):
-        model, tokenizer = pretrained_classifier(text.removeprefix(HUB), place)
-        pretrained = HuggingFaceVictim(model, tokenizer, name=text)
+        pretrained = pretrained_victim(text.removeprefix(HUB), place)
         return Model(text, pretrained, pretrained.class_names, None)
     path = Path(name)
     if path.suffix == ".ckpt":
@@ -202,7 +201,7 @@ def load(name: str | Path, *, runs_dir: str | Path = "runs", device: str = "auto
         checkpoint = existing(Path(runs_dir), text).chosen
     module = load_checkpoint(checkpoint).to(place)
     _, names = module.require_text()
-    return Model(text, ModuleVictim(module), names, module)
+    return Model(text, as_victim(module), names, module)
 
 
 def _as_texts(texts: Iterable[Any]) -> list[Any]:

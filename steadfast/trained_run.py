@@ -13,6 +13,7 @@ from app.commands.inspect import describe
 from datamodules.sources.inspection import DataInspection, inspect_files
 from datamodules.sources.table_shape import check_encoding, check_separator
 from measure.verdict import RunVerdict, judge_run
+from run_files.program_folder import python_path
 from run_files.run_directory import RunDirectory, existing
 from run_files.terminal import harmless
 
@@ -146,7 +147,6 @@ def inspect(*files: str | Path, **settings: Any) -> Inspection:
 
 def _run(words: Sequence[str]) -> int:
     """Run a command, print its output, and return its exit status."""
-    path = os.pathsep.join(filter(None, [str(steadfast.HOME), os.environ.get("PYTHONPATH")]))
     command = [sys.executable, "-m", "steadfast", *words]
     # A notebook shows what this process prints, and not what another one does.
     with subprocess.Popen(
@@ -154,7 +154,7 @@ def _run(words: Sequence[str]) -> int:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": python_path()},
     ) as process:
         assert process.stdout is not None  # it is a pipe
         for line in process.stdout:

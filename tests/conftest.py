@@ -1,6 +1,8 @@
 """Fixtures for all tests."""
 
+import functools
 import gc
+import importlib.metadata
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,11 @@ import app  # noqa: F401 (before torch, too: how OpenMP waits)
 # examples every time, so that a red run can be repeated.
 settings.register_profile("steadfast", deadline=None, derandomize=True)
 settings.load_profile("steadfast")
+
+# Each Trainer reads the metadata of all installed packages (22 ms), which do not change meanwhile.
+pytest.MonkeyPatch().setattr(
+    importlib.metadata, "entry_points", functools.cache(importlib.metadata.entry_points)
+)
 
 TESTS = Path(__file__).parent
 KINDS = ("docker", "faults", "security")

@@ -126,10 +126,12 @@ class WordTokenizer(Tokenizer):
         return ids
 
     def _ids(self, text: str) -> list[int]:
+        # A text without words is one unknown token: a mean over no token would be NaN.
         return self.ids(self.tokens(text)) or [self.unk_id]
 
     def _located(self, column: int, text: str) -> list[Span]:
         spans = [Span(column, start, end) for start, end in self.splitter.spans(text)]
+        # As many spans as `_ids` has tokens.
         return spans or [Span(column, 0, 0)]
 
     def _single(self, text: str) -> Encoding:

@@ -17,6 +17,7 @@ from pathlib import Path
 from app.cli.commands import COMMANDS, Command, module_of
 from app.cli.run_options import add_option, short_name
 from run_files.atomic import replacing
+from run_files.program_folder import PROGRAM
 
 TRAINER = {
     "max_epochs": "",
@@ -188,13 +189,12 @@ def _of_group(action: argparse.Action) -> bool:
 def help_path(name: str) -> Path:
     """Return the path of the cached help of a command, which may not exist."""
     # The key covers all that changes the help: library versions, our sources, the terminal's width.
-    root = Path(__file__).parents[2]
-    digest = hashlib.sha256(str(root).encode())
+    digest = hashlib.sha256(str(PROGRAM).encode())
     for library in _LIBRARIES:
         with suppress(metadata.PackageNotFoundError):
             digest.update(f"{library} {metadata.version(library)}".encode())
     for package in _PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
+        for path in sorted((PROGRAM / package).rglob("*.py")):
             stat = path.stat()
             digest.update(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode())
     width = min(shutil.get_terminal_size().columns, _WIDTH)

@@ -19,19 +19,19 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from app.doctor.findings import Finding, Status, Trial, judge, masked
+from run_files.program_folder import PROGRAM
 from run_files.version import line
 from training.control_groups import control_groups, cores, memory_limit, read_text
 
 # Versions
 
 
-ROOT = Path(__file__).parents[2]
 MALICIOUS = {("lightning", "2.6.2"), ("lightning", "2.6.3")}
 """Uploads that steal credentials (GHSA-w37p-236h-pfx3)."""
 AGAIN = "install the locked versions: `make clean`, then `make install`; or build the image anew"
 
 
-def required(root: Path = ROOT) -> tuple[str, list[str]]:
+def required(root: Path = PROGRAM) -> tuple[str, list[str]]:
     """Read the bounds of Python and the requirements, of the checkout or the installed package."""
     project = root / "pyproject.toml"
     if project.is_file():
@@ -49,7 +49,7 @@ def installed(name: str) -> str | None:
         return None
 
 
-def check_versions(root: Path = ROOT) -> Trial:
+def check_versions(root: Path = PROGRAM) -> Trial:
     """Check the program, Python and the libraries that the project names."""
     yield Finding("program", "FAILED", "cannot read the requirements: ", AGAIN)
     # Not at the top: this library itself may be missing.

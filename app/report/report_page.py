@@ -132,7 +132,9 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
         contradicted=in_words,
         facts=rows_of_runs([run_facts(evidence) for evidence in columns]),
         settings=run_settings(columns),
-        figures=rows_of_runs([main_figures(s.evidence, s.clean, s.calibration) for s in sections]),
+        figures=rows_of_runs(
+            [main_figures(s.evidence, s.verdict, s.clean, s.calibration) for s in sections]
+        ),
         heat=heat_maps(attacks),
         common={picture.name: picture for picture in common},
         missing=missing(sections),

@@ -3,25 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from app.report.clean_part import Calibration, CleanFigures, is_labelled, labelled_records
-from app.report.page_parts import (
-    FigureCell,
-    estimate_cell,
-    format_interval,
-    format_number,
-    share_cell,
-)
+from app.report.clean_part import Calibration, CleanFigures, is_labelled
+from app.report.page_parts import FigureCell, estimate_cell, format_number, share_cell
 from attacks.digests import SHORT
 from measure.evidence import PROVEN, Evidence
+from measure.verdict import RunVerdict
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
-from run_files.score_intervals import score_interval
 from text.estimates import mean
 from text.subjects import flat
 
 T = TypeVar("T")
-_TEST_METRICS = ("f1", "spearman", "pearson", "bits_per_character", "loss")
-"""Metrics of `test`, after accuracy and macro-F1."""
-_CALIBRATION = {"ece": "expected calibration error", "brier": "Brier score, from 0 to 2"}
+_OTHERS = {"test/bits_per_character": "Bits per character", "test/loss": "Loss"}
+"""Titles of figures of `test` that no verdict has."""
 
 
 def rows_of_runs(columns: Sequence[Mapping[str, T]]) -> list[tuple[str, list[T | None]]]:
@@ -79,62 +72,36 @@ def run_settings(columns_of: Sequence[Evidence]) -> list[tuple[str, list[str], b
 
 
 def main_figures(
-    evidence: Evidence, clean: CleanFigures | None, calibration: Calibration | None
+    evidence: Evidence,
+    verdict: RunVerdict,
+    clean: CleanFigures | None,
+    calibration: Calibration | None,
 ) -> dict[str, FigureCell]:
-    """Return the figures of the test split by their titles."""
+    """Return the figures of the test split by their titles: those of the verdict, then others."""
     metrics = evidence.metrics
     figures = {}
-    if "test/accuracy" in metrics:
-        measured = labelled_records(evidence)
-        count = 0 if measured is None else len(measured.records)
-        figures["accuracy"] = share_cell(metrics["test/accuracy"], count)
+    for figure in verdict.figures:
+        # It has one number of changes for each threat; `_word_figures` has them all.
+        if figure.kind == "words":
+            continue
+        title = _f1_title(evidence) if figure.name == "test/f1" else figure.title
+        cell = FigureCell(format_number(figure.value))
+        figures[title] = cell if figure.low is None else estimate_cell(figure.estimate)
     # From the records where there are some: `results.json` may lack it.
-    macro = metrics.get("test/macro_f1") if clean is None else clean.macro
-    if macro is not None:
-        figures["F1, mean of the classes"] = _score_cell(
-            {"test/macro_f1": macro, **metrics}, "macro_f1"
-        )
-    if "predict/largest_class" in metrics:
-        # Near 1, the model has collapsed, and its robustness is none.
-        share = share_cell(metrics["predict/largest_class"], 0)
-        figures["share of the most frequent prediction"] = share
-    for name in _TEST_METRICS:
-        if f"test/{name}" in metrics:
-            figures[_metric_title(name, evidence)] = _score_cell(metrics, name)
-    figures |= {
-        t: _score_cell(metrics, n) for n, t in _CALIBRATION.items() if f"test/{n}" in metrics
-    }
+    if clean is not None and clean.macro is not None and "test/macro_f1" not in metrics:
+        figures["Macro-F1"] = FigureCell(format_number(clean.macro))
     if calibration is not None and "test/ece" not in metrics:
-        error = format_number(calibration.error)
-        figures[_CALIBRATION["ece"]] = FigureCell(error)
-    epsilon = metrics.get("test/pgd_epsilon")
-    if "test/pgd_accuracy" in metrics:
-        count = 0 if evidence.pgd is None else len(evidence.pgd.records)
-        title = "accuracy under PGD" + (f", eps {epsilon:g}" if epsilon is not None else "")
-        figures[title] = share_cell(metrics["test/pgd_accuracy"], count)
-    figures |= _word_figures(evidence) | _radius_figures(evidence)
-    if evidence.attacks:
-        lowest = min(evidence.attacks, key=lambda attack: attack.summary.accuracy.value)
-        accuracy, before = lowest.summary.accuracy, lowest.summary.clean_accuracy
-        figures["accuracy under the strongest text attack"] = FigureCell(
-            f"{format_number(accuracy.value)} ({lowest.name})", format_interval(accuracy)
-        )
-        # Not that of all texts: an attack may cover only a few of them.
-        figures["accuracy on the texts of that attack, before it"] = estimate_cell(before)
-    return figures
+        figures["Calibration error (ECE)"] = FigureCell(format_number(calibration.error))
+    for name, title in _OTHERS.items():
+        if name in metrics:
+            figures[title] = FigureCell(format_number(metrics[name]))
+    return figures | _word_figures(evidence) | _radius_figures(evidence)
 
 
-def _score_cell(metrics: Mapping[str, float | None], name: str) -> FigureCell:
-    estimate = score_interval(metrics, name)
-    if estimate is None:
-        return FigureCell(format_number(metrics[f"test/{name}"]))
-    return estimate_cell(estimate)
-
-
-def _metric_title(name: str, evidence: Evidence) -> str:
-    """Return the title of a metric; F1 is of a class, or of the entities of a tagging."""
-    if name != "f1" or not evidence.classifies:
-        return name.replace("_", " ")
+def _f1_title(evidence: Evidence) -> str:
+    """Return the title of F1, which is of a class, or of the entities of a tagging."""
+    if not evidence.classifies:
+        return "F1"
     positive = None if evidence.results is None else evidence.results.get("positive")
     if positive is None and len(evidence.class_names) == 2:
         positive = evidence.class_names[1]
@@ -148,15 +115,15 @@ def _radius_figures(evidence: Evidence) -> dict[str, FigureCell]:
     if is_labelled(records):
         # A wrong prediction has no certified radius.
         radii = [r["radius"] * (r["label"] == r["prediction"]) for r in records]
-        title = "mean certified radius, 0 where wrong"
+        title = "Mean certified radius"  # the verdict's, which has no interval
     else:
         radii = [float(record["radius"]) for record in records]
-        title = "mean certified radius, right or wrong"
+        title = "Mean certified radius, right or wrong"
     figures[title] = estimate_cell(mean(radii))
     for name, value in evidence.metrics.items():
         stage, _, radius = name.partition("/accuracy@")
         if radius and stage in PROVEN:
-            figures[f"certified accuracy at radius {radius}"] = share_cell(value, len(records))
+            figures[f"Certified accuracy at radius {radius}"] = share_cell(value, len(records))
     return figures
 
 

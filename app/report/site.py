@@ -76,6 +76,7 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
         try:
             report = write_report([run], folder / run.name)
         except ValueError as error:
+            # One damaged run must not hide all others.
             log.warning("run %s is left out: %s", run.name, " ".join(str(error).split()))
             continue
         contradictions += report.contradictions

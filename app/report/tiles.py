@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from app.report.report_pictures import Picture, RunPoint, trade_off_picture
 from measure.verdict import FigureKind, RunVerdict, VerdictFigure
-from text.estimates import IntervalEstimate
 
 _MOST = 4
 """Tiles of a run."""
@@ -63,13 +62,7 @@ def trade_off(name: str, verdicts: Mapping[str, RunVerdict]) -> Picture | None:
         for run, verdict in verdicts.items():
             clean, robust = main_figure(verdict, "clean"), main_figure(verdict, kind)
             if clean is not None and robust is not None and not verdict.collapsed:
-                points.append(RunPoint(run, _estimate(clean), _estimate(robust)))
+                points.append(RunPoint(run, clean.estimate, robust.estimate))
         if len(points) > 1:
             panels[title] = points
     return trade_off_picture(name, panels) if panels else None
-
-
-def _estimate(figure: VerdictFigure) -> IntervalEstimate:
-    low = figure.value if figure.low is None else figure.low
-    high = figure.value if figure.high is None else figure.high
-    return IntervalEstimate(figure.value, low, high, figure.count or 0)

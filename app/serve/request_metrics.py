@@ -62,6 +62,7 @@ class RequestMetrics:
         for path, latencies in sorted(self._latencies.items()):
             total = 0
             for bound, count in zip((*map(str, SECONDS), "+Inf"), latencies.buckets, strict=True):
+                # Buckets of Prometheus are cumulative: each counts all responses up to its bound.
                 total += count
                 yield _sample(f"{name}_bucket", {"path": path, "le": bound}, total)
             yield _sample(f"{name}_sum", {"path": path}, latencies.total)
@@ -92,6 +93,7 @@ class MetricsMiddleware:
 
         async def watch(message: Message) -> None:
             nonlocal status
+            # Only the first message has a status; those of the body have none.
             status = message.get("status", status)
             await send(message)
 

@@ -17,6 +17,7 @@ from app.study.cell_check import Kind, Parsed, kind_of
 from app.study.cells import TRAINING, StudyContext, command_line
 from app.study.reuse import UNREAD, check_run, check_start, missing
 from app.study.study import Cell, Stage
+from run_files.program_folder import python_path
 from run_files.run_directory import RunDirectory
 
 State = Literal["done", "failed", "not run", "stopped"]
@@ -52,7 +53,7 @@ class Share:
         """Return the environment of its processes."""
         threads = {name: str(self.threads) for name in _THREADS}
         devices = {} if self.devices is None else {"CUDA_VISIBLE_DEVICES": self.devices}
-        return {**os.environ, **threads, **devices}
+        return {**os.environ, "PYTHONPATH": python_path(), **threads, **devices}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,10 +213,6 @@ def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> in
     """Run a command to its end; return its exit status, negative for a signal."""
     log.parent.mkdir(parents=True, exist_ok=True)
     program = [sys.executable, "-m", "app", *line]
-    # `app` must be importable from any working directory.
-    environment = share.environment()
-    paths = [str(Path(__file__).parents[2]), *filter(None, [environment.get("PYTHONPATH")])]
-    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     with log.open("ab") as stream:
         stream.write(f"$ {' '.join(['steadfast', *line])}\n".encode())
         stream.flush()
@@ -223,7 +220,7 @@ def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> in
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), *program],
             cwd=work.where,
-            env=environment,
+            env=share.environment(),
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from app.study.runner import CellOutcome, Share, Stop, Tell, Work, run_cell
 from app.study.study import Cell, StudyError
+from run_files.program_folder import python_path
 from training.control_groups import cores
 
 _TICK = 0.5
@@ -155,7 +156,6 @@ _ENVIRONMENT = {
     # A task without a GPU keeps CUDA_VISIBLE_DEVICES, as later versions of Ray do by default.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-_ROOT = str(Path(__file__).parents[2])
 _INTERVAL = 0.2
 """Seconds between two checks of the wish to stop."""
 _CONNECT_TIMEOUT = 10.0
@@ -285,8 +285,7 @@ def _connect(address: str | None) -> Any:
         )
         raise StudyError(msg) from error
     # Workers find `app` from any working directory.
-    paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
-    variables = {**_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+    variables = {**_ENVIRONMENT, "PYTHONPATH": python_path()}
     options: dict[str, Any] = {
         "address": address or "local",
         "log_to_driver": False,

@@ -99,6 +99,7 @@ def least_margins(
     weights = eye[labels].unsqueeze(1) - eye
     margins = graph.least(logits, weights)
     own = eye[labels].bool()
+    # The margin of the label over itself is 0: it must not be the least one.
     least: Tensor = margins.masked_fill(own, torch.inf).amin(dim=1)
     return least - allowance(logits.affine.centre)
 
@@ -114,6 +115,7 @@ def replaced_logits(graph: Graph, network: TransformerClassifier, table: Tensor,
     mask = torch.ones(len(k), len(table), dtype=torch.bool, device=table.device)
 
     def scores(block: TransformerBlock) -> Node:
+        # A pre-norm block normalises before its attention: that is part of the table, too.
         tokens = table if block.post else block.attention_norm(table)
         attention = block.attention
         assert isinstance(attention, SelfAttention)  # `check_transformer` made sure

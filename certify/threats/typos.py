@@ -103,6 +103,7 @@ class Typos(WordSet):
             if self._turns(word):
                 typos = list_typos(word, corrector.alphabet(word))
                 others = {corrector(read) for read in {read for _, read in typos}}
+                # The word's own id comes first, as in `Corrector.reach`.
                 ids = [first := corrector(word), *sorted(others - {first})]
                 rows[at] = torch.tensor([[number, -1] for number in ids])
         return Reach(torch.cat(rows), torch.tensor([0, *map(len, rows)]).cumsum(0))

@@ -119,6 +119,7 @@ class HullAdversary(Adversary):
         """
         tokenizer = loop.classifier.require_tokenizer()
         if isinstance(tokenizer, FrontEndTokenizer):
+            # Its ids are those of the inner tokenizer, after the front end.
             tokenizer = tokenizer.inner
         settings, words, continues = WordSettings(), dict[str, int](), frozenset[int]()
         if isinstance(tokenizer, WordTokenizer):
@@ -165,6 +166,7 @@ class HullAdversary(Adversary):
         for word, index in words.items():
             order = dict.fromkeys(first[word], 1)
             if self.second_order:
+                # In the order of the lists: the first ones are kept where there are too many.
                 further = (other for near in first[word] for other in first[near])
                 order |= {other: 2 for other in further if other not in order and other != word}
             if order:
@@ -183,15 +185,19 @@ class HullAdversary(Adversary):
         batch = problem.batch
         hull = self._hull = self._hull.to(batch.input_ids.device)
         ids, orders = hull.ids[batch.input_ids], hull.orders[batch.input_ids]
+        # A word of several pieces has no single id: neither its first piece nor the others move.
         after = torch.zeros_like(batch.mask)
         after[:, :-1] = hull.continues[batch.input_ids[:, 1:]] & batch.mask[:, 1:]
         fixed = hull.continues[batch.input_ids] | after | ~batch.mask
         orders = torch.where(fixed.unsqueeze(-1), orders.new_tensor(0), orders)
+        # The word itself stays a corner, also of padding: a softmax over no corner would be NaN.
         orders[..., 0] = 1
+        # Only as many corners as some word of this batch has: all of them are embedded.
         size = int((orders > 0).sum(dim=-1).amax())
         ids, orders = ids[..., :size], orders[..., :size]
         count, length = batch.input_ids.shape
         segments = batch.segment_ids
+        # Corners become rows of the batch, so that positions and segments are added as usual.
         wide = replace(
             batch,
             input_ids=ids.permute(2, 0, 1).reshape(size * count, length),

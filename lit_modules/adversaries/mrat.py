@@ -119,6 +119,7 @@ class MRAT(EpochTextAdversary):
         attacks = [self._require_attack(), *self._others]
         groups: list[list[Sample]] = [[] for _ in attacks]
         for sample in samples:
+            # By a seed of the sample, not by turns: the recipe does not depend on the batch.
             groups[Random(f"{seed} {epoch} {sample.sample_id}").randrange(len(attacks))] += [sample]
         records: dict[int, AttackRecord] = {}
         for attack, group in zip(attacks, groups, strict=True):
@@ -171,5 +172,6 @@ def jensen_shannon(first: Tensor, second: Tensor) -> Tensor:
     """`[B]` Jensen-Shannon divergences, in nats, of predictions from logits `[B, C]`."""
     kind = torch.promote_types(first.dtype, torch.float32)
     p, q = first.to(kind).log_softmax(dim=1), second.to(kind).log_softmax(dim=1)
+    # log((e^p + e^q) / 2): probabilities near 0 would give 0 * -inf.
     middle = torch.logaddexp(p, q) - log(2)
     return ((p.exp() * (p - middle) + q.exp() * (q - middle)) / 2).sum(dim=1)

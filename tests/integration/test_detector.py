@@ -15,7 +15,7 @@ from tests.integration.several import TWO, run, run_two
 SCORES = [
     *QUIET,
     *("--model=WordScores", "--data=Reviews", "--data.limit_train=300", "--data.batch_size=50"),
-    *("--data.eval_batch_size=7", "--model.optimisation.decay=none", "--seed=1"),
+    *("--model.optimisation.decay=none", "--seed=1"),
 ]
 DETECT = ["--detect.positive=Negative", "--detect.false_alarms=0.1"]
 
@@ -115,7 +115,7 @@ def test_a_regression_is_refused(steadfast: Steadfast) -> None:
 def test_two_processes_choose_the_threshold_of_one(here: Path) -> None:
     fit = ["fit", *SCORES, *DETECT, "--trainer.max_epochs=1", "--trainer.precision=64-true"]
     # 500 texts in batches of 7: the last one is shared out unevenly.
-    fit += ["--data.limit_train=64"]
+    fit += ["--data.limit_train=64", "--data.eval_batch_size=7"]
     one, two = ([*fit, f"--data.batch_size={n}", f"--run={n}"] for n in (16, 8))
     run([one], where=here)
     run_two(*two, *TWO, where=here)

@@ -17,7 +17,7 @@ from tests.integration.several import CLUSTER, QUIET, REVISION, TWO, children, r
 
 pytestmark = pytest.mark.distributed
 
-STEPS = 100
+STEPS = 60
 FIT = [
     "fit",
     *OLSA,

@@ -12,7 +12,7 @@ import pytest
 import lit_modules  # noqa: F401 (this process may train: `sf.load` must not set that it does not)
 import steadfast as sf
 from steadfast.record_tables import RecordTable
-from tests.integration.conftest import ROOT
+from tests.integration.conftest import ROOT, Steadfast
 
 TEXTS = ["great soup and a friendly waiter", "bland food and a rude waiter"]
 PAGE = (ROOT / "docs" / "python.md").read_text()
@@ -64,7 +64,7 @@ def test_records_in_a_notebook_a_frame_and_files(trained: Path) -> None:
     assert not Path("records.xlsx").exists()
 
 
-def test_certificates_in_words(here: Path) -> None:
+def test_certificates_in_words(here: Path, steadfast: Steadfast) -> None:
     run = sf.train(
         None,
         "Reviews",
@@ -79,7 +79,8 @@ def test_certificates_in_words(here: Path) -> None:
     )
     model = run.model()
     (record,) = model.certify(TEXTS[:1], against="typos", k=[1, "all"])
-    (expected,) = (json.loads(line) for line in _certify(TEXTS[0]).splitlines())
+    words = ["certify", "--run=words", "--threat=typos", "--k", "1", "all", "--text", TEXTS[0]]
+    (expected,) = (json.loads(line) for line in steadfast(words, "--json").out.splitlines())
     assert record["holds"] == expected["holds"]
     table = model.certify(TEXTS, against="typos")
     shares = table.shares()["typos"]
@@ -91,15 +92,6 @@ def test_certificates_in_words(here: Path) -> None:
         model.certify(TEXTS)
     with pytest.raises(ValueError, match="did you mean typos"):
         model.certify(TEXTS, against="typo")
-
-
-def _certify(text: str) -> str:
-    command = [sys.executable, "-m", "app", "certify", "--run", "words", "--threat", "typos"]
-    command += ["--k", "1", "all", "--text", text, "--json"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT)}
-    )
-    return done.stdout
 
 
 def test_wrong_input_is_one_error(trained: Path) -> None:

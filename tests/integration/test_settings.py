@@ -232,11 +232,17 @@ def test_help_says_how_long_a_fit_lasts(steadfast: Steadfast) -> None:
     assert "--early_stopping.patience" in text
 
 
+EFFECTIVE: dict[tuple[Path, ...], dict[str, Any]] = {}
+"""Settings that were read before: many tests compare with the same ones."""
+
+
 def effective(steadfast: Steadfast, *paths: Path) -> dict[str, Any]:
     """What a train with these configurations would do, as flat settings."""
-    outcome = steadfast("train", [f"--config={path}" for path in paths], "--print_config")
-    assert outcome.status == 0, outcome.err
-    return dict(leaves(yaml.safe_load(outcome.out)))
+    if paths not in EFFECTIVE:
+        outcome = steadfast("train", [f"--config={path}" for path in paths], "--print_config")
+        assert outcome.status == 0, outcome.err
+        EFFECTIVE[paths] = dict(leaves(yaml.safe_load(outcome.out)))
+    return EFFECTIVE[paths]
 
 
 @pytest.mark.parametrize(

@@ -359,6 +359,7 @@ def test_variants_keep_the_text(text: str) -> None:
     assert len(digits(text)) == len(signs(text)) == len(upside_down(text)) == len(text)
 
 
+@pytest.mark.long
 @given(st.text())
 def test_encodings_can_be_decoded(text: str) -> None:
     raw = text.encode("utf-8", "surrogatepass")

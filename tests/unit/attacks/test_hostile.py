@@ -279,6 +279,7 @@ def module() -> TaskModule:
     return attached(METHODS["transformer"], classes=2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("search", SEARCHES)
 def test_named_texts(search: str, module: TaskModule) -> None:
     white_box = search == "gradient"
@@ -366,6 +367,7 @@ def test_any_pair_with_a_cheap_victim(texts: list[Text], search: str) -> None:
     attacked(BagVictim(), texts, search=SEARCHES[search], budget=60, white_box=search == "gradient")
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(st.lists(EVERYTHING, min_size=1, max_size=4), st.sampled_from(sorted(SEARCHES)))
 def test_any_text_with_a_transformer(texts: list[Text], search: str) -> None:

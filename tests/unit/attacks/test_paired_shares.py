@@ -26,6 +26,7 @@ def test_shares_and_difference() -> None:
     assert found.difference.high == pytest.approx(-1 / 3 + 1.959964 * (5 / 108) ** 0.5, abs=1e-6)
 
 
+@pytest.mark.long
 def test_the_interval_covers_what_it_says() -> None:
     source, hits, repeats = random.Random(1), 0, 2000
     for _ in range(repeats):

@@ -80,6 +80,7 @@ def test_what_would_take_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     assert ("reva", [8]) in asked
 
 
+@pytest.mark.long
 def test_the_whole_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +99,7 @@ def test_the_whole_of_it(
     assert "mathdefault" not in figure.read_text()
 
 
+@pytest.mark.long
 def test_a_picture_of_all_kinds(tmp_path: Path) -> None:
     lengths = [64, 128]
     given = Namespace(kinds=MEASURED, lengths=lengths)

@@ -37,6 +37,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[2].startswith("| attention |")
 
 
+@pytest.mark.long
 def test_failures_are_kept_and_tried_again_and_what_is_finished_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,7 +102,7 @@ def call_here(_: object, words: Sequence[str], limit: float) -> tuple[str, str, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["attention", "unibert"])
+@pytest.mark.parametrize("name", ["projection", "unibert"])
 def test_commands_of_the_queue_work(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -279,6 +279,7 @@ def test_what_changes_no_output_is_accepted(name: str) -> None:
     assert torch.equal(certify(toy, batch).radius, expected)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("wrap", [nn.DataParallel, lambda part: torch.compile(part)])
 def test_a_wrapped_or_compiled_network_is_refused(wrap: Callable[[nn.Module], Any]) -> None:

@@ -103,6 +103,7 @@ def test_deletion_is_about_insertions_and_deletions_too(rate: float, keep: float
             assert all(new >= least - 1e-12 for new, least in zip(after, bounds, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rate", "keep"), RATES)
 @pytest.mark.parametrize("k", [1, 2])
 def test_no_classifier_breaks_the_bound_of_deletion(

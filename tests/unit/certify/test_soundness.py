@@ -128,6 +128,7 @@ def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
         assert bool(flipped.any()) is found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "depth", "length"),
     [

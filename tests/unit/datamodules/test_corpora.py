@@ -229,6 +229,7 @@ def test_a_label_is_a_name_or_an_index(tmp_path: Path, label: str) -> None:
     assert module.examples("test") == [Example(("who?", "me"), 0, 0)]
 
 
+@pytest.mark.long
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "stage", "sizes"),

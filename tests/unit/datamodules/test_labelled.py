@@ -146,6 +146,7 @@ def ids(loader: DataLoader[Batch]) -> list[int]:
     return list(chain(*(batch.sample_ids.tolist() for batch in loader)))
 
 
+@pytest.mark.long
 def test_loaders_hand_out_every_sample_with_its_own_label_and_words() -> None:
     module = ready(batch_size=16)
     for split, loader in (

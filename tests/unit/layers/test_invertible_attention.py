@@ -46,6 +46,7 @@ def test_contractive_attention_is_inverted(norm: Norm, dtype: torch.dtype, scale
     assert float((inverse.x - x).abs().max()) < 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("memory", [0, 3])
 def test_dot_product_attention_is_not(memory: int) -> None:
     x, mask = inputs(10.0)
@@ -80,6 +81,7 @@ def test_padding_is_no_part_of_the_inverse() -> None:
     torch.testing.assert_close(inverse.x[1:, :3], alone.x, rtol=0, atol=1e-10)
 
 
+@pytest.mark.long
 def test_the_log_determinant_of_attention_is_that_of_the_jacobian() -> None:
     attention = drawn(ContractiveL2Attention(4, 2, length=3), gain=3.0).double()
     g = InvertibleResidual(attention, c=0.9)

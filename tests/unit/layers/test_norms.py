@@ -25,6 +25,7 @@ def matrix(rows: int, columns: int, seed: int, dtype: torch.dtype = F64) -> torc
     return torch.randn(rows, columns, generator=generator, dtype=dtype)
 
 
+@pytest.mark.long
 @given(SIZES, SIZES, st.integers(-140, 140), st.floats(0.0, 12.0), SEEDS)
 def test_never_below_the_norm(
     rows: int, columns: int, exponent: int, spread: float, seed: int
@@ -39,6 +40,7 @@ def test_never_below_the_norm(
     assert bound <= norm(weight) * len(values) ** (1 / 1024) * (1 + 1e-8)
 
 
+@pytest.mark.long
 @given(SIZES, SIZES, st.floats(0.0, 1e-3), SEEDS)
 def test_never_below_the_norm_of_nearly_orthogonal_matrices(
     rows: int, columns: int, defect: float, seed: int

@@ -103,6 +103,7 @@ def test_checkpoints_are_read_without_anything_else(tmp_path: Path) -> None:
     assert dict(loaded.hparams) == dict(module.hparams)
 
 
+@pytest.mark.long
 def test_begins_with_a_checkpoint(tmp_path: Path) -> None:
     module = attached(plain(**SAME))
     path = saved(module, tmp_path / "a.ckpt")
@@ -195,6 +196,7 @@ def test_averaged_weights() -> None:
     torch.testing.assert_close(average.logits(module, batch), moved(batch))
 
 
+@pytest.mark.long
 def test_smart_averages_after_each_step_and_goes_on_with_the_average(tmp_path: Path) -> None:
     adversary = SMART(epsilon=0.1, step_size=0.1, average_decay=[0.5, 0.9])
     module = wrapped(attached(plain(**SAME)), adversary)
@@ -264,6 +266,7 @@ def test_checkpoints_that_were_made_to_harm(
         lit_modules.load(tmp_path / "a.ckpt")
 
 
+@pytest.mark.long
 def test_certificates_in_words_are_those_of_the_classifier() -> None:
     module = attached(olsa(depth=1))
     around, texts = wrapped(module, PGDAdversary(epsilon=0.1)), ["a good film", "bad"]

@@ -64,6 +64,7 @@ def fitted(module: FineTuning, **settings: Any) -> dict[str, Tensor]:
     return {k: v.clone() for k, v in module.state_dict().items() if k.startswith("network")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "architecture", [None, pytest.param(DEBERTA, marks=pytest.mark.long)], ids=["bert", "deberta"]
 )
@@ -99,6 +100,7 @@ def test_masks_that_keep_all_are_plain_training_bit_for_bit(
         assert torch.equal(weight, got[name]), name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("task", TASKS)
 def test_plain_fine_tuning_is_what_masking_none_does(task: TaskName) -> None:
     """The same random numbers, too; the encoder's code is the library's in both."""

@@ -243,6 +243,7 @@ def test_the_loss_is_that_of_equation_10(
     assert module.masking.masked_over_training
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     ["bert", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("albert", "deberta-v2"))],
@@ -332,6 +333,7 @@ def test_the_loss_falls(text: RunningText, kind: str) -> None:
     assert all("token_type" in name or "LayerNorm" in name or "rel_" in name for name in still)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "precision", ["bf16-mixed", pytest.param("64-true", marks=pytest.mark.long)]
 )
@@ -345,6 +347,7 @@ def test_every_precision(text: RunningText, masking: str, precision: Any) -> Non
     assert ("train/masked" in run.callback_metrics) == (masking != "none")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("token_masking", ["dynamic", "fixed"])
 def test_other_tokens_are_hidden_in_each_epoch(text: RunningText, token_masking: str) -> None:
     module = made(token_masking=token_masking)
@@ -385,6 +388,7 @@ def test_the_learning_rate_of_the_adversary() -> None:
     assert len({group["lr"] for group in rest}) == 1
 
 
+@pytest.mark.long
 def test_nothing_to_guess(tmp_path: Path) -> None:
     """A batch of unknown words has no guesses; an epoch of them is refused, as by MaskedLM."""
     texts = ["the hare ran on when a tortoise won"]
@@ -436,6 +440,7 @@ def test_fine_tuning_begins_with_its_encoder(tmp_path: Path) -> None:
     assert all(torch.equal(encoder[name], trained[name]) for name in encoder)
 
 
+@pytest.mark.long
 def test_a_checkpoint_is_enough(tmp_path: Path, text: RunningText) -> None:
     learnt = {"tau": 0.2, "per_head": True}
     rule = {"masking": "scheduled", "schedule": [0.1, 0.3], "token_masking": "fixed"}

@@ -123,6 +123,7 @@ def trained(kind: Kind) -> CharacterLM:
     return module
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", [KINDS[0], *(pytest.param(k, marks=pytest.mark.long) for k in KINDS[1:])]
 )
@@ -151,6 +152,7 @@ def test_a_text_depends_on_seed_and_number_alone() -> None:
     assert module.generate(Generation(number=3, length=30, seed=1)) == texts[:3]
 
 
+@pytest.mark.long
 def test_characters_are_drawn_as_often_as_they_are_probable() -> None:
     module = trained("dot_product").eval()
     settings = Generation(prompt="th", length=1, temperature=2.0)

@@ -61,6 +61,7 @@ def random_model(seed: int, *, encoder: float = 1.0, scores: float = 1.0) -> Enc
     return module
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["typos", "both"])
 def test_certificates_equal_brute_force(kind: str) -> None:
     lists = Listed()
@@ -131,6 +132,7 @@ def test_without_scores_words_of_a_cluster_are_one_input() -> None:
     assert sum(c.passes or 0 for c in clusters) < sum(c.passes or 0 for c in words)
 
 
+@pytest.mark.long
 def test_beyond_the_limit_nothing_is_certified() -> None:
     module = random_model(0)
     threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
@@ -186,6 +188,7 @@ def test_a_random_text_does_not_depend_on_its_batch() -> None:
             assert new == old or new in reach.ids[first:last, 0].tolist()
 
 
+@pytest.mark.long
 def test_a_fit_learns_clusters_and_a_checkpoint_has_them(tmp_path: Path) -> None:
     module = built(
         fidelity=0.7, robustness=WordRobustness(against="typos", kappa=0.5), draws=2, swaps=0.5

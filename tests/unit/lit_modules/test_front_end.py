@@ -42,6 +42,7 @@ def saved(module: TaskModule, path: Path) -> TaskModule:
     return load(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", [FineTuning, UniBERT, ASA])
 @pytest.mark.parametrize("words", [SPELLING, CANONICAL])
 def test_texts_that_look_the_same_have_one_prediction(

@@ -112,6 +112,7 @@ def fit(module: MaskedLM, data: RunningText, **settings: Any) -> pl.Trainer:
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unitary", ["none", pytest.param("qr", marks=pytest.mark.long)])
 def test_the_loss_falls(text: RunningText, unitary: str) -> None:
     module = model(unitary=unitary)
@@ -134,6 +135,7 @@ def test_validation_hides_the_same_in_every_epoch(text: RunningText) -> None:
     assert first == second
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("masking", ["dynamic", "fixed"])
 def test_training_hides_others_in_each_epoch(text: RunningText, masking: str) -> None:
     module = model(token_masking=masking)
@@ -171,6 +173,7 @@ def blocks(folder: Path, *, known: int, unknown: int, **settings: Any) -> Runnin
     return data
 
 
+@pytest.mark.long
 def test_unknown_words_alone_are_refused(tmp_path: Path) -> None:
     data = blocks(tmp_path, known=0, unknown=40)
     with pytest.raises(ValueError, match=NOTHING.format("the val split")):
@@ -182,6 +185,7 @@ def test_unknown_words_alone_are_refused(tmp_path: Path) -> None:
         fit(model(), data, limit_val_batches=0)
 
 
+@pytest.mark.long
 def test_a_first_look_at_unknown_words_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -229,6 +233,7 @@ def sgd(parameters: Any) -> torch.optim.Optimizer:
 
 
 # Which batches there are, does not matter here.
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:You're resuming from a checkpoint that ended before the epoch")
 def test_the_rest_of_an_epoch_is_not_judged(tmp_path: Path) -> None:
     """A resumed run may find unknown words only, where those before were not."""

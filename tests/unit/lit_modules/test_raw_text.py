@@ -366,6 +366,7 @@ def refusal(module: TaskModule, threat: Threat) -> str | None:
 
 
 # `make quick` sabotages a model of words, and one with layers.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

@@ -65,6 +65,7 @@ def words_of(batch: Batch) -> list[tuple[str, ...]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", ["mask", "delete", "substitute"])
 def test_the_distribution_is_that_of_the_certificate(noise: TrainedNoise, lists: str) -> None:
     rate, count = {"mask": 0.4}.get(noise, 0.5), 4000

@@ -17,6 +17,7 @@ from tests.unit.lit_modules.builders import SINGLE, attached, batch_of, loader, 
 PLAIN = WordEmbedding(kind="plain", positions="none")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoder", ["lstm", "transformer"])
 def test_an_attack_on_embeddings_finds_a_way(encoder: str) -> None:
     module = attached(plain(encoder=encoder, hidden=6, embedding=PLAIN), classes=2)

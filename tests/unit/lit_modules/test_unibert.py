@@ -230,6 +230,7 @@ def test_the_projection_comes_with_it() -> None:
     assert model(unitary="none").configure_callbacks() == []
 
 
+@pytest.mark.long
 @every
 def test_fits_of_every_encoder_end_unitary(kind: str) -> None:
     module = model(kind).train()

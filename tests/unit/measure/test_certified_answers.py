@@ -43,6 +43,7 @@ def lists(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_they_are_those_of_brute_force(model: WordScores, lists: str) -> None:
     certificates = ThreatCertifiers.of_model(model, lists)
     assert certificates.threats == ["synonyms", "characters", "words"]

@@ -26,6 +26,7 @@ LAYERS = [1, 2, 3]
 LINE = Series(name="bert", x=LAYERS, mean=[0.9, 0.8, 0.7], std=[0.1, 0.2, 0.1])
 
 
+@pytest.mark.long
 def test_a_png(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.png"
     figure = error_bars([LINE], path, x_label="layer", y_label="cosine", title="t")
@@ -253,6 +254,7 @@ def test_marks_stand_above_bars() -> None:
         grouped_bars(["x", "y"], [replace(bars, marks=["†"])])
 
 
+@pytest.mark.long
 def test_an_svg(tmp_path: Path) -> None:
     path = tmp_path / "a.svg"
     error_bars([LINE], path, title="a < b", description="who & what")

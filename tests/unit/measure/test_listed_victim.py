@@ -82,6 +82,7 @@ def test_padding_of_a_batch_changes_nothing(folder: Path) -> None:
     assert together.dtype == torch.float64
 
 
+@pytest.mark.long
 def test_the_command_certifies_a_table(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -210,6 +210,7 @@ def test_holm() -> None:
     assert holm([]) == []
 
 
+@pytest.mark.long
 @given(st.lists(st.floats(0, 1) | st.sampled_from([0.01, 0.02, 0.5]), min_size=1, max_size=8))
 @settings(max_examples=25, deadline=None)
 def test_holm_is_that_of_statsmodels_bit_for_bit(values: list[float]) -> None:

@@ -126,6 +126,7 @@ def test_a_mirror_that_knows_nothing_is_no_database(
     assert "no weakness of pyyaml 5.3, which has some" in line
 
 
+@pytest.mark.long
 def test_a_database_that_cannot_be_reached(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["--osv_url", "http://me:hidden@127.0.0.1:9/v1/query"]) == 0
     out, err = capfd.readouterr()

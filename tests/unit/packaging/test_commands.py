@@ -130,6 +130,7 @@ def read_and_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", COMMANDS)
 def test_every_command_of_the_pages_can_be_given(
     words: list[str], parsers: dict[str, ArgumentParser], monkeypatch: pytest.MonkeyPatch

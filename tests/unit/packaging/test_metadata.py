@@ -35,6 +35,7 @@ def optional() -> list[str]:
     return [line for extra in project()["optional-dependencies"].values() for line in extra]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_import_is_a_declared_dependency(package: str) -> None:
     lines = project()["dependencies"] + optional()

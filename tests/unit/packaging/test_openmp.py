@@ -45,6 +45,7 @@ def read_at_torch(*words: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_threads_sleep_while_they_wait(program: str) -> None:
     assert read_at_torch(*PROGRAMS[program]) == "{'OMP_WAIT_POLICY': 'PASSIVE'}"

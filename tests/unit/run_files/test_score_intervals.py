@@ -42,6 +42,7 @@ def figures(logits: torch.Tensor, labels: torch.Tensor) -> dict[str, float]:
     return {"macro_f1": sum(f1) / CLASSES, "f1": f1[2], "ece": error, "brier": brier}
 
 
+@pytest.mark.long
 def test_standard_errors_are_those_of_the_bootstrap() -> None:
     logits, labels = sample(seed=0)
     counts = SplitCounts(CLASSES, positive=2)

@@ -11,6 +11,7 @@ from text import IGNORED, Choices, Encoding, collate, length_batches
 ids = st.lists(st.integers(0, 50), min_size=1, max_size=12)
 
 
+@pytest.mark.long
 @given(rows=st.lists(ids, min_size=1, max_size=8), pad_id=st.integers(0, 60))
 def test_padding_keeps_every_token_and_adds_only_padding(
     rows: list[list[int]], pad_id: int

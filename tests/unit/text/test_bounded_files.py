@@ -56,6 +56,7 @@ def test_what_is_no_regular_file(kind: str, read: Callable[[Path], Any], tmp_pat
         read(path)
 
 
+@pytest.mark.long
 def test_bombs(tmp_path: Path) -> None:
     path = tmp_path / "a.json.gz"
     path.write_bytes(gzip.compress(b" " * 2**26))

@@ -21,6 +21,7 @@ TEXTS = st.text(
 )
 
 
+@pytest.mark.long
 def test_every_form_is_its_own_form() -> None:
     assert [c for c in CHARACTERS if canonical(canonical(c)) != canonical(c)] == []
 

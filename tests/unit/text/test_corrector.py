@@ -102,6 +102,7 @@ vocabularies = st.lists(st.text(ALPHABET, min_size=1, max_size=4), max_size=20, 
 )
 
 
+@pytest.mark.long
 @given(vocabularies, words, st.booleans())
 @example([*SPECIALS, "a-b", "ab", "b-b"], ["a-b"], False)  # "b-b" is itself, not "bb"
 @example([*SPECIALS, "bb", "b-b"], ["a-b"], False)
@@ -112,6 +113,7 @@ def test_all_results_and_nothing_else(tokens: list[str], words: list[str], split
     check(tokens, words, splits, ALPHABET)
 
 
+@pytest.mark.long
 @given(vocabularies, words, st.booleans(), st.data())
 @example([*SPECIALS, "ab", "b"], ["a", "ab", "bb"], True, None)
 @settings(max_examples=60)
@@ -122,6 +124,7 @@ def test_tokens_that_no_word_is_corrected_to(
     check(tokens, words, splits, ALPHABET, frozenset(avoid))
 
 
+@pytest.mark.long
 def test_every_small_vocabulary() -> None:
     strings = ["".join(chars) for n in (1, 2) for chars in product("a-", repeat=n)]
     asked = [*strings, "aa-", "a-a", "--a", "---"]
@@ -131,6 +134,7 @@ def test_every_small_vocabulary() -> None:
             check([*SPECIALS, *order], asked, True, "a-")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", [11, 12, 13, 22, 23, 24, 25, 26])
 def test_limits_of_length(length: int) -> None:
     def word(size: int) -> str:
@@ -144,6 +148,7 @@ def test_limits_of_length(length: int) -> None:
         check(listed, [*typed, rest[2], rest[7]], length < 15, "ab1-")
 
 
+@pytest.mark.long
 def test_few_strings_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = [*SPECIALS, *sorted(edits("aab1", "ab1-"), key=lambda word: word[::-1])]
     corrector = Corrector(tokens, first=len(SPECIALS), unknown=UNKNOWN)

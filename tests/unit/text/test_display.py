@@ -70,11 +70,13 @@ def check_ways(text: str, seed: int) -> None:
         assert FORM(write(text, way, keep)) == form, way
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(WORDS, st.sampled_from(BETWEEN)), max_size=4), st.integers())
 def test_the_recipe_makes_texts_of_the_same_form(parts: list[tuple[str, str]], seed: int) -> None:
     check_ways("".join(map("".join, parts)), seed)
 
 
+@pytest.mark.long
 @given(FOREIGN)
 def test_the_recipe_on_words_with_accents(word: str) -> None:
     for way in WAYS:
@@ -202,6 +204,7 @@ def test_typos_are_all_that_is_displayed(word: str) -> None:
         assert brute - {""} <= set(list_edits(word, letters))
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(st.text("äéñüøaobnu6", min_size=1, max_size=5))
 def test_typos_of_accented_words_are_those_of_their_form(word: str) -> None:

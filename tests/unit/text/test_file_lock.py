@@ -46,6 +46,7 @@ def start(code: str, *args: object) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.long
 def test_no_figure_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     children = [start(MERGE, path, number) for number in range(4)]

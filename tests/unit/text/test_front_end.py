@@ -82,6 +82,7 @@ def test_without_a_corrector_texts_are_not_read() -> None:
     assert (front("Goood É"), front.words, front.corrections("goood")) == ("goood e", [], {})
 
 
+@pytest.mark.long
 @given(HARD, st.sampled_from(OPTIONS))
 def test_a_text_and_its_form_are_one_text(text: str, form: CanonicalForm) -> None:
     front = built(form)
@@ -137,6 +138,7 @@ def test_corrections_name_words_as_they_are_in_the_text() -> None:
     assert front.corrections("d-ontt") == {"d-ontt": "don't"}
 
 
+@pytest.mark.long
 @given(HARD)
 def test_spans_are_those_of_the_text(text: str) -> None:
     front = built()

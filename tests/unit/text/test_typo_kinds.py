@@ -88,6 +88,7 @@ def check(
 words = st.lists(st.text(ALPHABET, min_size=1, max_size=6), min_size=1, max_size=6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", KINDS)
 @given(vocabularies, words)
 @example([*SPECIALS, "ab", "aab", "a1", "b"], ["ab", "a1", "b1"])

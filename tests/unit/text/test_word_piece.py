@@ -132,6 +132,7 @@ def test_pieces_are_whole_texts_without_template(tokenizer: PretrainedTokenizer)
     assert tokenizer.pieces(["", " "]) == [[], []]
 
 
+@pytest.mark.long
 @given(
     st.lists(
         st.text(

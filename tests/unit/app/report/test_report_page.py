@@ -77,19 +77,20 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs"
 
 
+@pytest.mark.long
 def test_figures_by_hand(runs: Path) -> None:
     run = certified_run(runs / "first")
     records = [([2.0, 0.0], 0, 0), ([0.0, 2.0], 1, 1), ([2.0, 0.0], 1, 0), ([2.0, 0.0], 0, 0)]
     write_predictions(run, [{"logits": z, "label": y, "prediction": p} for z, y, p in records])
     found, _ = page(run)
-    assert "accuracy 0.750 0.301 to 0.954, 4 texts" in found.text  # Wilson
-    assert "accuracy under PGD" in found.text
+    assert "Accuracy on clean texts 0.750 0.301 to 0.954, 4 texts" in found.text  # Wilson
+    assert "Accuracy under PGD" in found.text
     # Labels 0 1 1 0, predictions 0 1 0 0: F1 of class 0 is 4/5, of class 1 2/3.
     assert "0 0.800 0.667 1.000 2 1 0.667 1.000 0.500 2" in found.text
     assert "mean F1 0.733" in found.text
     # Confidence 0.8808 of all, accuracy 3/4.
     assert "Expected calibration error 0.131 of 4 texts" in found.text
-    assert "certified accuracy at radius 1 0.500" in found.text
+    assert "Certified accuracy at radius 1 0.500" in found.text
     assert (
         "texts proved at eps 2 texts changed by PGD 1 texts of which nothing is proved 1"
         in found.text
@@ -101,6 +102,7 @@ def test_figures_by_hand(runs: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_a_contradiction_is_a_banner_and_status_1(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +151,7 @@ def test_what_is_not_comparable_is_not_compared(runs: Path, change: str) -> None
     assert "No contradiction" not in text
 
 
+@pytest.mark.long
 def test_texts_of_strangers_stay_texts(runs: Path) -> None:
     run = certified_run(runs / "first")
     write_text_attack(run, "typos", [(f"good {HOSTILE} end", f"bad {HOSTILE} end")])
@@ -176,6 +179,7 @@ def test_texts_of_strangers_stay_texts(runs: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_name_of_an_attack_stays_a_name_in_pictures(runs: Path) -> None:
     run = certified_run(runs / "first")
     write_text_attack(run, "a<b>&'\"$x$", [("good", "bad")])
@@ -184,6 +188,7 @@ def test_a_name_of_an_attack_stays_a_name_in_pictures(runs: Path) -> None:
     assert "a<b>&'\"$x$" in "".join(found.words)
 
 
+@pytest.mark.long
 def test_the_page_can_be_read_without_eyes(runs: Path) -> None:
     run = certified_run(runs / "first")
     write_text_attack(run, "typos", [("good", "bad")])
@@ -202,6 +207,7 @@ def test_the_page_can_be_read_without_eyes(runs: Path) -> None:
     assert "prefers-color-scheme: dark" in text
 
 
+@pytest.mark.long
 def test_the_same_runs_give_the_same_bytes(runs: Path) -> None:
     run = certified_run(runs / "first")
     first = {path.name: path.read_bytes() for path in write_report([run]).page.parent.iterdir()}
@@ -388,6 +394,7 @@ def test_certificates_in_words_below_attacks(runs: Path) -> None:
     assert "Contradiction" not in found.text
 
 
+@pytest.mark.long
 def test_a_report_of_files_loads_no_library_of_models(runs: Path) -> None:
     run = words_run(runs / "words")
     attack_inside(run, "pwws", "all", None, f"a fine movie {HOSTILE}")

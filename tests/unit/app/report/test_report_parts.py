@@ -181,6 +181,7 @@ def write_transfer(run: RunDirectory, source: str, weights: str, hits: int) -> N
     path.write_text(json.dumps(content))
 
 
+@pytest.mark.long
 def test_transfer_of_attacked_texts(runs: Path) -> None:
     first, second = certified_run(runs / "first"), certified_run(runs / "second")
     # Of three texts two are changed, and none of these is right.

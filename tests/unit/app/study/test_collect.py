@@ -172,6 +172,7 @@ def test_outcomes_that_do_not_amount_to_the_figure(tmp_path: Path) -> None:
     assert len(collected(run.path, "test/accuracy").outcomes["test/accuracy"]) == 10
 
 
+@pytest.mark.long
 def test_a_single_sample_more_is_noticed(tmp_path: Path) -> None:
     labels = "1" * 20_000
     run = make_run(tmp_path / "r", metrics={"test/accuracy": 19_999 / 20_000})

@@ -48,6 +48,7 @@ def test_the_mean_over_seeds_counts() -> None:
     assert found.effect == pytest.approx(0.4 - 0.2)
 
 
+@pytest.mark.long
 def test_the_interval_is_that_of_the_drawn_texts() -> None:
     # The line has no spread, and lies at 0: all is right of one row, and nothing of the other.
     texts, share = 400, 0.3
@@ -147,6 +148,7 @@ def test_the_table_of_a_line() -> None:
     assert tables.matched(found) == []
 
 
+@pytest.mark.long
 def test_only_the_seeds_of_all_count() -> None:
     further = [
         replace(both(*outcomes), seed=1, run=f"{outcomes[0]}-s1")

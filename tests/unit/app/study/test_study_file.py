@@ -194,6 +194,7 @@ def test_the_mean_of_attacks_is_compared_as_they_are(tmp_path: Path) -> None:
         assert read_study(path).compared == wanted
 
 
+@pytest.mark.long
 def test_the_state_of_runs_needs_no_data(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -280,6 +280,7 @@ def edited(text: str, k: int) -> set[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [name if name == "words" else pytest.param(name, marks=pytest.mark.long) for name in EXPORTS],

@@ -58,6 +58,7 @@ def noises(count: int, seed: int) -> list[str]:
     return ["".join(rng.choices(PARTS, k=rng.randint(0, 20))) for _ in range(count)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words", [SHIPPED, *(pytest.param(words, marks=pytest.mark.long) for words in FRONT_ENDS)]
 )
@@ -92,6 +93,7 @@ def test_the_checker_reads_and_adds_up_as_the_model(words: dict[str, Any], tmp_p
     assert outcomes == {True, False}
 
 
+@pytest.mark.long
 def test_a_change_of_any_file_is_refused_or_true(tmp_path: Path) -> None:
     model = module(**SHIPPED)
     threat = Additions(words=model.words, kind="append")
@@ -147,6 +149,7 @@ def test_a_change_of_any_file_is_refused_or_true(tmp_path: Path) -> None:
         assert not holds(**{field: value}), field
 
 
+@pytest.mark.long
 def test_characters_that_move_are_not_read(tmp_path: Path) -> None:
     model = module(**SHIPPED)
     threat = Additions(words=model.words, kind="append")

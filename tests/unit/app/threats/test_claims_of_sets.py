@@ -169,6 +169,7 @@ EXPORTS: dict[str, Callable[[], Files]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [name if name == "words" else pytest.param(name, marks=pytest.mark.long) for name in EXPORTS],
@@ -194,6 +195,7 @@ def test_claims_hold_exactly_where_no_raw_text_breaks_them(name: str, tmp_path: 
     assert outcomes == {True, False}
 
 
+@pytest.mark.long
 def test_a_change_of_any_file_is_refused_or_true(tmp_path: Path) -> None:
     files = EXPORTS["words"]()
     about = json.loads(files["statement.json"])

@@ -233,6 +233,7 @@ def test_margin_beats_saturated_cross_entropy() -> None:
     assert entropy.tolist() == [False, False]
 
 
+@pytest.mark.long
 @NORMS
 @pytest.mark.parametrize("step_size", [None, 1e-3])
 def test_seeds_make_results_independent_of_batch_and_padding(

@@ -277,6 +277,7 @@ def test_without_a_place_for_the_cache(tmp_path: Path) -> None:
 # What is in the shared folder
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_real_resources(data_dir: Path) -> None:
     found = Resources(data_dir)

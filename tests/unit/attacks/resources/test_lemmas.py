@@ -57,6 +57,7 @@ def test_the_printed_example(forms: WordForms) -> None:
     assert of(Lemmas(forms), text) == printed
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_the_printed_example_with_the_real_wordnet(data_dir: Path) -> None:
     """Needs WordNet (`python -m app resources wordnet`); skipped where there are no data."""

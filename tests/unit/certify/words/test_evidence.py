@@ -83,6 +83,7 @@ def test_the_evidence_of_words_adds_up_to_the_score(index: int) -> None:
     assert any(evidence.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("positive", [0, 1])
 def test_no_replacement_changes_what_is_certified(width: int, positive: int) -> None:
@@ -108,6 +109,7 @@ def test_no_replacement_changes_what_is_certified(width: int, positive: int) -> 
     assert decided >= 30
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("kind", ["append", "append-glued", "insert-any"])
 def test_no_addition_to_replaced_words_changes_what_is_certified(width: int, kind: Any) -> None:
@@ -196,6 +198,7 @@ FRONT_ENDS: Sequence[dict[str, Any]] = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", FRONT_ENDS)
 def test_no_raw_string_added_hides_a_detection(words: dict[str, Any]) -> None:
     """Random strings of nasty characters through `predict_texts`; free words in between."""

@@ -269,6 +269,7 @@ def near(text: str, alphabet: str) -> set[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("classes", [2, 3])
 def test_one_character_equals_brute_force(classes: int) -> None:
     threat = Characters(k=1, words=ASCII)
@@ -293,6 +294,7 @@ def test_two_characters_equal_brute_force() -> None:
             check(model, threat, found, [{found.text}, one, two], (0, 1, 2))
 
 
+@pytest.mark.long
 def test_three_characters_against_samples() -> None:
     threat = Characters(k=3, words=ASCII)
     rng = random.Random(0)

@@ -14,6 +14,7 @@ sizes = st.integers(1, 9)
 worlds = st.integers(1, 5)
 
 
+@pytest.mark.long
 @given(st.integers(1, 600), st.integers(0, 2**63), st.integers(0, 99))
 def test_shuffled_is_a_permutation(n: int, seed: int, epoch: int) -> None:
     assert sorted(shuffled(np.arange(n), n, seed, epoch).tolist()) == list(range(n))
@@ -45,6 +46,7 @@ def every_rank(n: int, size: int, order: Order) -> list[BlockSampler]:
     return [BlockSampler(n, size, order._replace(rank=rank)) for rank in range(order.world)]
 
 
+@pytest.mark.long
 @given(n=blocks, size=sizes, world=worlds, epoch=st.integers(0, 3))
 def test_global_batches_are_those_of_one_process(n: int, size: int, world: int, epoch: int) -> None:
     samplers = every_rank(n, size, Order(epoch=epoch, world=world))
@@ -59,6 +61,7 @@ def test_global_batches_are_those_of_one_process(n: int, size: int, world: int, 
     assert sorted(chain(*together)) == list(range(n))
 
 
+@pytest.mark.long
 @given(n=blocks, size=sizes, world=worlds, shuffle=st.booleans())
 def test_shares_and_weights_are_those_of_the_other_sampler(
     n: int, size: int, world: int, shuffle: bool

@@ -119,6 +119,7 @@ def test_every_epoch_has_every_sample_in_another_order(uninterrupted: tuple[Path
     assert len({tuple(order) for order in orders}) == 3
 
 
+@pytest.mark.long
 def test_other_batches_are_refused(tmp_path: Path, uninterrupted: tuple[Path, Seen]) -> None:
     folder, _ = uninterrupted
     for checkpoint in ("step=3.ckpt", "epoch=1.ckpt"):

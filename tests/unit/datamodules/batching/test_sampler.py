@@ -34,6 +34,7 @@ def test_permutation_is_one(n: int, seed: int, epoch: int) -> None:
     assert sorted(permutation(n, seed, epoch).tolist()) == list(range(n))
 
 
+@pytest.mark.long
 def test_permutation_is_the_same_on_every_machine_and_looks_random() -> None:
     # Known answers: a change of this order would change every resumed run.
     assert permutation(10, 0, 1).tolist() == [2, 8, 4, 1, 6, 9, 3, 5, 7, 0]

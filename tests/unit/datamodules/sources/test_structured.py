@@ -148,6 +148,7 @@ def test_documents_that_are_broken_as_a_whole(
     assert len(str(caught.value)) < 500
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("read", [entries, sentences])
 def test_files_that_are_none(tmp_path: Path, read: Any) -> None:
     with pytest.raises(DataError, match="not found"):

@@ -15,6 +15,7 @@ def tensors(batch: int, heads: int, length: int, width: int) -> list[torch.Tenso
     return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("activation", ["maxmin", "relu"])
 @pytest.mark.parametrize("form", ["cdist", "pairs"])
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 4), SEEDS)

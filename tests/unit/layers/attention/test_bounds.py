@@ -112,6 +112,7 @@ def test_sound_bound_reproduces_known_values() -> None:
         assert bound(alpha_1, n, 4.0) == pytest.approx(expected, abs=6e-3)
 
 
+@pytest.mark.long
 @given(st.floats(0.05, 50.0), st.integers(1, 60), st.floats(0.1, 8.0))
 def test_grows_with_length_radius_and_norms(alpha_1: float, length: int, radius: float) -> None:
     base = bound(alpha_1, length, radius)

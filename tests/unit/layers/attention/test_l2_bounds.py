@@ -148,6 +148,7 @@ def test_the_factor_of_the_variance_cannot_be_smaller(tokens: int) -> None:
     assert bound - 2 < gain < bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("norm", NORMS)
 def test_causal_layers_have_the_bound_too_and_blind_tokens_have_none(norm: Norm) -> None:
     module = layer(1, 2)
@@ -162,6 +163,7 @@ def test_causal_layers_have_the_bound_too_and_blind_tokens_have_none(norm: Norm)
     assert norms[2] > 10 * norms[1] > 100 * norms[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("norm", NORMS)
 def test_contractive_layers_contract_and_have_gradients(norm: Norm) -> None:
     torch.manual_seed(0)

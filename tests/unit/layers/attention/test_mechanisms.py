@@ -195,6 +195,7 @@ def test_few_tokens_are_their_own_landmarks() -> None:
 
 
 # In its default width a numerical Jacobian takes half a second.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [

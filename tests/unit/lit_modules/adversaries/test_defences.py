@@ -201,6 +201,7 @@ def test_tavat_scales_words_by_the_largest_one() -> None:
     assert not scaled_rows(torch.zeros(1, 2, 3)).any()
 
 
+@pytest.mark.long
 def test_tavat_resumes_with_its_words(tmp_path: Path) -> None:
     """A run that ends after an epoch and resumes is the uninterrupted one, bit for bit."""
     start = attached(plain(dropout=0.0, warmup=0.0, decay="none"))

@@ -71,6 +71,7 @@ def test_all_samples_are_attacked_if_so_many_are_wanted(folder: Path) -> None:
     assert pairs_of(few) == pairs_of(full)[: len(pairs_of(few))]
 
 
+@pytest.mark.long
 def test_the_pool_does_not_depend_on_the_chunks(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +265,7 @@ class Ranks:
         return made, worlds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [2, 3])
 def test_processes_have_together_what_one_has(
     count: int, folder: Path, monkeypatch: pytest.MonkeyPatch

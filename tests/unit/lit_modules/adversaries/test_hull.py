@@ -303,6 +303,7 @@ def test_whole_words_of_pieces(kind: str, request: pytest.FixtureRequest, tmp_pa
     torch.testing.assert_close(corners.x[0, 2:4, 1], other[0, 2:4])
 
 
+@pytest.mark.long
 def test_words_of_several_pieces_stay(minilm: str, tmp_path: Path) -> None:
     module = pretrained(minilm)
     tokenizer: Any = module.require_tokenizer()

@@ -326,6 +326,7 @@ def test_inner_passes_under_half_precision_leave_the_gradients_alone() -> None:
         assert got.keys() == {name for name, p in twin.named_parameters() if p.requires_grad}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", [1.0, 1024.0])
 def test_scaled_losses_change_nothing(scale: float) -> None:
     module = attached(METHODS["transformer"])

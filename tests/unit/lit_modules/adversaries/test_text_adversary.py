@@ -109,6 +109,7 @@ def test_only_successes(world: World, folder: Path, monkeypatch: pytest.MonkeyPa
     torch.testing.assert_close(result.loss, loss_of(world, texts_of(hits, ids, world), ids))
 
 
+@pytest.mark.long
 def test_verdicts_do_not_depend_on_batches(
     world: World, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +126,7 @@ def test_verdicts_do_not_depend_on_batches(
     assert results[0] == results[1] == results[2]
 
 
+@pytest.mark.long
 def test_the_share_is_another_one_in_each_epoch(
     world: World, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_a_ranking_that_used_up_the_budget_pays_in_the_next_epoch(folder: Path) 
     assert "succeeded" in {record.outcome for record in epoch(world, attacker, 1).values()}
 
 
+@pytest.mark.long
 def test_it_does_not_matter_in_which_batch_a_text_is(folder: Path) -> None:
     results = []
     for size in (COUNT, 7, 1):

@@ -108,6 +108,7 @@ def test_no_checkpoint(content: bytes, tmp_path: Path) -> None:
         read_checkpoint(path)
 
 
+@pytest.mark.long
 def test_damaged_files_raise_nothing_else(good: Path, tmp_path: Path) -> None:
     """Cut short, bytes changed, or bytes that only begin like a pickle."""
     raw, path, rng = good.read_bytes(), tmp_path / "a.ckpt", random.Random(0)

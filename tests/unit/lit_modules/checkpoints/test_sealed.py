@@ -58,6 +58,7 @@ def test_files_without_checksum_are_told_apart(tmp_path: Path) -> None:
     assert intact(path) is None
 
 
+@pytest.mark.long
 @given(st.lists(st.binary(max_size=60), max_size=8))
 def test_whatever_the_sizes_of_the_writes(parts: list[bytes]) -> None:
     end = b"PK\5\6" + bytes(18)

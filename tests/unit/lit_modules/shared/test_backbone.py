@@ -57,6 +57,7 @@ def test_cache_changes_nothing(kind: str, request: pytest.FixtureRequest) -> Non
     assert kept(cached).keys() == set(range(len(SINGLE)))
 
 
+@pytest.mark.long
 def test_cache_is_for_training_only(bert: str) -> None:
     """Sample ids are those of a split: validation texts have the same ones."""
     module = attached(olsa(backbone=bert, max_length=30, cache=True))

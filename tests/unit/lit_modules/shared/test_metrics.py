@@ -28,6 +28,7 @@ from tests.unit.lit_modules.builders import (
 from text import Batch
 
 
+@pytest.mark.long
 @EVERY_METHOD
 def test_weighted_over_uneven_batches(build: Build) -> None:
     module = attached(build)
@@ -117,6 +118,7 @@ def test_cross_entropy_without_reward_is_no_objective_of_its_own() -> None:
     assert "objective" not in module.metric_names
 
 
+@pytest.mark.long
 def test_the_objective_follows_gamma() -> None:
     """Within a fit it is what is minimised then; after it the last gamma counts."""
     objective = RadiusObjective(gamma=2.0, schedule=WeightSchedule(shape="linear"))

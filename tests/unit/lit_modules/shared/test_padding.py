@@ -74,6 +74,7 @@ def test_frozen_backbone(
     check(attached(build, pairs=pairs), pairs=pairs)
 
 
+@pytest.mark.long
 @pytest.mark.pretrained
 @pytest.mark.parametrize("pairs", [False, True])
 def test_real_backbone(minilm: str, pairs: bool) -> None:

@@ -40,6 +40,7 @@ def by_hand(
     return total / len(labels)
 
 
+@pytest.mark.long
 @given(
     st.sampled_from(["cross_entropy", "hinge"]),
     st.sampled_from(["paper", "pairwise"]),

@@ -121,6 +121,7 @@ def test_steps_of_a_real_run() -> None:
     assert actual == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3, 1, 1, 0.5, 0.5])
 
 
+@pytest.mark.long
 def test_a_warm_up_longer_than_the_run_is_told(caplog: pytest.LogCaptureFixture) -> None:
     actual = rates(attached(plain(optimizer=sgd, warmup=9.0)), max_epochs=2)
     assert actual == pytest.approx([(step + 1) / 10 for step in range(8)])

@@ -94,6 +94,7 @@ def test_backbone_gets_none(bert: str) -> None:
     assert all(p.grad is not None for p in module.network.parameters())
 
 
+@pytest.mark.long
 @PRECISIONS
 @EVERY_METHOD
 def test_every_precision(build: Build, precision: str) -> None:
@@ -119,6 +120,7 @@ def test_no_logging_at_all() -> None:
     assert "train/accuracy" not in fit(attached(olsa()), log_every_n_steps=0)
 
 
+@pytest.mark.long
 def test_what_training_logs() -> None:
     metrics = fit(attached(olsa(depth=2, loss="cross_entropy")), log_every_n_steps=1)
     assert {"train/accuracy", "train/gamma", "alpha_1/layer_1", "alpha_2/layer_2"} <= metrics.keys()
@@ -144,6 +146,7 @@ def build_with_sgd(build: Build) -> TaskModule:
     return module
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("build", FEW, ids=["olsa", "transformer", "mean"])
 def test_same_seed_same_weights(build: Build) -> None:
@@ -158,6 +161,7 @@ def test_same_seed_same_weights(build: Build) -> None:
     assert all(torch.equal(weights[name], weights_again[name]) for name in weights)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("build", FEW, ids=["olsa", "transformer", "mean"])
 def test_copies_and_pickles(build: Build) -> None:
     """What spawned processes get."""
@@ -185,6 +189,7 @@ def test_frozen_gives_back_what_it_took(bert: str) -> None:
     assert {name: p.requires_grad for name, p in module.named_parameters()} == before
 
 
+@pytest.mark.long
 def test_attack_in_a_test_step_leaves_no_trace() -> None:
     module = attached(olsa())
     fit(module)

@@ -80,6 +80,7 @@ def test_unitary_after_a_hundred_steps(unitary: str) -> None:
     assert 1e-4 < float(run.callback_metrics["unitary/drift"]) < 1e-2
 
 
+@pytest.mark.long
 def test_other_weights_are_trained_freely() -> None:
     module, plain = model(), model(unitary="none")
     fit(module, max_steps=5)
@@ -122,6 +123,7 @@ def test_accumulated_batches_project_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert calls == [8] * 6  # at the start, and after each step
 
 
+@pytest.mark.long
 def test_accumulation_is_unitary() -> None:
     module, watch = model(), Watch()
     fit(module, max_steps=5, accumulate_grad_batches=3, callbacks=[watch])
@@ -140,6 +142,7 @@ def test_every_third_step() -> None:
     assert residual(module.state_dict()) < TINY
 
 
+@pytest.mark.long
 def test_every_third_step_is_measured_unitary(tmp_path: Path) -> None:
     module = model(every_n_steps=3)
     seen: list[float] = []
@@ -155,6 +158,7 @@ def test_every_third_step_is_measured_unitary(tmp_path: Path) -> None:
     assert max(seen) < TINY
 
 
+@pytest.mark.long
 def test_gradual() -> None:
     """Without training, the distance shrinks by equal parts."""
 
@@ -181,6 +185,7 @@ def test_gradual_ends_unitary() -> None:
     assert max(watch.before[6:]) < TINY
 
 
+@pytest.mark.long
 def test_saved_weights_are_projected(tmp_path: Path) -> None:
     """Whatever the order in which callbacks are given."""
     module = model()
@@ -197,6 +202,7 @@ def test_saved_weights_are_projected(tmp_path: Path) -> None:
         assert residual(torch.load(path, weights_only=True)["state_dict"]) < TINY, path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [5, pytest.param(6, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "settings",

@@ -90,6 +90,7 @@ def run(path: Path, *, epochs: int, begin: Path | None = None) -> dict[str, Any]
     return state
 
 
+@pytest.mark.long
 def test_a_run_ends_as_it_was_begun(tmp_path: Path) -> None:
     half = tmp_path / "half.ckpt"
     full = run(tmp_path / "whole.ckpt", epochs=2)

@@ -95,6 +95,7 @@ def test_nothing_is_random(tmp_path: Path) -> None:
     assert all(map(torch.equal, first.attacked.maps, second.attacked.maps))
 
 
+@pytest.mark.long
 def test_masks_that_are_drawn(tmp_path: Path) -> None:
     saved(tmp_path / "a.ckpt", asa())
     model = AttentionModel(tmp_path / "a.ckpt", device=CPU)

@@ -13,6 +13,7 @@ TASKS = [
 ]
 
 
+@pytest.mark.long
 def test_masking_proportions(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     figure = masking_proportions(TASKS, path, title="both")
