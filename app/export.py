@@ -1,4 +1,4 @@
-"""Trained models as folders for others: the model card, and ONNX.
+"""Trained models for others: the model card, and ONNX.
 
 An ONNX file is kept only if its logits are those of the model.
 """
@@ -7,7 +7,7 @@ import copy
 import importlib.util
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ import torch
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from torch import Tensor, nn
 
+import datamodules
 from layers import OrthogonalLinear
 from lit_modules import TaskModule, TextModule
+from measure.verdict import VerdictFigure
 from run_files.results import Results
 from run_files.version import line
 from run_files.weights import Weights
@@ -29,12 +31,23 @@ _MEASURED = ("test/", "val/", "certify/", "attack/")
 
 
 def model_card(
-    model: TextModule, weights: Weights, results: Results | None, formats: Sequence[str]
+    model: TextModule,
+    weights: Weights,
+    results: Results | None,
+    formats: Sequence[str],
+    *,
+    figures: Sequence[VerdictFigure] = (),
+    for_transformers: bool = False,
 ) -> str:
     """Return the card as Markdown, with metadata for the hub in front.
 
-    It leaves out figures in `results` (None without a run) that are of other weights; `formats` are
-    sentences about the other formats in the folder.
+    Args:
+        model: the model.
+        weights: its weights; figures of others are left out.
+        results: of its run; None without one.
+        formats: sentences about the other formats in the folder.
+        figures: of the verdict on the run, which the metadata have.
+        for_transformers: True if `transformers` loads the classifier.
     """
     method, task = type(model).__name__, model.task.name if isinstance(model, TaskModule) else ""
     length = model.require_tokenizer().max_length
@@ -59,19 +72,17 @@ def model_card(
         }
         rows += [("SHA-256 of the rows", digest) for digest in sorted(digests)]
     rows.append(("written by", line()))
-    evaluations = [
-        EvalResult(
-            task_type="text-classification" if task == "classification" else task or method,
-            dataset_type=results["corpus"],
-            dataset_name=results["corpus"],
-            metric_type=metric,
-            metric_value=value,
-        )
-        for metric, value in metrics.items()
-        if results is not None and value is not None
-    ]
+    kind = "text-classification" if task == "classification" else task or method
+    evaluations = [] if results is None else _evaluations(results["corpus"], kind, figures, metrics)
+    loads = for_transformers and task == "classification"
     card = ModelCard.from_template(
-        ModelCardData(library_name="steadfast", model_name=title, eval_results=evaluations or None),
+        ModelCardData(
+            library_name="transformers" if for_transformers else "steadfast",
+            pipeline_tag="text-classification" if loads else None,
+            tags=["steadfast", "robustness"],
+            model_name=title,
+            eval_results=evaluations or None,
+        ),
         template_path=str(Path(__file__).with_name("model_card.md.j2")),
         title=title,
         # A cell of a table is one line.
@@ -80,11 +91,38 @@ def model_card(
         metrics=metrics,
         no_certificate=no_certificate,
         predicts=task in ("classification", "regression"),
+        for_transformers=loads,
         pairs=isinstance(model, TaskModule) and model.pairs,
         formats=formats,
         length=length,
     )
     return f"{card}\n"
+
+
+def _evaluations(
+    corpus: str,
+    kind: str,
+    figures: Sequence[VerdictFigure],
+    metrics: Mapping[str, float | None],
+) -> list[EvalResult]:
+    """Return the figures of a verdict that are of the weights, as the hub has them."""
+    # A file of the user has no class, and some corpora are not on the hub.
+    known = getattr(datamodules, corpus, None)
+    splits = getattr(known, "hub_splits", {})
+    return [
+        EvalResult(
+            task_type=kind,
+            dataset_type=getattr(known, "hub_id", None) or corpus,
+            dataset_name=corpus,
+            dataset_config=getattr(known, "hub_config", None),
+            dataset_split=splits.get("test", "test"),
+            metric_type=figure.name.rpartition("/")[2].partition("@")[0],
+            metric_name=figure.title,
+            metric_value=figure.value,
+        )
+        for figure in figures
+        if figure.name in metrics
+    ]
 
 
 def _of_weights(

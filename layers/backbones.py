@@ -6,12 +6,13 @@ from torch import Tensor, nn
 
 from layers.architectures import architecture_of
 from layers.pretrained_encoders import drop_pooler
+from layers.sequence_classifiers import SequenceHead, find_head
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Pooling = Literal["first", "mean"]
-POOLINGS: tuple[Pooling, ...] = ("first", "mean")
+Pooling = Literal["architecture", "first", "mean"]
+POOLINGS: tuple[Pooling, ...] = ("architecture", "first", "mean")
 Reading = Literal["text", "token", "choice"]
 """The unit to which the outputs of a head belong."""
 
@@ -74,19 +75,24 @@ class Backbone(nn.Module):
 
 
 class BackboneClassifier(nn.Module):
-    """An encoder under BERT's head: a dense layer with tanh, and a projection to the classes.
+    """An encoder under a dense layer, an activation, and a projection to the classes.
 
-    The dense layer and the projection are W_c and W_proj of the UniBERT paper's Table 1.
+    The activation is BERT's tanh, or that of the architecture. The dense layer and the projection
+    are W_c and W_proj of the UniBERT paper's Table 1.
 
     Args:
         backbone: the encoder.
         num_classes: number of classes C.
-        pooling: input of the head: the `first` token of the last layer, or the `mean` over all.
+        pooling: input of the head: the `first` token of the last layer, or the `mean` over all;
+            `architecture`: pooling, activation and norm of the head that `transformers` has.
         dropout: dropout before the projection, while training.
         reading: `text`: logits `[B, C]` of each text; `token`: `[B, N, C]` of each token, by the
             projection alone, as BERT tags; `choice`: one number for each row, and the C rows of a
             sample are its logits `[B, C]`.
         dense: the dense layer to begin with, such as BERT's pooler; None for random weights.
+
+    Raises:
+        ValueError: `transformers` has no such head for this architecture.
     """
 
     def __init__(
@@ -100,13 +106,18 @@ class BackboneClassifier(nn.Module):
         dense: nn.Linear | None = None,
     ) -> None:
         super().__init__()
-        self.backbone, self.pooling, self.reading = backbone, pooling, reading
+        self.backbone, self.reading = backbone, reading
         self.num_classes = num_classes
+        self.head = SequenceHead() if reading == "token" else _head(backbone, pooling)
         layers = []
         if reading != "token":
-            self.classifier = dense or nn.Linear(backbone.width, backbone.width)
+            self.classifier = dense or nn.Linear(backbone.width, backbone.width, self.head.bias)
             if dense is None:
                 layers.append(self.classifier)
+            self.activation = _activation(self.head.activation)
+            self.norm: nn.Module = nn.Identity()
+            if (epsilon := self.head.norm) is not None:
+                self.norm = nn.LayerNorm(backbone.width, epsilon, bias=self.head.norm_bias)
         self.projection = nn.Linear(backbone.width, 1 if reading == "choice" else num_classes)
         layers.append(self.projection)
         self.dropout = nn.Dropout(dropout)
@@ -114,7 +125,8 @@ class BackboneClassifier(nn.Module):
         std = getattr(backbone.encoder.config, "initializer_range", 0.02)
         for layer in layers:
             nn.init.normal_(layer.weight, std=std)
-            nn.init.zeros_(layer.bias)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[R, N, e]` embedded tokens and mask `[R, N]` to logits, see `reading`."""
@@ -122,10 +134,32 @@ class BackboneClassifier(nn.Module):
         if self.reading == "token":
             tags: Tensor = self.projection(self.dropout(hidden))
             return tags
-        if self.pooling == "first":
+        if self.head.pooling == "first":
             pooled = hidden[:, 0]
         else:
             real = mask.unsqueeze(-1).to(hidden.dtype)
             pooled = (hidden * real).sum(dim=1) / real.sum(dim=1)
-        logits: Tensor = self.projection(self.dropout(self.classifier(pooled).tanh()))
+        features = self.norm(self.activation(self.classifier(pooled)))
+        logits: Tensor = self.projection(self.dropout(features))
         return logits.view(-1, self.num_classes) if self.reading == "choice" else logits
+
+
+def _head(backbone: Backbone, pooling: Pooling) -> SequenceHead:
+    if pooling != "architecture":
+        return SequenceHead(pooling)
+    config = backbone.encoder.config
+    head = find_head(config)
+    if head is None:
+        msg = (
+            f"got pooling architecture for a {config.model_type}, whose classifier in transformers "
+            "has another form, expected --model.pooling first or mean"
+        )
+        raise ValueError(msg)
+    return head
+
+
+def _activation(name: str) -> nn.Module:
+    from transformers.activations import ACT2FN
+
+    layer: nn.Module = ACT2FN[name]
+    return layer

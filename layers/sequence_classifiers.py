@@ -1,35 +1,113 @@
-"""Converts our classifiers to equivalent sequence classifiers of `transformers`."""
+"""Heads of sequence classifiers of `transformers`, and classifiers of that library with ours."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
 
-from layers.backbones import BackboneClassifier
-
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel
+
+    from layers.backbones import BackboneClassifier
+
+
+@dataclass(frozen=True)
+class SequenceHead:
+    """A head: pooling, a dense layer, an activation, perhaps a layer norm, a projection.
+
+    Attributes:
+        pooling: the first token of the last layer, or the mean over all.
+        activation: its name in `transformers`.
+        bias: if the dense layer has one.
+        norm: epsilon of the layer norm after the activation; None without one.
+        norm_bias: if that has a bias.
+    """
+
+    pooling: Literal["first", "mean"] = "first"
+    activation: str = "tanh"
+    bias: bool = True
+    norm: float | None = None
+    norm_bias: bool = True
+
+    def __str__(self) -> str:
+        token = "the first token" if self.pooling == "first" else "the mean of all tokens"
+        return f"{self.activation}{'' if self.norm is None else ' and a layer norm'} on {token}"
+
+
+# Where `transformers` has the dense layer and the projection, by the type of the model.
+_PATHS = {
+    "albert": ("albert.pooler", "classifier"),
+    "bert": ("bert.pooler.dense", "classifier"),
+    "camembert": ("classifier.dense", "classifier.out_proj"),
+    "deberta": ("pooler.dense", "classifier"),
+    "deberta-v2": ("pooler.dense", "classifier"),
+    "distilbert": ("pre_classifier", "classifier"),
+    "electra": ("classifier.dense", "classifier.out_proj"),
+    "modernbert": ("head.dense", "classifier"),
+    "mpnet": ("classifier.dense", "classifier.out_proj"),
+    "roberta": ("classifier.dense", "classifier.out_proj"),
+    "xlm-roberta": ("classifier.dense", "classifier.out_proj"),
+}
+NORM = "head.norm"
+"""Path of the layer norm of ModernBERT's head."""
+
+
+def find_head(config: "PretrainedConfig") -> SequenceHead | None:
+    """Return the head that `transformers` puts on an encoder; None if it is not of this form."""
+    values: dict[str, Any] = config.to_dict()
+    kind = config.model_type
+    if kind not in _PATHS or values.get("pooler_hidden_size") not in (None, config.hidden_size):
+        return None
+    if kind == "distilbert":
+        return SequenceHead(activation="relu")
+    if kind == "electra":
+        return SequenceHead(activation="gelu")
+    if kind in ("deberta", "deberta-v2"):
+        return SequenceHead(activation=values["pooler_hidden_act"])
+    if kind == "modernbert":
+        return SequenceHead(
+            pooling="first" if values["classifier_pooling"] == "cls" else "mean",
+            activation=values["classifier_activation"],
+            bias=values["classifier_bias"],
+            norm=values["norm_eps"],
+            norm_bias=values["norm_bias"],
+        )
+    return SequenceHead()
+
+
+def difference(network: "BackboneClassifier") -> str | None:
+    """Return why `transformers` has no classifier with this head; None if it has one."""
+    config = network.backbone.encoder.config
+    head = find_head(config)
+    if network.reading != "text":
+        return "it predicts tokens or choices, no class of a text"
+    if head is None:
+        return f"no classifier of transformers on {config.model_type} has a dense layer as ours"
+    if head != network.head:
+        return (
+            f"its head on {config.model_type} has {head}, this one {network.head}; "
+            "--model.pooling architecture trains a head that transformers has"
+        )
+    return None
 
 
 def sequence_classifier(
-    network: BackboneClassifier, class_names: Sequence[str], *, pad_id: int
-) -> "PreTrainedModel | None":
-    """Return a classifier of `transformers` with the same weights; None where it has no such head.
+    network: "BackboneClassifier", class_names: Sequence[str], *, pad_id: int
+) -> "PreTrainedModel":
+    """Return a classifier of `transformers` with the same weights, for a `difference` of None.
 
-    BERT, RoBERTa and ALBERT have the head of ours: the first token, a dense layer, tanh, dropout, a
-    projection. DistilBERT and DeBERTa have another activation. Class names come in the order of the
-    logits; there are none for a regression.
+    Class names come in the order of the logits; there are none for a regression.
     """
     from transformers import AutoModelForSequenceClassification
 
     encoder = network.backbone.encoder
-    kind = encoder.config.model_type
-    if network.pooling != "first" or network.reading != "text" or kind not in _HEADS:
-        return None
     config = type(encoder.config).from_dict(encoder.config.to_dict())
     config.num_labels = network.num_classes
     config.pad_token_id = pad_id
+    # Else pipelines apply a sigmoid to the only logit of a regression.
+    config.problem_type = "single_label_classification" if class_names else "regression"
     if class_names:
         config.id2label = dict(enumerate(class_names))
         config.label2id = {name: number for number, name in enumerate(class_names)}
@@ -37,18 +115,14 @@ def sequence_classifier(
     model: PreTrainedModel = build(config, dtype=torch.float32)
     base = getattr(model, model.base_model_prefix)
     base.load_state_dict(encoder.state_dict(), strict=False)
-    dense, projection = _HEADS[kind]
-    for path, layer in ((dense, network.classifier), (projection, network.projection)):
-        target = model.get_submodule(path)
-        assert isinstance(target, nn.Linear)
-        target.load_state_dict(layer.state_dict())
+    dense, projection = _PATHS[encoder.config.model_type]
+    pairs: list[tuple[str, nn.Module]] = [
+        (dense, network.classifier),
+        (projection, network.projection),
+    ]
+    if network.head.norm is not None:
+        pairs.append((NORM, network.norm))
+    for path, layer in pairs:
+        model.get_submodule(path).load_state_dict(layer.state_dict())
     model.train(False)
     return model
-
-
-# Names of the dense layer and of the projection, by the type of the model.
-_HEADS = {
-    "bert": ("bert.pooler.dense", "classifier"),
-    "roberta": ("classifier.dense", "classifier.out_proj"),
-    "albert": ("albert.pooler", "classifier"),
-}

@@ -78,7 +78,8 @@ class EncodedScores(RobustWords, method=True):
 
         Args:
             backbone: the encoder.
-            pooling: input of the head: the first token of the last layer, or the mean.
+            pooling: input of the head: the first token of the last layer, the mean, or that of
+                the architecture.
             dropout: dropout in the head, while training.
             normalised: divide the sum of the scores by the square root of the number of words.
             score_rate: learning rate of the scores, in units of the encoder's.

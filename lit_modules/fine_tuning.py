@@ -15,6 +15,7 @@ from certify.encoding import EncodedCertifier, SynonymEncoding
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling, Reading
 from layers.pretrained_encoders import pooler_of
+from layers.sequence_classifiers import SequenceHead, find_head
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
@@ -48,7 +49,7 @@ class FineTuning(TaskModule, method=True):
         self,
         *,
         backbone: EncoderSettings = EncoderSettings(),
-        pooling: Pooling = "first",
+        pooling: Pooling = "architecture",
         pretrained_pooler: bool = True,
         dropout: float = 0.1,
         backbone_dropout: float | None = None,
@@ -62,10 +63,12 @@ class FineTuning(TaskModule, method=True):
 
         Args:
             backbone: the encoder.
-            pooling: input of the head: the first token of the last layer, or the mean; tagging
-                uses each token.
+            pooling: input of the head: architecture, as the classifier that transformers has for
+                this encoder, so that `export` writes one; first, the first token of the last layer
+                under BERT's head; or the mean; tagging uses each token.
             pretrained_pooler: begin the dense layer of the head with the pooler of the backbone, as
-                BERT is fine-tuned; at random if it has none. Needs pooling first.
+                BERT is fine-tuned; at random if it has none. Not with the mean, nor with an
+                architecture whose head is not BERT's.
             dropout: dropout in the head, while training.
             backbone_dropout: dropout in the encoder, while training; null: that of its
                 configuration.
@@ -110,7 +113,9 @@ class FineTuning(TaskModule, method=True):
         reading = _READING.get(self.task.name, "text")
         encoder = self.source.encoder(tokenizer)
         # BERT's pooler reads the first token; tagging has no dense layer.
-        pooled = self.pretrained_pooler and self.pooling == "first" and reading != "token"
+        head = find_head(encoder.config) if self.pooling == "architecture" else None
+        as_bert = self.pooling == "first" or head == SequenceHead()
+        pooled = self.pretrained_pooler and as_bert and reading != "token"
         dense = pooler_of(encoder) if pooled else None
         if pooled and self.source.pretrained:
             origin = "at random: it has no pooler" if dense is None else "with its pooler"

@@ -98,13 +98,18 @@ def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
 def replacing_folder(folder: Path) -> Iterator[Path]:
     """Yield a new folder to fill, which replaces `folder` at the end of the block.
 
-    An error or a crash leaves the former folder complete.
+    An error or a crash leaves the former folder complete. Files get ordinary modes (0644 less the
+    umask), whatever a library gave them.
     """
     fresh, old = (folder.with_name(f".{folder.name}.{state}") for state in ("new", "old"))
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     try:
         yield fresh
+        # As `mkdir` has made it: the umask cannot be read without a change.
+        mode = stat.S_IMODE(fresh.stat().st_mode)
+        for path in fresh.rglob("*"):
+            path.chmod(mode if path.is_dir() else mode & 0o666)
         # A directory that is not empty cannot be replaced by a rename: the old one moves away.
         shutil.rmtree(old, ignore_errors=True)
         with suppress(FileNotFoundError):

@@ -16,6 +16,7 @@ from attacks.victims.kinds import Victim, as_victim
 from attacks.word_sets import find_threat, is_endless
 from certify.threats.parsing import parse_k
 from lit_modules import TaskModule
+from lit_modules.checkpoints.exported import is_exported
 from lit_modules.checkpoints.reading import load as load_checkpoint
 from measure.certified_answers import CHANGES, SETS, ThreatCertifiers
 from measure.corpus_split import words_read
@@ -179,8 +180,8 @@ def load(name: str | Path, *, runs_dir: str | Path = "runs", device: str = "auto
     """Load a trained model.
 
     Args:
-        name: a run; a checkpoint, or the folder of a run; or `hf:` with a folder or an id on the
-            hub, for a classifier of `transformers`.
+        name: a run; a checkpoint, a folder of `export`, or the folder of a run; or `hf:` with a
+            folder or an id on the hub, for a classifier of `transformers`.
         runs_dir: folder of the runs.
         device: `auto`, `cpu`, `cuda`, ...
 
@@ -193,7 +194,7 @@ def load(name: str | Path, *, runs_dir: str | Path = "runs", device: str = "auto
         pretrained = pretrained_victim(text.removeprefix(HUB), place)
         return Model(text, pretrained, pretrained.class_names, None)
     path = Path(name)
-    if path.suffix == ".ckpt":
+    if path.suffix == ".ckpt" or is_exported(path):
         checkpoint = path
     elif (path / "config.yaml").is_file():
         checkpoint = RunDirectory(path).chosen

