@@ -7,7 +7,7 @@ import copy
 import importlib.util
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from torch import Tensor, nn
 
-import datamodules
+from datamodules import Corpus
 from layers import OrthogonalLinear
 from lit_modules import TaskModule, TextModule
 from measure.verdict import VerdictFigure
@@ -36,6 +36,7 @@ def model_card(
     results: Results | None,
     formats: Sequence[str],
     *,
+    corpus: type[Corpus] | None = None,
     figures: Sequence[VerdictFigure] = (),
     for_transformers: bool = False,
 ) -> str:
@@ -46,6 +47,7 @@ def model_card(
         weights: its weights; figures of others are left out.
         results: of its run; None without one.
         formats: sentences about the other formats in the folder.
+        corpus: that of the run, if it is one of this program.
         figures: of the verdict on the run, which the metadata have.
         for_transformers: True if `transformers` loads the classifier.
     """
@@ -73,7 +75,16 @@ def model_card(
         rows += [("SHA-256 of the rows", digest) for digest in sorted(digests)]
     rows.append(("written by", line()))
     kind = "text-classification" if task == "classification" else task or method
-    evaluations = [] if results is None else _evaluations(results["corpus"], kind, figures, metrics)
+    evaluations = (
+        []
+        if results is None
+        else _evaluations(
+            results["corpus"],
+            corpus,
+            kind,
+            [figure for figure in figures if figure.name in metrics],
+        )
+    )
     loads = for_transformers and task == "classification"
     card = ModelCard.from_template(
         ModelCardData(
@@ -100,28 +111,23 @@ def model_card(
 
 
 def _evaluations(
-    corpus: str,
-    kind: str,
-    figures: Sequence[VerdictFigure],
-    metrics: Mapping[str, float | None],
+    name: str, corpus: type[Corpus] | None, kind: str, figures: Sequence[VerdictFigure]
 ) -> list[EvalResult]:
-    """Return the figures of a verdict that are of the weights, as the hub has them."""
-    # A file of the user has no class, and some corpora are not on the hub.
-    known = getattr(datamodules, corpus, None)
-    splits = getattr(known, "hub_splits", {})
+    """Return the figures of a verdict as the hub has them."""
+    # Only corpora of labelled texts have names on the hub.
+    splits = getattr(corpus, "hub_splits", {})
     return [
         EvalResult(
             task_type=kind,
-            dataset_type=getattr(known, "hub_id", None) or corpus,
-            dataset_name=corpus,
-            dataset_config=getattr(known, "hub_config", None),
+            dataset_type=getattr(corpus, "hub_id", None) or name,
+            dataset_name=name,
+            dataset_config=getattr(corpus, "hub_config", None),
             dataset_split=splits.get("test", "test"),
             metric_type=figure.name.rpartition("/")[2].partition("@")[0],
             metric_name=figure.title,
             metric_value=figure.value,
         )
         for figure in figures
-        if figure.name in metrics
     ]
 
 

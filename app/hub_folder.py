@@ -1,23 +1,43 @@
 """Folders of trained models: for this program, for `transformers`, and on the hub."""
 
 import logging
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub import HfApi
 
 from app.export import FILE, model_card, sample_batch, write_onnx
+from attacks.victims.kinds import HuggingFaceVictim
+from datamodules import CORPORA, Corpus
+from layers.architectures import architecture_of
 from layers.backbones import BackboneClassifier
 from layers.pretrained_encoders import save_model
-from layers.sequence_classifiers import difference, sequence_classifier
-from lit_modules import AdversarialTraining, TaskModule, TextModule, load_module, read_checkpoint
+from layers.sequence_classifiers import (
+    PATHS,
+    difference,
+    find_head,
+    sequence_classifier,
+    take_weights,
+)
+from lit_modules import (
+    AdversarialTraining,
+    FineTuning,
+    TaskModule,
+    TextModule,
+    load_module,
+    read_checkpoint,
+)
 from lit_modules.checkpoints.exported import is_exported, write_exported
+from lit_modules.shared.encoder_source import EncoderSettings
 from lit_modules.shared.encoder_training import EncoderTraining
+from measure.named_victims import pretrained_classifier
 from measure.verdict import judge_run
 from run_files.atomic import replacing_folder
 from run_files.run_directory import RunDirectory
-from run_files.weights import unfinished, weights_of
+from run_files.weights import Weights, unfinished, weights_of
 from text import PretrainedTokenizer, save_tokenizer
 
 log = logging.getLogger(__name__)
@@ -52,6 +72,53 @@ def write_folder(run: RunDirectory | None, checkpoint: Path, folder: Path, *, on
         ValueError: the folder has other content, or the model cannot be ONNX.
         OSError: it cannot be written.
     """
+    _check_folder(folder)
+    if (warning := unfinished(checkpoint)) is not None:
+        log.warning("%s", warning)
+    module, weights = load_module(checkpoint), weights_of(checkpoint)
+    _write(module, read_checkpoint(checkpoint), weights, folder, run=run, onnx=onnx)
+
+
+def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> None:
+    """Write a classifier of `transformers` as a folder of `FineTuning`, for all commands.
+
+    Args:
+        name: `hf:FOLDER_OR_ID`.
+        folder: to write.
+        pairs: True if it classifies pairs of texts.
+        onnx: also write an ONNX file.
+
+    Raises:
+        ValueError: no classifier, a head of another form, or see `write_folder`.
+        OSError: it cannot be written.
+    """
+    _check_folder(folder)
+    source = name.removeprefix("hf:")
+    if source == name:
+        msg = f"got --victim {name}, expected hf:FOLDER_OR_ID"
+        raise ValueError(msg)
+    victim = HuggingFaceVictim(*pretrained_classifier(source, "cpu"))
+    config = victim.model.config
+    if find_head(config) is None:
+        msg = f"got {name} of type {config.model_type}, whose head has another form than "
+        msg += f"{', '.join(PATHS)}: `attack`, `certify --list` and `check` take it by --victim"
+        raise ValueError(msg)
+    architecture = architecture_of(victim.model.base_model)
+    tokenizer = PretrainedTokenizer.from_pretrained(source, max_length=victim.max_length)
+    settings = EncoderSettings(architecture=architecture)
+    module = FineTuning(backbone=settings, max_length=victim.max_length)
+    # As from a checkpoint: folders on the hub have settings that their type does not know.
+    module.source.restored = architecture
+    module.attach(tokenizer, victim.class_names, pairs=pairs)
+    module.configure_model()
+    take_weights(module.network, victim.model)
+    content = {"state_dict": module.state_dict(), "hyper_parameters": module.own_settings()}
+    content |= {"epoch": 0, "global_step": 0}
+    module.on_save_checkpoint(content)
+    _write(module.eval(), content, None, folder, run=None, onnx=onnx)
+
+
+def _check_folder(folder: Path) -> None:
     empty = folder.is_dir() and not any(folder.iterdir())
     if folder.exists() and not empty and not is_exported(folder):
         msg = (
@@ -59,25 +126,48 @@ def write_folder(run: RunDirectory | None, checkpoint: Path, folder: Path, *, on
             "folder, an empty one, or an earlier export"
         )
         raise ValueError(msg)
-    if (warning := unfinished(checkpoint)) is not None:
-        log.warning("%s", warning)
-    model = load_module(checkpoint)
+
+
+def _write(
+    module: TextModule,
+    content: Mapping[str, Any],
+    weights: Weights | None,
+    folder: Path,
+    *,
+    run: RunDirectory | None,
+    onnx: bool,
+) -> None:
+    """Write the folder of a module and its checkpoint; the weights of None are those written."""
     results = None if run is None else run.results()
     verdict = None if run is None or results is None else judge_run(run, results)
     with replacing_folder(folder) as fresh:
-        formats = _write_transformers(model, fresh)
-        write_exported(read_checkpoint(checkpoint), fresh)
+        formats = _write_transformers(module, fresh)
+        write_exported(content, fresh)
         if onnx:
-            formats.sentences.append(_write_onnx(model, fresh))
+            formats.sentences.append(_write_onnx(module, fresh))
         card = model_card(
-            model,
-            weights_of(checkpoint),
+            module,
+            weights or weights_of(fresh),
             results,
             formats.sentences,
+            corpus=None if run is None else _corpus(run),
             figures=() if verdict is None else verdict.figures,
             for_transformers=formats.classifier,
         )
         (fresh / "README.md").write_text(card, encoding="utf-8")
+
+
+def _corpus(run: RunDirectory) -> type[Corpus] | None:
+    """Return the class of the corpus of a run; None for one of another program."""
+    name = str(run.config().get("data", {}).get("class_path", "")).rpartition(".")[2]
+    return CORPORA.get(name)
+
+
+def check_repository(repository: str) -> None:
+    """Raise ValueError unless a name is that of a repository, `OWNER/NAME`."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+        msg = f"got --push {repository}, expected OWNER/NAME, as on the hub"
+        raise ValueError(msg)
 
 
 def push_folder(
@@ -95,13 +185,23 @@ def push_folder(
         OSError: the hub cannot be reached, or refuses.
     """
     hub = HfApi()
-    hub.create_repo(repository, private=private, exist_ok=True)
-    if revision is not None:
-        hub.create_branch(repository, branch=revision, exist_ok=True)
-    message = "Upload by steadfast"
-    hub.upload_folder(
-        repo_id=repository, folder_path=folder, revision=revision, commit_message=message
-    )
+    try:
+        hub.create_repo(repository, private=private, exist_ok=True)
+        if revision is not None:
+            hub.create_branch(repository, branch=revision, exist_ok=True)
+        message = "Upload by steadfast"
+        hub.upload_folder(
+            repo_id=repository, folder_path=folder, revision=revision, commit_message=message
+        )
+    # Errors of the connection are of the HTTP client that the library has.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        msg = (
+            f"got --push {repository}, to which {folder} could not be uploaded ({reason:.300}), "
+            "expected a hub that can be reached, and a token that may write: HF_TOKEN or "
+            "`hf auth login`"
+        )
+        raise OSError(msg) from error
     return f"{hub.endpoint}/{repository}{'' if revision is None else f'/tree/{revision}'}"
 
 

@@ -1,6 +1,6 @@
-"""Heads of sequence classifiers of `transformers`, and classifiers of that library with ours."""
+"""Heads of sequence classifiers of `transformers`: ours from theirs, and theirs from ours."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,8 +36,7 @@ class SequenceHead:
         return f"{self.activation}{'' if self.norm is None else ' and a layer norm'} on {token}"
 
 
-# Where `transformers` has the dense layer and the projection, by the type of the model.
-_PATHS = {
+PATHS = {
     "albert": ("albert.pooler", "classifier"),
     "bert": ("bert.pooler.dense", "classifier"),
     "camembert": ("classifier.dense", "classifier.out_proj"),
@@ -50,6 +49,7 @@ _PATHS = {
     "roberta": ("classifier.dense", "classifier.out_proj"),
     "xlm-roberta": ("classifier.dense", "classifier.out_proj"),
 }
+"""Where `transformers` has the dense layer and the projection, by the type of the model."""
 NORM = "head.norm"
 """Path of the layer norm of ModernBERT's head."""
 
@@ -58,7 +58,7 @@ def find_head(config: "PretrainedConfig") -> SequenceHead | None:
     """Return the head that `transformers` puts on an encoder; None if it is not of this form."""
     values: dict[str, Any] = config.to_dict()
     kind = config.model_type
-    if kind not in _PATHS or values.get("pooler_hidden_size") not in (None, config.hidden_size):
+    if kind not in PATHS or values.get("pooler_hidden_size") not in (None, config.hidden_size):
         return None
     if kind == "distilbert":
         return SequenceHead(activation="relu")
@@ -115,14 +115,28 @@ def sequence_classifier(
     model: PreTrainedModel = build(config, dtype=torch.float32)
     base = getattr(model, model.base_model_prefix)
     base.load_state_dict(encoder.state_dict(), strict=False)
-    dense, projection = _PATHS[encoder.config.model_type]
-    pairs: list[tuple[str, nn.Module]] = [
-        (dense, network.classifier),
-        (projection, network.projection),
-    ]
-    if network.head.norm is not None:
-        pairs.append((NORM, network.norm))
-    for path, layer in pairs:
-        model.get_submodule(path).load_state_dict(layer.state_dict())
+    for theirs, ours in _pairs(model, network):
+        theirs.load_state_dict(ours.state_dict())
     model.train(False)
     return model
+
+
+def take_weights(network: "BackboneClassifier", model: "PreTrainedModel") -> None:
+    """Give a network the weights of a classifier of `transformers`, for a `difference` of None."""
+    base = getattr(model, model.base_model_prefix)
+    # The pooler of theirs is the dense layer of ours.
+    missing = network.backbone.encoder.load_state_dict(base.state_dict(), strict=False).missing_keys
+    assert not missing  # one architecture
+    for theirs, ours in _pairs(model, network):
+        ours.load_state_dict(theirs.state_dict())
+
+
+def _pairs(
+    model: "PreTrainedModel", network: "BackboneClassifier"
+) -> Iterator[tuple[nn.Module, nn.Module]]:
+    """Yield the layers of both heads that have the same weights."""
+    dense, projection = PATHS[model.config.model_type]
+    yield model.get_submodule(dense), network.classifier
+    yield model.get_submodule(projection), network.projection
+    if network.head.norm is not None:
+        yield model.get_submodule(NORM), network.norm

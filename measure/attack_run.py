@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 
-from attacks.digests import file_digest
 from attacks.interface import Outcome
 from attacks.outcome import Sample
 from attacks.resources.catalogue import Resources
@@ -16,6 +15,7 @@ from datamodules import TextDataModule
 from datamodules.batching.examples import fingerprint
 from datamodules.labelled_texts import labelled_texts
 from lit_modules import TaskModule
+from lit_modules.checkpoints.exported import checkpoint_digest
 from measure.archive import RunArchive
 from measure.attack_mean import MeanArchive
 from measure.attack_series import AttackSeries, run_series
@@ -90,7 +90,9 @@ def attack(
     # Loaded now: a missing WordNet must not surface after the attacks.
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
-    digest = file_digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
+    digest = (
+        checkpoint_digest(Path(ckpt_path)) if ckpt_path and Path(ckpt_path).exists() else "none"
+    )
     model_subject = {"checkpoint": digest, "precision": str(trainer.precision)}
     model_subject |= {"program": version(), "split": settings.split}
     archive = None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attacks.digests import file_digest
+from lit_modules.checkpoints.exported import checkpoint_digest
 from run_files.run_directory import RunDirectory, existing, named, of_checkpoint
 from text.torch_archive import CHECKPOINT_FORMAT, CHECKPOINT_KEY, check_archive
 
@@ -59,7 +59,7 @@ def check_belongs(run: RunDirectory, checkpoint: Path) -> None:
         return
     source = run.source()
     # A missing file is an error where it is read, with a better message.
-    if source is not None and (not checkpoint.is_file() or file_digest(checkpoint) == source):
+    if source is not None and (not checkpoint.exists() or checkpoint_digest(checkpoint) == source):
         return
     msg = (
         f"got run {run.name!r} and a checkpoint that is not of it ({checkpoint}); leave --run out, "

@@ -10,7 +10,7 @@ import torch
 
 from attacks.digests import SHORT, file_digest
 from lit_modules import CheckpointError, read_checkpoint
-from lit_modules.checkpoints.exported import WEIGHTS
+from lit_modules.checkpoints.exported import checkpoint_digest
 from run_files import results
 from run_files.run_directory import RunDirectory, of_checkpoint
 
@@ -62,7 +62,7 @@ def weights_of(checkpoint: Path) -> Weights:
     content = read_checkpoint(checkpoint, lazily=True)
     home = of_checkpoint(checkpoint)
     return Weights(
-        checkpoint=file_digest(checkpoint / WEIGHTS if checkpoint.is_dir() else checkpoint),
+        checkpoint=checkpoint_digest(checkpoint),
         file=checkpoint.name,
         # Lightning counts from 0.
         epoch=int(content.get("epoch", 0)) + 1,

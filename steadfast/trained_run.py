@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -54,6 +55,40 @@ class Run:
     def model(self) -> "Model":
         """Load its model."""
         return steadfast.load(self.path)
+
+    def export(self, folder: str | Path, *, onnx: bool = False) -> Path:
+        """Write its model as a folder, as the command `export` does (docs/hub.md).
+
+        Raises:
+            ValueError: the folder has other content, or the model cannot be ONNX.
+            OSError: it cannot be written.
+        """
+        from app.hub_folder import write_folder
+
+        write_folder(self._files, self._files.chosen, Path(folder), onnx=onnx)
+        return Path(folder)
+
+    def push_to_hub(
+        self, repository: str, *, private: bool = True, revision: str | None = None
+    ) -> str:
+        """Export its model, upload it to the hub, and return the address.
+
+        Args:
+            repository: `OWNER/NAME`; made if it does not exist.
+            private: a repository that is made is private.
+            revision: branch; the main one if None.
+
+        Raises:
+            ValueError: not the name of a repository.
+            OSError: the hub cannot be reached, or refuses.
+        """
+        from app.hub_folder import check_repository, push_folder
+
+        check_repository(repository)
+        with tempfile.TemporaryDirectory() as folder:
+            return push_folder(
+                self.export(Path(folder) / "model"), repository, private=private, revision=revision
+            )
 
     def to_pandas(self) -> "DataFrame":
         """Return the figures of the verdict: name, value, ends of the interval and count."""

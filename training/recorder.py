@@ -13,11 +13,11 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor
 
-from attacks.digests import file_digest
 from datamodules import PTBCharacters, TextDataModule
 from datamodules.batching.examples import fingerprint
 from datamodules.labelled import Split
 from lit_modules import TaskModule
+from lit_modules.checkpoints.exported import checkpoint_digest
 from run_files import results
 from run_files.distributed import dry
 from run_files.event_files import drop, ending
@@ -251,7 +251,7 @@ class Recorder(pl.Callback):
         """
         if not self.run.begun:
             if self.checkpoint is not None:
-                self.run.write_source(file_digest(self.checkpoint), self.checkpoint)
+                self.run.write_source(checkpoint_digest(self.checkpoint), self.checkpoint)
             self.run.write_config(self.config)
             return
         stored = self.run.config()

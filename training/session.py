@@ -8,8 +8,8 @@ from typing import Any
 import pytorch_lightning as pl
 from pytorch_lightning.plugins.environments import SLURMEnvironment  # type: ignore[attr-defined] # no __all__
 
-from attacks.digests import file_digest
 from lit_modules import TextModule, check_fits, check_method, check_would_fit, read_checkpoint
+from lit_modules.checkpoints.exported import checkpoint_digest
 from run_files.distributed import gather_parts
 from training.watch import watched
 
@@ -89,7 +89,7 @@ class SameStart(pl.Callback):
 
 def check_same_checkpoint(trainer: pl.Trainer, checkpoint: str | Path | None) -> None:
     """Raise ValueError where the processes of a trainer have read different checkpoints."""
-    digests = gather_parts(trainer, file_digest(checkpoint) if checkpoint else "")
+    digests = gather_parts(trainer, checkpoint_digest(Path(checkpoint)) if checkpoint else "")
     rank = next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
     if rank is not None:
         msg = (

@@ -1,5 +1,6 @@
 """Prepares the words of a command line for the parser."""
 
+import json
 import re
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -10,11 +11,13 @@ import datamodules
 from app.cli.data_files import split_options
 from lit_modules import METHODS, TaskModule
 from lit_modules.adversaries import ADVERSARIES
+from lit_modules.checkpoints.exported import SETTINGS
 from lit_modules.checkpoints.reading import verify
 from run_files import run_directory
 from run_files.run_directory import RunDirectory
 from run_files.shipped import settings_file
-from text.bounded_files import DataError, read_yaml
+from text.bounded_files import DataError, read_json, read_yaml
+from text.torch_archive import CHECKPOINT_KEY
 
 _NAME = re.compile(r"(?:(?:datamodules|lit_modules)\.(?:\w+\.)*)?([A-Za-z_]\w*)")
 """A class of this project, with or without its module; other dotted names are foreign classes."""
@@ -142,6 +145,9 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
         run = run_directory.of_checkpoint(Path(checkpoint))
     complete = {"config", "c", *(("model", "data") if command in TRAINING else ())} & {*named}
     if run is None or complete or not run.begun:
+        if command not in TRAINING and "data" in named and not {"config", "c", "model"} & {*named}:
+            options = [*_exported_model(Path(checkpoint or "")), *options]
+            argv = [*argv[: position + 1], *options]
         if command not in TRAINING and not _says_all(options):
             # The parser would ask for a model and a corpus, which hides the real error.
             _check_named(command, runs, name, checkpoint)
@@ -152,6 +158,21 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     stored = {key: value for key, value in run.config().items() if key in keys}
     # As the text of a file: jsonargparse takes it where it takes a path. Later words win.
     return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]
+
+
+def _exported_model(folder: Path) -> list[str]:
+    """Return the words that give the model of a folder of `export`; none for another path."""
+    if not (folder / SETTINGS).is_file():
+        return []
+    content = read_json(folder / SETTINGS, "the settings of an exported model")
+    try:
+        method, settings = content[CHECKPOINT_KEY]["method"], content["hyper_parameters"]
+        # A folder from elsewhere must not name code to import.
+        plain = {k: v for k, v in settings.items() if '"class_path"' not in json.dumps(v)}
+    except (AttributeError, KeyError, TypeError):
+        return []  # read again, with an error, where the weights are loaded
+    model = {"class_path": f"lit_modules.{method}", "init_args": plain}
+    return ["--config", yaml.safe_dump({"model": model})]
 
 
 def _says_all(options: Sequence[str]) -> bool:

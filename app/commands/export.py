@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.cli.run_options import RUN, add_option, command_parser
 from app.export import FILE
-from app.hub_folder import push_folder, write_folder
+from app.hub_folder import adopt_classifier, check_repository, push_folder, write_folder
 from run_files.checkpoint_lookup import find_checkpoint
 from run_files.terminal import harmless
 
@@ -24,9 +24,17 @@ def run(args: argparse.Namespace) -> int:
     if args.push is None and args.revision is not None:
         msg = f"got --revision {args.revision} without --push, expected --push OWNER/NAME"
         raise ValueError(msg)
-    run, checkpoint = find_checkpoint("export", Path(args.runs_dir), args.run, args.ckpt_path)
-    folder = Path(args.output)
-    write_folder(run, checkpoint, folder, onnx=args.onnx == "true")
+    if args.push is not None:
+        check_repository(args.push)
+    folder, onnx, pairs = Path(args.output), args.onnx == "true", args.pairs == "true"
+    if args.victim is None:
+        run, checkpoint = find_checkpoint("export", Path(args.runs_dir), args.run, args.ckpt_path)
+        write_folder(run, checkpoint, folder, onnx=onnx)
+    elif args.run is None and args.ckpt_path is None:
+        adopt_classifier(args.victim, folder, pairs=pairs, onnx=onnx)
+    else:
+        msg = f"got --victim {args.victim} with --run or --ckpt_path, expected one model"
+        raise ValueError(msg)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         print(harmless(f"{path.stat().st_size:>12,}  {path}"))
     if args.push is not None:
@@ -41,6 +49,12 @@ def parser() -> argparse.ArgumentParser:
     add_option(parser, "--output", required=True, help="folder to write")
     add, choices = parser.add_argument, ("true", "false")
     text = f"also write {FILE}, whose logits are compared with the model's"
+    add(
+        "--victim",
+        metavar="NAME",
+        help="instead of a run: hf:FOLDER_OR_ID, to use it as one of ours",
+    )
+    add("--pairs", choices=choices, default="false", help="with --victim: it classifies pairs")
     add("--onnx", choices=choices, default="false", help=text)
     text = "also upload the folder to this model repository of the hub (docs/hub.md)"
     add("--push", metavar="OWNER/NAME", help=text)

@@ -22,6 +22,11 @@ def is_exported(path: Path) -> bool:
     return (path / SETTINGS).is_file()
 
 
+def checkpoint_digest(path: Path) -> str:
+    """Return the SHA-256 of a checkpoint, or of the weights in a folder that was exported."""
+    return file_digest(path / WEIGHTS if is_exported(path) else path)
+
+
 def write_exported(checkpoint: Mapping[str, Any], folder: Path) -> None:
     """Write the part of a checkpoint that a prediction needs.
 
@@ -61,4 +66,6 @@ def read_exported(folder: Path) -> dict[str, Any]:
         content["state_dict"] = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
         raise ValueError(str(error)) from error
+    # Lightning asks for it, to change checkpoints of earlier versions; this is none of its own.
+    content.setdefault("pytorch-lightning_version", "2.6.6")
     return content

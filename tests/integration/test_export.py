@@ -95,7 +95,7 @@ def test_a_certified_model(trained: Path, steadfast: Steadfast) -> None:
     accuracy = figures["Accuracy on clean texts"]
     assert accuracy.metric_value == metrics["test/accuracy"]
     assert (accuracy.task_type, accuracy.metric_type) == ("text-classification", "accuracy")
-    assert (accuracy.dataset_name, accuracy.dataset_split) == ("Reviews", "test")
+    assert (accuracy.dataset_name, accuracy.dataset_split) == ("reviews", "test")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,6 +131,8 @@ def test_transformers_loads_the_same_classifier(
     assert [record["probability"] for record in hub.predict(texts)] == pytest.approx(
         [record["probability"] for record in own.predict(texts)]
     )
+    assert steadfast("export", "--victim=hf:out", "--output=adopted").status == 0
+    assert torch.equal(lit_modules.load("adopted").predict_texts(texts), logits)
     card = ModelCard.load("out/README.md")
     assert "loads the same classifier" in card.text
     assert card.data.library_name == "transformers"
@@ -169,6 +171,20 @@ def test_no_head_is_random(
     for text in (outcome.err, Path("out/README.md").read_text()):
         assert reason in text
     assert not Path("out/config.json").exists()
+
+
+def test_a_classifier_of_transformers_is_used_as_a_run(
+    encoders: Path, steadfast: Steadfast
+) -> None:
+    assert steadfast("export", "--run=bert", "--output=out").status == 0
+    assert steadfast("export", "--victim=hf:out", "--output=adopted").status == 0
+    evaluated = ["--ckpt_path=adopted", "--run=theirs", *REVIEWS, "--trainer.limit_test_batches=1"]
+    assert steadfast("test", evaluated, "--trainer.accelerator=cpu").status == 0
+    assert steadfast("report", "--run=theirs").status == 0
+    assert "test/accuracy" in sf.read_run("theirs").metrics
+    wrong = steadfast("export", "--victim=run:bert", "--output=new")
+    assert wrong.status == 1
+    assert "expected hf:FOLDER_OR_ID" in wrong.err
 
 
 def test_files_have_ordinary_modes(trained: Path, steadfast: Steadfast) -> None:
