@@ -23,6 +23,7 @@ from run_files.results import Results
 from run_files.version import line
 from run_files.weights import Weights
 from text import Batch, collate
+from text.extras import install
 
 # The model card
 
@@ -170,7 +171,7 @@ def write_onnx(model: TaskModule, path: Path) -> str | None:
     free.
     """
     if missing := [name for name in LIBRARIES if importlib.util.find_spec(name) is None]:
-        return f"{', '.join(missing)} not installed: pip install 'steadfast-nlp[onnx]'"
+        return f"{', '.join(missing)} not installed: {install('onnx')}"
     try:
         plain = _PlainModel(model)
         batches = [_tensors(sample_batch(model, lengths)) for lengths in _SIZES]

@@ -109,7 +109,7 @@ def resolve(
         command += ["--universal", "--python-version", OLDEST_PYTHON, "--generate-hashes"]
         # One version of a package for all Pythons where there is one: fewer combinations to trust.
         command += ["--fork-strategy", "fewest", "--constraints", str(HERE / "constraints.txt")]
-        command += ["--output-file", str(output)]
+        command += ["--extra", "all", "--output-file", str(output)]
         command += ["--group", group] if group else []
         command += ["--upgrade"] if upgrade else []
         subprocess.run(command, check=True, cwd=PYPROJECT.parent, stdout=subprocess.DEVNULL)

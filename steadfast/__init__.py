@@ -61,7 +61,9 @@ def __getattr__(name: str) -> Any:
         # A model that predicts needs no Lightning, whose import takes longer than all others.
         role: Any = import_module("text.process_role")
         role.predicts_only = True
-    value = getattr(import_module(f"steadfast.{module}"), name)
+    extras: Any = import_module("text.extras")
+    with extras.extras_named():
+        value = getattr(import_module(f"steadfast.{module}"), name)
     globals()[name] = value
     return value
 

@@ -19,6 +19,7 @@ from measure.attack_html import marked_texts
 from measure.charts import drawing
 from run_files import atomic
 from run_files.terminal import harmless
+from text.extras import extras_named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,6 +62,7 @@ class RecordTable(Sequence[Record]):
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {len(self)} texts"
 
+    @extras_named()
     def to_pandas(self) -> "DataFrame":
         """Return a data frame, a row for each record."""
         from pandas import DataFrame
@@ -132,6 +134,7 @@ class PredictionTable(RecordTable):
         """Names of the predicted classes."""
         return [record["prediction"] for record in self]
 
+    @extras_named()
     def plot(self) -> "Figure":
         """Return a figure: the probabilities of the predictions, by class."""
         names = list(self[0]["probabilities"]) if len(self) and "probabilities" in self[0] else []
@@ -171,6 +174,7 @@ class AttackTable(RecordTable):
     def __repr__(self) -> str:
         return str(self._outcome)
 
+    @extras_named()
     def plot(self) -> "Figure":
         """Return a figure: accuracy over the number of queries for each text."""
         counted = [record for record in self if record["outcome"] != "error"]
@@ -212,6 +216,7 @@ class CertificateTable(RecordTable):
             shares[threat] = {k: sum(h[k] for h in holds) / len(holds) for k in holds[0]}
         return shares
 
+    @extras_named()
     def plot(self) -> "Figure":
         """Return a figure: the certified share of the texts over the number of changed words."""
         with drawing(None, size=(6, 3)) as figure:

@@ -17,6 +17,7 @@ from measure.verdict import RunVerdict, judge_run
 from run_files.program_folder import python_path
 from run_files.run_directory import RunDirectory, existing
 from run_files.terminal import harmless
+from text.extras import extras_named
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -90,6 +91,7 @@ class Run:
                 self.export(Path(folder) / "model"), repository, private=private, revision=revision
             )
 
+    @extras_named()
     def to_pandas(self) -> "DataFrame":
         """Return the figures of the verdict: name, value, ends of the interval and count."""
         from pandas import DataFrame

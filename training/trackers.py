@@ -16,6 +16,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from run_files import atomic
 from run_files.run_directory import RunDirectory
 from text.bounded_files import DataError, read_json
+from text.extras import install
 from text.file_lock import locked
 
 _EXPERIMENT = "steadfast"
@@ -51,7 +52,7 @@ class TrackerSettings:
             if target is not None and importlib.util.find_spec(extra) is None:
                 msg = (
                     f"got --track.{extra} {target} where {extra} is not installed, expected it: "
-                    f"pip install 'steadfast-nlp[{extra}]' (in a checkout: pip install {package})"
+                    f"{install(extra)} (in a checkout: pip install {package})"
                 )
                 raise ValueError(msg)
 

@@ -20,6 +20,7 @@ from app.cli.data_files import check_user_data
 from app.cli.garbage import collect_seldom, collection_paused
 from run_files.terminal import harmless
 from run_files.version import line
+from text.extras import missing_extra
 from text.multi_line_error import MultiLineError
 from training.last_error import leave_error, printing, reported
 
@@ -197,6 +198,9 @@ def _load(*, debug: bool, predicts: bool = False) -> int:
     except Exception as error:  # of any kind, in a broken installation
         if debug:
             traceback.print_exc()
+        if (sentence := missing_extra(error)) is not None:
+            _fail(sentence)
+            return 1
         _fail(
             f"the program cannot be loaded ({type(error).__name__}: {error}); "
             "`python -m steadfast doctor` says what is wrong with the installation"
@@ -322,6 +326,8 @@ def _status(error: SystemExit) -> int:
 def _message(error: Exception) -> str:
     """Return the message of an error; with its type if the user cannot correct it."""
     error = unwrap_constructor_error(error)
+    if (sentence := missing_extra(error)) is not None:
+        return sentence
     text = " ".join(str(error).split())
     if isinstance(error, MultiLineError):
         text = error.lines()

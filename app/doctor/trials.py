@@ -36,7 +36,10 @@ def required(root: Path = PROGRAM) -> tuple[str, list[str]]:
     project = root / "pyproject.toml"
     if project.is_file():
         content = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
-        return content["requires-python"], content["dependencies"]
+        extras = content.get("optional-dependencies", {})
+        parts = (extras.get(name, ()) for name in ("train", "serve", "study"))
+        more = [line for part in parts for line in part if not line.startswith("steadfast-nlp")]
+        return content["requires-python"], [*content["dependencies"], *more]
     python = metadata.metadata("steadfast-nlp")["Requires-Python"]
     return python or "", metadata.requires("steadfast-nlp") or []
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from app.study.runner import CellOutcome, Share, Stop, Tell, Work, run_cell
 from app.study.study import Cell, StudyError
 from run_files.program_folder import python_path
+from text.extras import install
 from training.control_groups import cores
 
 _TICK = 0.5
@@ -281,7 +282,7 @@ def _connect(address: str | None) -> Any:
     except ImportError as error:
         msg = (
             "got --executor ray without Ray, expected it to be installed: "
-            "pip install 'steadfast-nlp[ray]' (in a checkout: pip install ray)"
+            f"{install('ray')} (in a checkout: pip install ray)"
         )
         raise StudyError(msg) from error
     # Workers find `app` from any working directory.

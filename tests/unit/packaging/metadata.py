@@ -21,3 +21,10 @@ def project() -> dict[str, Any]:
 
 def group(name: str) -> list[str]:
     return list(pyproject()["dependency-groups"][name])
+
+
+def runtime() -> list[str]:
+    """Requirements of the extra `all`: what a checkout runs with."""
+    extras = project()["optional-dependencies"]
+    parts = [project()["dependencies"], *(extras[name] for name in ("train", "serve", "study"))]
+    return [line for part in parts for line in part if not line.startswith("steadfast-nlp")]

@@ -6,7 +6,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from requirements.lock import CUDA_ONLY, Pin, cpu_from_cuda, parse, render, split, wheel_hashes
-from tests.unit.packaging.metadata import ROOT, group, project
+from tests.unit.packaging.metadata import ROOT, group, runtime
 
 LOCKS = ("cpu.txt", "cuda.txt", "dev.txt", "docs.txt", "torch-cpu.txt")
 
@@ -51,7 +51,7 @@ def test_variants_differ_by_cuda_and_the_build_of_torch_only() -> None:
 @pytest.mark.parametrize("name", ["cpu.txt", "cuda.txt"])
 def test_lock_satisfies_the_project(name: str) -> None:
     pins = lock(name)
-    for requirement in map(Requirement, project()["dependencies"]):
+    for requirement in map(Requirement, runtime()):
         assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)].version)
 
 
