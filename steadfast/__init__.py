@@ -12,6 +12,7 @@ keep their names. In a wheel they are inside this package, in a checkout next to
 """
 
 import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,28 @@ for _package in _PACKAGES:
             "Steadfast; import steadfast before it, or in a process of its own"
         )
         raise ImportError(_msg)
+
+
+def _hidden() -> list[str]:
+    """Return the user's packages and modules that those of this program hide."""
+    folders = [folder for path in dict.fromkeys(sys.path) if (folder := Path(path)).is_dir()]
+    return [
+        str(file)
+        for folder in folders
+        if folder.resolve() != HOME
+        for package in _PACKAGES
+        for file in (folder / package / "__init__.py", folder / f"{package}.py")
+        if file.is_file()
+    ]
+
+
+# A command imports no code of the user; a program does.
+if Path(sys.argv[0] if sys.argv else "").name not in ("-m", "steadfast") and (_files := _hidden()):
+    warnings.warn(
+        f"got {', '.join(_files)}, hidden by the package of Steadfast of the same name, expected "
+        "another name, or a process of its own for `import steadfast`",
+        stacklevel=2,
+    )
 if str(HOME) not in sys.path:
     # In front: a package of the same name elsewhere would be imported instead.
     sys.path.insert(0, str(HOME))

@@ -105,6 +105,65 @@ def test_another_package_of_the_name_of_a_package(site: Path, here: Path) -> Non
     assert f"ImportError: got a module text from {here / 'text'}, expected that of " in said.stderr
 
 
+def test_a_package_that_would_be_hidden_is_named(site: Path, here: Path) -> None:
+    names = ("app", "layers", "text")
+    for name in names:
+        (here / name).mkdir()
+        (here / name / "__init__.py").touch()
+    (here / "certify").mkdir()  # a folder without code hides nothing
+    warned = run(site, "-c", "import steadfast; print(steadfast.load)")
+    assert warned.returncode == 0
+    assert (
+        f"got {', '.join(str(Path(n, '__init__.py')) for n in names)}, hidden by" in warned.stderr
+    )
+    assert "certify" not in warned.stderr
+    assert run(site, "-m", "steadfast", "--version").stderr == ""
+
+
+CORE = """
+import sys
+from importlib.abc import MetaPathFinder
+{extras}
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in EXTRAS:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+import steadfast as sf
+model = sf.load(sys.argv[1])
+predictions = model.predict(["great soup"])
+print(*predictions.labels)
+for use in (predictions.to_pandas, predictions.plot):
+    try:
+        use()
+    except ModuleNotFoundError as error:
+        print(error)
+sys.argv = ["steadfast", *sys.argv[2:]]
+sys.exit(sf.entry())
+"""
+
+
+def test_the_core_predicts_and_names_missing_extras(site: Path, trained: Path) -> None:
+    extras = (ROOT / "text" / "extras.py").read_text()
+    program = CORE.format(extras=extras)
+    predict = ["predict", f"--ckpt_path={trained}/checkpoints/best.ckpt", "--text=great soup"]
+    done = run(site, "-c", program, str(trained), *predict)
+    assert done.returncode == 0, done.stderr
+    label, *missing = done.stdout.splitlines()[:3]
+    assert label in ("negative", "positive")
+    assert missing == [
+        f"{library} is not installed: pip install 'steadfast-nlp[train]'"
+        for library in ("pandas", "matplotlib")
+    ]
+    for command, extra in (("fit", "train"), ("serve", "serve")):
+        done = run(site, "-c", program, str(trained), command, "--run=a")
+        assert done.returncode == 1
+        error = done.stderr.splitlines()[-1]
+        assert error.endswith(f"is not installed: pip install 'steadfast-nlp[{extra}]'"), error
+
+
 def test_the_revision_of_a_wheel(site: Path, here: Path) -> None:
     (site / "steadfast" / "REVISION").write_text("v1-3-gabc\n")
     said = run(site, "-m", "steadfast", "--version")
