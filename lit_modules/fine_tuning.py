@@ -115,8 +115,8 @@ class FineTuning(TaskModule, method=True):
         # BERT's pooler reads the first token; tagging has no dense layer.
         head = find_head(encoder.config) if self.pooling == "architecture" else None
         as_bert = self.pooling == "first" or head == SequenceHead()
-        pooled = self.pretrained_pooler and as_bert and reading != "token"
-        dense = pooler_of(encoder) if pooled else None
+        pooled = self.pretrained_pooler and self.pooling != "mean" and reading != "token"
+        dense = pooler_of(encoder) if pooled and as_bert else None
         if pooled and self.source.pretrained:
             origin = "at random: it has no pooler" if dense is None else "with its pooler"
             log.info("%s: the head's dense layer begins %s", self.source.backbone, origin)
