@@ -31,7 +31,6 @@ from lit_modules import (
     read_checkpoint,
 )
 from lit_modules.checkpoints.exported import is_exported, write_exported
-from lit_modules.shared.encoder_source import EncoderSettings
 from lit_modules.shared.encoder_training import EncoderTraining
 from measure.named_victims import pretrained_classifier
 from measure.verdict import judge_run
@@ -105,8 +104,8 @@ def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> Non
         raise ValueError(msg)
     architecture = architecture_of(victim.model.base_model)
     tokenizer = PretrainedTokenizer.from_pretrained(source, max_length=victim.max_length)
-    settings = EncoderSettings(architecture=architecture)
-    module = FineTuning(backbone=settings, max_length=victim.max_length)
+    settings = {"backbone": {"architecture": architecture}, "pooling": "architecture"}
+    module = FineTuning.from_settings({**settings, "max_length": victim.max_length})
     # As from a checkpoint: folders on the hub have settings that their type does not know.
     module.source.restored = architecture
     module.attach(tokenizer, victim.class_names, pairs=pairs)
