@@ -111,7 +111,10 @@ def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> Non
     module.attach(tokenizer, victim.class_names, pairs=pairs)
     module.configure_model()
     take_weights(module.network, victim.model)
-    content = {"state_dict": module.state_dict(), "hyper_parameters": module.own_settings()}
+    content: dict[str, Any] = {
+        "state_dict": module.state_dict(),
+        "hyper_parameters": module.own_settings(),
+    }
     content |= {"epoch": 0, "global_step": 0}
     module.on_save_checkpoint(content)
     _write(module.eval(), content, None, folder, run=None, onnx=onnx)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import lit_modules
-from app.commands.export import _alone
+from app.hub_folder import _alone
 from attacks import PGD
 from certify.threats import Synonyms
 from layers.noise import sample_seeds, uniform
