@@ -10,7 +10,6 @@ import torch
 from huggingface_hub import HfApi
 
 from app.export import FILE, model_card, sample_batch, write_onnx
-from attacks.victims.kinds import HuggingFaceVictim
 from datamodules import CORPORA, Corpus
 from layers.architectures import architecture_of
 from layers.backbones import BackboneClassifier
@@ -32,7 +31,7 @@ from lit_modules import (
 )
 from lit_modules.checkpoints.exported import is_exported, write_exported
 from lit_modules.shared.encoder_training import EncoderTraining
-from measure.named_victims import pretrained_classifier
+from measure.named_victims import pretrained_victim
 from measure.verdict import judge_run
 from run_files.atomic import replacing_folder
 from run_files.run_directory import RunDirectory
@@ -96,7 +95,7 @@ def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> Non
     if source == name:
         msg = f"got --victim {name}, expected hf:FOLDER_OR_ID"
         raise ValueError(msg)
-    victim = HuggingFaceVictim(*pretrained_classifier(source, "cpu"))
+    victim = pretrained_victim(source, "cpu")
     config = victim.model.config
     if find_head(config) is None:
         msg = f"got {name} of type {config.model_type}, whose head has another form than "
