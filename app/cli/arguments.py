@@ -13,6 +13,7 @@ from lit_modules import METHODS, TaskModule
 from lit_modules.adversaries import ADVERSARIES
 from lit_modules.checkpoints.exported import SETTINGS
 from lit_modules.checkpoints.reading import verify
+from lit_modules.shared.settings import names
 from run_files import run_directory
 from run_files.run_directory import RunDirectory
 from run_files.shipped import settings_file
@@ -78,6 +79,41 @@ def check_classes(argv: Sequence[str]) -> None:
         if choices is not None and name is not None and name[1] not in (*choices, "null"):
             msg = f"got {option.name} {option.value}, expected one of {', '.join(choices)}"
             raise ValueError(msg)
+
+
+def check_groups(argv: Sequence[str]) -> None:
+    """Refuse a value for a group of settings, which the parser would take for a file, or drop.
+
+    Raises:
+        ValueError: the value is neither a mapping nor a file; the message names the settings.
+    """
+    options = split_options(argv)
+    for prefix in ("--model", "--model.classifier"):
+        chosen = [_NAME.fullmatch(option.value) for option in options if option.name == prefix]
+        own = [METHODS[name[1]] for name in chosen if name and name[1] in METHODS]
+        # Without the class, which a file may name, a group is one in all methods that have it.
+        settings = [list(names(cls)) for cls in own or METHODS.values()]
+        for option in options:
+            group = option.name.removeprefix(f"{prefix}.")
+            inner = [
+                [name for name in of_class if name.startswith(f"{group}.")]
+                for of_class in settings
+                if group in of_class
+            ]
+            if group == option.name or not inner or not all(inner):
+                continue
+            if not _is_mapping(option.value) and not Path(option.value).is_file():
+                single = (x for x in inner[0] if not any(y.startswith(f"{x}.") for y in inner[0]))
+                listing = ", ".join(f"{option.name}.{x[len(group) + 1 :]}" for x in single)
+                msg = f"got {option.name} {option.value}, expected a setting of it: {listing}"
+                raise ValueError(msg)
+
+
+def _is_mapping(text: str) -> bool:
+    try:
+        return isinstance(yaml.safe_load(text), dict | None)
+    except yaml.YAMLError:
+        return False
 
 
 def with_configs(argv: Sequence[str]) -> list[str]:

@@ -22,6 +22,7 @@ from app.cli.arguments import (
     COMMON,
     TRAINING,
     check_classes,
+    check_groups,
     classes_first,
     device_words,
     with_configs,
@@ -204,6 +205,7 @@ class RobustCLI(LightningCLI):
         command = next((word for word in self.argv if word in self.subcommands()), None)
         argv = classes_first(file_words(device_words(full_names(command or "", self.argv))))
         check_classes(argv)
+        check_groups(argv)
         try:
             argv = with_configs(argv)
         except ValueError as error:

@@ -1,11 +1,18 @@
 """Words of the command line in an order that the parser can read, on top of a stored run."""
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from app.cli.arguments import check_classes, classes_first, device_words, with_stored_settings
+from app.cli.arguments import (
+    check_classes,
+    check_groups,
+    classes_first,
+    device_words,
+    with_stored_settings,
+)
 from app.cli.data_files import file_words
 from lit_modules import CheckpointError
 from run_files.run_directory import RunDirectory
@@ -185,3 +192,39 @@ def test_a_file_is_a_corpus() -> None:
     ]
     for words in (["--data", "SST2"], ["--data.train", "a.tsv"], ["--dataset", "a.tsv"]):
         assert file_words(words) == words
+
+
+@pytest.mark.parametrize(
+    ("words", "group"),
+    [
+        ("--model=OLSA --model.objective=3", "objective"),
+        ("--model OLSA --model.objective [3]", "objective"),
+        ("--model=OLSA --model.objective.schedule=linear", "objective.schedule"),
+        ("--model=WordScores --model.net=[8]", "net"),
+        ("--model.objective.schedule=linear", "objective.schedule"),
+        (
+            "--model=AdversarialTraining --model.classifier=OLSA --model.classifier.layers=x",
+            "classifier.layers",
+        ),
+    ],
+)
+def test_a_value_for_a_group_names_its_settings(words: str, group: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"got --model\.{re.escape(group)} .*: --model\.{group}\."
+    ):
+        check_groups(["fit", *words.split()])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--model=OLSA", "--model.objective.gamma=2"],
+        ["--model=OLSA", '--model.objective={"gamma": 2}'],
+        ["--model=OLSA", "--model.objective=null"],
+        ["--model=OLSA", "--model.width=8"],
+        ["--config=default", "--model.words.split=joined"],
+        ["--model=ASA", "--model.masking.kind=bernoulli"],
+    ],
+)
+def test_settings_of_groups_pass(words: list[str]) -> None:
+    check_groups(["fit", *words])
