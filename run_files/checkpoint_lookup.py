@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lit_modules.checkpoints.exported import checkpoint_digest
 from run_files.run_directory import RunDirectory, existing, named, of_checkpoint
 from text.torch_archive import CHECKPOINT_FORMAT, CHECKPOINT_KEY, check_archive
 
@@ -54,6 +53,9 @@ def check_belongs(run: RunDirectory, checkpoint: Path) -> None:
     Raises:
         ValueError: the checkpoint belongs to another run.
     """
+    # It loads torch, which a report of files does without.
+    from lit_modules.checkpoints.exported import checkpoint_digest
+
     home = of_checkpoint(checkpoint)
     if home is not None and home.path.resolve() == run.path.resolve():
         return

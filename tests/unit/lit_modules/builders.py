@@ -61,7 +61,11 @@ def make(method: Callable[..., Made], **settings: Any) -> Made:
             ]
             group, inner = (homes[0], name) if len(homes) == 1 else (name, "")
         if inner:
-            changed.setdefault(group, {})[inner] = value
+            outer, _, innermost = inner.partition(".")
+            new = (
+                replace(getattr(groups[group], outer), **{innermost: value}) if innermost else value
+            )
+            changed.setdefault(group, {})[outer] = new
         else:
             given[name] = value
     whole = {group: replace(groups[group], **inner) for group, inner in changed.items()}

@@ -233,7 +233,7 @@ def test_what_is_logged(adversary: Adversary) -> None:
     run = trainer(log_every_n_steps=1)
     run.fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 7))
     shown = run.callback_metrics
-    names = {"loss", "clean_loss", "adversarial_loss", "accuracy", "attack_share", "gamma"}
+    names = {"loss", "clean_loss", "adversarial_loss", "accuracy", "attack_share", "target_radius"}
     assert {f"train/{name}" for name in names} <= shown.keys()
     assert "alpha_1/layer_1" in shown
     assert 0 <= shown["train/attack_share"] <= 1

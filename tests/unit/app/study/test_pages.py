@@ -76,7 +76,7 @@ def test_a_figure_that_was_typed_is_found(page: Path) -> None:
     page.write_text(page.read_text().replace("80.0", "88.0"))
     (problem,) = pages.check([page])
     assert (problem.page, problem.line) == (page, 10)
-    assert f"python -m app study table --write {page}" in str(problem)
+    assert f"steadfast study table --write {page}" in str(problem)
 
 
 def test_new_figures_of_a_study_are_found(page: Path) -> None:

@@ -179,7 +179,7 @@ def bert_after(module: TaskModule, x: Tensor, mask: Tensor, start: int) -> Tenso
     for layer in network.backbone.encoder.encoder.layer[start:]:
         x = layer(x, torch.zeros(1, 1, 1, x.shape[1], dtype=x.dtype))
     assert mask.all()
-    pooled = x[0, 0] if network.pooling == "first" else x[0].mean(dim=0)
+    pooled = x[0, 0] if network.head.pooling == "first" else x[0].mean(dim=0)
     logits: Tensor = network.projection(network.classifier(pooled).tanh())
     return logits
 

@@ -208,7 +208,10 @@ def test_attention_that_cannot_be_looked_at(tmp_path: Path) -> None:
     }
     saved(
         tmp_path / "a.ckpt",
-        lambda: make(UniBERT, **{**SETTINGS, "architecture": architecture, "unitary": "none"}),
+        lambda: make(
+            UniBERT,
+            **{**SETTINGS, "architecture": architecture, "unitary": "none", "pooling": "first"},
+        ),
     )
     with pytest.raises(ValueError, match="kind 'mobilebert', whose attention cannot be biased"):
         AttentionModel(tmp_path / "a.ckpt", device=CPU)
