@@ -46,7 +46,7 @@ _NO_CLASSIFIER = "not for transformers: %s"
 
 
 class Formats(NamedTuple):
-    """What other programs load from a folder.
+    """The files of a folder that other programs load.
 
     Attributes:
         sentences: about the formats, for the card.

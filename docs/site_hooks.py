@@ -1,4 +1,4 @@
-"""What the site adds to the pages of `docs/` (hooks of mkdocs, docs/decisions/0013-site.md).
+"""Additions of the site to the pages of `docs/` (hooks of mkdocs, docs/decisions/0013-site.md).
 
 - README.md is the home page; other pages of the top level are part of the site, too.
 - A link to a file outside of `docs/` leads to a page that shows this file. So an older version of

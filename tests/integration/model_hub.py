@@ -14,7 +14,7 @@ TOKEN = "hf_loopback"
 
 
 class Repositories:
-    """What was uploaded: the bodies of requests that made repositories, and files by branch."""
+    """Uploads: the bodies of requests that made repositories, and files by branch."""
 
     def __init__(self) -> None:
         self.created: list[dict[str, Any]] = []
