@@ -5,15 +5,15 @@ import pytest
 from tests.faults.matrix import Cell, Matrix, cells
 
 QUICK = [
-    Cell("TextClassifier", 1, 0, 2, True, "mid-epoch"),
     Cell("OLSA", 1, 2, 1, False, "second epoch"),
     Cell("TextClassifier", 2, 0, 1, True, "boundary"),
     Cell("SMART", 1, 0, 2, True, "mid-epoch"),
-    Cell("ASA", 1, 0, 2, True, "second epoch"),
-    Cell("RandomTexts", 1, 0, 1, True, "mid-epoch"),
     Cell("EpochTextAdversary", 1, 0, 1, True, "second epoch"),
 ]
 MORE = [
+    Cell("TextClassifier", 1, 0, 2, True, "mid-epoch"),
+    Cell("ASA", 1, 0, 2, True, "second epoch"),
+    Cell("RandomTexts", 1, 0, 1, True, "mid-epoch"),
     Cell("ASA", 2, 0, 1, False, "mid-epoch"),
     Cell("FreeLB", 1, 0, 2, True, "mid-epoch"),
     Cell("TextAdversary", 1, 0, 1, True, "second epoch"),

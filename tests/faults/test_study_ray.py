@@ -58,6 +58,8 @@ def figures(where: Path) -> dict[str, Any]:
     return content
 
 
+# A cluster takes a minute to start, and to notice that a node is gone.
+@pytest.mark.slow
 def test_a_node_is_killed_in_the_middle(tmp_path: Path, nodes: "subprocess.Popen[str]") -> None:
     quiet, stormy = tmp_path / "quiet", tmp_path / "stormy"
     for where in (quiet, stormy):

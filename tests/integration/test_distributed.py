@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,9 @@ TASKS = {
     "choice": [*OTHER, "--data=HellaSwag"],
 }
 """What is no classification."""
+QUICK = ("olsa", "unibert", "text", "tavat", "mrat", "encoded", "asa", "masked_lm", "tagging")
+"""In the default run: an own encoder, a pretrained one, each kind of adversary and of task."""
+REST = tuple(name for name in (*RUNS, *TASKS) if name not in QUICK)
 HALVES = [*TWO, "--data.batch_size=8", "--data.eval_batch_size=48"]
 WHOLE = ["--data.batch_size=16", "--data.eval_batch_size=96"]
 FEW = {1: "one", 5: "five"}
@@ -179,25 +182,31 @@ def write_tasks(folder: Path) -> None:
             path.write_text(content + "\n")
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with the runs `two-*` of two processes and `one-*` of one process."""
-    where = tmp_path_factory.mktemp("distributed")
+def write_corpora(where: Path) -> None:
     texts = [
         f"{word} film {i}\t{i % 2}" for i, word in enumerate("good bad fine long dull".split())
     ]
     for count, name in FEW.items():
         (where / f"{name}.tsv").write_text("\n".join(["text\tlabel", *texts[:count]]) + "\n")
     (where / "train.tsv").write_text("\n".join(["text\tlabel", *texts, *texts]) + "\n")
+    (where / "text").mkdir()
+    write(where / "text")
+    write_tasks(where / "data")
+    characters.write(where / "data" / "ptb_characters", train=65, other=9)
+
+
+def trainings(kind: str, more: list[str], names: Sequence[str]) -> list[list[str]]:
+    given = TASKS | {name: [*FIT, *settings, *ATTACK] for name, settings in RUNS.items()}
+    return [["train", *given[name], *more, f"--run={kind}-{name}"] for name in names]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the runs `two-*` of two processes and `one-*` of one process."""
+    where = tmp_path_factory.mktemp("distributed")
+    write_corpora(where)
 
     def commands(kind: str, more: list[str]) -> list[list[str]]:
-        fits = [
-            ["train", *FIT, *settings, *ATTACK, *more, f"--run={kind}-{name}"]
-            for name, settings in RUNS.items()
-        ]
-        others = [
-            ["train", *settings, *more, f"--run={kind}-{name}"] for name, settings in TASKS.items()
-        ]
         predict = ["predict", *QUIET, *more[: -2 if kind == "one" else 2], f"--run={kind}-olsa"]
         few = [
             [
@@ -208,16 +217,24 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             ]
             for name in FEW.values()
         ]
-        return [*fits, *others, predict, *few]
+        return [*trainings(kind, more, QUICK), predict, *few]
 
-    (where / "text").mkdir()
-    write(where / "text")
-    write_tasks(where / "data")
-    characters.write(where / "data" / "ptb_characters", train=65, other=9)
     nameless = ["fit", *OLSA, *QUIET, *TWO, "--data=Reviews", "--trainer.max_steps=1"]
     out, _ = run([nameless, *commands("two", HALVES)], where=where)
     assert out.count("_OLSA_Reviews\n") == 1
     run(commands("one", WHOLE), where=where)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(where)
+        yield where
+
+
+@pytest.fixture(scope="module")
+def rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same for the methods that the default run leaves out."""
+    where = tmp_path_factory.mktemp("distributed")
+    write_corpora(where)
+    run(trainings("two", HALVES, REST), where=where)
+    run(trainings("one", WHOLE, REST), where=where)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(where)
         yield where
@@ -257,8 +274,7 @@ def assert_close(two: list[dict[str, Any]], one: list[dict[str, Any]]) -> None:
                 assert first[key] == value, key
 
 
-@pytest.mark.parametrize("name", [*RUNS, *TASKS])
-def test_training_is_the_same(both: Path, name: str) -> None:
+def assert_same_training(where: Path, name: str) -> None:
     two, one = scalars(f"two-{name}"), scalars(f"one-{name}")
     assert two.keys() == one.keys()
     # Five batches, two to a step: three steps in each of two epochs, all of them logged.
@@ -267,14 +283,24 @@ def test_training_is_the_same(both: Path, name: str) -> None:
         assert [step for step, _ in two[tag]] == [step for step, _ in values], tag
         expected = pytest.approx([value for _, value in values], rel=1e-6, abs=1e-6)
         assert [value for _, value in two[tag]] == expected, tag
-    first, second = weights(both / "runs" / f"two-{name}"), weights(both / "runs" / f"one-{name}")
+    first, second = (weights(where / "runs" / f"{kind}-{name}") for kind in ("two", "one"))
     assert first.keys() == second.keys()
     for key, tensor in second.items():
         torch.testing.assert_close(first[key], tensor, rtol=0, atol=1e-6, msg=key)
 
 
-@pytest.mark.parametrize("name", [*RUNS, *TASKS])
-def test_measurements_are_the_same(both: Path, name: str) -> None:
+@pytest.mark.parametrize("name", QUICK)
+def test_training_is_the_same(both: Path, name: str) -> None:
+    assert_same_training(both, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REST)
+def test_training_of_every_other_method_is_the_same(rest: Path, name: str) -> None:
+    assert_same_training(rest, name)
+
+
+def assert_same_measurements(name: str) -> None:
     assert_close([results(f"two-{name}")["metrics"]], [results(f"one-{name}")["metrics"]])
     if name in TASKS:  # have nothing else to say of a sample
         return
@@ -283,6 +309,17 @@ def test_measurements_are_the_same(both: Path, name: str) -> None:
         assert [record["sample_id"] for record in one] == sorted({r["sample_id"] for r in one})
         assert len(one) == 96
         assert_close(two, one)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_measurements_are_the_same(both: Path, name: str) -> None:
+    assert_same_measurements(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REST)
+def test_measurements_of_every_other_method_are_the_same(rest: Path, name: str) -> None:
+    assert_same_measurements(name)
 
 
 def test_predictions_are_the_same(both: Path) -> None:

@@ -125,6 +125,7 @@ def test_a_stopped_run_ends_like_one_that_was_not(resumed: Path, name: str) -> N
     same_bits(resumed / "runs" / name, resumed / "runs" / "whole")
 
 
+@pytest.mark.slow
 def test_two_machines_do_what_two_processes_do(resumed: Path) -> None:
     """Two launchers on loopback, which share no disk, make the same run."""
     machines = [resumed, resumed / "elsewhere"]

@@ -31,7 +31,16 @@ METHODS = {
 FEW = [f"--trainer.limit_{loop}_batches=2" for loop in ("val", "test", "predict")]
 UNCERTIFIED = ("TextClassifier", "AdversarialTraining-TextAdversary")
 # Each method writes its page once.
-CORPORA = ("Reviews", "TextFiles-single", pytest.param("TextFiles-pair", marks=pytest.mark.report))
+CORPORA = {"Reviews": [], "TextFiles-single": [], "TextFiles-pair": [pytest.mark.report]}
+# Single texts of three classes: with the methods that other ones are made of.
+CELLS = [
+    pytest.param(
+        *(method, kind),
+        marks=[*marks, *([pytest.mark.slow] if "-" in method and kind.endswith("single") else [])],
+    )
+    for method in METHODS
+    for kind, marks in CORPORA.items()
+]
 
 
 def corpus(kind: str) -> list[str]:
@@ -55,8 +64,7 @@ def corpus(kind: str) -> list[str]:
     return ["--data=TextFiles", *(f"--data.{key}={value}" for key, value in settings.items())]
 
 
-@pytest.mark.parametrize("kind", CORPORA)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "kind"), CELLS)
 def test_matrix(here: Path, steadfast: Steadfast, method: str, kind: str) -> None:
     width = "classifier.width" if method.startswith("Adversarial") else "width"
     arguments = [

@@ -52,7 +52,7 @@ CELLS: dict[str, list[str]] = {
     },
 }
 # Of each kind of kernel one; the rest takes minutes.
-QUICK = ("TextClassifier", "OLSA", "DNE", "EncodedScores")
+QUICK = ("TextClassifier", "OLSA")
 
 
 @pytest.fixture

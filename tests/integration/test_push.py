@@ -15,8 +15,14 @@ from tests.integration.conftest import ROOT, Steadfast
 from tests.integration.model_hub import TOKEN, model_hub
 from tests.integration.test_export import fit
 
-LOAD = """
+PROGRAM = """
+import json, sys
 import steadfast as sf
+from app.cli.main import entry
+for words in json.loads(sys.argv[1]):
+    status = entry(words)
+    if status:
+        sys.exit(status)
 for name in ("hf:owner/name", "out"):
     print(*(f"{record['probability']:.6f}" for record in sf.load(name).predict(["a rude waiter"])))
 """
@@ -35,25 +41,25 @@ def run(endpoint: str, *words: str, token: str = TOKEN) -> subprocess.CompletedP
 
 def test_a_folder_is_uploaded_and_loaded_again(here: Path, steadfast: Steadfast) -> None:
     assert steadfast(fit("bert")).status == 0
-    export = ["-m", "app", "export", "--run=bert", "--output=out", "--push=owner/name"]
+    export = ["export", "--run=bert", "--output=out", "--push=owner/name"]
     with model_hub() as (endpoint, hub):
-        done = run(endpoint, *export)
+        commands = [export, [*export, "--revision=trial", "--private=false"]]
+        done = run(endpoint, "-c", PROGRAM, json.dumps(commands))
         assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[-1] == f"{endpoint}/owner/name"
-        assert [made["visibility"] for made in hub.created] == ["private"]
-        files = {path.name: path.read_bytes() for path in Path("out").iterdir()}
-        assert hub.branches == {"main": files}
-        there, here_ = run(endpoint, "-c", LOAD).stdout.splitlines()
+        lines = done.stdout.splitlines()
+        assert f"{endpoint}/owner/name" in lines
+        assert f"{endpoint}/owner/name/tree/trial" in lines
+        there, here_ = lines[-2:]
         assert there == here_
-        done = run(endpoint, *export, "--revision=trial", "--private=false")
-        assert done.stdout.splitlines()[-1] == f"{endpoint}/owner/name/tree/trial"
-        assert hub.branches["trial"].keys() == files.keys()
-        assert hub.created[-1]["visibility"] == "public"
-        refused = run(endpoint, *export, token="wrong")
+        assert [made["visibility"] for made in hub.created] == ["private", "public"]
+        files = {path.name: path.read_bytes() for path in Path("out").iterdir()}
+        assert hub.branches["trial"] == files
+        assert hub.branches["main"].keys() == files.keys()
+        refused = run(endpoint, "-m", "app", *export, token="wrong")
         assert refused.returncode == 1
         assert "401" in refused.stderr
         assert refused.stderr.count("\n") == 1, refused.stderr
-    gone = run(endpoint, *export)
+    gone = run(endpoint, "-m", "app", *export)
     assert gone.returncode == 1
     assert gone.stderr.startswith("error: got --push owner/name")
     assert gone.stderr.count("\n") == 1, gone.stderr

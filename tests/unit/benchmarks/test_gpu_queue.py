@@ -102,7 +102,7 @@ def call_here(_: object, words: Sequence[str], limit: float) -> tuple[str, str, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["projection", "unibert"])
+@pytest.mark.parametrize("name", ["projection", pytest.param("unibert", marks=pytest.mark.slow)])
 def test_commands_of_the_queue_work(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
