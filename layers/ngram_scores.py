@@ -305,20 +305,23 @@ class NgramScores(nn.Module):
 class ScoreSum(nn.Module):
     """Adds up the scores of a text, over the root of its words if `normalised`.
 
-    A detector has a `bias` `[C]` of the logits, which is never trained.
+    Args:
+        normalised: divide by the root of the number of words.
+        bias: numbers of the `bias` `[C]` of the logits; 0 for none. A detector may get one later.
     """
 
     bias: nn.Parameter | None
 
-    def __init__(self, *, normalised: bool = True) -> None:
+    def __init__(self, *, normalised: bool = True, bias: int = 0) -> None:
         super().__init__()
         self.normalised = normalised
-        self.register_parameter("bias", None)
+        self.register_parameter("bias", nn.Parameter(torch.zeros(bias)) if bias else None)
 
     def offset(self, counts: Tensor) -> Tensor | None:
         """`[..., C]` float64: the bias in units of sums over this number of words; None without.
 
-        It is on `GRID`, as the scores are, so that a sum with it is exact as well.
+        It is on `GRID`, as the scores are, so that a sum with it is exact as well; but not in
+        training, as rounding has no gradient.
 
         Args:
             counts: `[...]` words of texts.
@@ -330,7 +333,8 @@ class ScoreSum(nn.Module):
             if self.normalised
             else torch.ones_like(counts)
         )
-        return (self.bias.to(torch.float64) * roots.unsqueeze(-1) / GRID).round() * GRID
+        offset = self.bias.to(torch.float64) * roots.unsqueeze(-1)
+        return offset if self.training else (offset / GRID).round() * GRID
 
     def forward(self, scores: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, C]` scores and mask `[B, N]` to logits `[B, C]`."""

@@ -57,6 +57,7 @@ class WordScores(RobustWords, method=True):
         min_ngram_count: int = 15,
         bounded: bool = False,
         normalised: bool = True,
+        bias: bool = False,
         vectors: str | None = None,
         vector_width: int = 50,
         spelling: int = 0,
@@ -74,6 +75,7 @@ class WordScores(RobustWords, method=True):
             min_ngram_count: n-grams that are rarer in the training split have no score.
             bounded: bound the score of a word to [-1, 1].
             normalised: divide the sum by the square root of the number of words.
+            bias: train a bias of each class, which does not depend on the words.
             vectors: file of word vectors; a linear function of them is added, or the net's input.
             vector_width: numbers of a vector.
             spelling: number of hashed n-grams of 3 to 5 characters, which words share; 0 for none.
@@ -89,7 +91,7 @@ class WordScores(RobustWords, method=True):
         super().__init__(robustness=robustness, optimisation=optimisation, **base)
         self.window, self.min_ngram_count, self.net = window, min_ngram_count, net
         self.vectors, self.vector_width, self.spelling = vectors, vector_width, spelling
-        self.bounded, self.normalised = bounded, normalised
+        self.bounded, self.normalised, self.bias = bounded, normalised, bias
         self.unlabelled, self.min_unlabelled_count = unlabelled, min_unlabelled_count
         self.table = self._checked_table()
         self.scores: NgramScores | None = None
@@ -199,7 +201,9 @@ class WordScores(RobustWords, method=True):
         if self.table is not None and self.scores.vectors is not None:
             self.table.fill(self.scores.vectors, tokenizer, frozen=True)
         self.ngrams, self.table = [], None
-        self.network = ScoreSum(normalised=self.normalised)
+        self.network = ScoreSum(
+            normalised=self.normalised, bias=len(class_names) if self.bias else 0
+        )
         self.set_detector(self.detector)
 
     @property
@@ -209,7 +213,7 @@ class WordScores(RobustWords, method=True):
 
     @property
     def trains_bias(self) -> bool:
-        return False
+        return self.bias
 
     # Training
 

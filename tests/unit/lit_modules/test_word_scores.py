@@ -76,6 +76,19 @@ def test_a_window_reads_the_order_of_words(tmp_path: Path) -> None:
     assert right[3] == 1
 
 
+def test_a_bias_learns_how_frequent_the_classes_are(tmp_path: Path) -> None:
+    module = trained(made(bias=True, optimisation=optimisation()), tmp_path, epochs=3)
+    assert module.network.bias is not None
+    bias = module.network.bias.detach()
+    assert bool((bias != 0).all())
+    # The text of one unknown word has no other evidence; its logits are on the grid of exact sums.
+    logits = module.predict_texts(["unheard"])[0].double()
+    torch.testing.assert_close(logits, bias.double(), atol=2.0**-21, rtol=0)
+    again = saved(module, tmp_path)
+    assert torch.equal(again.predict_texts(TEXTS), module.predict_texts(TEXTS))
+    assert made().state_dict().keys() == made(bias=True).state_dict().keys() - {"network.bias"}
+
+
 @pytest.mark.long
 def test_training_for_the_worst_text_certifies(lists: str, tmp_path: Path) -> None:
     threat = Synonyms.of(LISTS)

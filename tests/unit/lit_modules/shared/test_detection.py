@@ -44,11 +44,13 @@ ASCII = WordSettings(split="ascii")
 LISTS = {"good": ["fine", "bad"], "bad": ["good", "long"], "film": ["one", "it"], "it": ["one"]}
 
 
-def scores_of(window: int = 1, hidden: int = 0, *, normalised: bool = True) -> TaskModule:
+def scores_of(
+    window: int = 1, hidden: int = 0, *, normalised: bool = True, bias: bool = False
+) -> TaskModule:
     net = WindowNetSettings(hidden=hidden, width=3)
     module = attached(
         lambda: WordScores(
-            window=window, min_ngram_count=1, net=net, normalised=normalised, words=ASCII
+            window=window, min_ngram_count=1, net=net, normalised=normalised, bias=bias, words=ASCII
         ),
         classes=3,
     )
@@ -76,6 +78,7 @@ METHODS: dict[str, Callable[[], TaskModule]] = {
     "cnn": lambda: attached(lambda: TextCNN(width=8, vector_width=6)),
     "scores": scores_of,
     "scores, sum": lambda: scores_of(normalised=False),
+    "scores, bias": lambda: scores_of(bias=True),
     "scores, n-grams": lambda: scores_of(2),
     "scores, net": lambda: scores_of(2, 5),
     "fine-tuning": lambda: made(FineTuning).eval(),
@@ -171,7 +174,7 @@ def check(
 
 
 @pytest.mark.parametrize("threshold", [-1.5, 1.5])
-@pytest.mark.parametrize("name", ["scores", "scores, sum", "scores, n-grams", "scores, net", "cnn"])
+@pytest.mark.parametrize("name", [*(name for name in METHODS if name.startswith("scores")), "cnn"])
 def test_synonym_certificates_of_a_detector(name: str, threshold: float) -> None:
     module = METHODS[name]()
     texts = ["good film", "a bad film it is", "bad good it", "fine one"]
@@ -183,7 +186,7 @@ def test_synonym_certificates_of_a_detector(name: str, threshold: float) -> None
 
 
 @pytest.mark.parametrize("threshold", [-1.5, 1.5])
-@pytest.mark.parametrize("name", ["scores", "scores, sum", "lips lev, no bias"])
+@pytest.mark.parametrize("name", ["scores", "scores, sum", "scores, bias", "lips lev, no bias"])
 def test_character_certificates_of_a_detector(name: str, threshold: float) -> None:
     module = METHODS[name]()
     module.fold(record(module, threshold))
