@@ -207,9 +207,16 @@ def test_data_help(here: Path, steadfast: Steadfast, name: str) -> None:
     assert "--data.batch_size" in outcome.out
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
-@pytest.mark.parametrize("command", ["train", "certify"])
-def test_shipped_settings_are_accepted(steadfast: Steadfast, path: Path, command: str) -> None:
+# Evaluations read the same settings: one file of each directory.
+FIRST = {path.parent: path for path in reversed(CONFIGS)}.values()
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [*(("train", path) for path in CONFIGS), *(("certify", path) for path in FIRST)],
+    ids=lambda value: value if isinstance(value, str) else str(value.relative_to(ROOT)),
+)
+def test_shipped_settings_are_accepted(steadfast: Steadfast, command: str, path: Path) -> None:
     outcome = steadfast(command, f"--config={path}", "--print_config")
     assert outcome.status == 0, outcome.err
     content = yaml.safe_load(outcome.out)
