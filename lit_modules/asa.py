@@ -4,12 +4,13 @@ Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023
 and Table 3. docs/methods/asa.md lists the differences between the paper, its code and this module.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from layers.attention.masking.learnt_masks import Masks
+from layers.divergence import symmetric_divergence
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.shared.masked_passes import MaskedAttention
 from lit_modules.shared.process_means import batch_weight, global_means
@@ -39,13 +40,45 @@ class ASA(MaskedAttention, FineTuning, method=True):
     the adversary maximises the last two: it changes the prediction, and masks little.
     """
 
+    def __init__(self, *, batch_softmax: bool = False, **base: Any) -> None:
+        """Keep the settings.
+
+        Args:
+            batch_softmax: of a regression: D is that of the released code, half of the symmetric
+                KL divergence between the softmaxes over the numbers of a batch, for each text of
+                it. It depends on the batch, and with several processes on their number. false: the
+                squared difference of a text's numbers.
+            base: settings of `MaskedAttention` and `FineTuning`.
+        """
+        super().__init__(**base)
+        self.batch_softmax = batch_softmax
+
+    def unused(self) -> dict[str, str]:
+        kind = self.masking.settings.kind
+        own = {"batch_softmax": f"masking.kind={kind}"} if kind == "none" else {}
+        return super().unused() | own
+
     def configure_model(self) -> None:
         if hasattr(self, "network"):
             return
+        if self.batch_softmax and self.task.name != "regression":
+            msg = (
+                f"got batch_softmax=true for a {self.task.name}, expected false: only numbers have "
+                "no softmax of their own"
+            )
+            raise ValueError(msg)
         super().configure_model()
         self.bias(self.network, self.network.backbone.encoder)
 
     # Steps
+
+    def divergence(self, passes: Passes, labels: Tensor) -> Tensor:
+        """D of the two passes, a mean over units."""
+        clean, biased = passes.clean, passes.biased
+        if self.batch_softmax and self.task.name == "regression":
+            # `batchmean` of the released code divides by the one batch as if it had B rows.
+            return symmetric_divergence(clean.squeeze(-1), biased.squeeze(-1)) / 2 / len(labels)
+        return self.task.divergence(clean, biased, labels, symmetric=self.symmetric)
 
     def passes(self, batch: Batch, masks: Masks) -> Passes:
         """Both passes over a batch, whose tokens are embedded once."""
@@ -71,7 +104,7 @@ class ASA(MaskedAttention, FineTuning, method=True):
         labels = labels_of(batch)
         passes = self.passes(batch, masks)
         task_loss = self.loss(passes.clean, labels)
-        moved = self.task.divergence(passes.clean, passes.biased, labels, symmetric=self.symmetric)
+        moved = self.divergence(passes, labels)
         weight = self.step_weight(batch, batch_idx)
         loss = weight * (task_loss + self.alpha * moved)
         samples = batch_weight(self.trainer, batch_idx)

@@ -11,6 +11,7 @@ from layers.attention.masking.learnt_masks import Masks
 from layers.attention.masking.masked_attention import masked_attention
 from layers.attention.masking.masks import Probabilities
 from lit_modules import ASA
+from lit_modules.asa import Passes
 from tests.unit.lit_modules.encoders import made
 from text import TaskName
 
@@ -143,3 +144,30 @@ def test_a_masked_unit_costs_what_a_kept_one_does_and_padding_nothing() -> None:
             penalty[pairs], torch.tensor(TAU**2 / 1e4 / ROWS, dtype=torch.float64)
         )
         assert not penalty[~pairs].any()
+
+
+def test_numbers_diverge_as_in_the_released_code() -> None:
+    """Its `divergence` of `[B, 1]` scores reads them as one row, and divides it by B."""
+    module = made(ASA, "regression", batch_softmax=True)
+    torch.manual_seed(0)
+    clean, biased = torch.randn(2, 5, 1).requires_grad_()
+    passes = Passes(clean, biased, Given(torch.ones(5, 1, dtype=torch.bool), []))
+    ours = module.divergence(passes, torch.zeros(5))
+    div_fct = nn.KLDivLoss(reduction="batchmean")
+    first, second = clean.view(-1), biased.view(-1)
+    theirs = div_fct(first.log_softmax(dim=-1), second.softmax(dim=-1)) / 2
+    theirs = theirs + div_fct(second.log_softmax(dim=-1), first.softmax(dim=-1)) / 2
+    torch.testing.assert_close(ours, theirs)
+    for our, their in zip(
+        torch.autograd.grad(ours, (clean, biased)),
+        torch.autograd.grad(theirs, (clean, biased)),
+        strict=True,
+    ):
+        torch.testing.assert_close(our, their)
+    squared = made(ASA, "regression").divergence(passes, torch.zeros(5))
+    torch.testing.assert_close(squared, (clean - biased).square().mean())
+
+
+def test_only_numbers_share_a_softmax() -> None:
+    with pytest.raises(ValueError, match="got batch_softmax=true for a classification, expected"):
+        made(ASA, "classification", batch_softmax=True)
