@@ -1,9 +1,10 @@
-"""Average the accuracy under the six attacks, if they have the same protocol."""
+"""Combine the accuracies under the six attacks, if they have the same protocol."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from attacks.outcome import from_line
 from attacks.recipes import SIX
 from measure.measurement import Archive
 from run_files import results
@@ -27,12 +28,15 @@ class AttackAccuracy:
         samples: number of samples.
         clean: clean accuracy on the same samples; None if it is unknown.
         subject: subject of the attack.
+        correct: by sample id, True if the sample is classified correctly under attack; empty if
+            the records are gone.
     """
 
     accuracy: float
     samples: int
     clean: float | None
     subject: Mapping[str, Any]
+    correct: Mapping[int, bool] = field(default_factory=dict)
 
     def protocol(self) -> dict[str, Any]:
         """Return the settings that it must share with the other attacks."""
@@ -46,6 +50,8 @@ class Mean:
     Attributes:
         names: names of the attacks.
         value: the mean, or None.
+        worst: share of the samples that are classified correctly under all of them; None without
+            the records of the same samples.
         clean: accuracy on the same samples without attack; None if it is unknown.
         samples: number of these samples.
         reason: reason of a missing mean; empty without any attack.
@@ -53,6 +59,7 @@ class Mean:
 
     names: tuple[str, ...]
     value: float | None = None
+    worst: float | None = None
     clean: float | None = None
     samples: int = 0
     reason: str = ""
@@ -62,11 +69,13 @@ class Mean:
         if self.value is None:
             return {}
         clean = {} if self.clean is None else {"attack/mean_clean_accuracy": self.clean}
+        worst = {} if self.worst is None else {"attack/worst_accuracy": self.worst}
         return {
             "attack/mean_accuracy": self.value,
             "attack/mean_count": float(len(self.names)),
             "attack/mean_samples": float(self.samples),
             **clean,
+            **worst,
         }
 
     def line(self) -> str:
@@ -76,7 +85,12 @@ class Mean:
         named = f"{len(self.names)} attacks ({', '.join(self.names)})"
         if self.value is None:
             return f"no mean accuracy under {named}: {self.reason}"
-        return f"mean accuracy under {named}: {self.value:.3f}"
+        worst = (
+            ""
+            if self.worst is None
+            else f", under the worst of them for each text: {self.worst:.3f}"
+        )
+        return f"mean accuracy under {named}: {self.value:.3f}{worst}"
 
 
 def mean_accuracy(attacks: Mapping[str, AttackAccuracy]) -> Mean:
@@ -95,7 +109,15 @@ def mean_accuracy(attacks: Mapping[str, AttackAccuracy]) -> Mean:
             reason = f"{names[0]} and {name} differ in {', '.join(map(str, changes))}"
             return Mean(names=names, reason=reason)
     value = sum(attacks[name].accuracy for name in names) / len(names)
-    return Mean(names=names, value=value, clean=baseline.clean, samples=baseline.samples)
+    corrects = [attacks[name].correct for name in names]
+    worst = None
+    # Samples with an error are in no record here, and may differ.
+    if baseline.correct and all(c.keys() == baseline.correct.keys() for c in corrects):
+        survivors = sum(all(c[sample] for c in corrects) for sample in baseline.correct)
+        worst = survivors / len(baseline.correct)
+    return Mean(
+        names=names, value=value, worst=worst, clean=baseline.clean, samples=baseline.samples
+    )
 
 
 def read_accuracies(
@@ -120,8 +142,19 @@ def read_accuracies(
                 samples=int(metrics_after.get(f"attack/{name}/samples") or 0),
                 clean=metrics_after.get(f"attack/{name}/clean_accuracy"),
                 subject=attack_ledger(run, name).subject(),
+                correct=_read_correct(run, name),
             )
     return accuracies
+
+
+def _read_correct(run: RunDirectory, name: str) -> dict[int, bool]:
+    """Return the samples of an attack that have no error: True where it has failed."""
+    records = (from_line(line) for line in attack_ledger(run, name).records())
+    return {
+        record.sample_id: record.prediction == record.label and record.outcome != "succeeded"
+        for record in records
+        if record.outcome != "error"
+    }
 
 
 class MeanArchive:

@@ -20,6 +20,8 @@ Stage = Literal["fit", "validate", "test", CertifyStage, "predict"]
 
 _MOST_SAMPLES = 2**53
 """Above, JSON has no exact numbers."""
+COMBINED = ("attack/mean_", "attack/worst_")
+"""Beginnings of metrics over several attacks: each attack changes them."""
 
 
 class Results(TypedDict):
@@ -164,7 +166,7 @@ def after(
     """Return all numbers of a run after a stage has ended."""
     # Fitting and validation have the same metrics; each attack changes the mean over attacks.
     dropped = ["val/" if stage in ("fit", "validate") else f"{stage}/"]
-    dropped += ["attack/mean_"] if stage.startswith("attack/") else []
+    dropped += COMBINED if stage.startswith("attack/") else []
     former = old["metrics"].items() if old else ()
     return {**{n: value for n, value in former if not n.startswith(tuple(dropped))}, **metrics}
 

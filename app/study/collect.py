@@ -1,15 +1,15 @@
 """Reads the figures of a finished run, and the outcome of each sample for compared figures."""
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from app.study.outcomes import samples_digest
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
-from app.study.study_file import MEAN
+from app.study.study_file import MEAN, WORST
 from attacks.digests import SHORT
 from attacks.recipes import SIX
 from measure.evidence import RunReader
@@ -128,6 +128,8 @@ class _Samples:
         return score(self.outcomes, kind=self.kind, labels=self.labels)
 
 
+_OVER_ATTACKS: Mapping[str, Callable[[Sequence[float]], float]] = {MEAN: fmean, WORST: min}
+"""What several attacks make of the outcomes of one sample."""
 OutcomeOf = Callable[[Mapping[str, Any]], float]
 """The outcome of a sample, from its line in a file of records."""
 
@@ -319,8 +321,8 @@ class _Reader:
         Raises:
             StudyError: they result in another figure, or are about other weights.
         """
-        if metric == MEAN:
-            return self._mean_samples(value)
+        if metric in _OVER_ATTACKS:
+            return self._samples_over_attacks(metric, value)
         problem = None
         for source in _sources(metric):
             path = self.run.path / source.file
@@ -338,20 +340,20 @@ class _Reader:
             raise StudyError(problem)
         return None
 
-    def _mean_samples(self, value: float) -> _Samples | None:
-        """Return for each sample the share of the attacks that it withstood."""
+    def _samples_over_attacks(self, metric: str, value: float) -> _Samples | None:
+        """Return for each sample the share of the attacks that it withstood, or if it did all."""
         metrics = self.results["metrics"]
         names = [f"attack/{name}/accuracy" for name in SIX if f"attack/{name}/accuracy" in metrics]
         attacks = [self.samples(name, float(metrics[name] or 0.0)) for name in names]
         recorded = [attack for attack in attacks if attack is not None]
-        # A mean needs the same samples in every attack.
+        # Both need the same samples in every attack.
         if len(recorded) < len(names) or len({attack.digest for attack in recorded}) != 1:
             return None
         by_sample = zip(*(attack.outcomes for attack in recorded), strict=True)
-        outcomes = tuple(math.fsum(survivals) / len(survivals) for survivals in by_sample)
-        mean = replace(recorded[0], outcomes=outcomes, predictions=None)
-        # Runs of older versions may have a mean over fewer attacks.
-        return mean if agree(mean.figure(), value, mean.kind) else None
+        outcomes = tuple(map(_OVER_ATTACKS[metric], by_sample))
+        samples = replace(recorded[0], outcomes=outcomes, predictions=None)
+        # Runs of older versions may have a figure over fewer attacks.
+        return samples if agree(samples.figure(), value, samples.kind) else None
 
     def _read(self, path: Path, outcome: OutcomeOf, kind: Kind) -> _Samples | None:
         """Return the outcomes of a file; None if samples have no label, or one per word."""

@@ -14,7 +14,7 @@ from typing import Any
 from app.study import study_json, tables
 from app.study.collect import collect_run
 from app.study.study import Column, Study, StudyError, StudyRow
-from app.study.study_file import MEAN
+from app.study.study_file import MEAN, WORST
 from app.study.table_formats import Table, latex, markdown
 from attacks.recipes import SIX
 from measure.uncertainty import is_share
@@ -99,7 +99,7 @@ class _Run:
     def protocol(self, metric: str) -> dict[str, Any]:
         """Return how a figure was measured."""
         metrics, subjects = self.results["metrics"], self.results.get("about", {})
-        if metric == MEAN:
+        if metric in (MEAN, WORST):
             attacks = [name for name in SIX if f"attack/{name}/accuracy" in metrics]
             return {"attacks": attacks} | {
                 f"{key} of {name}": value

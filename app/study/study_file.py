@@ -50,6 +50,8 @@ _TEST_METRICS = (
 """Usual metrics of a test and a validation."""
 MEAN = "attack/mean_accuracy"
 """The mean over the attacks of `SIX` that a run has."""
+WORST = "attack/worst_accuracy"
+"""The share of the texts that withstand all of these attacks."""
 
 # The keys of the file, where they differ from the classes of `study`
 
@@ -353,10 +355,10 @@ def _compared(file: _StudyFile, columns: Sequence[Column]) -> tuple[str, ...]:
     if names is None:
         directed = tuple(column.name for column in columns if column.better is not None)
         names = () if file.against is None else directed
-    # Who compares one attack must show the mean over all: no attack is picked by its result.
+    # Who compares one attack must show what is over all: no attack is picked by its result.
     attacks = {f"attack/{name}/accuracy" for name in SIX}
     if any(column.name in names and column.metric in attacks for column in columns):
-        names += tuple(column.name for column in columns if column.metric == MEAN)
+        names += tuple(column.name for column in columns if column.metric in (MEAN, WORST))
     return tuple(dict.fromkeys(names))
 
 

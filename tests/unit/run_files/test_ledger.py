@@ -125,7 +125,10 @@ def file(run: RunDirectory, name: str, *, broken: int = 1, count: int = 4, **abo
     records += [record(i, saturated=unreliable) for i in range(broken, count)]
     found = summarise(records, score="probability")
     about = {"recipe": name, **PROTOCOL, **about}
-    attack_ledger(run, name).finish(about, 1.0, found.line())
+    ledger = attack_ledger(run, name)
+    ledger.records_path.parent.mkdir(parents=True, exist_ok=True)
+    ledger.records_path.write_text("".join(json.dumps(r.line()) + "\n" for r in records))
+    ledger.finish(about, 1.0, found.line())
     stage = f"attack/{name}"
     metrics = {f"{stage}/{key}": value for key, value in found.metrics().items()}
     mean = mean_accuracy(read_accuracies(run, stage, metrics))
@@ -144,7 +147,11 @@ def test_mean_accuracy_is_over_the_six(run: RunDirectory) -> None:
     one = file(run, "pwws")
     assert (one.value, one.line()) == (0.75, "")
     two = file(run, "bae", broken=3)
-    assert two.line() == "mean accuracy under 2 attacks (bae, pwws): 0.500"
+    assert two.line() == (
+        "mean accuracy under 2 attacks (bae, pwws): 0.500, under the worst of them for each text: "
+        "0.250"
+    )
+    assert stored(run)["attack/worst_accuracy"] == 0.25
     assert stored(run)["attack/mean_accuracy"] == 0.5
     assert stored(run)["attack/mean_count"] == 2
     # What it may be compared with: the same samples without attack.
@@ -155,6 +162,18 @@ def test_mean_accuracy_is_over_the_six(run: RunDirectory) -> None:
     file(run, "random", broken=0)
     assert stored(run)["attack/mean_accuracy"] == 0.5
     assert stored(run)["attack/random/accuracy"] == 1
+
+
+def test_the_worst_attack_of_each_text(run: RunDirectory) -> None:
+    assert file(run, "pwws", broken=2).worst == 0.5
+    # The same texts are broken: more attacks change nothing, where a product of shares would.
+    assert file(run, "bae", broken=2).worst == 0.5
+    assert file(run, "textfooler", broken=0).worst == 0.5
+    attack_ledger(run, "bae").records_path.unlink()
+    mean = file(run, "textfooler", broken=3)
+    assert (mean.value, mean.worst) == (pytest.approx(1.25 / 3), None)
+    assert "attack/worst_accuracy" not in stored(run)
+    assert "worst" not in mean.line()
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,7 @@ def test_the_mean_of_attacks(tmp_path: Path) -> None:
         "attack/textfooler/accuracy": 0.4,
         "attack/pwws-probability/accuracy": 0.0,
         "attack/mean_accuracy": 0.5,
+        "attack/worst_accuracy": 0.2,
     }
     run = make_run(tmp_path / "r", metrics=metrics)
     write_attack(run, "textfooler", LABELS, ANSWERS, "01100")
@@ -132,6 +133,7 @@ def test_the_mean_of_attacks(tmp_path: Path) -> None:
     assert figures.values == metrics
     assert list(figures.outcomes["attack/pwws/accuracy"]) == [1, 1, 1, 0, 0]
     assert list(figures.outcomes["attack/mean_accuracy"]) == [1, 0.5, 0.5, 0, 0.5]
+    assert list(figures.outcomes["attack/worst_accuracy"]) == [1, 0, 0, 0, 0]
     # A mean that is not that of these attacks has no outcomes.
     run = make_run(tmp_path / "older", metrics={**metrics, "attack/mean_accuracy": 0.4})
     write_attack(run, "textfooler", LABELS, ANSWERS, "01100")
