@@ -63,7 +63,8 @@ class UserFiles(TextDataModule):
         self.min_rows_per_class = min_rows_per_class
         self.corpus = name
 
-    def setup(self, stage: str | None = None) -> None:
+    def _load(self, split: Split) -> None:
+        # Also a reader of one split alone, as a study is, needs the classes.
         if not self.class_names and self.task != "regression":
             path = self._file("train")
             if path is None:
@@ -73,7 +74,7 @@ class UserFiles(TextDataModule):
                 )
                 raise DataError(msg)
             self.class_names = self._find_classes(path)
-        super().setup(stage)
+        super()._load(split)
 
     @abstractmethod
     def _find_classes(self, path: Path) -> list[str]:

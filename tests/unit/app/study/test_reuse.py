@@ -212,6 +212,19 @@ def tied(where: Path) -> tuple[Cell, StudyContext]:
     return cell, place
 
 
+def test_rows_of_a_file_whose_classes_are_not_named(tmp_path: Path) -> None:
+    file = tmp_path / "rows.tsv"
+    file.write_text("text\tlabel\ngood\tfine\nbad\tpoor\nawful\tpoor\n")
+    paths = dict.fromkeys(("train", "validation", "test"), str(file))
+    settings = {
+        "seed_everything": 0,
+        "data": {"class_path": "datamodules.TextFiles", "init_args": paths},
+    }
+    read = rows(settings, "test")
+    assert read is not None
+    assert (read.total, dict(read.labels)) == (3, {0: 1, 1: 2})
+
+
 def test_a_run_that_began_with_other_weights_is_refused(tmp_path: Path) -> None:
     cell, place = tied(tmp_path)
     weights = tmp_path / "runs/small-first-s0/backbone/model.safetensors"
