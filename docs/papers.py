@@ -112,7 +112,12 @@ def table(head: list[str], rows: list[list[str]]) -> Iterator[str]:
 
 def paper_section(paper: Paper) -> Iterator[str]:
     """Yield the lines of a paper: source, commands, parts."""
-    yield from (f"## {paper.name}", "", f"{paper.title} ({paper.authors}). [Page]({paper.page}).", "")
+    yield from (
+        f"## {paper.name}",
+        "",
+        f"{paper.title} ({paper.authors}). [Page]({paper.page}).",
+        "",
+    )
     for name, command in paper.commands.items():
         line, *more = wrapped(command)
         yield from (f"    # {name}", f"    {line}", *(f"        {part}" for part in more))
@@ -147,14 +152,14 @@ INTRODUCTION = """\
     python -m docs.papers                          # writes this page from docs/papers.yaml
     python -m pytest tests/unit -k test_l2_bounds  # a test of the column "command"
 
-Each numbered table, figure and statement of the papers, and the central equations, with the command that measures or
-checks it here. `tests/unit/packaging/test_paper_rows.py` checks that no number is missing and that every command,
-section and published study exists.
+Each numbered table, figure and statement of the papers, and the central equations, with the command
+that measures or checks it here. `tests/unit/packaging/test_paper_rows.py` checks that no number is
+missing and that every command, section and published study exists.
 """
 
 COSTS = """\
-Three rows for each paper that would add most. Hours are those of the runs, one after the other: the median time of
-published runs of this kind (`docs/results`), on two shared cores of a CPU.
+Three rows for each paper that would add most. Hours are those of the runs, one after the other: the
+median time of published runs of this kind (`docs/results`), on a CPU that other programs shared.
 """
 
 

@@ -13,7 +13,9 @@ from tests.unit.packaging.metadata import ROOT
 
 PAPERS = papers.read_papers()
 ROWS = [
-    pytest.param(paper, row, id=f"{paper.name}: {row.item}") for paper in PAPERS for row in paper.rows
+    pytest.param(paper, row, id=f"{paper.name}: {row.item}")
+    for paper in PAPERS
+    for row in paper.rows
 ]
 MEASURED = ("reproduced", "not reproduced", "undecidable here", "cut")
 EACH_PAPER = pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
@@ -32,7 +34,9 @@ def missing_numbers(paper: Paper) -> list[str]:
 
 def result_of(paper: Paper, row: PaperRow) -> Path | None:
     """Return the published result of the study that a row names; None for another command."""
-    study = re.search(r"study run configs/studies/(?:\w+/)?(\w+)\.yaml", paper.commands[str(row.command)])
+    study = re.search(
+        r"study run configs/studies/(?:\w+/)?(\w+)\.yaml", paper.commands[str(row.command)]
+    )
     return ROOT / "docs" / "results" / f"{study[1]}.json" if study else None
 
 
