@@ -112,27 +112,29 @@ def table(head: list[str], rows: list[list[str]]) -> Iterator[str]:
 
 def paper_section(paper: Paper) -> Iterator[str]:
     """Yield the lines of a paper: source, commands, parts."""
-    yield from (
-        f"## {paper.name}",
-        "",
-        f"{paper.title} ({paper.authors}). [Page]({paper.page}).",
-        "",
-    )
+    source = f"{paper.title} ({paper.authors})."
+    yield from (f"## {paper.name}", "", source, f"[Page]({paper.page}).", "")
     for name, command in paper.commands.items():
         line, *more = wrapped(command)
         yield from (f"    # {name}", f"    {line}", *(f"        {part}" for part in more))
     yield ""
+    # Links by number: with the addresses, a row would be twice as long.
+    stem = Path(paper.page).stem
+    targets = dict.fromkeys(target(paper, row) for row in paper.rows)
+    labels = {address: f"{stem}-{number}" for number, address in enumerate(targets, start=1)}
     rows = [
         [
             row.item,
             row.what,
             f"`{row.command}`" if row.command else "–",
-            f"[{row.state}]({target(paper, row)})",
+            f"[{row.state}][{labels[target(paper, row)]}]",
             row.ground,
         ]
         for row in paper.rows
     ]
     yield from table(["part", "content", "command", "state", "ground"], rows)
+    yield from (f"[{label}]: {address}" for address, label in labels.items())
+    yield ""
 
 
 def wrapped(command: str) -> list[str]:
