@@ -35,6 +35,7 @@ MEASURED = (
     "detection.json",
     "attacks",
     "functional",
+    "measure",
     TRANSFER,
     "diagnostics.json",
     "layer_similarity.png",

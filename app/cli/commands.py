@@ -129,6 +129,9 @@ COMMANDS = {
         "Measure a classifier by functional tests, such as HateCheck.",
         "torch",
     ),
+    "measure": Command(
+        "commands.measure", "Measure a classifier by a measurement of a plug-in.", "torch"
+    ),
     "augment": Command("commands.augment", "Make changed copies of texts, without a model."),
     "predict": _on_corpus(
         "Predict the class of a text (--text), of a file, or of the test split.", way=_TEXTS
