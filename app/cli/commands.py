@@ -254,7 +254,7 @@ def help_of_all() -> str:
             f"  {'--version':<{width}}Print the version and end.",
             "",
             "steadfast COMMAND --help lists the settings of a command.",
-            "A first run: steadfast train --config configs/default.yaml",
+            "A first run: steadfast train --config default --run first",
         )
     )
 
