@@ -115,12 +115,11 @@ def test_commands_on_a_folder_of_transformers(hub: str, steadfast: Steadfast) ->
     Path("words.txt").write_text("\n".join({*" ".join(TEXTS).split()}))
     listed = ["--threat=typos", "--list=4000", "--k=1", "--vocabulary=words.txt"]
     table = ["--dataset=texts.tsv", "--num_samples=1", "--output=certified"]
-    typos = ["--recipes=deepwordbug", "--max_flip_rate=1", "--min_accuracy=0"]
     for words in (
         ["attack", "--dataset=texts.tsv", "--attack=deepwordbug", "--output=attacked", *victim],
         ["certify", *listed, "--text=cold", *victim],
         ["certify", *listed, *table, *victim],
-        ["check", "--data=texts.tsv", *typos, *victim],
+        ["check", "--data=texts.tsv", "--min_accuracy=0", *victim],
         ["functional", "texts.tsv", "--output=tested", *victim],
     ):
         outcome = steadfast(words)
@@ -151,14 +150,7 @@ def test_commands_on_an_adopted_folder(hub: str, steadfast: Steadfast) -> None:
         ["certify", "--run=theirs", *lists, *noise, "--text=cold"],
         ["certify", "--run=theirs", *lists, *noise, "--num_samples=2", "--tag=ranmask"],
         ["attack", "--run=theirs", "--attack=deepwordbug", "--num_samples=2", *QUIET],
-        [
-            "check",
-            "--run=theirs",
-            CPU,
-            "--data=texts.tsv",
-            "--recipes=deepwordbug",
-            "--min_accuracy=0",
-        ],
+        ["check", "--run=theirs", CPU, "--data=texts.tsv", "--min_accuracy=0"],
         ["functional", "texts.tsv", "--run=theirs", CPU],
         ["report", "--run=theirs"],
     ):
@@ -181,7 +173,8 @@ def test_an_adopted_folder_is_served(hub: str, steadfast: Steadfast) -> None:
     try:
         assert program.stdout is not None
         line = program.stdout.readline()
-        assert (found := re.fullmatch(r"ours: http://127\.0\.0\.1:(\d+)/\n", line)), line
+        found = re.fullmatch(r"ours: http://127\.0\.0\.1:(\d+)/\n", line)
+        assert found is not None, line
         with ExitStack() as stack:
             response = asked(stack, int(found[1]), "/api/predict", run="ours", text=TEXTS[0])
             answer = json.loads(response.read())
