@@ -164,7 +164,9 @@ COMMANDS = {
         "commands.counter_fit", "Move the vectors of synonyms together."
     ),
     "lists": Command("commands.lists", "List what words may become, by recipes and typos."),
-    "resources encode-words": Command("commands.encode_words", "Cluster words, so that most synonyms share a form."),
+    "resources encode-words": Command(
+        "commands.encode_words", "Cluster words, so that most synonyms share a form."
+    ),
 }
 """The commands by their names."""
 

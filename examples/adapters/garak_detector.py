@@ -68,7 +68,8 @@ class RunDetector(Detector):
 
     def _score(self, record: dict[str, Any]) -> float:
         predicted = record["prediction"] == self.positive
-        return (predicted + float(record["probabilities"][self.positive])) / 2
+        probability = float(record["probabilities"][self.positive])
+        return (float(predicted) + probability) / 2
 
 
 def register() -> None:

@@ -133,7 +133,9 @@ class ReversedWords(TextMeasurement):
         """See `TextMeasurement`."""
         texts = [sample.text for sample in samples]
         reverse = [
-            self._reverse(text) if isinstance(text, str) else tuple(map(self._reverse, text))
+            self._reverse(text)
+            if isinstance(text, str)
+            else (self._reverse(text[0]), self._reverse(text[1]))
             for text in texts
         ]
         rows = zip(samples, self.predict(texts), reverse, self.predict(reverse), strict=True)

@@ -55,7 +55,7 @@ def byte_pairs() -> Any:
     tokenizer.train_from_iterator(TEXTS * 4, trainer)
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     names = {"bos_token": "<s>", "cls_token": "<s>", "eos_token": "</s>", "sep_token": "</s>"}
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call] # transformers has no types
         tokenizer_object=tokenizer,
         model_max_length=64,
         pad_token="<pad>",
@@ -79,7 +79,7 @@ def unigrams() -> Any:
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call] # transformers has no types
         tokenizer_object=tokenizer,
         model_max_length=64,
         pad_token="<pad>",
@@ -105,7 +105,8 @@ def hub(request: pytest.FixtureRequest, here: Path) -> str:
         kind, vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **settings, **labels
     )
     torch.manual_seed(0)
-    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    model: Any = AutoModelForSequenceClassification
+    model.from_config(config).save_pretrained(folder)
     Path("texts.tsv").write_text(TABLE)
     return f"hf:{folder}"
 
