@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from run_files.run_directory import RunDirectory
 from text.subjects import Subject
@@ -58,7 +58,7 @@ class Measurement(ABC, Generic[Sample]):
     stage: str
     file: str
     elsewhere: str | None
-    replaces: ClassVar[bool] = False
+    replaces: bool = False
     class_names: Sequence[str] = ()
     alive: Callable[[], None] = staticmethod(lambda: None)
 

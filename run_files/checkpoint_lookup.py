@@ -34,7 +34,7 @@ def find_checkpoint(
     """
     if ckpt_path is None:
         run = existing(runs, named(command, name))
-        return run, run.chosen
+        return run, evaluated_checkpoint(run)
     checkpoint = Path(ckpt_path)
     if name is None:
         return of_checkpoint(checkpoint), checkpoint
@@ -42,6 +42,25 @@ def find_checkpoint(
     if run.begun:
         check_belongs(run, checkpoint)
     return run, checkpoint
+
+
+def evaluated_checkpoint(run: RunDirectory) -> Path:
+    """Return the checkpoint of a run: its own, or the one with which an evaluation has begun it.
+
+    Raises:
+        ValueError: that one has moved, or has other weights now.
+    """
+    checkpoint = run.source_checkpoint()
+    if checkpoint is None:
+        return run.chosen
+    if not checkpoint.exists():
+        msg = (
+            f"got run {run.name!r}, which has no weights of its own, and {checkpoint} is gone; "
+            "expected the place of these weights: --ckpt_path"
+        )
+        raise ValueError(msg)
+    check_belongs(run, checkpoint)
+    return checkpoint
 
 
 def check_belongs(run: RunDirectory, checkpoint: Path) -> None:

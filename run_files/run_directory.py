@@ -35,6 +35,7 @@ MEASURED = (
     "detection.json",
     "attacks",
     "functional",
+    "measure",
     TRANSFER,
     "diagnostics.json",
     "layer_similarity.png",
@@ -138,6 +139,12 @@ class RunDirectory:
         if not self.source_path.is_file() or any(self.checkpoints.glob("*.ckpt")):
             return None
         return read_text(self.source_path).partition(" ")[0]
+
+    def source_checkpoint(self) -> Path | None:
+        """Return the checkpoint of `source`, which may have moved since; None without."""
+        if self.source() is None:
+            return None
+        return Path(read_text(self.source_path).partition("  ")[2].rstrip("\n"))
 
     def write_source(self, digest: str, checkpoint: Path) -> None:
         """Store the digest in the format of `sha256sum`."""

@@ -22,6 +22,7 @@ from measure.certified_answers import CHANGES, SETS, ThreatCertifiers
 from measure.corpus_split import words_read
 from measure.named_victims import pretrained_victim
 from measure.predictions import TextPredictor
+from run_files.checkpoint_lookup import evaluated_checkpoint
 from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory, existing
 from steadfast.record_tables import AttackTable, CertificateTable, PredictionTable, Record
@@ -197,9 +198,9 @@ def load(name: str | Path, *, runs_dir: str | Path = "runs", device: str = "auto
     if path.suffix == ".ckpt" or is_exported(path):
         checkpoint = path
     elif (path / "config.yaml").is_file():
-        checkpoint = RunDirectory(path).chosen
+        checkpoint = evaluated_checkpoint(RunDirectory(path))
     else:
-        checkpoint = existing(Path(runs_dir), text).chosen
+        checkpoint = evaluated_checkpoint(existing(Path(runs_dir), text))
     module = load_checkpoint(checkpoint).to(place)
     _, names = module.require_text()
     return Model(text, as_victim(module), names, module)

@@ -65,8 +65,9 @@ class Run:
             OSError: it cannot be written.
         """
         from app.hub_folder import write_folder
+        from run_files.checkpoint_lookup import evaluated_checkpoint
 
-        write_folder(self._files, self._files.chosen, Path(folder), onnx=onnx)
+        write_folder(self._files, evaluated_checkpoint(self._files), Path(folder), onnx=onnx)
         return Path(folder)
 
     def push_to_hub(

@@ -1,4 +1,4 @@
-"""Methods, corpora and recipes of other installed packages, by their entry points.
+"""Methods, corpora, recipes and measurements of other installed packages, by entry points.
 
 A package declares them in its `pyproject.toml`: examples/plugin, docs/python.md.
 """
@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 log = logging.getLogger(__name__)
 
-Group = Literal["steadfast.methods", "steadfast.corpora", "steadfast.recipes"]
+Group = Literal[
+    "steadfast.methods", "steadfast.corpora", "steadfast.recipes", "steadfast.measurements"
+]
 
 
 @cache

@@ -129,6 +129,9 @@ COMMANDS = {
         "Measure a classifier by functional tests, such as HateCheck.",
         "torch",
     ),
+    "measure": Command(
+        "commands.measure", "Measure a classifier by a measurement of a plug-in.", "torch"
+    ),
     "augment": Command("commands.augment", "Make changed copies of texts, without a model."),
     "predict": _on_corpus(
         "Predict the class of a text (--text), of a file, or of the test split.", way=_TEXTS
@@ -161,7 +164,9 @@ COMMANDS = {
         "commands.counter_fit", "Move the vectors of synonyms together."
     ),
     "lists": Command("commands.lists", "List what words may become, by recipes and typos."),
-    "resources encode-words": Command("commands.encode_words", "Let synonyms share a form."),
+    "resources encode-words": Command(
+        "commands.encode_words", "Cluster words, so that most synonyms share a form."
+    ),
 }
 """The commands by their names."""
 
@@ -251,7 +256,7 @@ def help_of_all() -> str:
             f"  {'--version':<{width}}Print the version and end.",
             "",
             "steadfast COMMAND --help lists the settings of a command.",
-            "A first run: steadfast train --config configs/default.yaml",
+            "A first run: steadfast train --config default --run first",
         )
     )
 

@@ -1,6 +1,6 @@
 """Measure how far the logits of a model are from the decision boundary, layer by layer.
 
-And how far an attack moves the activations of each layer. The texts are those of
+Also measure how far an attack moves the activations of each layer. The texts are those of
 RUN/attacks/RECIPE.jsonl. Writes RUN/diagnostics.json, RUN/layer_similarity.png and the same to
 TensorBoard.
 """

@@ -8,29 +8,21 @@ with the same value there must get the same prediction, as in the invariance tes
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from jsonargparse import ArgumentParser
 
+from app.cli.measured_model import measured_model
 from app.cli.run_options import add_option
-from app.cli.victim_options import RunOrVictimParser, add_victim, folder_of, split_names, victim_of
-from attacks.victims.front_end_victim import FrontEndVictim
-from attacks.victims.kinds import ModuleVictim
-from datamodules import CORPORA
-from lit_modules import TaskModule
-from measure.archive import FolderArchive
+from app.cli.victim_options import RunOrVictimParser, add_victim, split_names
 from measure.functional_tests import (
     FunctionalTests,
     functional_table,
     invariance_tests,
     labelled_tests,
 )
-from measure.named_victims import NamedVictim
 from measure.runner import run as measure
 from measure.table_samples import read_table
-from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
-from run_files.weights import weights_of
 
 _SPLITS = ("train", "training", "validation", "valid", "dev", "test")
 
@@ -49,60 +41,26 @@ def run(args: argparse.Namespace) -> int:
         label=args.pair or args.label,
         group=args.functionality,
     )
-    files = RunDirectory(folder_of(args) if args.run is None else Path(args.runs_dir) / args.run)
-    named = victim_of(args, files.path)
+    model = measured_model(args)
+    named = model.named
     tests = (
         labelled_tests(table, named.classes, split_names(args.label_names))
         if args.pair is None
         else invariance_tests(table)
     )
-    victim = named.facts["victim"]
-    if args.run is None:
-        front_end = named.victim.digest if isinstance(named.victim, FrontEndVictim) else None
-        model = {"victim": victim, "front_end": front_end}
-        identity = {"run": files.name, "method": victim, "corpus": table.name, "seed": 0}
-    else:
-        model, identity = _identify_run(named, files)
-        # A training would replace the weights during the measurement.
-        files.lock()
     measurement = FunctionalTests(
         named.victim,
         tests,
         name=args.tag or name_of(args.file),
         classes=named.classes,
-        identity={**model, "dataset": table.name},
+        identity={**model.about, "dataset": table.name},
     )
-    try:
-        outcome = measure(measurement, FolderArchive(files, identity))
-    finally:
-        files.unlock()
-    print(harmless(f"{victim} on {table.name}\n"))
+    with model.locked():
+        outcome = measure(measurement, model.archive(table.name))
+    print(harmless(f"{named.facts['victim']} on {table.name}\n"))
     print(harmless(functional_table(outcome.records)))
-    print(harmless(f"\n{files.path / measurement.file}"))
+    print(harmless(f"\n{model.files.path / measurement.file}"))
     return 0
-
-
-def _identify_run(named: NamedVictim, run: RunDirectory) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the weights of a run, and the entries of its `results.json` that identify it."""
-    module = named.victim.module if isinstance(named.victim, ModuleVictim) else None
-    if not isinstance(module, TaskModule):
-        msg = (
-            f"got --words.front_end and --run {run.name}, expected one of the two: the figures of "
-            f"a run are its own; --victim run:{run.name} has a folder for others"
-        )
-        raise ValueError(msg)
-    if (results := run.results()) is not None:
-        keys = ("run", "method", "corpus", "seed", "no_certificate")
-        identity = {key: results.get(key) for key in keys if key in results}
-    else:
-        config = run.config()
-        data = str(config["data"]["class_path"]).rpartition(".")[2]
-        corpus = CORPORA[data].corpus if data in CORPORA else data
-        seed = int(config.get("seed_everything", 0))
-        identity = {"run": run.name, "method": module.method, "corpus": corpus, "seed": seed}
-        if module.no_certificate is not None:
-            identity["no_certificate"] = module.no_certificate
-    return weights_of(Path(named.facts["checkpoint"])).about(), identity
 
 
 def name_of(file: str) -> str:

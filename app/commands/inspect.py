@@ -1,6 +1,6 @@
 """Show what is in files of texts and labels, and all problems at once.
 
-Separator, encoding, columns, labels, task, lengths, duplicates, texts in two of the files, likely
+Separator, encoding, columns, labels, task, lengths, duplicates, texts that two files share, likely
 mistakes, and the command to run next. Nothing is written, and no library is loaded.
 """
 

@@ -1,6 +1,6 @@
 """Write all runs of a directory as a static site that can be shared.
 
-An index with a sortable table of the runs and their robust against their clean accuracy, and the
+An index with a sortable table of the runs and a plot of robust against clean accuracy, and the
 report of each run. Exit status 1 if an attack has changed a text inside its certificate.
 """
 

@@ -1,6 +1,6 @@
 """Run all runs of a study (methods x corpora x seeds), each through its stages.
 
-And make tables with intervals and tests of them. docs/studies.md explains the file.
+Then make tables of them, with intervals and tests. docs/studies.md explains the file.
 """
 
 import argparse

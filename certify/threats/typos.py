@@ -43,7 +43,7 @@ class Typos(WordSet):
         if self.words.front_end != "spelling":
             msg = (
                 f"got typos for words.front_end={self.words.front_end}, expected a model with "
-                "words.split=joined and words.front_end=spelling"
+                "words.split=joined and words.front_end=spelling, or a victim with --vocabulary"
             )
             raise ValueError(msg)
 

@@ -188,13 +188,22 @@ def test_a_classifier_of_transformers_is_used_as_a_run(
     assert "expected hf:FOLDER_OR_ID" in wrong.err
 
 
-def test_files_have_ordinary_modes(trained: Path, steadfast: Steadfast) -> None:
-    before = os.umask(0o027)
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640)])
+def test_files_have_ordinary_modes(
+    trained: Path, steadfast: Steadfast, umask: int, mode: int
+) -> None:
+    before = os.umask(umask)
     try:
-        assert steadfast("export", "--run=done", "--output=out").status == 0
+        assert steadfast("export", "--run=done", "--output=out/olsa").status == 0
+        assert steadfast("site", "--output=out/site").status == 0
+        sf.load("done").predict(TEXTS).save("out/saved/predictions.jsonl")
     finally:
         os.umask(before)
-    assert {path.stat().st_mode & 0o777 for path in Path("out").iterdir()} == {0o640}
+    written = [Path("out"), *Path("out").rglob("*")]
+    assert {path.name for path in written} >= {SETTINGS, "index.html", "predictions.jsonl"}
+    for path in written:
+        expected = 0o777 & ~umask if path.is_dir() else mode
+        assert path.stat().st_mode & 0o777 == expected, path
 
 
 def test_an_earlier_export_is_replaced_and_nothing_else(

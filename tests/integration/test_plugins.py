@@ -1,4 +1,4 @@
-"""A method, a corpus and a recipe of an installed package work in every command."""
+"""A method, a corpus, a recipe and a measurement of an installed package work by command."""
 
 import json
 import os
@@ -13,7 +13,9 @@ import pytest
 import datamodules
 from attacks.recipes import find_recipe, recipe_names
 from lit_modules import METHODS, TextModule
+from measure.text_measurement import find_measurement, measurement_names
 from tests.integration.conftest import QUIET, ROOT, TINY
+from tests.integration.conftest import lines as lines_of
 from text import plugins
 
 ROWS = ["sun all day\tgood", "rain all day\tbad", "a warm wind\tgood", "a cold wind\tbad"]
@@ -59,6 +61,8 @@ def test_every_command_knows_the_classes(installed: Path, here: Path) -> None:
         ["train", "--run", "deep", *classes, *TINY, *QUIET],
         ["attack", "--run", "deep", *attack],
         ["predict", "--run", "deep", "--text", "sun all day"],
+        ["measure", "reversed-words", "--run", "deep", "--device", "cpu"],
+        ["measure", "reversed-words", "--run", "deep", "--tag", "two", "--settings.group", "2"],
         ["study", "run", "plugins.yaml", "--check"],
         ["report", "--run", "deep"],
     ]
@@ -74,6 +78,24 @@ def test_every_command_knows_the_classes(installed: Path, here: Path) -> None:
     metrics = json.loads(Path("runs/deep/results.json").read_text())["metrics"]
     assert {"test/accuracy", "attack/double-letter/accuracy"} <= metrics.keys()
     assert '"prediction": ' in done.stdout
+    # The mean of a text does not depend on the order, but for the positions of its words.
+    assert metrics["measure/reversed-words/clean_accuracy"] == metrics["test/accuracy"]
+    (first, *_), (two, *_) = (
+        lines_of(f"runs/deep/measure/{name}.jsonl")
+        for name in ("reversed-words", "reversed-words-two")
+    )
+    assert (first["text"], first["reversed"]) == ("sun all day", "day all sun")
+    assert two["reversed"] == "all sun day"
+    refused = subprocess.run(
+        [sys.executable, "-m", "app", *lines[3], "--settings.group", "3"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert 'settings {"group": null} -> {"group": 3}' in refused.stderr
+    assert "by --tag" in refused.stderr
     # A process that only predicts, without Lightning.
     command = [sys.executable, "-m", "app", "predict", "--run", "deep", "--text", "rain all day"]
     alone = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -89,8 +111,8 @@ def test_every_command_knows_the_classes(installed: Path, here: Path) -> None:
 def points(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, EntryPoint]]:
     """The entry points of the process, to be filled."""
     given: dict[str, EntryPoint] = {}
-    for module in (plugins, sys.modules["attacks.recipes"]):
-        monkeypatch.setattr(module, "plugins", lambda group: given)
+    for name in ("text.plugins", "attacks.recipes", "measure.text_measurement"):
+        monkeypatch.setattr(sys.modules[name], "plugins", lambda group: given)
     find_recipe.cache_clear()
     yield given
     find_recipe.cache_clear()
@@ -126,6 +148,13 @@ def test_a_faulty_plugin_is_a_warning_and_an_error_where_it_is_used(
         find_recipe("Gone")
     with pytest.raises(ValueError, match=r"got plug-in OLSA, which is a .*, expected a recipe"):
         find_recipe("OLSA")
+    assert "Gone" in measurement_names()
+    with pytest.raises(ValueError, match=r"got plug-in Gone .*cannot be imported"):
+        find_measurement("Gone")
+    with pytest.raises(ValueError, match=r"got plug-in OLSA, .*, expected a TextMeasurement"):
+        find_measurement("OLSA")
+    with pytest.raises(ValueError, match="got measurement 'accuracy', expected one of Corpus, "):
+        find_measurement("accuracy")
     # Our own recipes come first.
     points["pwws"] = _point("pwws", "lit_modules:UniBERT")
     assert recipe_names().count("pwws") == 1

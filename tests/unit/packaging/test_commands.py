@@ -23,8 +23,10 @@ from lit_modules import unused_settings
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 TRAINED = (["app", "fit"], ["app", "train"])
-OF_VICTIMS = ("attack", "attack pairs", "check", "functional")
+OF_VICTIMS = ("attack", "attack pairs", "check", "functional", "measure")
 """Commands with a parser of jsonargparse."""
+PLUGIN = {"DeepAveraging", "double-letter", "reversed-words"}
+"""Names of examples/plugin."""
 UNBUILT = {"--model.init_from"}
 """Settings that name a checkpoint, without which there is no method to ask."""
 
@@ -75,7 +77,7 @@ PAGE_OF = {
     tuple(words): page.stem
     for page in reversed(PAGES)
     for words in commands(page.read_text())
-    if "DeepAveraging" not in words and "double-letter" not in words
+    if not PLUGIN.intersection(words)
 }
 COMMANDS = [
     pytest.param(
