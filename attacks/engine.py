@@ -398,6 +398,7 @@ class Engine:
             # The last query is cut so that the budget is met exactly.
             remaining = run.budget - run.billed
             if remaining < len(texts):
+                # Only a finite budget gets here: `int` of infinity would raise.
                 texts = texts[: int(remaining)]
             run.billed += len(texts)
             run.exhausted = run.billed >= run.budget
@@ -482,6 +483,7 @@ class Engine:
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         logits, probabilities = self._numbers(list(rows), [rows[text] for text in texts])
         labels = np.array(gold)
+        # A label of -1 would silently index the last class.
         if labels.min() < 0 or labels.max() >= logits.shape[1]:
             msg = (
                 f"got labels {sorted(set(labels.tolist()))} for a victim of {logits.shape[1]} "

@@ -125,6 +125,7 @@ def _search(
         for position, word in product(range(length), words):
             # Coordinate ascent: one position at a time.
             tried = [*trigger[:position], word, *trigger[position + 1 :]]
+            # Strictly larger: words of equal value would replace one another for ever.
             if value(tried) > value(trigger):
                 trigger, changed = tried, True
     return trigger

@@ -100,6 +100,7 @@ class Greedy:
             judged, exhausted = answers
             if not judged:
                 break
+            # The budget may have cut the query: later candidates have no verdict.
             judged_candidates = candidates[: len(judged)]
             chosen = best(judged_candidates, judged, context)
             # Rounding is no improvement.
@@ -276,6 +277,7 @@ class Beam:
             if not pool:
                 break
             answers: Answers = yield Query(pool)
+            # The budget may have cut the query.
             pool = pool[: len(answers.judged)]
             if not pool:
                 break
@@ -318,6 +320,8 @@ class RandomSearch:
             context.random.shuffle(order)
             for original_index in order:
                 index = current.position(original_index)
+                # Words that were accepted before may have merged this one, or used up the allowed
+                # changes.
                 if index is None or index not in context.allowed(current):
                     continue
                 candidates: list[Candidate] = yield Propose(current, [index])

@@ -124,6 +124,7 @@ def summarise(records: Iterable[AttackRecord], *, score: Score, goal: str | None
     blind = [record for record in attacked if _blind(record)]
     # Each failure of a blind attack might have been a success.
     overstated = sum(record.outcome == "failed" for record in blind) / len(valid)
+    # Margins of logits do not saturate: they are never blind.
     overstated = overstated if score == "probability" else 0.0
     return Summary(
         samples=len(valid),

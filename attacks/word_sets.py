@@ -210,6 +210,7 @@ def only(reach: Reach, keep: Sequence[bool]) -> Reach:
     counts = reach.starts.diff()
     owner = torch.arange(len(keep)).repeat_interleave(counts)
     first = torch.zeros(len(reach.ids), dtype=torch.bool)
+    # The first entry of a word is the word itself, which stays in the set.
     first[reach.starts[:-1]] = True
     chosen = first | torch.tensor(keep, dtype=torch.bool)[owner]
     starts = torch.zeros_like(reach.starts)
@@ -436,6 +437,7 @@ def recipe_set(attack: Attack, words: WordSettings) -> RecipeSet:
             part: WordSet = SwapSet(
                 type(step).__name__, step, "by a listed word", constraints=attack.constraints
             )
+            # Numbers as keys: sets of listed words all stay, equal sets of typos are one.
             parts[len(parts)] = part
         else:
             part = Typos(words, splits=span == "split")

@@ -169,11 +169,13 @@ class Certifier:
             allowance = allowance + 4 * gamma * head.bias.abs().amax()
         raised = _raise_others(logits, prediction, allowance)
         margin = signed_margins(raised, prediction, head.weight)
+        # An overflow gives NaN, which compares with nothing: with infinity the radius is 0.
         lipschitz = proven.lipschitz.nan_to_num(nan=torch.inf)
         radius = margin / lipschitz
         if self.around is not None:
             leads = raised.gather(1, prediction.unsqueeze(1)) - raised
             nearer = self.around.radius(arguments, mask, Leads(prediction, leads, margin), proven)
+            # A tied prediction has no radius with either bound.
             longer = (nearer > radius) & (margin > 0)
             radius = torch.where(longer, nearer, radius)
             lipschitz = torch.where(longer, margin / nearer, lipschitz)

@@ -133,6 +133,7 @@ def encoder_bound(
         )
         if around is not None and near is not None:
             local = near(lipschitz * exact * around.distance + rounding, proven)
+            # False where `local` is NaN: the sound gain stays.
             gain = torch.where(local < gain, local, gain)
         # The block is the mean of the identity and attention / alpha_2.
         half = (1 + gain / alpha_2) / 2

@@ -71,6 +71,7 @@ class Backbone(nn.Module):
     def hidden_states(self, x: Tensor, mask: Tensor) -> list[Tensor]:
         """`[B, N, d]` after each layer, the first layer first."""
         out = self.encoder(inputs_embeds=x, attention_mask=mask.long(), output_hidden_states=True)
+        # The first state is the embedded text, before any layer.
         return list(out.hidden_states[1:])
 
 
@@ -141,6 +142,7 @@ class BackboneClassifier(nn.Module):
             pooled = (hidden * real).sum(dim=1) / real.sum(dim=1)
         features = self.norm(self.activation(self.classifier(pooled)))
         logits: Tensor = self.projection(self.dropout(features))
+        # Each choice is a row of its own: [B * choices, 1] to [B, choices].
         return logits.view(-1, self.num_classes) if self.reading == "choice" else logits
 
 

@@ -27,6 +27,7 @@ class MeanOnlyNorm(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
         """Centre real tokens; the bias adds its norm to the bound on the tokens' norms."""
+        # Subtracting the mean lengthens no token: only the bias can leave the ball.
         centred = (x - x.mean(dim=-1, keepdim=True) + self.bias) * mask.unsqueeze(-1)
         return centred, radius + torch.linalg.vector_norm(self.bias)
 
@@ -75,6 +76,7 @@ class LipschitzBlock(nn.Module):
         mixed, mixed_radius = self.attention(x, mask, radius)
         x, radius = (x + self.dropout(mixed)) / 2, (radius + mixed_radius) / 2
         if self.feedforward is not None:
+            # Orthogonal maps and sorting keep norms: the radius stays.
             x = (x + self.dropout(self.feedforward(x))) / 2
         if self.norm is not None:
             x, radius = self.norm(x, mask, radius)
@@ -107,6 +109,7 @@ class LipschitzEncoder(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Encode `[B, N, d]` tokens with mask `[B, N]` to `[B, d]`."""
         x = self.hidden_states(x, mask)[-1]
+        # A sum of N tokens over sqrt(N) is 1-Lipschitz in the norm of all tokens together.
         return x.sum(dim=1) / mask.sum(dim=1, keepdim=True).to(x.dtype).sqrt()
 
     @torch.no_grad()

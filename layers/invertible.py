@@ -195,6 +195,8 @@ class InvertibleResidual(nn.Module):
             image = self.c * self.branch(point, *context)
         estimates = []
         for _ in range(draws):
+            # Signs give a smaller variance than normal numbers. Drawn on the CPU: the same on every
+            # device.
             signs = torch.randint(0, 2, x.shape, generator=generator) * 2 - 1
             factors = [1.0] * exact_terms
             if roulette:

@@ -20,6 +20,7 @@ def _check_sizes(size: int, tables: int, window: int | None) -> None:
         msg = f"got a net over windows of {window} and {tables} tables, expected >= 2 and 0"
         raise ValueError(msg)
     longest = window or tables + 1
+    # An n-gram is one int64, with the ids as its digits.
     if size**longest >= 2**63:
         msg = f"got {size} words for n-grams of {longest}, expected fewer words"
         raise ValueError(msg)
@@ -230,9 +231,11 @@ class NgramScores(nn.Module):
         if order in self._kept:
             return self._kept[order]
         table = self.tables[order - 2]
+        # One more row, of zeros, for n-grams without a score.
         return self._final(torch.cat([table, table.new_zeros(1, self.classes)]))
 
     def _final(self, table: Tensor) -> Tensor:
+        # Rounding has no gradient.
         if self.training:
             return table
         return (table.to(torch.float64) / GRID).round() * GRID
@@ -244,6 +247,7 @@ class NgramScores(nn.Module):
         if not len(keys):
             return torch.zeros_like(ngrams[..., 0])
         number = self._numbers(ngrams)
+        # `searchsorted` returns the length for a number above all keys.
         index = torch.searchsorted(keys, number).clamp_max(len(keys) - 1)
         match = (keys[index] == number) & (ngrams >= self.specials).all(dim=-1)
         return torch.where(match, index, len(keys))
@@ -268,6 +272,8 @@ class NgramScores(nn.Module):
         occurs = torch.zeros(order, self.size, dtype=torch.bool, device=keys.device)
         for i, ids in enumerate(reversed(words)):
             occurs[i, ids[fits]] = True
+        # More than 32 marks for each key, so that few beginnings pass by the mark of another. The
+        # search in `among` drops these.
         bits = max(10, (32 * len(keys)).bit_length())
         marks, beginning = [], keys
         for _ in range(order - 1):
@@ -328,6 +334,8 @@ class ScoreSum(nn.Module):
         """
         if self.bias is None:
             return None
+        # The total is divided by this root in `forward`: the bias adds the same to the logits of
+        # texts of every length.
         roots = (
             counts.clamp_min(1).to(torch.float64).sqrt()
             if self.normalised

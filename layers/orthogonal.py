@@ -43,6 +43,7 @@ def householder(raw: Tensor) -> Tensor:
     The diagonal of raw `[..., n, n]` is read as 1 (LAPACK's convention).
     """
     vectors = raw.tril(diagonal=-1)
+    # The 1 is the diagonal, which `vectors` does not have yet.
     tau = 2.0 / (1.0 + vectors.square().sum(dim=-2))
     unit = vectors + torch.eye(raw.shape[-1], dtype=raw.dtype, device=raw.device)
     product: Tensor = torch.linalg.householder_product(unit, tau)

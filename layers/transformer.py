@@ -140,6 +140,7 @@ class TransformerClassifier(nn.Module):
         first = Layer(width=width, heads=heads, dropout=dropout, length=max_length, early=True)
         self.blocks = nn.ModuleList()
         for number in range(depth):
+            # TransNormer changes its attention half way; other kinds ignore `early`.
             mechanism = build_attention(attention, replace(first, early=number < depth // 2))
             self.blocks.append(TransformerBlock(width, mechanism, dropout=dropout, layers=layers))
         # A pre-norm block does not normalise its output, so the last one needs a norm.

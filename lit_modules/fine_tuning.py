@@ -107,6 +107,7 @@ class FineTuning(TaskModule, method=True):
         return EncodedWords(inner, representatives, tokenizer.front_end)
 
     def configure_model(self) -> None:
+        # Lightning calls this in every stage: built layers must stay.
         if hasattr(self, "network"):
             return
         tokenizer, class_names = self.require_text()

@@ -179,6 +179,7 @@ class WordScores(RobustWords, method=True):
         self.table = None  # the checkpoint has its vectors: no file is read
 
     def configure_model(self) -> None:
+        # Lightning calls this in every stage: built layers must stay.
         if self.scores is not None:
             return
         tokenizer, class_names = self.require_single_texts()
@@ -329,6 +330,7 @@ def score_model(module: WordScores) -> ScoreModel:
     """Return the scores of a copy that `exact_copy` made, on the CPU, with all tables computed."""
     assert isinstance(module.tokenizer, WordTokenizer)  # see `build_tokenizer`
     assert module.scores is not None  # a copy has its layers
+    # `module` is a copy here: the model itself stays on its device and trainable.
     scores = module.scores.cpu().keep().requires_grad_(requires_grad=False)
     assert isinstance(module.network, ScoreSum)  # configure_model made it
     return ScoreModel(scores, module.tokenizer, module.network.cpu())
@@ -379,9 +381,12 @@ def count_ngrams(
     for order in range(2, width + 1):
         counts: Counter[tuple[int, ...]] = Counter()
         for row in rows:
+            # Rows shifted by 0, 1, ...: `zip` ends with the shortest, at the last full n-gram.
             counts.update(zip(*(row[at:] for at in range(order)), strict=False))
         first = len(tokenizer.specials)
         frequent = [gram for gram, n in counts.items() if n >= least and min(gram) >= first]
+        # Sorted, so that tables do not depend on the order of the texts; `view` keeps two
+        # dimensions of an empty one.
         tables.append(torch.tensor(sorted(frequent), dtype=torch.int64).view(-1, order))
         log.info("%d n-grams of %d words are seen %d times or more", len(frequent), order, least)
     return tables

@@ -205,6 +205,7 @@ def functionalities(records: Sequence[Record]) -> list[Functionality]:
             pair = record["functionality"], record["pair"]
             pairs.setdefault(pair, set()).add(record["prediction"])
     for (functionality, _), predictions in pairs.items():
+        # A pair is one test, which passes if all its texts have one prediction.
         outcomes[functionality].append(len(predictions) == 1)
     rows = [
         Functionality(name=name, passed=sum(results), share=wilson(sum(results), len(results)))

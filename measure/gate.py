@@ -284,6 +284,7 @@ class GateReport:
         total = len(criterion.outcomes) if self.settings.allow_unchecked else criterion.total
         if not criterion.outcomes or not total:
             return "not checked"
+        # Each unchecked text may be a hit or not. The limit is decided only if both extremes agree.
         fewest = criterion.hits
         most = fewest + total - len(criterion.outcomes)
         worst, best = (fewest, most) if criterion.least else (most, fewest)
@@ -447,6 +448,7 @@ class Gate:
         self._positive = _positive(settings, victim, classes)
         if settings.threshold is not None and self._positive is not None:
             victim = ThresholdVictim(victim, self._positive, settings.threshold)
+        # Outermost, so that the time of the threshold counts as the victim's.
         self._victim = ClockedVictim(victim, self._clock)
         self.settings = replace(
             settings, positive=None if self._positive is None else classes[self._positive]
@@ -497,6 +499,7 @@ class Gate:
             cautions.append(void)
         parts = len(self._plans) + (self._certification is not None)
         if self._certification is not None:
+            # Time that this part leaves is for the later ones: `parts` counts down.
             with self._clock.part(parts):
                 criteria.append(replace(self._certified(self._certification), void=void))
             parts -= 1
@@ -642,6 +645,7 @@ class Gate:
             # The certificate is about the text in the threat's normal form, which may not exist.
             if isinstance(sample.text, str) and (text := threat.subject(sample.text)) is not None
         ]
+        # The clock is read between batches: small ones end in time, large ones are faster.
         size = _TIMED_BATCH if self._clock.limited else 2048
         for start in range(0, len(samples), size):
             batch = samples[start : start + size]
@@ -698,6 +702,7 @@ class Gate:
             columns=tuple(self._columns),
             class_names=self._classes,
         )
+        # The victim has answered before: a first invalid answer is a record and no error.
         engine.answered = bool(predictions)
         records: list[AttackRecord] = []
         reason = missing if unknown else ""

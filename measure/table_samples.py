@@ -130,6 +130,7 @@ def _parse_label_names(label_names: Sequence[str], classes: Sequence[str]) -> di
     """Return the index of the class of each label in `--label_names`, or raise ValueError."""
     class_index, meanings = ClassLabels(classes), {}
     for i, entry in enumerate(label_names):
+        # The last "=": a label may have one itself. Without any, the position is the label.
         label, equals, name = entry.rpartition("=")
         index = class_index.find(label_text(name) or "")
         if index is None:

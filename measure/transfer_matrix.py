@@ -110,6 +110,7 @@ def _cell(records: Sequence[AttackRecord], predictions: Mapping[Text, str]) -> T
             after = predictions[record.adversarial] == record.label_name
             changed.append(after)
         succeeded = record.outcome == "succeeded"
+        # As for the attacked model: a text without a success stays as it was.
         correct.append(after if succeeded else clean)
         # An attack succeeds only where its own model is right about the clean text.
         if succeeded and clean:

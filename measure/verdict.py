@@ -258,6 +258,7 @@ class _Attack:
     @property
     def changed(self) -> IntervalEstimate:
         """Share of the right predictions that the attack has changed."""
+        # Results hold shares: rounding recovers the counts.
         right, standing = (round(e.value * e.count) for e in (self.clean, self.accuracy))
         return wilson(max(0, right - standing), max(1, right))
 
@@ -597,6 +598,7 @@ def _labelled(record: Any) -> bool:
     """Return True for a record of one predicted class with its label."""
     if not isinstance(record, Mapping):
         return False
+    # Not `isinstance`: a bool is an int, too.
     return type(record.get("label")) is int and type(record.get("prediction")) is int
 
 

@@ -120,6 +120,7 @@ class EncodedWords(Tokenizer):
 
     def _word_spans(self, text: str) -> list[tuple[int, int, int]]:
         """Return, for each word, its end in the encoded text, and its start and end in `text`."""
+        # The first word has no space in front of it.
         spans, end = [], -1
         for word, (start, stop) in zip(self._words(text), self.splitter.spans(text), strict=True):
             end += 1 + len(word)  # representatives are joined by one space
@@ -160,5 +161,6 @@ class OpenWords(WordTokenizer):
 def _move(span: Span, words: Sequence[tuple[int, int, int]]) -> Span:
     if span.end == span.start:
         return span
+    # The first word that ends after the token begins contains it.
     start, stop = next((start, stop) for end, start, stop in words if span.start < end)
     return Span(span.text, start, stop)

@@ -71,6 +71,7 @@ class FrontEnd:
                 counts.update(JOINED.findall(settings.canonical(part)))
         totals: Counter[str] = Counter()
         for word, count in counts.items():
+            # Spellings such as "don't" and "dont" are one word for `min_count`.
             totals[_plain(word)] += count
         # Of the spellings of a word the most frequent one comes first.
         words = sorted(counts, key=lambda word: (-totals[_plain(word)], -counts[word], word))
@@ -238,11 +239,14 @@ class FrontEnd:
         ends = [start + 1 for start in starts]
         if self.corrector is None:
             return starts, ends
+        # From the end: a word of another length would shift the matches after it.
         for match in reversed(list(JOINED.finditer(plain))):
             written = self.write(match[0])
             if written != match[0]:
                 first, last = match.span()
                 size = len(written)
+                # Letters of a corrected word have no origin of their own: each has that of the
+                # whole word.
                 starts[first:last] = [starts[first]] * size
                 ends[first:last] = [ends[last - 1]] * size
         return starts, ends

@@ -42,6 +42,7 @@ class Vocabulary:
             raise ValueError(msg)
         tokens = sorted(
             (token for token, n in counts.items() if n >= min_count and token not in specials),
+            # Ties by the token: ids do not depend on the order of the texts.
             key=lambda token: (-counts[token], token),
         )
         room = None if max_size is None else max_size - len(specials)

@@ -33,6 +33,7 @@ def split_options(words: Sequence[str]) -> list[CommandLineOption]:
         options.append(
             CommandLineOption(at, 1, name, value)
             if equals
+            # A slice, as the last option may have no value.
             else CommandLineOption(at, 2, name, "".join(words[at + 1 : at + 2]))
         )
     return options
@@ -46,6 +47,7 @@ def file_words(words: Sequence[str]) -> list[str]:
     """
     words = list(words)
     options = split_options(words)
+    # From the end: a replacement of another length would shift the options after it.
     for option in reversed(options):
         path = Path(option.value)
         if option.name == "--data" and _is_file(path):

@@ -71,6 +71,7 @@ class _Defaults(argparse.HelpFormatter):
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""
+        # `is False`: 0 == False, and a default of 0 is shown.
         none = action.default in (None, [], argparse.SUPPRESS) or action.default is False
         shown = none or "(default" in text or not action.option_strings
         return text if shown else f"{text} (default: %(default)s)"

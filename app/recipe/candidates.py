@@ -118,6 +118,7 @@ def choose(candidates: Sequence[KappaCandidate], by: str, clean_loss: float) -> 
     # Rounding must not exclude a difference of exactly this many points.
     least = max(c.balanced["clean"] for c in sound) - clean_loss / 100 - 1e-9
     near = [c for c in sound if c.balanced["clean"] >= least]
+    # Of equally certified candidates the one with the best clean figure.
     return max(near, key=lambda c: (c.balanced[k], c.balanced["clean"]))
 
 

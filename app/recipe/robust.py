@@ -220,6 +220,7 @@ class _Recipe:
             self._call("test", run, *self._device(), "--pgd.epsilon=0")
         if not _has_stage(run, "predict"):
             self._call("predict", run, *self._device())
+        # Fewer samples than asked for: an earlier call had a smaller --num_samples.
         if remaining := [name for name in attacks if _samples(run, name) < count]:
             print(f"attacks {run.name}", flush=True)
             words = [f"--attack.recipe={','.join(remaining)}"]
@@ -272,6 +273,7 @@ def keep_candidate(candidate: RunDirectory, run: RunDirectory) -> None:
     figures = candidate.results()
     if figures is not None:
         results_file.write(run.results_path, {**figures, "run": run.name})
+    # Last: the run has begun once this file exists, so a kill before it repeats the copy.
     run.write_config(candidate.config())
 
 

@@ -196,6 +196,7 @@ def describe_error(error: RequestValidationError, fields: Mapping[str, FieldInfo
     """Return the first wrong field of a request with these `fields` as one sentence."""
     # An unknown field first: it may be a misspelt one that is missing.
     problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    # The first part of the place is "body", which means nothing to a client.
     kind, path, value = problem["type"], problem["loc"][1:], problem["input"]
     expected = ", ".join(f if i.is_required() else f"{f} (optional)" for f, i in fields.items())
     if not path:
@@ -237,5 +238,6 @@ def read_texts(
 
 
 def _name_type(value: Any) -> str:
+    # By the exact type: with `isinstance`, true would be a number.
     kinds = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
     return kinds.get(type(value), "null" if value is None else "a number")

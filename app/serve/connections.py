@@ -99,6 +99,7 @@ def server_config(app: ASGIApp, limits: ServeLimits, *, port: int = 0) -> uvicor
     return uvicorn.Config(
         app,
         port=port,
+        # A class, as uvicorn makes the connections and passes nothing of ours.
         http=type("LimitedConnection", (Connection,), {"limits": limits}),
         ws="none",
         lifespan="off",

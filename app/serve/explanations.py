@@ -32,6 +32,7 @@ async def explain(worker: ModelWorker, text: Text, *, words: int) -> dict[str, A
     falls: dict[int, float] = {}
     for start in range(0, len(tried), BATCH):
         chunk = tried[start : start + BATCH]
+        # Chunk by chunk: between two of them the worker serves other requests.
         rows = await asyncio.wrap_future(worker.logits([document.delete(i).text for i in chunk]))
         for i, row in zip(chunk, rows, strict=True):
             falls[i] = _margin(logits, label) - _margin(row, label)

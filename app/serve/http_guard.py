@@ -90,6 +90,7 @@ class RateLimit:
         address = (scope.get("client") or ("", 0))[0]
         now = time.monotonic()
         tokens, before = self._buckets.pop(address, (float(self.rate), now))
+        # A bucket is full after a minute without requests.
         tokens = min(float(self.rate), tokens + (now - before) * self.rate / 60)
         allowed = tokens >= count
         # pop() above and this move the address to the end: the first one is the oldest.

@@ -179,6 +179,7 @@ def slice_figures(
     def words(record: Record) -> int | None:
         text = record.get("text")
         if text is None and (sample := texts.get(int(record["sample_id"]))) is not None:
+            # Another label: the corpus has changed since, and the number is of another text.
             text = sample[0] if sample[1] == record["label"] else None
         if text is None:
             return None

@@ -92,6 +92,7 @@ def lay_out(study: Study, context: StudyContext) -> tuple[list[Cell], list[str]]
     ]
     runs = [
         _cell(kind, kind.row.seeds[number], context, problems)
+        # Seed by seed: a study that is stopped early has the first seed of every row.
         for number in range(max((len(kind.row.seeds) for kind in kinds), default=0))
         for kind in kinds
         if number < len(kind.row.seeds)

@@ -166,6 +166,7 @@ def _differs(
         return "not measured"
     changes: list[Difference] = differences(stored, now, only=now.keys() if only is None else only)
     for name, before, value in changes:
+        # A setting with a variable that has no value yet may still become equal.
         if not _is_unfilled(value):
             return f"measured with {name} {shortened(before)}, not {shortened(value)}"
     return None
@@ -232,6 +233,7 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     metrics = {} if results is None else results["metrics"]
     done = int(metrics.get(f"attack/{name}/samples") or 0)
     total = done if now is None else _attackable(run, attack, settings, now)
+    # A split may have fewer texts than the attack asks for.
     needed = min(attack.num_samples or total, total)
     return None if done >= needed else f"{done} of {needed} samples are done"
 

@@ -84,6 +84,7 @@ def run_all(
                 waiting.remove(cell)
                 watch.begins(cell)
                 working[executor.submit(cell)] = cell
+        # With a time limit, so that a wish to stop is noticed while all runs work.
         done, _ = wait(working, timeout=_TICK, return_when=FIRST_COMPLETED)
         for future in done:
             cell, error = working.pop(future), future.exception()

@@ -75,6 +75,7 @@ class RandomAppends:
             draws += [texts] if texts else []
         yield from rounds.ask(texts[-1] for texts in draws)
         for texts in draws:
+            # The budget may have left texts without a verdict.
             if texts[-1].columns in rounds.verdicts and rounds.of(texts[-1]).success:
                 return (yield from _shortest(rounds, texts))
         return rounds.top
@@ -82,6 +83,8 @@ class RandomAppends:
 
 def _shortest(rounds: Rounds, texts: Sequence[Document]) -> Generator[Request, Any, SearchEnd]:
     """Return the first of some texts that reaches the goal; else the best text so far."""
+    # A shorter text may succeed where a longer one was found: the first success has the fewest
+    # words.
     for start in range(0, len(texts), _TOGETHER):
         part = texts[start : start + _TOGETHER]
         yield from rounds.ask(part)

@@ -44,6 +44,7 @@ class FlipBeam:
                 for candidate, gain in zip(candidates, gains, strict=True):
                     # Minus infinity: the candidate has another number of tokens, or is cut off.
                     if gain > -np.inf:
+                        # The first document that leads to a text keeps it.
                         pool.setdefault(
                             candidate.columns, (judged.score + gain, document, candidate)
                         )

@@ -127,6 +127,7 @@ class Genetic:
 
         `at` has the word of each; without it words are drawn, again where nothing improves.
         """
+        # Copies: a word that did not help is left out of this generation only.
         pending = [(member, member.weights.copy()) for member in members]
         proposed: dict[tuple[tuple[str, ...], int], list[Candidate]] = {}
         while pending and not rounds.over():
@@ -175,6 +176,7 @@ class Genetic:
         if not words:
             return first.document, first.weights.copy()
         child = first.document.rewrite(words, context.original)
+        # Words of two parents may join: the weights would belong to other words.
         if len(child) != count or not context.admits(child):
             return first.document, first.weights.copy()
         weights = first.weights.copy()

@@ -82,6 +82,7 @@ class HardLabel:
 
     def _begin(self, space: "_Space") -> Generator[Request, Any, Words | None]:
         """Return the nearest of the random texts of the first round in which one succeeds."""
+        # Rounded up.
         for _ in range(-(-self.tries // self.at_once)):
             won = yield from space.ask([space.random() for _ in range(self.at_once)])
             if won:
@@ -101,12 +102,14 @@ class HardLabel:
         current = dict(words)
         size = len(current)
         while size > 1 and not space.rounds.exhausted:
+            # Rounded up, so that it ends at 1: one word at a time.
             size = -(-size // PARTS)
             order = sorted(current, key=lambda i: (-space.options[i][current[i]], i))
             parts = [order[i : i + size] for i in range(0, len(order), size)]
             alone = [_without(current, part) for part in parts]
             won = yield from space.ask([words for words in alone if words])
             free = [part for part, words in zip(parts, alone, strict=True) if words in won]
+            # Parts that may each be put back alone need not be so together: then one by one.
             together = _without(current, [i for part in free for i in part])
             if together and (yield from space.ask([together])):
                 current = together
@@ -160,6 +163,7 @@ class _Space:
         draw = self.context.random
         return {
             i: source[i]
+            # Sorted: the draws must not depend on the order of a set.
             for i in sorted({*first, *second})
             if i in (source := first if draw.random() < 0.5 else second)
         }
@@ -168,6 +172,7 @@ class _Space:
         """Put a word back, replaces it otherwise, or moves the change to another word."""
         draw, mutant = self.context.random, dict(words)
         if mutant and draw.random() < 0.67:
+            # Sorted: equal texts may list their changes in another order.
             out = draw.choice(sorted(mutant))
             del mutant[out]
         if not mutant or draw.random() < 0.67:

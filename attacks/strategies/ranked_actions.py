@@ -116,5 +116,6 @@ class RankedActions:
             return []
         indices = [at, at + 1] if action == MERGE else [at]
         proposed: list[Candidate] = yield Propose(current, indices, action)
+        # An inserted word has the number of the place after the word.
         number = at + 1 if action == INSERT else at
         return [candidate for candidate in proposed if candidate.index == number]

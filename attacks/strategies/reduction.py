@@ -134,4 +134,5 @@ def _reduced(item: Item, judged: Verdict, original: Document) -> Verdict:
     count = max(len(original), 1)
     gone = count - sum(map(count_words, item.columns))
     score = min(max(gone / count, 0.0) + judged.score / count, 1.0) if judged.success else 0.0
+    # Never a success: the greedy search would stop at the first one, before the shortest.
     return Verdict(score, success=False, prediction=judged.prediction)

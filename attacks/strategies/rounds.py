@@ -79,4 +79,5 @@ def draw_index(random: Random, weights: Iterable[float]) -> int | None:
     if not sums or sums[-1] <= 0:
         return None
     point = random.random() * sums[-1]
+    # Strictly: an index of weight 0 is never drawn, not even at point 0.
     return next(i for i, total in enumerate(sums) if total > point)

@@ -49,6 +49,7 @@ class Swarm:
         rounds, original, random = Rounds(context), context.original, context.random
         texts = [original] * self.population
         texts = yield from self._mutate(context, rounds, texts)
+        # A copy: the best text of each particle stays when the particle moves.
         own = list(texts)
         # One velocity per word; all words of a particle begin with the same.
         speeds = [

@@ -130,6 +130,7 @@ class Clipped(Node):
         factors = [
             (self.radius / v.norm(dim=-1, keepdim=True)).clamp_max(1.0) for v in (most, least)
         ]
+        # The factor falls as the norm grows: the largest norm has the least factor.
         self.middle, half = (factors[0] + factors[1]) / 2, (factors[1] - factors[0]) / 2
         self.rest = half * most  # |c - middle| <= half
         return Affine(

@@ -92,6 +92,7 @@ class _FirstLayer:
         if attention.value_clip is not None:
             parts = torch.unflatten(values, -1, (attention.heads, -1))
             values = project_to_ball(parts, attention.value_radius(radius)).flatten(-2)
+        # A map by the identity, which only splits the features into heads.
         eye = torch.eye(attention.width, dtype=values.dtype, device=values.device)
         return Linear(graph, OfWords(graph, self.choices, values), eye, None, heads=attention.heads)
 
@@ -106,6 +107,7 @@ class _FirstLayer:
         scores = additive_scores(
             query, key, attention.score_weight(), activation=attention.activation
         )
+        # From [1, H, N (S + 1), N (S + 1)] to [H, N, S + 1, N, S + 1].
         shape = self.table.shape[:2]
         table = scores.view(len(scores[0]), *shape, *shape)
         return OfPairs(graph, self.choices, table / (2 * attention.alpha_1), self.k)
@@ -138,6 +140,7 @@ def _attended(
     lengths = radius.new_full((1,), length)
     alpha_2 = attention.alpha_2(lengths, radius)
     eye = torch.eye(width, dtype=radius.dtype, device=radius.device)
+    # The layer has no output map: the heads are joined and divided by alpha_2.
     out = Linear(graph, mixed, eye / alpha_2, None, joins=True)
     return out, radius * attention.growth(lengths, radius) / alpha_2
 

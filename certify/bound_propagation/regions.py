@@ -75,6 +75,8 @@ class WordChoices(Moves):
 
     def _most(self, slopes: Tensor) -> Tensor:
         """Return the sum of the k largest gains of single words."""
+        # At least 0: a word stays where no choice gains. Words do not interact in a linear
+        # function, so the k largest gains are the largest sum.
         best = slopes.amax(dim=-1).clamp_min(0).sort(dim=-1, descending=True).values
         counted = torch.arange(best.shape[-1], device=best.device) < self.k.view(
             -1, *[1] * (best.dim() - 1)

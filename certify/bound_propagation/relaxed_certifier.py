@@ -128,6 +128,7 @@ class RelaxedCertifier:
         """Return the words of a text with some choices; those that are not read stay."""
         words = list(self.threat.split(text))
         listed = self.threat.occurrences(text)
+        # Choices end where the model stops reading; the words after that stay.
         for at, (word, choice) in enumerate(zip(listed, choices, strict=False)):
             if choice:
                 words[at] = self._reader.witness(word, (embedded.candidates[at][choice],))
@@ -141,6 +142,8 @@ class RelaxedCertifier:
         ids = ids if len(ids) else torch.tensor([[self.model.tokenizer.unk_id]])
         sizes = choices.starts.diff()[choices.rows[0]].tolist() or [1]
         candidates = [row[:size] for row, size in zip(ids.tolist(), sizes, strict=True)]
+        # The candidates of a column are a text for `embed`, as a token depends on its word and
+        # position only: [N, S + 1] ids are S + 1 texts of N words.
         table = self.model.embed(ids.T).to(torch.float64).transpose(0, 1)
         logits = self.model.bounds.logits(table[:, 0].unsqueeze(0))
         return _EmbeddedText(candidates, table, int(logits.argmax()), float(allowance(logits)))

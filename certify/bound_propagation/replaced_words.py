@@ -64,6 +64,7 @@ class ReplacedWords:
     @torch.no_grad()
     def logits(self, tokens: Tensor) -> Tensor:
         """Return `[n, C]` logits of n texts `[n, N, d]` of one length."""
+        # All rows are versions of one text, and replacements move no word: there is no padding.
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
         logits: Tensor = self.network(tokens.to(torch.float64), mask)
         return logits
@@ -88,6 +89,7 @@ class ReplacedWords:
         table = table.to(torch.float64)
         k = torch.tensor(ks, device=table.device)
         words = torch.tensor(movable, device=table.device)
+        # Choice 0, the word itself, is the centre of the region and not a change.
         region = WordChoices.among(table.shape[1] - 1, len(table), words, k)
         graph = Graph(region, passes=self.passes)
         logits = self.build(graph, table, k)

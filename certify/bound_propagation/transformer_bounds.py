@@ -35,6 +35,7 @@ def check_transformer(network: nn.Module) -> None:
 
     That is another kind of network, of attention or of norm; hooks or methods of an instance's own.
     """
+    # Not `isinstance`: a subclass may compute something else.
     if type(network) is not TransformerClassifier:
         msg = (
             f"got {type(network).__name__} for bound=propagation, expected the Transformer of "
@@ -149,6 +150,7 @@ def _logits(
             normed = _normed(graph, x, block.attention_norm)
             x = Sum(graph, x, _attended(graph, normed, block, mask, scores))
             x = Sum(graph, x, _fed(graph, _normed(graph, x, block.feedforward_norm), block))
+    # After post-norm blocks it is the identity.
     if isinstance(network.norm, CentringNorm):
         x = _normed(graph, x, network.norm)
     shares = mask.to(torch.float64)
@@ -162,6 +164,7 @@ def _logits(
 def _head(head: nn.Module) -> tuple[Tensor, Tensor | None]:
     if isinstance(head, SingleLogit):
         weight, bias = head.linear.weight, head.linear.bias
+        # Its logits are (0, z): a row of zeros is the first class.
         return torch.cat([weight * 0, weight]), torch.cat([bias * 0, bias])
     assert isinstance(head, nn.Linear)  # `logit_head` makes no other
     return head.weight, head.bias

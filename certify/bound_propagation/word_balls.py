@@ -86,6 +86,7 @@ class WordBallsCertifier:
     @torch.no_grad()
     def __call__(self, batch: Any) -> WordRadii:
         """Certify a batch with `mask` `[B, N]` and the inputs of `module.embed`."""
+        # Again in each call: hooks may have been added since the constructor.
         check_transformer(self.module.network)
         started = perf_counter()
         with evaluating(self.module):
@@ -93,6 +94,7 @@ class WordBallsCertifier:
         logits: Tensor = self.network(x, mask)
         prediction = logits.argmax(dim=1)
         radii = [
+            # Without its padding, so that only real words are chosen to move.
             self._radii(x[row, :length], int(prediction[row]))
             for row, length in enumerate(mask.sum(dim=1).tolist())
         ]
@@ -129,7 +131,8 @@ class WordBallsCertifier:
             # Bisection: `certain` is proven, and `failed` is not.
             certain = torch.where(held, tried, certain)
             failed = torch.where(held, failed, tried)
-            # Twice or a quarter until both ends are known; then the geometric mean.
+            # Twice or a quarter until both ends are known; then the geometric mean, as radii differ
+            # by orders of magnitude.
             enclosed = (certain > 0) & (failed < math.inf)
             tried = torch.where(
                 enclosed, (certain * failed).sqrt(), torch.where(held, 2 * tried, tried / 4)

@@ -54,6 +54,7 @@ class OfPairs(Node):
         alone = torch.eye(number, dtype=torch.bool, device=table.device)[:, :, None, None]
         same = torch.eye(size, dtype=torch.bool, device=table.device)
         first = torch.zeros(size, size, dtype=torch.bool, device=table.device)
+        # With k = 1 no two words change together: one of the two choices is 0.
         first[0], first[:, 0] = True, True
         several = (k > 1).view(-1, 1, 1, 1, 1)
         # [B, 1, N, N, S + 1, S + 1]
@@ -69,6 +70,7 @@ class OfPairs(Node):
         """Find the sum near the table: midranges by turns (Diliberto and Straus, 1951)."""
         rows = self.pairs[..., 0]
         columns = torch.zeros_like(rows)
+        # Any number of rounds is sound, as `rest` bounds what the sum misses; more make it smaller.
         for _ in range(ROUNDS):
             columns = self._middle(self.pairs - rows.unsqueeze(-1), -2)
             rows = self._middle(self.pairs - columns.unsqueeze(-2), -1)

@@ -68,6 +68,7 @@ class Additions(Threat):
     def core(self, text: str) -> str:
         """Return the part of a text whose words stay whole, whatever is added."""
         if self.kind == "append-glued":
+            # What is added without a blank may join the first or the last word: both are left out.
             blanks = [at for at, char in enumerate(text) if self.is_blank(char)]
             text = text[blanks[0] : blanks[-1]] if blanks else ""
         if not self._joins_letters:
@@ -88,6 +89,7 @@ class Additions(Threat):
         own = self.core(original)
         words = self.split(own) if self.changes is None else self.changes.occurrences(own)
         others = self.split(changed)
+        # Text in front shifts the words: they may begin anywhere. `_steps` skips inserted words.
         starts = range(len(others) + 1) if self.kind != "insert-any" else (0,)
         return any(self._fits(words, others[start:]) for start in starts)
 

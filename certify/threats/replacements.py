@@ -56,6 +56,8 @@ class Replacements(Threat, ABC):
             end = stop
         written = "".join([*parts, text[end:]])
         joined = " ".join(words)
+        # A new word may join the punctuation next to it. Then the words are joined by spaces
+        # instead.
         fits = self.split(written) == tuple(joined.split())
         return WorstText(written if fits else joined, tuple(changes))
 
@@ -113,6 +115,7 @@ class ReadChoices(NamedTuple):
         """`[U, S]` results of one id, rows filled up with that of the word itself."""
         import torch
 
+        # Rows are filled up with the word itself, the first entry of each list.
         owners, own = self.owners, self.ids[self.starts[:-1], :1]
         table = own.repeat(1, int(self.starts.diff().amax()) if len(own) else 1)
         table[owners, torch.arange(len(owners)) - self.starts[owners]] = self.ids[:, 0]
@@ -149,6 +152,7 @@ class ReadWords:
         padded = [[*row, *[-1] * (length - len(row))] for row in rows]
         ids = [self._ids[word] for word in numbers]
         starts = torch.tensor([0, *map(len, ids)]).cumsum(0)
+        # `view` gives a tensor without texts or words its second dimension.
         index = torch.tensor(padded, dtype=torch.int64).view(len(texts), length)
         joined = torch.cat(ids) if ids else torch.zeros(0, 2, dtype=torch.int64)
         return ReadChoices(index, list(numbers), joined, starts)

@@ -158,9 +158,11 @@ class Synonyms(Replacements):
         rows: list[int] = []
         starts = [0]
         for word in words:
+            # Several candidates may be the unknown word. A dictionary keeps the own id first.
             rows += dict.fromkeys(tokenizer.ids(self._listed(word)))
             starts.append(len(rows))
         first = torch.tensor(rows, dtype=torch.int64)
+        # The second column is for sets that split a word in two: -1, as lists do not.
         return Reach(torch.stack([first, torch.full_like(first, -1)], dim=1), torch.tensor(starts))
 
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:

@@ -158,6 +158,7 @@ class _Certifier:
         logits = self.model.logits(self.threat.split(witness))
         logits = logits - logits[prediction]
         logits[prediction] = -torch.inf
+        # A tie counts as a change, as in the bound.
         changes = bool(logits.max() >= 0)
         return (witness, self.kind) if changes else (None, "lower bound")
 
@@ -226,10 +227,12 @@ class SynonymCertifier(_Certifier):
             int(sizes[row[:n]].amax()) if n else 1
             for row, n in zip(choices.rows, lengths, strict=True)
         ]
+        # A batch is as wide as its largest list: texts of similar sizes share one.
         order = sorted(range(len(texts)), key=lambda i: (widths[i], lengths[i]))
         certificates: dict[int, TextCertificate] = {}
         for some in _batches(order, widths, lengths):
             rows = choices.rows[some, : max(lengths[i] for i in some)]
+            # Padding (-1) reads row 0 here; the next line puts word 0 there.
             candidates = table[rows.clamp_min(0), : max(widths[i] for i in some)]
             candidates = candidates.masked_fill((rows < 0).unsqueeze(2), 0)
             answers = self._batch([texts[i] for i in some], candidates, ks, worst=worst)
@@ -253,6 +256,7 @@ class SynonymCertifier(_Certifier):
         # Rows of a word and a class, so that nothing of the other classes is copied.
         losses = lost.flatten(0, 1)[rows * logits.shape[1] + predictions] * read
         losses, order = losses.sort(dim=1, descending=True, stable=True)
+        # Infinite for the prediction itself, so that it is not its own rival.
         lead = (logits.gather(1, predictions) - logits).scatter(1, predictions, torch.inf)
         # `[B, N + 1, C]`: the leads after 0, 1, ... changes.
         leads = torch.cat([lead.unsqueeze(1), lead.unsqueeze(1) - losses.cumsum(dim=1)], dim=1)

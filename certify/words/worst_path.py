@@ -55,8 +55,10 @@ def worst_words(
     losses = lost[:, :k].cumsum(dim=1)
     if losses.shape[1] < k:
         losses = functional.pad(losses, (0, k - losses.shape[1]), mode="constant")
+        # With more changes than words, the last entries repeat the sum of all losses.
         reached = lost.sum(dim=1, keepdim=True)
         losses[:, lost.shape[1] :] = reached
+    # The inverse permutation: the rank of the word at each position.
     rank = order.argsort(dim=1)
     changes = torch.arange(k + 1, device=rank.device)
     path = chosen.unsqueeze(1) * (rank.unsqueeze(1) < changes[None, :, None])
@@ -83,6 +85,8 @@ def worst_results(scores: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         lead = scores[:, y] - scores[:, j]
         least = torch.segment_reduce(lead, "min", lengths=sizes)
         lost[:, y, j] = lead[starts[:-1]] - least
+        # Negated, so that NaN matches, too: a word without a match would keep an index past the
+        # end.
         at = (~(lead > least[owner])).nonzero().flatten()
         none = torch.full_like(sizes, len(lead))
         first[:, y, j] = none.scatter_reduce_(0, owner[at], at, "amin")
@@ -115,6 +119,7 @@ def drop_dominated(scores: NgramScores, candidates: Tensor, sign: Tensor) -> Ten
     small = sign.view(-1, 1, 1) > 0
     low, high = torch.where(small, least, -most), torch.where(small, most, -least)
     high, best = high.masked_fill(~keep, torch.inf).min(dim=2, keepdim=True)
+    # The candidate that sets the limit stays, also where its own range is a point.
     dropped = (low >= high).scatter(2, best, value=False)
     return torch.where(dropped, candidates[..., :1], candidates)
 
@@ -221,6 +226,7 @@ def _by_segments(lattice: "_Lattice") -> WorstTexts:
             begin, size = first[some[at]], lengths[some[at]]
             worst = part.shortest(None)
             row = torch.div(begin, length, rounding_mode="floor")
+            # Segments of one text share a row: their values add up.
             value.index_add_(0, row, worst.value[:, 0])
             offsets = torch.arange(worst.path.shape[2], device=begin.device)
             positions, inside = begin.unsqueeze(1) + offsets, offsets < size.unsqueeze(1)
@@ -271,6 +277,7 @@ class _Lattice(NamedTuple):
 
     def _size(self, starts: Tensor, lengths: Tensor) -> int:
         offsets = torch.arange(int(lengths.amax()), device=starts.device)
+        # The last segments may reach past the end; `inside` masks what they read there.
         at = (starts.unsqueeze(1) + offsets).clamp_max(self.counts.numel() - 1)
         inside = offsets < lengths.unsqueeze(1)
         return int((self.counts.flatten()[at] * inside).amax())
@@ -283,6 +290,7 @@ class _Lattice(NamedTuple):
         inside = offsets < lengths.unsqueeze(1)
         at = (starts.unsqueeze(1) + offsets).clamp_max(rows * length - 1)
         padding = self.words.new_full((size,), torch.inf)
+        # Past the end of a segment only choice 0 is open, at no cost.
         padding[0] = 0.0
         words = self.words[..., :size].flatten(0, 1)[at]
         words = torch.where(inside.unsqueeze(2), words, padding)
@@ -361,6 +369,7 @@ class _Lattice(NamedTuple):
         """Return flat indices of `[R, T, S^w]` that are choices, and `[M, w]` ids of these."""
         rows, _, size = self.words.shape
         width = self.scores.width
+        # Before the text there is one choice: word 0.
         count = functional.pad(self.counts, (width - 1, 0), value=1)
         real = torch.arange(size, device=count.device) < count.unsqueeze(2)
         fits = real[:, start:stop]
@@ -375,6 +384,7 @@ class _Lattice(NamedTuple):
 def _counted(moved: Tensor, changed: Tensor, *, alone: bool) -> Tensor:
     """Move values of a changed word up by one change."""
     later = torch.full_like(moved, torch.inf)
+    # A changed word in the last row would be one change too many: that row falls out.
     later[:, 1:] = moved[:, :-1]
     where = changed.view(1, 1, -1, 1) if alone else changed.view(1, 1, 1, -1)
     return torch.where(where, later, moved)

@@ -73,5 +73,6 @@ class BlockSampler(BucketBatchSampler):
             blocks = shuffled(np.arange(start * size, stop * size), n, *keys)
             yield from blocks.reshape(-1, size)[:, self.rank :: self.world].tolist()
         rest = self._share(shuffled(np.arange(full * size, n), n, *keys))
+        # The rest is batch `full`: a run that has consumed it resumes after the epoch.
         if len(rest) and skip <= full:
             yield rest.tolist()

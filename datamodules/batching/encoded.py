@@ -49,6 +49,7 @@ class EncodedTexts(Dataset[Batch]):
             cut = [encoding.truncated for encoding in coded]
             # A sample is truncated if any of its choices is.
             self.truncated += sum(any(cut[i : i + choices]) for i in range(0, len(cut), choices))
+            # One array for all texts: lists of Python numbers would take several times the memory.
             ids.append(np.array([i for e in coded for i in e.input_ids], dtype=np.int32))
             if pairs:
                 segments.append(np.array([i for e in coded for i in e.segment_ids], dtype=np.int8))

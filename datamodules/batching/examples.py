@@ -57,6 +57,7 @@ def target(value: Any, target_range: tuple[float, float]) -> float | None:
         sound = not isinstance(value, bool) and "_" not in str(value)
         number = float(value) if sound and isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):
+        # NaN is in no range: the check below refuses it.
         number = math.nan
     if not low <= number <= high:
         msg = f"got target {brief(value)}, expected a number from {low:g} to {high:g}"

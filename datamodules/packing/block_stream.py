@@ -166,6 +166,8 @@ def ahead(items: Iterable[T], depth: int) -> Iterator[T]:
     def put(item: T | None, error: BaseException | None) -> bool:
         while not over.is_set():
             try:
+                # With a time limit: a consumer that is gone would leave the thread waiting for
+                # ever.
                 waiting.put((item, error), timeout=0.1)
             except queue.Full:
                 continue

@@ -130,6 +130,7 @@ class _Words:
         if full or len(self._known) + len(new) > _KNOWN:
             self._known.clear()
             self._characters = 0
+            # The words of this chunk that were cached are gone, too.
             new = distinct
         self._characters += sum(map(len, new))
         listed = list(new)

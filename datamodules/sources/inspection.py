@@ -178,6 +178,7 @@ class _StoredTable(TextTable):
         for row in super().rows(path, columns, optional):
             rows.append(row)
             yield row
+        # Only reached when the caller has read all rows: a part of a file is not stored.
         if not optional:
             self.stored.setdefault(path, (list(columns), rows))
 
@@ -189,6 +190,7 @@ def assign_splits(paths: Sequence[Path]) -> dict[Split, Path]:
         ValueError: more than three files, or two of one split.
     """
     splits: dict[Split, Path] = {"train": paths[0]}
+    # A single further file is for tests; of two, the first validates.
     free: list[Split] = ["validation", "test"] if len(paths) > 2 else ["test", "validation"]
     for path in paths[1:]:
         name = path.name.lower()
@@ -282,6 +284,7 @@ def _has_tags(path: Path) -> bool:
     except DataError:
         return False
     words = [fields for fields in lines if fields]
+    # Empty lines part the sentences of such a file: without any it is another kind of file.
     return len(words) < len(lines) and all(
         len(fields) == 2 and _TAG.fullmatch(fields[1]) for fields in words
     )
@@ -356,6 +359,7 @@ def _leaks(texts: Mapping[str, Sequence[str]]) -> list[Leak]:
     names = list(texts)
     for i, name in enumerate(names):
         for earlier in names[:i]:
+            # Empty texts are equal in any two files: no leak.
             keys = {*texts[earlier]} - {""}
             shared = [row for row, key in enumerate(texts[name], 1) if key in keys]
             if shared:

@@ -176,6 +176,7 @@ class TextTable:
                 unreadable += [f"{path}, {row.place}: {row.problem}"] if bad <= _SHOWN else []
             elif label is not None:
                 labels[label] += 1
+            # One too many is enough for the error: the rest of a large file is not read.
             if len(labels) > LABELS:
                 break
         classes = find_classes(labels)
@@ -310,6 +311,7 @@ def label_kinds(labels: Iterable[Any]) -> LabelKinds:
             several += 1
     absent = counts.pop(None, 0)
     named = {label: rows for label, rows in counts.most_common() if label is not None}
+    # In a column of numbers "nan" is a missing one; alone it is not a number.
     spelled = [label for label in named if label.casefold() != "nan"]
     numeric = bool(spelled) and not several and all(map(is_numeric, spelled))
     numbers = list(map(float, spelled)) if numeric else []
@@ -325,6 +327,7 @@ def label_kinds(labels: Iterable[Any]) -> LabelKinds:
 def is_numeric(text: str) -> bool:
     """Return True for the spelling of a finite number."""
     try:
+        # `float` reads "1_000" as 1000.
         return "_" not in text and math.isfinite(float(text))
     except ValueError:
         return False

@@ -147,6 +147,7 @@ class MRAT(EpochTextAdversary):
 
         with changed_sentences(classifier, add_mixtures):
             logits = classifier.classify(rows.x, rows.mask)
+        # The order of `add_mixtures`: clean texts, texts between, then the pairs of MRAT+.
         clean, between = logits[:count], logits[count : count + len(own)]
         divergences = jensen_shannon(clean[own], between)
         # Means over the clean texts: a text without an adversarial one has no divergence.

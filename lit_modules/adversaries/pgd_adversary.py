@@ -66,6 +66,8 @@ class PGDAdversary(Adversary):
             delta = torch.zeros_like(x).requires_grad_()
             clean = problem.classify(x + delta)
             loss = problem.loss(clean)
+            # Detached: the gradients are added up pass by pass, so that no two graphs are in
+            # memory.
             total = total + self.clean_weight * loss.detach()
             # With a start at the centre, the clean pass has the gradient of the first step.
             reuse = not self.random_start and self.inner_loss == "training"
@@ -96,6 +98,7 @@ class PGDAdversary(Adversary):
             gradient = first
             if number > 0 or gradient is None:
                 gradient = self._gradient(problem, x, delta)
+            # Padding does not move: else it would use up a part of the L2 ball.
             gradient = gradient.to(x.dtype) * problem.mask.unsqueeze(-1)
             delta = into_ball(delta + step * steepest(gradient, self.norm), radius, self.norm)
         return delta.detach()

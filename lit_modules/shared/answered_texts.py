@@ -106,6 +106,7 @@ class AnsweredTexts:
         """
         size = max(1, -(-len(self.order) // max(steps, 1)))
         start = step * size
+        # The last batch of an epoch is filled up from the beginning.
         rows = [self.order[i % len(self.order)] for i in range(start, start + size)]
         batch = collate([self.encodings[i] for i in rows], pad_id=self.tokenizer.pad_id)
         return batch, self.labels[rows], self.certain[rows]

@@ -30,6 +30,7 @@ class AveragedWeights(nn.Module):
         weights = dict(classifier.named_parameters())
         old: list[Tensor] = list(self.weights)
         new: list[Tensor] = [weights[name] for name in self.names]
+        # All weights in one call: a loop would start a kernel for each of them in every step.
         torch._foreach_lerp_(old, new, 1 - decay)
 
     @torch.no_grad()

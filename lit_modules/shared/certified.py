@@ -62,6 +62,7 @@ class CertifiedClassifier(WordLevel):
     def setup(self, stage: str) -> None:
         super().setup(stage)
         precision = str(self.trainer.precision)
+        # Mixed precision keeps float32 weights; only "true" precisions store them in fewer bits.
         if self.certified and precision.endswith("true") and precision not in FULL_PRECISION:
             msg = (
                 f"got precision {precision}, expected 32-true, 64-true, bf16-mixed or 16-mixed: "

@@ -70,6 +70,7 @@ class ClassifierWrapper(TaskModule):
 
     def configure_callbacks(self) -> list["Callback"]:
         """Return the callbacks of the classifier, such as a projection of its weights."""
+        # Lightning asks only the outermost module for callbacks and optimisers.
         callbacks = self.classifier.configure_callbacks()
         return list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
 

@@ -174,10 +174,12 @@ def choose_threshold(scores: Tensor, positive: Tensor, settings: Detection) -> f
     # Cut i detects the texts from i on; equal scores are never parted.
     gap = scores.diff() > TIE * (1 + scores[1:].abs())
     cuts = torch.cat([gap.new_ones(1), gap, gap.new_ones(1)]).nonzero().flatten()
+    # Scores beyond both ends, so that the first and the last cut are middles, too.
     ends = torch.cat([scores[:1] - 2, scores, scores[-1:] + 2])
     middles = (ends[:-1] + ends[1:]) / 2
     counts = torch.cat([positive.new_zeros(1), positive]).long().cumsum(0)
     missed = counts[cuts]
+    # Below cut i are i texts, `missed` of them positive: the other negatives are above it.
     alarms = negatives - (cuts - missed)
     if settings.cost is not None:
         costs = alarms + settings.cost * missed
@@ -223,6 +225,7 @@ class DetectionCurve:
 
     def auc(self) -> float:
         """Return the area under the ROC curve: equal scores of a pair of texts count one half."""
+        # Twice the area of each trapezium, which is a whole number.
         steps = self.alarms.diff() * (self.hits[1:] + self.hits[:-1])
         pairs = 2 * self.positives * self.negatives
         return float(steps.sum()) / pairs if pairs else math.nan

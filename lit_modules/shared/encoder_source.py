@@ -127,6 +127,7 @@ class EncoderSource:
             ValueError: it cannot be loaded or built, or does not fit the tokenizer.
         """
         model = self._make(tokenizer, build_encoder, partial(load_encoder, random_pooler=False))
+        # Its pooler has random weights: the head makes a layer of its own.
         if not self.pretrained:
             drop_pooler(model)
         return model
