@@ -74,7 +74,7 @@ def _changes(tree: ast.Module, file: str) -> Iterator[tuple[int, int, str, str]]
     """Yield line, column, the expression that is there, and what to insert after it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and not node.level and _is_ours(node.module):
-            yield node.lineno, node.col_offset, r"from[ \t]+", "steadfast."
+            yield node.lineno, node.col_offset, rf"from[ \t]+(?={node.module}\b)", "steadfast."
         elif isinstance(node, ast.Import):
             for alias in filter(lambda alias: _is_ours(alias.name), node.names):
                 if alias.asname is None and "." in alias.name:
