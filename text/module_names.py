@@ -17,12 +17,13 @@ _PREFIX = __name__.removesuffix("text.module_names")
 
 def real_name(stored: str) -> str:
     """Return Python's name of a module or class; names of other programs stay."""
-    return f"{_PREFIX}{stored}" if stored.partition(".")[0] in PACKAGES else stored
+    own = stored_name(stored)
+    return f"{_PREFIX}{own}" if own.partition(".")[0] in PACKAGES else stored
 
 
 def stored_name(real: str) -> str:
     """Return the name in files of a module or class; names of other programs stay."""
-    own = real.removeprefix(_PREFIX)
+    own = real.removeprefix("steadfast.")
     return own if own.partition(".")[0] in PACKAGES else real
 
 

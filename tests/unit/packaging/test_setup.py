@@ -1,6 +1,7 @@
 """The modules of the wheel, as setup.py writes them."""
 
 import ast
+import importlib.util
 import re
 import runpy
 from collections.abc import Callable
@@ -108,8 +109,19 @@ def test_all_modules_keep_their_lines_and_everything_but_imports(
 
 def test_names_of_a_checkout() -> None:
     assert module_names.real_name("lit_modules.OLSA") == "lit_modules.OLSA"
+    assert module_names.real_name("steadfast.lit_modules.OLSA") == "lit_modules.OLSA"
+    assert module_names.real_name("steadfast.testing") == "steadfast.testing"
     assert module_names.stored_name("lit_modules.OLSA") == "lit_modules.OLSA"
     assert module_names.own_package("text.batch") == "text"
     assert module_names.own_package("texts") is None
     assert module_names.find_class("run_files.run_directory") is run_files.run_directory
     assert module_names.find_class("run_files.nothing") is None
+
+
+def test_both_names_of_a_module_of_a_checkout_are_one_module() -> None:
+    from_steadfast = importlib.import_module("steadfast.text.module_names")
+    assert from_steadfast is module_names
+    assert importlib.import_module("steadfast.run_files") is run_files
+    assert importlib.util.find_spec("steadfast.text.nothing") is None
+    assert module_names.__spec__ is not None
+    assert module_names.__spec__.name == "text.module_names"
