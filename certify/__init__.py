@@ -6,6 +6,8 @@ A name is imported when it is first used: threats, which are sets of texts, need
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from text.module_names import real_name
+
 if TYPE_CHECKING:
     from certify.certificate import (
         Certificates,
@@ -35,4 +37,4 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(real_name(_HOMES[name])), name)

@@ -32,6 +32,7 @@ from layers.orthogonal import OrthogonalLinear
 from text import PretrainedTokenizer
 from text.corrector import Corrector
 from text.front_end import FrontEnd
+from text.module_names import own_package
 
 OURS = ("text", "layers", "lit_modules")
 """The packages that a text passes through."""
@@ -149,7 +150,7 @@ def _is_own_hook(hook: Any) -> bool:
 
 
 def _is_ours(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] in OURS
+    return own_package(kind.__module__) in OURS
 
 
 def _objects(value: Any, path: str) -> list[Any]:
@@ -233,9 +234,7 @@ def _has_package(file: str) -> bool:
 def _replaced_functions() -> Iterator[Complaint]:
     """Functions and classes in modules of ours that no package has."""
     modules = [
-        (name, module)
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in OURS
+        (name, module) for name, module in list(sys.modules.items()) if own_package(name) in OURS
     ]
     for name, module in modules:
         for key, value in list(vars(module).items()):

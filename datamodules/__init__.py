@@ -88,7 +88,7 @@ def __getattr__(name: str) -> Any:
         own = {corpus: __getattr__(corpus) for corpus in _CORPORA}
         value: Any = own | dict(load_classes("steadfast.corpora", own, __getattr__("Corpus")))
     elif name in _EXPORTS:
-        value = getattr(import_module(f"datamodules.{_EXPORTS[name]}"), name)
+        value = getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
     else:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -11,6 +12,7 @@ from attacks.compat import Compat, CompatName
 from attacks.composition import Attack
 from attacks.goals import Goal
 from attacks.resources.catalogue import Resources
+from text.module_names import own_package, real_name
 
 HOMES = (
     "attacks.transformations",
@@ -168,10 +170,10 @@ def _find_class(path: str) -> Any:
     module, _, name = path.rpartition(".")
     part = None
     for home in [module] if module else HOMES:
-        try:
-            part = getattr(import_module(home), name, None)
-        except ImportError:
-            continue
+        # A user's package may have the name of one of ours.
+        for known in dict.fromkeys((real_name(home), home)):
+            with suppress(ImportError):
+                part = part or getattr(import_module(known), name, None)
         if part is not None:
             break
     if part is None:
@@ -179,7 +181,7 @@ def _find_class(path: str) -> Any:
         msg = f"got class_path {path!r}, which is not in {where}, expected a class there"
         raise ValueError(msg)
     # A foreign file must not call arbitrary code, such as subprocess.Popen.
-    ours = getattr(part, "__module__", "").split(".")[0] == "attacks"
+    ours = own_package(getattr(part, "__module__", None) or "") == "attacks"
     if not inspect.isclass(part) or not (ours or any(hasattr(part, name) for name in _METHODS)):
         msg = f"got class_path {path!r}, expected a class with {' or '.join(_METHODS)}"
         raise ValueError(msg)

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import steadfast  # noqa: F401 (puts the packages below on the import path)
 from attacks.interface import attack
 from attacks.resources.catalogue import Resources
 from attacks.samples import SampleLike

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-import steadfast  # noqa: F401 (puts the packages below on the import path)
 from attacks.outcome import Sample
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.kinds import CallableVictim, Victim, as_victim

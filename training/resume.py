@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from pydoc import locate
 from typing import Any
 
 from lit_modules import CheckpointError, TaskModule, TextModule, read_checkpoint
 from run_files.harmless_settings import HARMLESS, HARMLESS_IN_FIT
 from run_files.results import Stage
 from run_files.run_directory import RunDirectory
+from text.module_names import find_class
 from text.subjects import Difference, differences, flat
 from training.early_stopping import LIGHTNING_EPOCHS, stopped_early
 
@@ -183,7 +183,7 @@ def _asks_for_more(run: RunDirectory, config: Mapping[str, Any]) -> bool:
 
 def _classifies(config: Mapping[str, Any]) -> bool:
     """Return True if the method classifies: only then it can be certified."""
-    method = locate(str(config.get("model", {}).get("class_path", "")))
+    method = find_class(str(config.get("model", {}).get("class_path", "")))
     if not isinstance(method, type) or not issubclass(method, TextModule):
         return True
     return issubclass(method, TaskModule)

@@ -18,6 +18,7 @@ from app.cli.commands import COMMANDS, Command, module_of
 from app.cli.run_options import add_option, short_name
 from run_files.atomic import replacing
 from run_files.program_folder import PROGRAM
+from text.module_names import PACKAGES
 
 TRAINER = {
     "max_epochs": "",
@@ -43,10 +44,6 @@ _PROGRAM = ("help", "config", "print_config", "debug")
 _RUN = ("run", "runs_dir", "seed_everything", "ckpt_path")
 _FIT = ("checkpoint", "early_stopping", "checkpoint_every_n_minutes", "on_nonfinite_loss")
 _TRACK = ("track",)
-_PACKAGES = (
-    *("app", "attacks", "certify", "datamodules", "layers", "lit_modules", "measure"),
-    *("run_files", "text", "training"),
-)
 _LIBRARIES = ("jsonargparse", "pytorch-lightning", "torch")
 _SHARED = ("help", "debug", "run", "runs_dir", "ckpt_path", "device", "data_dir")
 """Options of both ways of a command."""
@@ -193,7 +190,7 @@ def help_path(name: str) -> Path:
     for library in _LIBRARIES:
         with suppress(metadata.PackageNotFoundError):
             digest.update(f"{library} {metadata.version(library)}".encode())
-    for package in _PACKAGES:
+    for package in PACKAGES:
         for path in sorted((PROGRAM / package).rglob("*.py")):
             stat = path.stat()
             digest.update(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode())

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 from app.cli.run_options import refuse_former
+from text.module_names import real_name
 
 LIGHTNING = "cli.robust_cli"
 """File of the commands that take a method and a corpus."""
@@ -190,7 +191,7 @@ class Call(NamedTuple):
 
 def module_of(command: Command) -> Any:
     """Import the file of a command."""
-    return import_module(f"app.{command.file}")
+    return import_module(real_name(f"app.{command.file}"))
 
 
 def find_command(argv: Sequence[str]) -> Call | None:

@@ -21,6 +21,7 @@ from app.cli.garbage import collect_seldom, collection_paused
 from run_files.terminal import harmless
 from run_files.version import line
 from text.extras import missing_extra
+from text.module_names import PACKAGES, own_package, real_name
 from text.multi_line_error import MultiLineError
 from training.last_error import leave_error, printing, reported
 
@@ -48,11 +49,6 @@ NOISE = (
     r"You're resuming from a checkpoint that ended before the epoch ended.*",
 )
 
-_PACKAGES = (
-    *("app", "measure", "training", "run_files", "lit_modules", "datamodules"),
-    *("attacks", "certify", "layers", "text"),
-)
-"""Packages whose messages are shown."""
 _LIGHTNING_LOGS = (
     "lightning_fabric.utilities.seed",
     "pytorch_lightning.utilities.rank_zero",
@@ -345,13 +341,12 @@ def _message(error: Exception) -> str:
         )
     if isinstance(error, FileNotFoundError | IsADirectoryError) and error.filename:
         return f"got {error.filename}, expected a path that can be opened: {error.strerror}"
-    expected = isinstance(error, ValueError | OSError) or type(error).__module__.split(".")[0] in (
-        "lit_modules",
-        "datamodules",
-        "attacks",
+    module = type(error).__module__
+    expected = (
+        isinstance(error, ValueError | OSError)
+        or own_package(module) in ("lit_modules", "datamodules", "attacks")
         # Services that a run reports to.
-        "mlflow",
-        "wandb",
+        or module.partition(".")[0] in ("mlflow", "wandb")
     )
     # Lightning's error for a wrong setting of the trainer. By its name: importing it takes seconds.
     expected = expected or type(error).__name__ == "MisconfigurationException"
@@ -414,8 +409,8 @@ def _quieten(*, debug: bool) -> None:
     for name in _LIGHTNING_LOGS:
         logger = logging.getLogger(name)
         logger.filters = [] if debug else [_NoTips()]
-    for package in _PACKAGES:
-        logger = logging.getLogger(package)
+    for package in PACKAGES:
+        logger = logging.getLogger(real_name(package))
         logger.setLevel(logging.INFO if first_process() else logging.ERROR)
         if not logger.handlers:
             handler = _ToStderr()

@@ -9,12 +9,11 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pydoc import locate
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import torch
-from jsonargparse import Namespace, _core, _subcommands, _typehints
+from jsonargparse import Namespace, _core, _subcommands, _typehints, _util
 from pytorch_lightning.cli import LightningArgumentParser
 
 from app.cli.command_help import command_help, keep
@@ -24,6 +23,7 @@ from datamodules import CORPORA
 from lit_modules import METHODS
 from lit_modules.shared.settings import names
 from run_files.terminal import harmless
+from text.module_names import find_class, real_name, stored_name
 
 _LITERAL = re.compile(r"(?P<name>--[\w.+]+)=(?P<value>None|[\[{].*)", re.DOTALL)
 _KEY = re.compile(r'Parser key "(?P<key>.+?)":')
@@ -54,6 +54,8 @@ _FRAME = ("Does not validate against", "Subtypes: ", "Errors:", "Given value typ
 
 _WITH_DEFAULTS = (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 _discard: Callable[..., None] = _typehints.discard_init_args_on_class_path_change
+_import_path: Callable[[Any], str | None] = _util.get_import_path
+_import: Callable[..., Any] = _util.import_object
 
 
 class Parser(LightningArgumentParser):
@@ -95,9 +97,32 @@ def keep_own_defaults() -> None:
     _typehints.discard_init_args_on_class_path_change = _discard_defaults
 
 
+def keep_stored_names() -> None:
+    """Let class paths name the modules of a checkout, in a wheel too; see `text.module_names`."""
+    replacements = {"get_import_path": _stored_path, "import_object": _import_stored}
+    for name, module in list(sys.modules.items()):
+        # Each module of jsonargparse that uses a function has it under its own name.
+        if name.startswith("jsonargparse."):
+            for function in replacements.keys() & vars(module).keys():
+                setattr(module, function, replacements[function])
+
+
+def _stored_path(value: Any) -> str | None:
+    path = _import_path(value)
+    return None if path is None else stored_name(path)
+
+
+def _import_stored(name: Any, check_path: bool = True) -> Any:
+    if isinstance(name, str) and (real := real_name(name)) != name:
+        # A user's package may have the name of one of ours.
+        with suppress(ImportError, AttributeError):
+            return _import(real, check_path)
+    return _import(name, check_path)
+
+
 def _discard_defaults(parser: Any, previous: Any, value: Any) -> None:
     settings: Any = (previous or {}).get("init_args")
-    cls = locate(previous["class_path"]) if settings else None
+    cls = find_class(previous["class_path"]) if settings else None
     if (
         isinstance(cls, type)
         and issubclass(cls, _WITH_DEFAULTS)
@@ -253,7 +278,7 @@ def plain(message: str) -> str:
 def _nearest(path: str, group: str, name: str) -> str:
     """Return a hint at the setting of a class with the most similar name, in any of its groups."""
     module, _, cls = path.rpartition(".")
-    options = names(getattr(sys.modules.get(module), cls, object))
+    options = names(getattr(sys.modules.get(real_name(module)), cls, object))
     by_last_part = {option.rpartition(".")[2]: option for option in options}
     for part in reversed(name.split(".")):
         if matches := difflib.get_close_matches(part, by_last_part, n=1, cutoff=0.75):

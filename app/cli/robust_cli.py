@@ -29,7 +29,14 @@ from app.cli.arguments import (
     with_stored_settings,
 )
 from app.cli.data_files import file_words
-from app.cli.parser import Parser, TrainerHelp, check_numbers, keep_own_defaults, remembered_actions
+from app.cli.parser import (
+    Parser,
+    TrainerHelp,
+    check_numbers,
+    keep_own_defaults,
+    keep_stored_names,
+    remembered_actions,
+)
 from app.cli.run_options import full_names
 from attacks import PGDSettings
 from lit_modules import Detection, FineTuning, MaskedLM, TextModule
@@ -72,6 +79,7 @@ log = logging.getLogger(__name__)
 # Settings can run code (SECURITY.md): only files are read, not addresses, which Lightning allows.
 set_parsing_settings(config_read_mode_fsspec_enabled=False)
 keep_own_defaults()
+keep_stored_names()
 
 MAX_EPOCHS = (
     "Stop training after this number of epochs; -1 for no limit. null: no limit if max_steps or "

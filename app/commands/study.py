@@ -30,6 +30,7 @@ from app.study.yaml_reader import NAME
 from run_files.shard import Shard
 from run_files.shipped import settings_file
 from run_files.terminal import harmless
+from text.module_names import real_name
 
 if TYPE_CHECKING:
     from app.study.live import StudyProgress
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     """
     commands = {"run": _run, "status": _status, "collect": _collect, "merge": _merge}
     # Corpora would repeat their warnings for every cell; other users of the process keep theirs.
-    logger = logging.getLogger("datamodules")
+    logger = logging.getLogger(real_name("datamodules"))
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -21,6 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 from app.doctor.findings import Finding, Status, Trial, judge, masked
 from run_files.program_folder import PROGRAM
 from run_files.version import line
+from text.module_names import real_name
 from training.control_groups import control_groups, cores, memory_limit, read_text
 
 # Versions
@@ -176,7 +177,7 @@ def of_torch() -> Iterator[Trial]:
 
 def of_program(data_dir: Path | None, encoder: Path | None) -> Iterator[Trial]:
     """List the trials of the program, and of these folders."""
-    yield loads("loading", "app.cli.robust_cli")  # which imports the whole program
+    yield loads("loading", real_name("app.cli.robust_cli"))  # which imports the whole program
     yield loads("TensorBoard", "tensorboard.program", "torch.utils.tensorboard")
     yield from [data(data_dir)] if data_dir else []
     yield from [backbone(encoder)] if encoder else []

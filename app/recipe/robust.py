@@ -39,6 +39,7 @@ from run_files.ledger import Ledger
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from text import check_range
+from text.module_names import real_name
 from text.subjects import differences, joined
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,10 @@ CONFIGS = {"plain": "default", "bag": "word_scores/bag", "transformer": "text_cl
 CANDIDATES = "candidates"
 """Folder of the candidates inside the run."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-_QUIET = ("training", "datamodules", "measure", "pytorch_lightning", "lightning_fabric")
+_QUIET = (
+    *map(real_name, ("training", "datamodules", "measure")),
+    *("pytorch_lightning", "lightning_fabric"),
+)
 
 
 def train_robust(args: argparse.Namespace) -> None:

@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from pydoc import locate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -21,6 +20,7 @@ from run_files.harmless_settings import HARMLESS_IN_FIGURES
 from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
 from text.bounded_files import read_json
+from text.module_names import find_class
 from text.subjects import Difference, Subject, differences, flat, shortened
 from training.resume import PARTS, changed_settings
 
@@ -86,7 +86,7 @@ def _default(name: str, settings: Parsed) -> object:
     if name.startswith("detect."):
         return getattr(Detection(), name.removeprefix("detect."), _UNKNOWN)
     part, _, path = name.partition(".init_args.")
-    if part not in ("model", "data") or (cls := locate(settings[part]["class_path"])) is None:
+    if part not in ("model", "data") or (cls := find_class(settings[part]["class_path"])) is None:
         return _UNKNOWN
     value: Any = {
         key: plain(parameter.default) for key, parameter in parameters(cast(type, cls)).items()
@@ -364,7 +364,7 @@ def _read(settings: Parsed, split: Any, seed: int) -> Rows | None:
 
 
 def _class(settings: Parsed) -> Any:
-    return locate(settings["data"]["class_path"])
+    return find_class(settings["data"]["class_path"])
 
 
 def _task(settings: Parsed) -> str:

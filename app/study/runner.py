@@ -17,7 +17,7 @@ from app.study.cell_check import Kind, Parsed, kind_of
 from app.study.cells import TRAINING, StudyContext, command_line
 from app.study.reuse import UNREAD, check_run, check_start, missing
 from app.study.study import Cell, Stage
-from run_files.program_folder import python_path
+from run_files.program_folder import MODULE, python_path
 from run_files.run_directory import RunDirectory
 
 State = Literal["done", "failed", "not run", "stopped"]
@@ -212,7 +212,7 @@ def _alone(path: Path, stop: Stop) -> Iterator[bool]:
 def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> int:
     """Run a command to its end; return its exit status, negative for a signal."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    program = [sys.executable, "-m", "app", *line]
+    program = [sys.executable, "-m", MODULE, *line]
     with log.open("ab") as stream:
         stream.write(f"$ {' '.join(['steadfast', *line])}\n".encode())
         stream.flush()

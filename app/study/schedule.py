@@ -286,7 +286,7 @@ def _connect(address: str | None) -> Any:
             f"{install('ray')} (in a checkout: pip install ray)"
         )
         raise StudyError(msg) from error
-    # Workers find `app` from any working directory.
+    # Workers find the program from any working directory.
     variables = {**_ENVIRONMENT, "PYTHONPATH": python_path()}
     options: dict[str, Any] = {
         "address": address or "local",

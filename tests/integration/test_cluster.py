@@ -69,7 +69,7 @@ def test_a_cancelled_job_is_not(tmp_path: Path, script: str) -> None:
 def test_the_tasks_get_the_command(tmp_path: Path, steadfast: Steadfast) -> None:
     batch(tmp_path, 0)
     called = (tmp_path / "srun.called").read_text().splitlines()
-    assert called[:4] == ["--kill-on-bad-exit=1", "python3", "-m", "app"]
+    assert called[:4] == ["--kill-on-bad-exit=1", "python3", "-m", "steadfast"]
     assert called[4:11] == ARGS
     parsed = steadfast(*[*called[4:9], *called[11:], "--print_config"])
     assert parsed.status == 0
@@ -97,7 +97,7 @@ def test_a_task_of_an_array_is_a_shard(tmp_path: Path) -> None:
     cores = f'echo "$SRUN_CPUS_PER_TASK" > {tmp_path}/cores'
     assert batch(tmp_path, 0, *STUDY, first=cores, script="study.sbatch", **ARRAY).returncode == 0
     called = (tmp_path / "srun.called").read_text().splitlines()
-    assert called == ["--ntasks=1", "python3", "-m", "app", *STUDY, "--shard=3/7"]
+    assert called == ["--ntasks=1", "python3", "-m", "steadfast", *STUDY, "--shard=3/7"]
     assert (tmp_path / "cores").read_text() == "4\n"
 
 

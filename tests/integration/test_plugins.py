@@ -37,23 +37,35 @@ for words in LINES:
 """
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder into which pip has installed the example."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
+def install_example(target: Path) -> None:
+    """Install the example into a folder, as pip does."""
+    source = target / "source"
+    source.mkdir()
     for file in (ROOT / "examples" / "plugin").iterdir():
         if file.is_file():
             (source / file.name).write_bytes(file.read_bytes())
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     command += ["--no-build-isolation", "--target", str(target), str(source)]
     subprocess.run(command, check=True, capture_output=True)
+
+
+def write_weather() -> None:
+    """Write the corpus of the example into `data`."""
+    Path("data/weather").mkdir(parents=True)
+    for split in ("train", "test"):
+        Path(f"data/weather/{split}.tsv").write_text("\n".join(["text\tlabel", *ROWS * 10]) + "\n")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which pip has installed the example."""
+    target = tmp_path_factory.mktemp("installed")
+    install_example(target)
     return target
 
 
 def test_every_command_knows_the_classes(installed: Path, here: Path) -> None:
-    Path("data/weather").mkdir(parents=True)
-    for split in ("train", "test"):
-        Path(f"data/weather/{split}.tsv").write_text("\n".join(["text\tlabel", *ROWS * 10]) + "\n")
+    write_weather()
     Path("plugins.yaml").write_text(STUDY)
     attack = ["--attack", "double-letter", "--num_samples", "3", "--trainer.accelerator", "cpu"]
     classes = ["--model", "DeepAveraging", "--data", "Weather", "--data.data_dir", "data"]

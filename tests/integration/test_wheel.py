@@ -1,16 +1,25 @@
 """The wheel, built as pip builds it and used from elsewhere."""
 
+import contextlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import textwrap
 import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
-from tests.integration.conftest import ROOT
+import lit_modules  # noqa: F401 (this process may train: `sf.load` must not set that it does not)
+import steadfast as sf
+from app.cli.main import entry
+from tests.integration.conftest import ROOT, TINY, results
+from tests.integration.test_plugins import install_example, write_weather
 from tests.unit.packaging.metadata import PACKAGES
 
 BUILT_FROM = (*PACKAGES, "configs", "steadfast")
@@ -47,7 +56,7 @@ def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(site: Path | str, *words: str) -> subprocess.CompletedProcess[str]:
     """A command of the installed program, in the present folder."""
     return subprocess.run(
         [sys.executable, *words],
@@ -89,35 +98,240 @@ def test_a_shipped_config_is_trained_from_elsewhere(site: Path, here: Path) -> N
     assert "lit_modules.OLSA" in (here / "runs" / "a" / "config.yaml").read_text()
 
 
-def test_packages_are_imported_from_the_package(site: Path, here: Path) -> None:
-    code = "import steadfast, certify, text; print(certify.__file__, text.__file__)"
+def test_both_names_of_a_module_are_one_module(site: Path, here: Path) -> None:
+    code = """
+        import sys
+        import steadfast
+        import layers, text
+        import lit_modules.shared.tasks as tasks
+        from steadfast import certify
+        from text.batch import Batch
+        names = [name for name in sys.modules if name.startswith("steadfast.")]
+        for name in names:
+            other = sys.modules.get(name.removeprefix("steadfast."))
+            assert other in (None, sys.modules[name]), name
+        assert tasks is sys.modules["lit_modules.shared.tasks"]
+        assert tasks is sys.modules["steadfast.lit_modules.shared.tasks"]
+        assert Batch is text.Batch and Batch.__module__ == "steadfast.text.batch"
+        print(text.__file__, text.__spec__.name)
+        import text.nothing
+    """
+    (here / "text").mkdir()  # a folder without code is no package of the user
+    (here / "text" / "some.txt").touch()
+    said = run(site, "-W", "error", "-c", textwrap.dedent(code))
+    file = site / "steadfast" / "text" / "__init__.py"
+    assert said.stdout == f"{file} steadfast.text\n", said.stderr
+    assert said.stderr.endswith("ModuleNotFoundError: No module named 'text.nothing'\n")
+
+
+def test_no_module_imports_by_a_name_that_a_user_may_have(site: Path, here: Path) -> None:
+    """All modules are imported where every such import raises."""
+    for name in PACKAGES:
+        (here / f"{name}.py").write_text("raise RuntimeError(__name__)\n")
+    code = """
+        import sys, warnings
+        from importlib import import_module
+        from pkgutil import walk_packages
+        import steadfast
+        warnings.simplefilter("ignore")
+        names = [module.name for module in walk_packages(steadfast.__path__, "steadfast.")]
+        for name in names:
+            if not name.endswith("__main__"):
+                import_module(name)
+        print(len(names), [name for name in sys.modules if name.partition(".")[0] in PACKAGES])
+    """
+    code = textwrap.dedent(code).replace("PACKAGES", repr(PACKAGES))
     said = run(site, "-c", code)
-    assert said.stdout.split() == [
-        str(site / "steadfast" / package / "__init__.py") for package in ("certify", "text")
-    ], said.stderr
+    assert said.returncode == 0, said.stderr
+    count, _, others = said.stdout.strip().partition(" ")
+    assert int(count) > 500
+    assert others == "[]"
+    # Also inside of functions, which run later.
+    imports = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(PACKAGES)})\b", re.MULTILINE)
+    for path in (site / "steadfast").rglob("*.py"):
+        assert not imports.search(path.read_text(encoding="utf-8")), path
 
 
-def test_another_package_of_the_name_of_a_package(site: Path, here: Path) -> None:
-    (here / "text").mkdir()
-    (here / "text" / "__init__.py").touch()
-    said = run(site, "-c", "import text; import steadfast")
-    assert said.returncode == 1
-    assert f"ImportError: got a module text from {here / 'text'}, expected that of " in said.stderr
+PROGRAM = """
+import json
+import multiprocessing
+import sys
+from importlib import import_module
+from pathlib import Path
+
+NAMES = sys.argv[2].split(",")
 
 
-def test_a_package_that_would_be_hidden_is_named(site: Path, here: Path) -> None:
-    names = ("app", "layers", "text")
-    for name in names:
-        (here / name).mkdir()
-        (here / name / "__init__.py").touch()
-    (here / "certify").mkdir()  # a folder without code hides nothing
-    warned = run(site, "-c", "import steadfast; print(steadfast.load)")
-    assert warned.returncode == 0
-    assert (
-        f"got {', '.join(str(Path(n, '__init__.py')) for n in names)}, hidden by" in warned.stderr
+def own(names):
+    return [import_module(name).OWN for name in names] == names
+
+
+def main():
+    if sys.argv[1] == "before":
+        assert own(NAMES)
+    import steadfast as sf
+    from steadfast.text import split_words
+
+    if sys.argv[1] == "between":
+        assert own(NAMES)
+    texts = ["great soup and a friendly waiter", "bland food and a rude waiter"]
+    model = sf.load("done")
+    predictions = model.predict(texts)
+    attacked = model.attack([(texts[0], "positive")], query_budget=20)
+    certified = sf.load("words").certify(texts, against="typos", k=[1])
+    if sys.argv[1] == "before":
+        run = sf.train(None, run="wheel", **json.loads(sys.argv[3]))
+        assert run.model().predict(texts).labels
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(split_words, (texts[0],)) == texts[0].split()
+    assert own(NAMES)
+    files = [Path(sys.modules[name].__file__).parts[-3] for name in NAMES]
+    assert files == ["project"] * len(NAMES), files
+    print(json.dumps([predictions[:], attacked[:], certified[:]]))
+
+
+if __name__ == "__main__":
+    main()
+"""
+TEXTS = ["great soup and a friendly waiter", "bland food and a rude waiter"]
+SETTINGS = {
+    "model": "OLSA",
+    "model__width": 8,
+    "model__heads": 2,
+    "data": "Reviews",
+    "data__limit_train": 64,
+    "data__batch_size": 16,
+    "data__num_workers": 2,
+    "pgd__steps": 2,
+    "trainer__max_epochs": 1,
+    "trainer__accelerator": "cpu",
+    "trainer__limit_val_batches": 1,
+    "trainer__limit_test_batches": 1,
+    "trainer__enable_progress_bar": False,
+    "trainer__enable_model_summary": False,
+}
+STUDY = """
+title: A tiny study
+base: {settings: {model: TextClassifier, model.encoder: mean, model.width: 8, data: Reviews,
+  data.limit_train: 64, trainer.max_epochs: 1, trainer.accelerator: cpu}}
+rows: {plain: {}}
+stages: [fit, {test: {pgd.epsilon: 0}}]
+columns: {accuracy: {metric: test/accuracy}}
+"""
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a model that has certificates in words."""
+    folder = tmp_path_factory.mktemp("words")
+    model = ["--model=WordScores", "--model.window=1", "--model.words.split=joined"]
+    model += ["--model.words.front_end=spelling", "--data=Reviews", "--data.limit_train=200"]
+    with contextlib.chdir(folder):
+        assert entry(["fit", *model, *TINY, "--trainer.max_epochs=1", "--run=words"]) == 0
+    return folder / "runs" / "words"
+
+
+@pytest.fixture
+def project(here: Path, _trained: Path, words: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's project, the working directory, which has packages of all our names."""
+    folder = here / "project"
+    for name in PACKAGES:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text(f"OWN = {name!r}\n")
+    shutil.copytree(_trained, folder / "runs")
+    shutil.copytree(words, folder / "runs" / "words")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("order", ["before", "between", "after"])
+def test_a_project_with_packages_of_all_our_names(site: Path, project: Path, order: str) -> None:
+    (project / "program.py").write_text(PROGRAM)
+    words = [order, ",".join(PACKAGES), json.dumps(SETTINGS)]
+    done = run(site, "program.py", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    if order != "before":
+        return
+    # The checkout, in this process, measures and stores the same.
+    model = sf.load("done")
+    tables = (
+        model.predict(TEXTS),
+        model.attack([(TEXTS[0], "positive")], query_budget=20),
+        sf.load("words").certify(TEXTS, against="typos", k=[1]),
     )
-    assert "certify" not in warned.stderr
-    assert run(site, "-m", "steadfast", "--version").stderr == ""
+    records = [[record | {"seconds": 0} for record in table] for table in tables]
+    others = json.loads(done.stdout.splitlines()[-1])
+    assert [[record | {"seconds": 0} for record in table] for table in others] == json.loads(
+        json.dumps(records)
+    )
+    options = [f"--{name.replace('__', '.')}={value}" for name, value in SETTINGS.items()]
+    assert entry(["train", *options, "--run=checkout"]) == 0
+    stored = Path("runs/wheel/config.yaml").read_text().replace("wheel", "checkout")
+    assert stored == Path("runs/checkout/config.yaml").read_text()
+    assert "lit_modules.OLSA" in stored
+    for name in ("best.ckpt", "last.ckpt"):
+        wheels, checkouts = (
+            torch.load(Path("runs", run, "checkpoints", name), weights_only=True)
+            for run in ("wheel", "checkout")
+        )
+        assert wheels.keys() == checkouts.keys()
+        assert wheels["hyper_parameters"] == checkouts["hyper_parameters"]
+    wheels, checkouts = (
+        json.loads(Path("runs", run, "results.json").read_text()) for run in ("wheel", "checkout")
+    )
+    assert wheels["metrics"].keys() == checkouts["metrics"].keys()
+    assert "steadfast." not in json.dumps(wheels)
+    # Each continues a run of the other one.
+    more = "--trainer.max_epochs=2"
+    assert entry(["train", *options, more, "--run=wheel"]) == 0
+    other = run(site, "-m", "steadfast", "train", *options, more, "--run=checkout")
+    assert other.returncode == 0, other.stderr
+    for name in ("wheel", "checkout"):
+        last = torch.load(Path("runs", name, "checkpoints", "last.ckpt"), weights_only=True)
+        assert last["global_step"] == 8  # 2 epochs of 4 batches
+
+
+def test_a_study_in_such_a_project(site: Path, project: Path) -> None:
+    Path("tiny.yaml").write_text(STUDY)
+    done = run(site, "-m", "steadfast", "study", "run", "tiny.yaml")
+    assert done.returncode == 0, done.stderr
+    again = run(site, "-m", "steadfast", "study", "run", "tiny.yaml")
+    assert again.returncode == 0, again.stderr
+    assert "test" not in again.stderr, again.stderr  # nothing is left to do
+
+
+def test_a_class_path_is_ours_and_not_the_users(site: Path, project: Path) -> None:
+    (project / "lit_modules" / "__init__.py").write_text("class OLSA: ...\n")
+    words = ["--model=lit_modules.OLSA", "--data=datamodules.Reviews", "--print_config"]
+    said = run(site, "-m", "steadfast", "fit", *words)
+    assert "class_path: lit_modules.OLSA\n" in said.stdout, said.stderr
+    assert "class_path: datamodules.Reviews\n" in said.stdout
+
+
+def test_a_plugin_of_an_installed_program(
+    site: Path, here: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    packages = tmp_path_factory.mktemp("packages")
+    install_example(packages)
+    both = f"{packages}{os.pathsep}{site}"
+    code = """
+        import steadfast
+        from steadfast.attacks.recipes import find_recipe
+        from steadfast.datamodules import CORPORA
+        from steadfast.lit_modules import METHODS
+        print(METHODS["DeepAveraging"].__module__, CORPORA["Weather"].__module__)
+        print(find_recipe("double-letter").needs)
+    """
+    said = run(both, "-W", "error", "-c", textwrap.dedent(code))
+    assert said.stdout == "plugin_example plugin_example\n()\n", said.stderr
+    write_weather()
+    options = ["--model=DeepAveraging", "--data=Weather", "--data.data_dir=data"]
+    for words in (["train", *options, *TINY], ["attack", "--attack=double-letter"]):
+        done = run(both, "-m", "steadfast", *words, "--run=deep")
+        assert done.returncode == 0, done.stderr
+    assert "attack/double-letter/accuracy" in results("deep")["metrics"]
+    assert "plugin_example.DeepAveraging" in Path("runs/deep/config.yaml").read_text()
 
 
 CORE = """
