@@ -95,6 +95,7 @@ _SPACED = {
     signs: re.compile(rf"(?<!\S){letter}(?: {letter}){{3,}}(?!\S)")
     for signs, letter in ((False, _LETTER), (True, _LETTER_OR_SIGN))
 }
+_SINGLE = re.compile(r"(?<![^\W_])[bdnpqu69](?![^\W_])")
 # With `display`, also letters with full stops or hyphens between, and shorter words in letters,
 # where two blanks or marks show their ends.
 _DOTTED = {
@@ -190,7 +191,7 @@ class CanonicalForm:
         form = turn_upright(shown.text, shown.upright, least=2)
         while (cut := self._cut(form, row)) != form:
             form = turn_upright(cut, least=2)
-        return turn_upright(form)
+        return turn_upright(form) if _SINGLE.search(form) else form
 
     def _cut(self, text: str, row: list[int] | None = None) -> str:
         """Apply the options but `display`; `row`, a value for each character, is cut with it."""

@@ -130,6 +130,8 @@ def turn_upright(text: str, upright: Sequence[str] = (), *, least: int = 1) -> s
         upright: see `Displayed`; nothing if no letter is upside down.
         least: shorter words of letters both ways stay as they are.
     """
+    if not any(upright):
+        return JOINED.sub(lambda match: _choose(match[0], least), text)
     parts, end = [], 0
     for match in JOINED.finditer(text):
         start, stop = match.span()
@@ -197,9 +199,9 @@ def _count_others(word: str) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def _choose(word: str) -> str:
+def _choose(word: str, least: int = 1) -> str:
     """Return the form of a word that may be upside down: the one that is more like English."""
-    if not _BOTH_WAYS.issuperset(word):
+    if len(word) < least or not _BOTH_WAYS.issuperset(word):
         return word
     return max(word, _turn(word), key=_likeness)
 
