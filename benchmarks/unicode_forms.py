@@ -35,7 +35,7 @@ KINDS = {
     "other scripts": "",
     "accents": "[À-ÖØ-öø-ſẠ-ỹ]",
     "marks in words": "[‐-―‘-‟′´|\x91-\x97]",
-    "letters apart": r"(?<!\w)\w[.\-]\w(?!\w)",
+    "single letters": r"(?<!\w)\w[.\-]\w(?!\w)|[@$]\w(?!\w)",
     "others": "",
 }
 """Kinds of runs, and what they have: the first that fits."""

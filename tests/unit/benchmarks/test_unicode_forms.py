@@ -34,7 +34,8 @@ def test_runs_are_written_in_all_ways() -> None:
         ("i\x92d", "marks in words"),
         ("ú1", "accents"),
         ("все", "other scripts"),
-        ("G.B.", "letters apart"),
+        ("G.B.", "single letters"),
+        ("@D", "single letters"),
     ],
 )
 def test_runs_with_another_form_have_a_kind(run: str, kind: str) -> None:
