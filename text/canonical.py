@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from text.display import display, turn_upright
+from text.display import Displayed, display, turn_upright
 
 _FORMS = Path(__file__).with_name("canonical.json")
 
@@ -95,6 +95,7 @@ _SPACED = {
     signs: re.compile(rf"(?<!\S){letter}(?: {letter}){{3,}}(?!\S)")
     for signs, letter in ((False, _LETTER), (True, _LETTER_OR_SIGN))
 }
+_SINGLE = re.compile(r"(?<![^\W_])[bdnpqu69](?![^\W_])")
 # With `display`, also letters with full stops or hyphens between, and shorter words in letters,
 # where two blanks or marks show their ends.
 _DOTTED = {
@@ -157,14 +158,7 @@ class CanonicalForm:
         """Return the canonical form of a text."""
         if not self.display:
             return self._cut(canonical(text))
-        shown = display(text, _forms_of(text))
-        upright = shown.upright
-        form = turn_upright(self._cut(shown.text, upright), upright)
-        if self.leetspeak and any(upright) and _ANY_SIGN.search(form):
-            # "d0ϛƖ" is "i5op" now, as "150p" was: its digits become letters like those of that.
-            form = _WORD.sub(_letters, form)
-            form = turn_upright(form, [""] * len(form))
-        return form
+        return self._show(display(text, _forms_of(text)))
 
     def origins(self, text: str) -> list[int]:
         """Return for each character of the form the index of the one in `text` it is from."""
@@ -173,7 +167,7 @@ class CanonicalForm:
             self._cut(canonical(text), origins)
             return origins
         shown = display(text, _forms_of(text))
-        self._cut(shown.text, shown.origins)
+        self._show(shown, shown.origins)
         return shown.origins
 
     @property
@@ -188,7 +182,18 @@ class CanonicalForm:
             del options["display"]
         return options
 
-    def _cut(self, text: str, row: list[Any] | None = None) -> str:
+    def _show(self, shown: Displayed, row: list[int] | None = None) -> str:
+        """Turn the words of a displayed text, and apply the other options; `row` as in `_cut`."""
+        if self.is_local:
+            return turn_upright(shown.text, shown.upright)
+        # Words are turned before leetspeak makes the @ of a name a letter of it. Single letters
+        # wait: "n o w" must not become "u o w" first.
+        form = turn_upright(shown.text, shown.upright, least=2)
+        while (cut := self._cut(form, row)) != form:
+            form = turn_upright(cut, least=2)
+        return turn_upright(form) if _SINGLE.search(form) else form
+
+    def _cut(self, text: str, row: list[int] | None = None) -> str:
         """Apply the options but `display`; `row`, a value for each character, is cut with it."""
         # In this order no step makes work for one before it.
         for pattern in (_DOTTED, _APART) if self.spaced and self.display else ():
@@ -205,7 +210,7 @@ def _forms_of(text: str) -> Mapping[int, str]:
     return {} if text.isascii() and text.isprintable() else _forms()
 
 
-def _cut(text: str, cut: _Cut, row: list[Any] | None) -> str:
+def _cut(text: str, cut: _Cut, row: list[int] | None) -> str:
     pattern, part = cut
     if row is not None:
         for match in reversed(list(pattern.finditer(text))):

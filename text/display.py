@@ -34,8 +34,10 @@ _FEW = 3
 _KEPT = "^"
 """Marks an accented letter in a text that may be upside down."""
 _JOINT = "-"
-_JOINTS = frozenset("‐‑‒–—―‘’‛“”‟′´")
-"""Dashes and quotation marks that are no part of a word in attacks, but in a form."""
+_JOINTS = frozenset("‐‑‒–—―‘’‛“”‟′´|")
+"""Dashes and quotation marks that are no part of a word in attacks, but in a form; and "|"."""
+_WINDOWS = str.maketrans("\x91\x92\x93\x94\x95\x96\x97", "‘’“”•–—")
+"""Punctuation of Windows-1252 that was decoded as Latin-1."""
 _TURN = str.maketrans("bdnpqu69", "qpudbn96")
 _TURNABLE = frozenset("bdinopqsuxz689")
 """Letters and digits that are ASCII upside down as well, by shape."""
@@ -91,7 +93,7 @@ def display(text: str, forms: Mapping[int, str]) -> Displayed:
     if text.isascii() and text.isprintable():
         form = text.lower().translate(_SHAPES)
         return Displayed(form, list(range(len(text))), [""] * len(text))
-    characters, origins = _reorder(*_reveal(text, forms))
+    characters, origins = _reorder(*_reveal(text.translate(_WINDOWS), forms))
     found, sources, upright = list[str](), list[int](), list[str]()
     for char, origin in zip(characters, origins, strict=True):
         turned = _JOINT if char in _JOINTS else UPSIDE_DOWN.get(char, "")
@@ -117,18 +119,26 @@ def moves_characters(text: str) -> bool:
     )
 
 
-def turn_upright(text: str, upright: Sequence[str]) -> str:
+def turn_upright(text: str, upright: Sequence[str] = (), *, least: int = 1) -> str:
     """Turn the words of a displayed text that are upside down.
 
     A word is, if it has more upside-down letters than others that would look otherwise. A word all
     of whose letters are letters both ways ("pound", "punod") gets one of its two forms.
+
+    Args:
+        text: n characters.
+        upright: see `Displayed`; nothing if no letter is upside down.
+        least: shorter words of letters both ways stay as they are.
     """
     if not any(upright):
-        return JOINED.sub(lambda match: _choose(match[0]), text)
+        return JOINED.sub(lambda match: _choose(match[0], least), text)
     parts, end = [], 0
     for match in JOINED.finditer(text):
-        parts += [text[end : match.start()], _turn_word(match[0], upright[slice(*match.span())])]
-        end = match.end()
+        start, stop = match.span()
+        turns = upright[start:stop]
+        if any(turns) or stop - start >= least:
+            parts += [text[end:start], _turn_word(match[0], turns)]
+            end = stop
     return "".join([*parts, text[end:]])
 
 
@@ -189,9 +199,9 @@ def _count_others(word: str) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def _choose(word: str) -> str:
+def _choose(word: str, least: int = 1) -> str:
     """Return the form of a word that may be upside down: the one that is more like English."""
-    if not _BOTH_WAYS.issuperset(word):
+    if len(word) < least or not _BOTH_WAYS.issuperset(word):
         return word
     return max(word, _turn(word), key=_likeness)
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from text.batch import Span, Text
@@ -23,7 +24,8 @@ class FrontEnd:
     Args:
         form: the canonical form.
         corrector: of the words without the marks inside; None for no correction.
-        spellings: how known words are written, where that has marks inside: `dont` is "don't".
+        spellings: how known words are written, where that differs: `dont` is "don't", and with
+            `display` also `ciaim` "claim".
         unknown: replaces a word without a correction; None keeps it.
         stop_words: list of the words that the corrector avoids, for `state`.
     """
@@ -55,7 +57,8 @@ class FrontEnd:
         """Make the front end whose vocabulary is the words of (training) texts.
 
         Args:
-            texts: read once, and only for a corrector; pairs count with both their texts.
+            texts: read once, and only for a corrector or with `display`, whose words are written as
+                most texts write them; pairs count with both their texts.
             settings: of the front end.
             min_count: rarer words are unknown.
             unknown: see the class.
@@ -63,19 +66,23 @@ class FrontEnd:
         Raises:
             ValueError: no word is that frequent.
         """
-        if settings.front_end != "spelling":
+        if settings.front_end != "spelling" and not settings.canonical.display:
             return cls(settings.canonical)
+        written = replace(settings.canonical, display=False)
         counts: Counter[str] = Counter()
         for text in texts:
             for part in (text,) if isinstance(text, str) else text:
-                counts.update(JOINED.findall(settings.canonical(part)))
+                counts.update(JOINED.findall(written(part)))
+        plain = {word: _plain(settings.canonical(word)) for word in counts}
         totals: Counter[str] = Counter()
         for word, count in counts.items():
             # Spellings such as "don't" and "dont" are one word for `min_count`.
-            totals[_plain(word)] += count
+            totals[plain[word]] += count
         # Of the spellings of a word the most frequent one comes first.
-        words = sorted(counts, key=lambda word: (-totals[_plain(word)], -counts[word], word))
-        words = [word for word in words if totals[_plain(word)] >= min_count]
+        words = sorted(counts, key=lambda word: (-totals[plain[word]], -counts[word], word))
+        if settings.front_end != "spelling":
+            return cls.of_words(words, settings)
+        words = [word for word in words if totals[plain[word]] >= min_count]
         if not words:
             msg = (
                 f"got no word {min_count} times (min_count) for words.front_end=spelling, expected "
@@ -95,16 +102,20 @@ class FrontEnd:
             settings: of the front end.
             unknown: see the class.
         """
-        if settings.front_end != "spelling":
-            return cls(settings.canonical)
+        form, corrects = settings.canonical, settings.front_end == "spelling"
+        if not corrects and not form.display:
+            return cls(form)
         written: dict[str, str] = {}
         for word in words:
-            for part in JOINED.findall(settings.canonical(word)):
-                written.setdefault(_plain(part), part)
+            for part in JOINED.findall(replace(form, display=False)(word)):
+                read = form(part) if form.display else part
+                written.setdefault(_plain(read) if corrects else read, part)
+        spellings = {word: part for word, part in written.items() if word != part}
+        if not corrects:
+            return cls(form, spellings=spellings)
         corrector = Corrector(
             list(written), first=0, unknown=len(written), avoid=settings.uncorrected
         )
-        spellings = {word: part for word, part in written.items() if word != part}
         return cls(
             settings.canonical,
             corrector,
@@ -130,9 +141,12 @@ class FrontEnd:
 
     @property
     def words(self) -> list[str]:
-        """The vocabulary as it is written, the most frequent word first; empty without one."""
+        """The vocabulary as it is written, the most frequent word first.
+
+        Without a corrector those words alone that are written otherwise than in `form`.
+        """
         if self.corrector is None:
-            return []
+            return list(self.spellings.values())
         tokens = self.corrector.tokens[self.corrector.first :]
         return [self.spellings.get(token, token) for token in tokens]
 
@@ -141,7 +155,7 @@ class FrontEnd:
         read = self._texts.get(text)
         if read is None:
             read = self.form(text)
-            if self.corrector is not None:
+            if self.corrector is not None or self.spellings:
                 read = JOINED.sub(lambda match: self.write(match[0]), read)
             # A text is encoded, located and corrected one after the other.
             if len(self._texts) >= REMEMBERED >> 6:
@@ -201,7 +215,7 @@ class FrontEnd:
         """Return plain values for `from_state`."""
         state: dict[str, Any] = {"front_end": self.kind, "canonical": self.form.state()}
         if self.corrector is None:
-            return state
+            return {**state, "words": self.words} if self.spellings else state
         return {**state, "words": self.words, "stop_words": self.stop_words}
 
     @classmethod
@@ -225,7 +239,7 @@ class FrontEnd:
     def write(self, word: str) -> str:
         """Return what the model reads in place of a word of the canonical form."""
         if self.corrector is None:
-            return word
+            return self.spellings.get(word, word)
         number = self.id_of(_plain(word))
         if number == self.corrector.unknown:
             return word if self.unknown is None else self.unknown
@@ -237,7 +251,7 @@ class FrontEnd:
         plain = self.form(text)
         starts = self.form.origins(text)
         ends = [start + 1 for start in starts]
-        if self.corrector is None:
+        if self.corrector is None and not self.spellings:
             return starts, ends
         # From the end: a word of another length would shift the matches after it.
         for match in reversed(list(JOINED.finditer(plain))):

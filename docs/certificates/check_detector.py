@@ -39,6 +39,7 @@ MOST = 2**29  # of each number: the sums of the model itself are exact then
 LETTER = r"[^\W\d_]"
 SIGNS = str.maketrans("013457@$", "oieastas")
 SHAPES = str.maketrans("l1|0`", "iiio'")
+WINDOWS = str.maketrans("\x91\x92\x93\x94\x95\x96\x97", "‘’“”•–—")
 UNREAD = re.compile(  # with `display`, hidden, directed and upside-down characters
     "[\ufe00-\ufe0e\U000e0020-\U000e007e\U000e0100-\U000e01ef\u202a-\u202e\u2066-\u2069"
     "ɐⱯɔƆǝƎɟƃƂɥꞍɾʞꞰɯƜɹʇꞱʌɅʍʎᄅƐɛㄣϛϚㄥ]"
@@ -92,9 +93,20 @@ def form_of(text):  # what the model reads of a text
     if front == "none":
         text = unicodedata.normalize("NFC", text)
         return re.sub("[\u2019\u02bc\uff07]", "'", text).lower()
-    text = text.translate(form)
-    if "display" in options:
-        text = text.translate(SHAPES)
+    if "display" not in options:
+        return cut(text.translate(form))
+    text = turned(text.translate(WINDOWS).translate(form).translate(SHAPES), 2)
+    while (after := cut(text)) != text:
+        text = turned(after, 2)
+    return turned(text, 1)
+
+
+def turned(text, least):  # with the words that may be upside down in one of their forms
+    word = re.compile(PATTERNS["joined"])
+    return word.sub(lambda m: upright(m) if len(m[0]) >= least else m[0], text)
+
+
+def cut(text):  # the options but `display`
     if "spaced" in options:
         text = spaced(text)
     if "leetspeak" in options:
@@ -102,7 +114,7 @@ def form_of(text):  # what the model reads of a text
         text = re.sub(sign, lambda m: m[0].translate(SIGNS) if letters(m[0]) else m[0], text)
     if "repeats" in options:
         text = re.sub(rf"({LETTER})\1{{2,}}", r"\1\1", text)
-    return re.sub(PATTERNS["joined"], upright, text) if "display" in options else text
+    return text
 
 
 def core(text):  # the part whose words stay whole

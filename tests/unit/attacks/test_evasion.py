@@ -538,3 +538,33 @@ def test_a_service_at_a_threshold(recipe: str, monkeypatch: pytest.MonkeyPatch) 
     attacked = [record.outcome != "skipped" for record in outcome.records]
     assert attacked == [positive(text) >= 0.73 for text in texts]
     assert 0 < sum(attacked) < len(texts)
+
+
+@pytest.mark.parametrize("recipe", ["leetspeak", "spacing", "unicode"])
+def test_a_chat_names_classes_alone(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    texts = ["good deal", "a good good good offer", "bad", "plain bad day", "good"]
+    samples: list[tuple[Text, int]] = [(text, int("good" in text)) for text in texts]
+    service = Service()
+
+    def name(text: str) -> str:
+        return "pos" if positive(text) >= 0.73 else "neg"
+
+    def chat(body: Any) -> Any:
+        said = name(body["messages"][0]["content"].partition("Text: ")[2])
+        return {"choices": [{"message": {"role": "assistant", "content": f"It is {said}."}}]}
+
+    service.answers = chat
+    with serving(service):
+        victim = HttpVictim(service.url, ["neg", "pos"], HttpSettings(wait=0.01, chat="model"))
+        outcome = attacks.attack(victim, samples, recipe=recipe, goal=Evade(positive=1))
+    assert [record.outcome != "skipped" for record in outcome.records] == [
+        name(text) == "pos" for text in texts
+    ]
+    attacked = [record for record in outcome.records if record.outcome != "skipped"]
+    assert {record.outcome for record in attacked} == {"succeeded"}
+    for record in attacked:
+        assert record.text != record.adversarial
+        assert name(str(record.adversarial)) == "neg"
+    assert outcome.summary.flip_rate is not None
+    assert outcome.summary.flip_rate.value == 1

@@ -1,11 +1,13 @@
 """A front end: one text for the model, however the given one looks."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attacks.recipes import unicode as ways
 from text import (
     CanonicalForm,
     CharacterTokenizer,
@@ -80,6 +82,27 @@ def test_without_a_corrector_texts_are_not_read() -> None:
     front = FrontEnd.build(texts, FrontEndSettings(front_end="canonical"))
     assert next(texts) == TEXTS[0]
     assert (front("Goood É"), front.words, front.corrections("goood")) == ("goood e", [], {})
+
+
+@pytest.mark.parametrize("kind", ["canonical", "spelling"])
+def test_displayed_words_are_written_as_most_texts_write_them(kind: Any) -> None:
+    settings = FrontEndSettings(front_end=kind, canonical=CanonicalForm(display=True))
+    texts = ["Claim 100 pounds", "claim", "I'm Ill ill", "well-known loo 100", "I1l on no"]
+    front = FrontEnd.build(texts, settings, unknown="[UNK]")
+    read = "claim 100 pounds: i'm ill, on well-known"
+    assert front("ϹLA1M lOO spunod: ı'm |ll, uo uʍouʞ-llǝʍ") == read
+    again = FrontEnd.from_state(front.state(), unknown="[UNK]")
+    assert (again.spellings, again.words, again.state()) == (
+        front.spellings,
+        front.words,
+        front.state(),
+    )
+    for text in texts:
+        for way in (ways.homoglyphs, ways.upside_down, ways.tags, ways.bidirectional):
+            assert front(" ".join(map(way, text.split(" ")))) == front(text) == front(front(text))
+        read = front(text)
+        spans = front.locate(text, [Span(0, i, i + 1) for i in range(len(read))])
+        assert all(0 <= start < end <= len(text) for _, start, end in spans)
 
 
 @pytest.mark.long
