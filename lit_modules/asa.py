@@ -44,9 +44,9 @@ class ASA(MaskedAttention, FineTuning, method=True):
         """Keep the settings.
 
         Args:
-            batch_softmax: of a regression: D is that of the released code, half of the symmetric
-                KL divergence between the softmaxes over the numbers of a batch, for each text of
-                it. It depends on the batch, and with several processes on their number. false: the
+            batch_softmax: train a regression with D of the released code: half of the symmetric KL
+                divergence between the softmaxes over the numbers of a batch, for each text of it.
+                It depends on the batch, and with several processes on their number. false: the
                 squared difference of a text's numbers.
             base: settings of `MaskedAttention` and `FineTuning`.
         """
