@@ -129,7 +129,7 @@ class _Samples:
 
 
 _OVER_ATTACKS: Mapping[str, Callable[[Sequence[float]], float]] = {MEAN: fmean, WORST: min}
-"""What several attacks make of the outcomes of one sample."""
+"""The figure of one sample, from its outcomes under several attacks."""
 OutcomeOf = Callable[[Mapping[str, Any]], float]
 """The outcome of a sample, from its line in a file of records."""
 
