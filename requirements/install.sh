@@ -28,7 +28,7 @@ fail() {
 try_install() {
     local line
     PIP_USER=0 "$venv/bin/python" -m pip --disable-pip-version-check --no-input install --progress-bar off \
-        --no-deps --require-hashes --only-binary :all: -r "$1" 2>"$log" |
+        --no-compile --no-deps --require-hashes --only-binary :all: -r "$1" 2>"$log" |
         while IFS= read -r line; do
             # Of pip's hundred lines, those that explain where the time goes.
             case $line in
@@ -43,6 +43,13 @@ install() {
         cat "$log" >&2
         fail "pip could not install $1 (see above); the same command continues from what is downloaded"
     }
+    compile
+}
+
+# pip compiles on one processor. Files that cannot be compiled are templates and examples of Python 2.
+compile() {
+    say "compiling"
+    "$venv/bin/python" -m compileall -q -j 0 "$venv"/lib/python3*/site-packages >/dev/null 2>&1 || true
 }
 
 create() {

@@ -6,11 +6,11 @@ from tests.faults.matrix import Cell, Matrix, cells
 
 QUICK = [
     Cell("OLSA", 1, 2, 1, False, "second epoch"),
-    Cell("TextClassifier", 2, 0, 1, True, "boundary"),
     Cell("SMART", 1, 0, 2, True, "mid-epoch"),
     Cell("EpochTextAdversary", 1, 0, 1, True, "second epoch"),
 ]
 MORE = [
+    Cell("TextClassifier", 2, 0, 1, True, "boundary"),
     Cell("TextClassifier", 1, 0, 2, True, "mid-epoch"),
     Cell("ASA", 1, 0, 2, True, "second epoch"),
     Cell("RandomTexts", 1, 0, 1, True, "mid-epoch"),

@@ -58,6 +58,7 @@ def until(pattern: str, runs: Path, count: int) -> Callable[[Forked], None]:
     return wait
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children with their parent")
 def test_killed_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEADFAST_REVISION", "tested")

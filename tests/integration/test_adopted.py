@@ -90,7 +90,13 @@ def unigrams() -> Any:
     )
 
 
-@pytest.fixture(params=KINDS)
+# The first has the pieces of words of BERT, the second those of RoBERTa.
+QUICK = ("distilbert", "roberta")
+
+
+@pytest.fixture(
+    params=[kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
+)
 def hub(request: pytest.FixtureRequest, here: Path) -> str:
     """The name of a classifier in a folder that `transformers` has written."""
     kind, folder = request.param, here / "theirs"

@@ -27,7 +27,11 @@ STANDARD = [
 TEXT = ["--model.adversary.attack.recipe=deepwordbug"]
 
 
-@pytest.mark.parametrize("adversary", [["TextAdversary", *TEXT], ["SMART"]], ids=lambda a: a[0])
+@pytest.mark.parametrize(
+    "adversary",
+    [["TextAdversary", *TEXT], pytest.param(["SMART"], marks=pytest.mark.slow)],
+    ids=lambda a: a[0],
+)
 def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: list[str]) -> None:
     assert steadfast("train", STANDARD, TINY, ATTACK, "--run=first").status == 0
     first = "--model.init_from=runs/first/checkpoints/best.ckpt"

@@ -73,7 +73,9 @@ def test_from_text_to_a_classifier(text: Path, steadfast: Steadfast) -> None:
     assert results("pre")["metrics"] == found["metrics"]
 
 
-@pytest.mark.parametrize("masking", ["adversarial", "scheduled"])
+@pytest.mark.parametrize(
+    "masking", ["adversarial", pytest.param("scheduled", marks=pytest.mark.slow)]
+)
 def test_interrupted_is_as_uninterrupted(
     masking: str, text: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ def test_shards_of_other_settings_are_refused(letters: str, steadfast: Steadfast
     assert "got shards of letters in 2 and in 3 parts" in merge(steadfast).err
 
 
+@pytest.mark.slow
 def test_more_samples_go_on(letters: str, steadfast: Steadfast) -> None:
     word = f"--attack={letters}"
     attack(steadfast, word, count=5)
@@ -236,6 +237,7 @@ def test_a_killed_shard_goes_on(trained: Path, steadfast: Steadfast) -> None:
     assert len(lines(FOLDER / "slow.shard-2-of-2.jsonl")) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.distributed
 def test_a_shard_by_two_processes(letters: str, steadfast: Steadfast) -> None:
     word = f"--attack={letters}"

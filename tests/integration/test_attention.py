@@ -74,6 +74,7 @@ def test_what_it_writes(runs: Path, steadfast: Steadfast) -> None:
     assert (runs / "asa/attention.png").read_bytes() == content
 
 
+@pytest.mark.slow
 def test_two_models(runs: Path, steadfast: Steadfast) -> None:
     plain = "--against=runs/plain/checkpoints/best.ckpt"
     outcome = steadfast(
@@ -102,6 +103,7 @@ def test_a_checkpoint_of_another_run_is_refused(runs: Path, steadfast: Steadfast
     assert not (runs / "asa/attention.png").exists()
 
 
+@pytest.mark.slow
 def test_a_long_text(runs: Path, steadfast: Steadfast) -> None:
     text = f"--text={'a dull film ' * 10}"
     outcome = steadfast("attention", "--run=asa", text, "--layers", "3", "--heads", "1")

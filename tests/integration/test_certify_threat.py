@@ -100,7 +100,10 @@ def test_what_is_refused(here: Path, steadfast: Steadfast) -> None:
         assert said in outcome.err, outcome.err
 
 
-@pytest.mark.parametrize(("window", "hidden"), [(1, 0), (2, 0), (2, 4)])
+@pytest.mark.parametrize(
+    ("window", "hidden"),
+    [(1, 0), *(pytest.param(*case, marks=pytest.mark.slow) for case in [(2, 0), (2, 4)])],
+)
 def test_a_stranger_checks_the_claims(
     here: Path, steadfast: Steadfast, window: int, hidden: int
 ) -> None:

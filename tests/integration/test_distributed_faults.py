@@ -174,6 +174,7 @@ def torchrun(machines: list[Path], *args: str) -> list[subprocess.Popen[str]]:
     ]
 
 
+@pytest.mark.slow
 def test_an_evaluation_goes_on_where_it_was_killed(resumed: Path) -> None:
     parts = resumed / "runs" / "whole" / "certificates.parts"
 
@@ -206,8 +207,7 @@ def test_an_evaluation_goes_on_where_it_was_killed(resumed: Path) -> None:
     ("fault", "at"),
     [
         ("raises", "step"),
-        ("exits", "import"),
-        pytest.param("raises", "import", marks=pytest.mark.slow),
+        *(pytest.param(name, "import", marks=pytest.mark.slow) for name in ("exits", "raises")),
         *(
             pytest.param(name, "step", marks=pytest.mark.slow)
             for name in FAULTS

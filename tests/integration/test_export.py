@@ -140,6 +140,7 @@ def test_transformers_loads_the_same_classifier(
     assert card.data.pipeline_tag == "text-classification"
 
 
+@pytest.mark.slow
 @pytest.mark.pretrained
 def test_a_pretrained_encoder_is_loaded_as_the_same_classifier(
     here: Path, steadfast: Steadfast

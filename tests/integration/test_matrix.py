@@ -32,11 +32,14 @@ FEW = [f"--trainer.limit_{loop}_batches=2" for loop in ("val", "test", "predict"
 UNCERTIFIED = ("TextClassifier", "AdversarialTraining-TextAdversary")
 # Each method writes its page once.
 CORPORA = {"Reviews": [], "TextFiles-single": [], "TextFiles-pair": [pytest.mark.report]}
-# Single texts of three classes: with the methods that other ones are made of.
+# Each method with pairs of texts; with other corpora, the method that the others are made of.
 CELLS = [
     pytest.param(
         *(method, kind),
-        marks=[*marks, *([pytest.mark.slow] if "-" in method and kind.endswith("single") else [])],
+        marks=[
+            *marks,
+            *([] if kind.endswith("pair") or method == "TextClassifier" else [pytest.mark.slow]),
+        ],
     )
     for method in METHODS
     for kind, marks in CORPORA.items()

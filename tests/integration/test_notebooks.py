@@ -37,9 +37,13 @@ EXPECTED = {
     "read_a_study": "Sums of word scores",
     "robust_classifier": "letters: trained against typos,deepwordbug",
 }
+QUICK = ("certificates_in_words", "detector_in_ci", "read_a_study")
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NOTEBOOKS],
+)
 def test_a_notebook_runs_cell_by_cell(name: str, here: Path) -> None:
     notebook = json.loads((FOLDER / f"{name}.ipynb").read_text())
     assert notebook["nbformat"] == 4

@@ -51,8 +51,8 @@ CELLS: dict[str, list[str]] = {
         for adversary in ("FreeLBPlus", "PGDAdversary", "RanMASK", "RDrop", "TemperatureScaling")
     },
 }
-# Of each kind of kernel one; the rest takes minutes.
-QUICK = ("TextClassifier", "OLSA")
+# The rest takes minutes.
+QUICK = ("TextClassifier",)
 
 
 @pytest.fixture

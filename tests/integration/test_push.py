@@ -39,6 +39,7 @@ def run(endpoint: str, *words: str, token: str = TOKEN) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.slow
 def test_a_folder_is_uploaded_and_loaded_again(here: Path, steadfast: Steadfast) -> None:
     assert steadfast(fit("bert")).status == 0
     export = ["export", "--run=bert", "--output=out", "--push=owner/name"]

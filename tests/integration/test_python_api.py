@@ -64,6 +64,7 @@ def test_records_in_a_notebook_a_frame_and_files(trained: Path) -> None:
     assert not Path("records.xlsx").exists()
 
 
+@pytest.mark.slow
 def test_certificates_in_words(here: Path, steadfast: Steadfast) -> None:
     run = sf.train(
         None,
@@ -108,6 +109,7 @@ def test_wrong_input_is_one_error(trained: Path) -> None:
         sf.laod  # noqa: B018 # is no name
 
 
+@pytest.mark.slow
 def test_a_failed_training_is_an_error(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RuntimeError, match=r"got exit status \d of `steadfast train"):
         sf.train("default", run="wrong", trainer__max_epochs="many")

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.unit.datamodules.hub_server import hub
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +60,7 @@ TEXTS = ["the hare ran", "a tortoise walked on and on", "she won"]
 LINES = "".join(json.dumps({"text": text, "n": 1}) + "\n" for text in [*TEXTS, " "]).encode()
 
 
+@pytest.mark.slow
 def test_fetched_and_streamed_are_the_same(tmp_path: Path) -> None:
     with hub({"someone/texts": {"train.jsonl": LINES}}) as (endpoint, requests):
         common: dict[str, Any] = {"hub_id": "someone/texts"}

@@ -42,6 +42,7 @@ def test_mlflow(here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatc
     assert steps == list(range(8))
 
 
+@pytest.mark.slow
 def test_wandb_offline(here: Path) -> None:
     pytest.importorskip("wandb", reason="not installed: pip install 'steadfast-nlp[wandb]'")
     # A process of its own: its end writes what is left to write.

@@ -150,7 +150,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, method: type[Any], *, at: int) 
     monkeypatch.setattr(method, "training_step", training_step)
 
 
-@pytest.mark.parametrize("name", ["encoder", "classifier"])
+@pytest.mark.parametrize("name", ["encoder", pytest.param("classifier", marks=pytest.mark.slow)])
 def test_interrupted_is_as_uninterrupted(
     name: str, here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_one_package_with_all_files_of_the_packages(wheel: Path) -> None:
     assert own >= {Path("__init__.py"), Path("__main__.py"), Path("testing.py")}
 
 
+@pytest.mark.slow
 def test_a_shipped_config_is_trained_from_elsewhere(site: Path, here: Path) -> None:
     short = ["--trainer.max_steps=1", "--trainer.limit_val_batches=1", "--trainer.accelerator=cpu"]
     # A folder of the name of a package is not taken for it.
@@ -244,7 +245,14 @@ def project(here: Path, _trained: Path, words: Path, monkeypatch: pytest.MonkeyP
     return folder
 
 
-@pytest.mark.parametrize("order", ["before", "between", "after"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        "before",
+        pytest.param("between", marks=pytest.mark.slow),
+        pytest.param("after", marks=pytest.mark.slow),
+    ],
+)
 def test_a_project_with_packages_of_all_our_names(site: Path, project: Path, order: str) -> None:
     (project / "program.py").write_text(PROGRAM)
     words = [order, ",".join(PACKAGES), json.dumps(SETTINGS)]
@@ -292,6 +300,7 @@ def test_a_project_with_packages_of_all_our_names(site: Path, project: Path, ord
         assert last["global_step"] == 8  # 2 epochs of 4 batches
 
 
+@pytest.mark.slow
 def test_a_study_in_such_a_project(site: Path, project: Path) -> None:
     Path("tiny.yaml").write_text(STUDY)
     done = run(site, "-m", "steadfast", "study", "run", "tiny.yaml")
@@ -309,6 +318,7 @@ def test_a_class_path_is_ours_and_not_the_users(site: Path, project: Path) -> No
     assert "class_path: datamodules.Reviews\n" in said.stdout
 
 
+@pytest.mark.slow
 def test_a_plugin_of_an_installed_program(
     site: Path, here: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -112,6 +112,7 @@ def test_transformer_reads_word_order(bag: float) -> None:
     assert accuracy(build, 7) > bag + 0.1
 
 
+@pytest.mark.slow
 def test_olsa_with_offset_heads_reads_word_order(bag: float) -> None:
     """Measured after 8 epochs: 0.95 ... 0.97 for three seeds; 5 are enough for the bound."""
     assert accuracy(lambda: make(OLSA, **OFFSET_HEADS, optimizer=adamw(1e-2)), 5) > bag + 0.1

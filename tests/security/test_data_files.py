@@ -68,7 +68,9 @@ def test_packed_line_of_gigabytes(ending: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("within_memory")
-@pytest.mark.parametrize("ending", ROWS)
+@pytest.mark.parametrize(
+    "ending", ["tsv", *(pytest.param(x, marks=pytest.mark.slow) for x in ROWS if x != "tsv")]
+)
 def test_packed_rows_of_gigabytes(ending: str, tmp_path: Path) -> None:
     path, (header, rows) = tmp_path / f"train.{ending}.gz", ROWS[ending]
     block = rows.encode() * (2**24 // len(rows))
@@ -259,7 +261,7 @@ def test_a_packed_document_of_gigabytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("within_memory")
-@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("deep", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_document_as_large_as_allowed_is_read(deep: bool, tmp_path: Path) -> None:
     path, count = tmp_path / "a.json", (PARTS_LIMIT - 9) // 301
     one = '{"":' * 300 + "0" + "}" * 300 if deep else ",".join("0" * 301)

@@ -279,7 +279,7 @@ def module() -> TaskModule:
     return attached(METHODS["transformer"], classes=2)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("search", SEARCHES)
 def test_named_texts(search: str, module: TaskModule) -> None:
     white_box = search == "gradient"
@@ -304,7 +304,7 @@ def count(texts: Sequence[Text]) -> Any:
     return np.stack([-scores, scores], axis=1)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_ten_thousand_words() -> None:
     outcome = attacks.attack(
         count, [(long_text(10_000), 1), ("", 0)], recipe=attack(), progress=False
@@ -318,7 +318,7 @@ def test_ten_thousand_words() -> None:
     assert other.outcome == "failed"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_word_of_many_letters() -> None:
     outcome = attacks.attack(
         count, [("good" * 2500, 1)], recipe=attack(), query_budget=9, progress=False
@@ -367,7 +367,7 @@ def test_any_pair_with_a_cheap_victim(texts: list[Text], search: str) -> None:
     attacked(BagVictim(), texts, search=SEARCHES[search], budget=60, white_box=search == "gradient")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(EVERYTHING, min_size=1, max_size=4), st.sampled_from(sorted(SEARCHES)))
 def test_any_text_with_a_transformer(texts: list[Text], search: str) -> None:

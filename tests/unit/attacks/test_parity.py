@@ -32,7 +32,7 @@ def test_the_order_of_words_is_nothing_to_the_victim(tmp_path: Path) -> None:
     assert len({tuple(row) for row in victim(texts)}) == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["pwws", "textfooler"])
 def test_every_sample_as_the_reference(data_dir: Path, peer: Path, name: str) -> None:
@@ -44,13 +44,15 @@ def test_every_sample_as_the_reference(data_dir: Path, peer: Path, name: str) ->
 
 @pytest.mark.long
 @pytest.mark.data
-@pytest.mark.parametrize("in_flight", [1, 7, 300])
+@pytest.mark.parametrize(
+    "in_flight", [7, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 300))]
+)
 def test_whatever_else_is_attacked(data_dir: Path, peer: Path, in_flight: int) -> None:
     found = recorded.compare("textfooler", data_dir, peer, in_flight=in_flight)
     assert found.differences == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.data
 def test_the_command(
     data_dir: Path, peer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

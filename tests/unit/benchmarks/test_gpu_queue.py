@@ -37,7 +37,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[2].startswith("| attention |")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_failures_are_kept_and_tried_again_and_what_is_finished_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

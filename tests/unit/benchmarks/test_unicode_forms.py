@@ -49,7 +49,13 @@ def test_a_form_that_reads_less_is_noticed() -> None:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("name", "form"), list(product(POSITIVES, FORMS)))
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        case if case[0] == "PromptInjections" else pytest.param(*case, marks=pytest.mark.slow)
+        for case in product(POSITIVES, FORMS)
+    ],
+)
 def test_words_of_the_corpora(data_dir: Path, name: str, form: str) -> None:
     runs = sorted(examine(name, str(data_dir))[0])
     changed = find_changed(runs[:: len(runs) // 2000], FORMS[form])
@@ -57,7 +63,7 @@ def test_words_of_the_corpora(data_dir: Path, name: str, form: str) -> None:
 
 
 @pytest.mark.data
-@pytest.mark.long
+@pytest.mark.slow
 def test_all_words_of_a_corpus(
     data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

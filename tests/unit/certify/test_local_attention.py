@@ -87,7 +87,7 @@ def _sizes(values: Tensor) -> Tensor:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize(
-    "distance", [*(pytest.param(size, marks=pytest.mark.long) for size in (1e-3, 0.3)), 1.5]
+    "distance", [*(pytest.param(size, marks=pytest.mark.slow) for size in (1e-3, 0.3)), 1.5]
 )
 def test_no_step_moves_the_output_more(kind: str, distance: float) -> None:
     given, reach = layer(**KINDS[kind]), torch.full((len(LENGTHS),), distance, dtype=F64)
@@ -96,7 +96,7 @@ def test_no_step_moves_the_output_more(kind: str, distance: float) -> None:
     assert bool((found <= gain * (1 + 1e-9)).all())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "share"), [("soft", 0.85), ("offsets", 0.6), ("plain", 0.55)])
 def test_the_bound_is_not_far_above_what_ascent_finds(kind: str, share: float) -> None:
     """So a soft layer's constant that is 15 % too small would be noticed, whatever the reason."""

@@ -238,20 +238,20 @@ def test_a_label_is_a_name_or_an_index(tmp_path: Path, label: str) -> None:
         ("SST2", "test", {"test": 1821}),
         ("YelpPolarity", "fit", {"train": 4260, "validation": 224}),
         pytest.param(
-            "AGNews", "fit", {"train": 32_967, "validation": 1735}, marks=pytest.mark.long
+            "AGNews", "fit", {"train": 32_967, "validation": 1735}, marks=pytest.mark.slow
         ),
         ("AGNews", "test", {"test": 7600}),
-        pytest.param("SNLI", "validate", {"validation": 9842}, marks=pytest.mark.long),
-        pytest.param("SNLI", "test", {"test": 9824}, marks=pytest.mark.long),
+        pytest.param("SNLI", "validate", {"validation": 9842}, marks=pytest.mark.slow),
+        pytest.param("SNLI", "test", {"test": 9824}, marks=pytest.mark.slow),
         ("QNLI", "test", {"test": 5463}),
         ("ANLI", "validate", {"validation": 3198}),
         ("RTE", "fit", {"train": 2490, "validation": 277}),
         ("MRPC", "fit", {"train": 3668, "validation": 408}),
         ("MRPC", "test", {"test": 1725}),
-        pytest.param("DREAM", "fit", {"train": 6116, "validation": 2040}, marks=pytest.mark.long),
+        pytest.param("DREAM", "fit", {"train": 6116, "validation": 2040}, marks=pytest.mark.slow),
         ("DREAM", "test", {"test": 2041}),
         pytest.param(
-            "HellaSwag", "fit", {"train": 8042, "validation": 2000}, marks=pytest.mark.long
+            "HellaSwag", "fit", {"train": 8042, "validation": 2000}, marks=pytest.mark.slow
         ),
     ],
 )
@@ -290,7 +290,7 @@ def test_real_tags(data_dir: Path) -> None:
     assert (counts["O"], counts["B-person"], counts["I-creative-work"]) == (21_654, 429, 218)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.data
 def test_real_lengths_need_little_padding(data_dir: Path) -> None:
     module = datamodules.SST2(data_dir=str(data_dir))

@@ -93,7 +93,7 @@ def uninterrupted(
     ("checkpoint", "done"),
     [("step=4", 4), (f"step={BATCHES}", BATCHES), ("step=17", 17), ("epoch=1", 2 * BATCHES)],
 )
-@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_resumed_is_uninterrupted(
     tmp_path: Path,
     data: Path,

@@ -65,7 +65,7 @@ def test_the_inverse_gives_the_sample_back(norm: Norm, memory: int) -> None:
     assert (error <= inverse.residual / (1 - 0.9) + 1e-13).all()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_anderson_needs_fewer_evaluations() -> None:
     torch.manual_seed(1)
     linear = ContractiveLinear(12, 12, norm="2").to(F64)
@@ -162,7 +162,7 @@ def test_the_series_averaged_over_all_signs_is_the_sum_of_traces(norm: Norm) -> 
         torch.testing.assert_close(estimate, expected)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @both
 def test_the_estimate_is_unbiased_and_knows_its_variance(norm: Norm) -> None:
     g, x = network(norm, c=0.8, width=2), samples(2, 2, 2)
@@ -180,7 +180,7 @@ def test_the_estimate_is_unbiased_and_knows_its_variance(norm: Norm) -> None:
     assert ((scatter / stated).log().abs() < 0.8).all()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_cut_series_is_off_by_no_more_than_its_bias() -> None:
     g, x = network("2", c=0.8, width=2), samples(2, 2, 2)
     exact = torch.stack([torch.linalg.slogdet(jacobian(g, sample)).logabsdet for sample in x])

@@ -66,10 +66,10 @@ def fitted(module: FineTuning, **settings: Any) -> dict[str, Tensor]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "architecture", [None, pytest.param(DEBERTA, marks=pytest.mark.long)], ids=["bert", "deberta"]
+    "architecture", [None, pytest.param(DEBERTA, marks=pytest.mark.slow)], ids=["bert", "deberta"]
 )
 @pytest.mark.parametrize(
-    "task", [TASKS[0], *(pytest.param(task, marks=pytest.mark.long) for task in TASKS[1:])]
+    "task", [TASKS[0], *(pytest.param(task, marks=pytest.mark.slow) for task in TASKS[1:])]
 )
 def test_masks_that_keep_all_are_plain_training_bit_for_bit(
     task: TaskName, architecture: dict[str, Any] | None
@@ -269,9 +269,9 @@ def test_inference_is_the_plain_encoder() -> None:
 @pytest.mark.parametrize(
     "precision",
     [
-        pytest.param("32-true", marks=pytest.mark.long),
+        pytest.param("32-true", marks=pytest.mark.slow),
         "bf16-mixed",
-        pytest.param("64-true", marks=pytest.mark.long),
+        pytest.param("64-true", marks=pytest.mark.slow),
     ],
 )
 def test_every_precision(masking: str, precision: Any) -> None:

@@ -246,7 +246,7 @@ def test_the_loss_is_that_of_equation_10(
 @pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
-    ["bert", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("albert", "deberta-v2"))],
+    ["bert", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("albert", "deberta-v2"))],
 )
 def test_masks_that_keep_all_are_plain_training_bit_for_bit(text: RunningText, kind: str) -> None:
     """With dropout, the head's gradients, and all random numbers the same."""
@@ -319,7 +319,7 @@ def keep_dropout(module: ASAPretraining) -> ASAPretraining:
 # Training
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @every
 def test_the_loss_falls(text: RunningText, kind: str) -> None:
     module = made(kind=kind)
@@ -335,7 +335,7 @@ def test_the_loss_falls(text: RunningText, kind: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "precision", ["bf16-mixed", pytest.param("64-true", marks=pytest.mark.long)]
+    "precision", ["bf16-mixed", pytest.param("64-true", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("masking", ["adversarial", "bernoulli", "magnitude", "scheduled", "none"])
 def test_every_precision(text: RunningText, masking: str, precision: Any) -> None:
@@ -347,7 +347,7 @@ def test_every_precision(text: RunningText, masking: str, precision: Any) -> Non
     assert ("train/masked" in run.callback_metrics) == (masking != "none")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("token_masking", ["dynamic", "fixed"])
 def test_other_tokens_are_hidden_in_each_epoch(text: RunningText, token_masking: str) -> None:
     module = made(token_masking=token_masking)
@@ -388,7 +388,7 @@ def test_the_learning_rate_of_the_adversary() -> None:
     assert len({group["lr"] for group in rest}) == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_nothing_to_guess(tmp_path: Path) -> None:
     """A batch of unknown words has no guesses; an epoch of them is refused, as by MaskedLM."""
     texts = ["the hare ran on when a tortoise won"]
@@ -440,7 +440,7 @@ def test_fine_tuning_begins_with_its_encoder(tmp_path: Path) -> None:
     assert all(torch.equal(encoder[name], trained[name]) for name in encoder)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_checkpoint_is_enough(tmp_path: Path, text: RunningText) -> None:
     learnt = {"tau": 0.2, "per_head": True}
     rule = {"masking": "scheduled", "schedule": [0.1, 0.3], "token_masking": "fixed"}

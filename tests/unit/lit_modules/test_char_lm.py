@@ -125,7 +125,7 @@ def trained(kind: Kind) -> CharacterLM:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "kind", [KINDS[0], *(pytest.param(k, marks=pytest.mark.long) for k in KINDS[1:])]
+    "kind", [KINDS[0], *(pytest.param(k, marks=pytest.mark.slow) for k in KINDS[1:])]
 )
 def test_texts_with_a_cache_are_those_without(kind: Kind) -> None:
     module = trained(kind).eval()
@@ -140,7 +140,7 @@ def test_texts_with_a_cache_are_those_without(kind: Kind) -> None:
         assert len({text.text for text in cached}) == (1 if temperature == 0 else 4)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_text_depends_on_seed_and_number_alone() -> None:
     module = trained("l2_tied")
     settings = Generation(number=5, length=30, seed=1)
@@ -152,7 +152,7 @@ def test_a_text_depends_on_seed_and_number_alone() -> None:
     assert module.generate(Generation(number=3, length=30, seed=1)) == texts[:3]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_characters_are_drawn_as_often_as_they_are_probable() -> None:
     module = trained("dot_product").eval()
     settings = Generation(prompt="th", length=1, temperature=2.0)

@@ -113,7 +113,7 @@ def fit(module: MaskedLM, data: RunningText, **settings: Any) -> pl.Trainer:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("unitary", ["none", pytest.param("qr", marks=pytest.mark.long)])
+@pytest.mark.parametrize("unitary", ["none", pytest.param("qr", marks=pytest.mark.slow)])
 def test_the_loss_falls(text: RunningText, unitary: str) -> None:
     module = model(unitary=unitary)
     before = trainer().validate(module, datamodule=text, verbose=False)[0]["val/loss"]

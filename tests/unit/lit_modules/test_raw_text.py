@@ -370,7 +370,7 @@ def refusal(module: TaskModule, threat: Threat) -> str | None:
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in ("words", "mean") else pytest.param(name, marks=pytest.mark.long)
+        name if name in ("words", "mean") else pytest.param(name, marks=pytest.mark.slow)
         for name in MODELS
     ],
 )

@@ -117,7 +117,16 @@ def test_padding_changes_nothing(folder: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("settings", [{}, {"unitary": "qr"}, {"gradual_steps": 20}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in [{"unitary": "qr"}, {"gradual_steps": 20}]
+        ),
+    ],
+)
 def test_learns_to_imitate(folder: Path, settings: dict[str, Any]) -> None:
     begun, module = model(folder, **settings), model(folder, **settings)
     original = copy.deepcopy(module.original().state_dict())

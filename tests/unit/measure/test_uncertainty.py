@@ -210,7 +210,7 @@ def test_holm() -> None:
     assert holm([]) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 1) | st.sampled_from([0.01, 0.02, 0.5]), min_size=1, max_size=8))
 @settings(max_examples=25, deadline=None)
 def test_holm_is_that_of_statsmodels_bit_for_bit(values: list[float]) -> None:
@@ -263,7 +263,7 @@ def share(p_values: Iterable[float | None], level: float) -> float:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("seeds", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_the_size_of_the_tests(monkeypatch: pytest.MonkeyPatch, seeds: int) -> None:
     monkeypatch.setattr("measure.uncertainty.RESAMPLES", 499)
     draws = 600
@@ -278,14 +278,14 @@ def test_the_size_of_the_tests(monkeypatch: pytest.MonkeyPatch, seeds: int) -> N
     assert share((one.p_texts for one in found), 0.5) > 0.3
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_size_for_correlations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("measure.uncertainty.RESAMPLES", 199)
     p_values = [one.p_texts for one in null(150, 2, kind="spearman", texts=40)]
     assert stats.kstest(p_values, "uniform").pvalue > 0.001
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_seeds_that_differ_are_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two rows whose seeds differ much: texts alone would find a difference far too often.
     monkeypatch.setattr("measure.uncertainty.RESAMPLES", 499)

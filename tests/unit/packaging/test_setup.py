@@ -74,7 +74,7 @@ def test_what_cannot_be_rewritten_is_an_error(
         inside_package(source)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_all_modules_keep_their_lines_and_everything_but_imports(
     inside_package: Callable[[str], str],
 ) -> None:

@@ -63,7 +63,7 @@ def test_views() -> None:
         views([model, replace(short, checkpoint=Path("a.ckpt"))], [], [None])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_picture(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.png"
     figure = draw([made(WORDS)], BOTH, path, text="a film")
@@ -129,7 +129,7 @@ def test_two_models_side_by_side() -> None:
     assert not alone.legends
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_any_token_is_drawn() -> None:
     # One row has all that shows a token: both axes and the title. Drawing it is what can fail.
     tokens = ["$x_", "_a", "模型", "\x1b[31m", "100%_\\"]
@@ -137,7 +137,7 @@ def test_any_token_is_drawn() -> None:
     assert pixels(figure).shape[2] == 4
 
 
-@pytest.mark.parametrize("count", [pytest.param(TOKENS, marks=pytest.mark.long), TOKENS + 1])
+@pytest.mark.parametrize("count", [pytest.param(TOKENS, marks=pytest.mark.slow), TOKENS + 1])
 def test_a_long_text_is_cut(count: int) -> None:
     figure = draw([made(["word"] * count)], BOTH[:1], text="word " * count)
     assert len(figure.axes[0].get_xticks()) == TOKENS
@@ -215,7 +215,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ["--ckpt_path=a.ckpt", "--output=folder.png"],
             OSError,
             "could not write folder.png",
-            marks=pytest.mark.long,
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -232,7 +232,7 @@ def test_what_cannot_be(
     assert not Path("b.png").exists()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_texts_of_another_length(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(models)
     arguments = ["--ckpt_path=a.ckpt", "--against=s.ckpt", "--output=a.png"]

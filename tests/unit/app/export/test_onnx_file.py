@@ -16,10 +16,10 @@ from text import collate
 OPTIONS = olsa(value_clip=0.7, offset_heads=2, feedforward=True, mean_norm=True, head_bias=True)
 WORK = [
     # One layer: torch's exporter takes ten seconds or more for each, and exports them one by one.
-    pytest.param(OPTIONS, False, id="olsa, all options"),
+    pytest.param(OPTIONS, False, id="olsa, all options", marks=pytest.mark.slow),
     # Segments of pairs are embedded alike in all of them.
     pytest.param(METHODS["mean"], True, id="mean, pairs"),
-    pytest.param(METHODS["transformer"], False, id="transformer, 2 layers"),
+    pytest.param(METHODS["transformer"], False, id="transformer, 2 layers", marks=pytest.mark.slow),
 ]
 
 

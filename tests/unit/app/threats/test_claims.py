@@ -283,7 +283,7 @@ def edited(text: str, k: int) -> set[str]:
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name",
-    [name if name == "words" else pytest.param(name, marks=pytest.mark.long) for name in EXPORTS],
+    [name if name == "words" else pytest.param(name, marks=pytest.mark.slow) for name in EXPORTS],
 )
 def test_what_is_changed_is_refused_or_true(name: str) -> None:
     files = EXPORTS[name]()

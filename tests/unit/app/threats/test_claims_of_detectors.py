@@ -60,7 +60,7 @@ def noises(count: int, seed: int) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "words", [SHIPPED, *(pytest.param(words, marks=pytest.mark.long) for words in FRONT_ENDS)]
+    "words", [SHIPPED, *(pytest.param(words, marks=pytest.mark.slow) for words in FRONT_ENDS)]
 )
 def test_the_checker_reads_and_adds_up_as_the_model(words: dict[str, Any], tmp_path: Path) -> None:
     model, rng, outcomes = module(**words), random.Random(0), set[bool]()
@@ -93,7 +93,7 @@ def test_the_checker_reads_and_adds_up_as_the_model(words: dict[str, Any], tmp_p
     assert outcomes == {True, False}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_change_of_any_file_is_refused_or_true(tmp_path: Path) -> None:
     model = module(**SHIPPED)
     threat = Additions(words=model.words, kind="append")
@@ -149,7 +149,7 @@ def test_a_change_of_any_file_is_refused_or_true(tmp_path: Path) -> None:
         assert not holds(**{field: value}), field
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_characters_that_move_are_not_read(tmp_path: Path) -> None:
     model = module(**SHIPPED)
     threat = Additions(words=model.words, kind="append")

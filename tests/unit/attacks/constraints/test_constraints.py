@@ -123,7 +123,7 @@ def test_a_tagger_that_is_none(tmp_path: Path) -> None:
         Tagger.read(folder)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.data
 def test_tags_as_nltk_gives_them(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nltk = pytest.importorskip("nltk")

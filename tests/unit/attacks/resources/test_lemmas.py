@@ -116,7 +116,7 @@ def test_wordnet_has_the_same_forms(tmp_path: Path) -> None:
             assert WordNet(place).forms(word, part) == WordForms(place).forms(word, part)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore:The multilingual functions are not available")
 def test_lemmas_as_nltk_finds_them(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,7 +213,7 @@ def test_each_text_once_and_in_order() -> None:
         Composite([])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore:The multilingual functions are not available")
 def test_the_vocabulary_as_nltk_reads_it(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def test_files_and_table(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         "tightness",
         *(
-            pytest.param(name, marks=pytest.mark.long)
+            pytest.param(name, marks=pytest.mark.slow)
             for name in ("divergence", "invertibility", "stability")
         ),
     ],
@@ -74,7 +74,7 @@ def test_a_killed_command_goes_on_to_the_same_bytes(
     assert files(run(name, tmp_path / "again")) == whole
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_finished_command_measures_nothing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +93,7 @@ def test_lower_bounds_stand_beside_proven_ones(tmp_path: Path) -> None:
         assert point["two_sides"] > proven["sound"] - 2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_l2_attention_inverts(tmp_path: Path) -> None:
     content = json.loads((run("invertibility", tmp_path) / "invertibility.json").read_text())
     for line in content["lines"]:

@@ -14,7 +14,7 @@ sizes = st.integers(1, 9)
 worlds = st.integers(1, 5)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(st.integers(1, 600), st.integers(0, 2**63), st.integers(0, 99))
 def test_shuffled_is_a_permutation(n: int, seed: int, epoch: int) -> None:
     assert sorted(shuffled(np.arange(n), n, seed, epoch).tolist()) == list(range(n))
@@ -26,7 +26,7 @@ def test_shuffled_asks_for_any_part_at_a_time() -> None:
     assert shuffled(np.arange(0), 0, 1).tolist() == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_shuffled_is_the_same_on_every_machine_and_looks_random() -> None:
     # Known answers: a change of this order would change every resumed run.
     assert shuffled(np.arange(10), 10, 0, 1).tolist() == [6, 1, 2, 4, 0, 9, 8, 7, 5, 3]
@@ -46,7 +46,7 @@ def every_rank(n: int, size: int, order: Order) -> list[BlockSampler]:
     return [BlockSampler(n, size, order._replace(rank=rank)) for rank in range(order.world)]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(n=blocks, size=sizes, world=worlds, epoch=st.integers(0, 3))
 def test_global_batches_are_those_of_one_process(n: int, size: int, world: int, epoch: int) -> None:
     samplers = every_rank(n, size, Order(epoch=epoch, world=world))
@@ -61,7 +61,7 @@ def test_global_batches_are_those_of_one_process(n: int, size: int, world: int, 
     assert sorted(chain(*together)) == list(range(n))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(n=blocks, size=sizes, world=worlds, shuffle=st.booleans())
 def test_shares_and_weights_are_those_of_the_other_sampler(
     n: int, size: int, world: int, shuffle: bool
@@ -75,7 +75,7 @@ def test_shares_and_weights_are_those_of_the_other_sampler(
         assert [ours.weight(i) for i in indices] == [theirs.weight(i) for i in indices]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(n=blocks, size=sizes, world=worlds, skip=st.integers(0, 20))
 def test_a_resumed_epoch_goes_on(n: int, size: int, world: int, skip: int) -> None:
     for rank in range(world):

@@ -32,8 +32,8 @@ from tests.unit.lit_modules.builders import (
 PRECISIONS = pytest.mark.parametrize(
     "precision",
     [
-        pytest.param("32-true", marks=pytest.mark.long),
-        pytest.param("64-true", marks=pytest.mark.long),
+        pytest.param("32-true", marks=pytest.mark.slow),
+        pytest.param("64-true", marks=pytest.mark.slow),
         "bf16-mixed",
     ],
 )

@@ -203,17 +203,17 @@ def test_saved_weights_are_projected(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("step", [5, pytest.param(6, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [5, pytest.param(6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "settings",
     [
         {},
-        pytest.param({"unitary": "polar"}, marks=pytest.mark.long),
-        pytest.param({"every_n_steps": 3}, marks=pytest.mark.long),
+        pytest.param({"unitary": "polar"}, marks=pytest.mark.slow),
+        pytest.param({"every_n_steps": 3}, marks=pytest.mark.slow),
         {"gradual_steps": 9},
         pytest.param(
             {"optimizer": lambda parameters: torch.optim.AdamW(parameters, lr=0.05)},
-            marks=pytest.mark.long,
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["qr", "polar", "every third", "gradual", "large steps"],
