@@ -124,6 +124,23 @@ class RecipeParts:
             pairs.setdefault(text.strip(), []).append(translation.strip())
         return pairs
 
+    def paraphrases(self) -> dict[str, list[str]]:
+        """Return the paraphrases of each text, of the file of the setting `paraphrases`.
+
+        Raises:
+            DataError: not such a file.
+            ValueError: no file.
+        """
+        from attacks.resources.paraphrases import read_paraphrases
+
+        if self.settings.paraphrases is None:
+            msg = (
+                "got no paraphrases, expected a file that `steadfast resources paraphrases` has "
+                "written: --attack.paraphrases FILE"
+            )
+            raise ValueError(msg)
+        return read_paraphrases(self.settings.paraphrases)
+
     # Pre-constraints
 
     def pre_constraints(

@@ -80,6 +80,7 @@ class RecipeSettings(Budget):
         variants: names of the ways to write a text that unicode, spacing, leetspeak, case and
             encodings try; all of them if null.
         translations: file with a text, a tab and its translation on each line, for translate.
+        paraphrases: file of `resources paraphrases`, for paraphrase.
         language: language of the texts; it selects stop words, letters, keys, and how Chinese is
             cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
             fit it.
@@ -104,6 +105,7 @@ class RecipeSettings(Budget):
     selection: Literal["greedy", "ranked", "random"] | None = None
     variants: Sequence[str] | None = None
     translations: str | None = None
+    paraphrases: str | None = None
     language: Language | None = None
     columns: Sequence[str] | None = None
 

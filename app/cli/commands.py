@@ -168,6 +168,9 @@ COMMANDS = {
     "resources encode-words": Command(
         "commands.encode_words", "Cluster words, so that most synonyms share a form."
     ),
+    "resources paraphrases": Command(
+        "commands.paraphrases", "Write texts in other words, by a language model.", "torch"
+    ),
 }
 """The commands by their names."""
 

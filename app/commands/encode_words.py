@@ -4,7 +4,6 @@ For `certify --threat synonyms --encoding` (docs/certificates/baselines.md).
 """
 
 import argparse
-import gzip
 import json
 import time
 from collections import Counter
@@ -15,7 +14,7 @@ from certify.encoding import cluster_words
 from certify.encoding.word_clusters import SynonymEncoding, stability
 from certify.threats import Synonyms
 from run_files import atomic
-from text.bounded_files import read_bytes
+from text.bounded_files import read_text
 
 
 def run(args: argparse.Namespace) -> int:
@@ -28,11 +27,8 @@ def run(args: argparse.Namespace) -> int:
     threat = Synonyms.read(args.lists)
     counts: Counter[str] = Counter()
     for path in args.texts:
-        content = read_bytes(path)
-        # The magic number of gzip, whatever the name of the file.
-        packed = content[:2] == b"\x1f\x8b"
-        text = (gzip.decompress(content) if packed else content).decode()
-        counts.update(word for line in text.splitlines() for word in threat.split(line))
+        lines = read_text(path).splitlines()
+        counts.update(word for line in lines for word in threat.split(line))
     if not counts:
         msg = "got texts without words, expected a text in each line"
         raise ValueError(msg)

@@ -30,6 +30,7 @@ OTHER_ENCODER = "another sentence encoder; ours is calibrated"
 OPTIONAL = (
     *("candidates", "word_similarity", "similarity", "fluency"),
     *("pool", "added_words", "side", "selection", "variants", "translations"),
+    "paraphrases",
 )
 """Settings that only some recipes have."""
 

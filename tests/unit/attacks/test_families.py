@@ -1,5 +1,6 @@
 """The recipes by family: they do what their paper says, and the same in any company."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -53,6 +54,16 @@ TEXTS: list[Text] = [
 ]
 
 
+PARAPHRASED = (
+    *(text.strip() for text in TEXTS if isinstance(text, str) and text),
+    *("good film with a plot", "bad plot", "The plot was GOOD", "a bad film", "a good good plot"),
+)
+PARAPHRASES = [
+    {"about": {"kind": "paraphrases"}},
+    *({"text": text, "paraphrases": [text.replace("good", "weak")]} for text in PARAPHRASED),
+]
+
+
 @pytest.fixture
 def resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resources:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -68,6 +79,12 @@ def small(name: str, resources: Resources, **settings: Any) -> Any:
         assert resources.folder is not None
         settings["translations"] = str(resources.folder / "pairs.tsv")
         Path(settings["translations"]).write_text("a good film\tun bon film\n")
+    if name == "paraphrase":
+        assert resources.folder is not None
+        path = resources.folder / "paraphrases.jsonl"
+        if not path.exists():
+            path.write_text("".join(json.dumps(line) + "\n" for line in PARAPHRASES))
+        settings["paraphrases"] = str(path)
     attack = build(RecipeSettings(recipe=name, **settings), resources)
     attack = attack.learn(lambda: [("a good film", 1), ("a bad dull plot", 0)])
     known = {"population": 6, "generations": 3, "tries": 30, "at_once": 6}
