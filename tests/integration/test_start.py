@@ -37,7 +37,9 @@ def test_a_prediction_loads_no_library_of_training(trained: Path) -> None:
     assert threatened is not None
     commands = [asked.command, threatened.command, *COMMANDS.values()]
     # The settings of a gate and of a victim are dataclasses, which jsonargparse reads.
-    parsed = {COMMANDS[name].file for name in ("check", "functional", "measure")}
+    parsed = {
+        COMMANDS[name].file for name in ("check", "functional", "measure", "resources paraphrases")
+    }
     files = {command.file for command in commands if command.imports == "torch"} - parsed
     modules = [f"app.{file}" for file in sorted(files)]
     assert {"app.commands.predict", "app.commands.certify", "app.commands.serve"} <= {*modules}
