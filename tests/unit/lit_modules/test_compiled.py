@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from tests.unit.lit_modules.encoders import made
 
 MODELS: dict[str, Callable[[], TaskModule]] = {
     # torch does not trace its own LSTM.
-    **{n: lambda build=build: attached(build) for n, build in METHODS.items() if n != "lstm"},
+    **{name: partial(attached, build) for name, build in METHODS.items() if name != "lstm"},
     "FineTuning": lambda: made(FineTuning),
     "UniBERT": lambda: made(UniBERT),
     "WordScores": lambda: attached(lambda: WordScores(min_ngram_count=1)),
@@ -28,7 +29,7 @@ def logits_and_gradients(
 ) -> tuple[Tensor, list[Tensor]]:
     module.zero_grad()
     logits = classify(batch_of(module, SINGLE))
-    logits.square().sum().backward()
+    logits.square().sum().backward()  # type: ignore[no-untyped-call] # of torch
     gradients = [p.grad.clone() for p in module.parameters() if p.grad is not None]
     return logits.detach(), gradients
 

@@ -24,7 +24,7 @@ from attacks.victims.kinds import VictimError
 from tests.unit.attacks.victims.service import Service, serving
 from text.bounded_files import DataError
 
-CHAT = {"chat": "some-model", "wait": 0.01}
+CHAT: dict[str, Any] = {"chat": "some-model", "wait": 0.01}
 TEXTS = ["a good film", "a {text} in braces", "a bad one"]
 
 
@@ -100,7 +100,7 @@ def sequence_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     inner = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     inner.pre_tokenizer = Whitespace()
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "sep_token": "[SEP]"}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, **names)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, **names)  # type: ignore[no-untyped-call] # theirs
     tokenizer.save_pretrained(folder)
     config = T5Config(
         vocab_size=len(tokenizer),
@@ -111,8 +111,8 @@ def sequence_model(tmp_path_factory: pytest.TempPathFactory) -> str:
         num_heads=2,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.sep_token_id,
-        decoder_start_token_id=tokenizer.pad_token_id,
     )
+    config.decoder_start_token_id = tokenizer.pad_token_id
     T5ForConditionalGeneration(config).save_pretrained(folder)
     return str(folder)
 
