@@ -15,6 +15,7 @@ from layers.architectures import architecture_of
 from layers.backbones import BackboneClassifier
 from layers.pretrained_encoders import save_model
 from layers.sequence_classifiers import (
+    LAST_TOKEN,
     PATHS,
     difference,
     find_head,
@@ -99,7 +100,7 @@ def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> Non
     config = victim.model.config
     if find_head(config) is None:
         msg = f"got {name} of type {config.model_type}, whose head has another form than "
-        msg += f"{', '.join(PATHS)}: `attack`, `certify --list` and `check` take it by --victim"
+        msg += f"{', '.join(PATHS)} and most decoders: `attack`, `certify --list` and `check` take it by --victim"
         raise ValueError(msg)
     architecture = architecture_of(victim.model.base_model)
     tokenizer = PretrainedTokenizer.from_pretrained(source, max_length=victim.max_length)
@@ -250,6 +251,9 @@ def _write_transformers(model: TextModule, folder: Path) -> Formats:
         reason = "its predictions are votes over changed texts"
     elif not isinstance(tokenizer, PretrainedTokenizer):
         reason = "its front end changes words before the tokenizer"
+    elif network.head == LAST_TOKEN and tokenizer.template[1][-1:] == [tokenizer.pad_id]:
+        # Ours reads the mask; theirs finds the last token by its id.
+        reason = "its texts end with the padding token, which transformers takes for padding"
     if reason is None:
         assert isinstance(tokenizer, PretrainedTokenizer)  # for mypy: see above
         twin = sequence_classifier(network, module.require_text()[1], pad_id=tokenizer.pad_id)

@@ -1,5 +1,6 @@
 """Encoders of `transformers` with random weights, from a description of their architecture."""
 
+import inspect
 import json
 import re
 from difflib import get_close_matches
@@ -17,25 +18,26 @@ _LEADS_ELSEWHERE = re.compile(
 )
 
 
-def build_encoder(architecture: dict[str, Any]) -> "PreTrainedModel":
+def build_encoder(architecture: dict[str, Any], *, decoders: bool = False) -> "PreTrainedModel":
     """Return an encoder with random weights, in float32, of an architecture of `configuration`.
 
     Raises:
-        ValueError: see `configuration`; or it encodes no text.
+        ValueError: see `configuration` and `check_reads_text`.
     """
     from transformers import AutoModel
 
-    return _build(AutoModel, architecture)
+    return _build(AutoModel, architecture, decoders=decoders)
 
 
 def build_masked_lm(architecture: dict[str, Any]) -> "PreTrainedModel":
     """Return an encoder under a head that proposes words, else as `build_encoder` does."""
     from transformers import AutoModelForMaskedLM
 
+    check_guesses_masks(configuration(architecture))
     return _build(AutoModelForMaskedLM, architecture)
 
 
-def _build(kind: Any, architecture: dict[str, Any]) -> "PreTrainedModel":
+def _build(kind: Any, architecture: dict[str, Any], *, decoders: bool = False) -> "PreTrainedModel":
     config = configuration(architecture)
     try:
         model: PreTrainedModel = kind.from_config(
@@ -44,7 +46,7 @@ def _build(kind: Any, architecture: dict[str, Any]) -> "PreTrainedModel":
     # Settings that do not go together lead constructors to exceptions of any kind.
     except Exception as error:
         raise _cannot_be(config.model_type, error) from error
-    check_reads_text(model)
+    check_reads_text(model, decoders=decoders)
     return model
 
 
@@ -100,8 +102,28 @@ def check_settings(architecture: dict[str, Any]) -> None:
             raise ValueError(msg)
 
 
-def check_reads_text(model: "PreTrainedModel") -> None:
-    """Raise ValueError unless a model is a text encoder that begins with word embeddings."""
+def check_guesses_masks(config: "PretrainedConfig") -> None:
+    """Raise ValueError unless `transformers` has a masked language model for a configuration."""
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING
+
+    if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+        msg = (
+            f"got a {config.model_type} for masked words, of which transformers has no masked "
+            "language model, expected an encoder such as bert, roberta or modernbert"
+        )
+        raise ValueError(msg)
+
+
+def check_reads_text(model: "PreTrainedModel", *, decoders: bool = False) -> None:
+    """Check that a model encodes text, and begins with word embeddings.
+
+    Args:
+        model: any of `transformers`.
+        decoders: True where causal models will do, too: their last token reads the text.
+
+    Raises:
+        ValueError: it does not, or it is a decoder, or one that reads more than the embeddings.
+    """
     try:
         words = model.get_input_embeddings()
     except NotImplementedError:
@@ -110,8 +132,11 @@ def check_reads_text(model: "PreTrainedModel") -> None:
     kind = None
     if not plain or model.config.is_encoder_decoder:
         kind = "no text encoder"
-    elif _is_causal(model):
-        kind = "a decoder, whose first token sees nothing of the text behind it"
+    elif is_causal(model):
+        if not decoders:
+            kind = "a decoder, whose first token sees nothing of the text behind it"
+        elif not _reads_embeddings(model):
+            kind = "a decoder that reads more of a token than its embedding"
     if kind is not None:
         msg = (
             f"got a backbone of type {model.config.model_type}, which is {kind}, "
@@ -120,7 +145,7 @@ def check_reads_text(model: "PreTrainedModel") -> None:
         raise ValueError(msg)
 
 
-def _is_causal(model: "PreTrainedModel") -> bool:
+def is_causal(model: "PreTrainedModel") -> bool:
     """Return True if tokens do not see later ones; tested on two tokens if the type is unclear."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
@@ -130,17 +155,53 @@ def _is_causal(model: "PreTrainedModel") -> bool:
     # Masked language models see both sides. On the meta device nothing can be computed.
     if type(model.config) in MODEL_FOR_MASKED_LM_MAPPING or words.is_meta:
         return False
-    padding = getattr(model.config, "pad_token_id", None)
-    a, b = [token for token in range(3) if token != padding][:2]
-    ids = torch.tensor([[a, a], [a, b], [b, a]], device=words.device)
-    encoder, training = model.base_model, model.training
-    encoder.train(mode=False)
-    with torch.no_grad():
-        hidden: Tensor = encoder(input_ids=ids, attention_mask=torch.ones_like(ids))[0]
-    encoder.train(training)
+    hidden = _try(model, input_ids=_three_texts(model))
     # The first token must not see a later one, while the second does see an earlier one: layers
     # that mix no tokens at all are not causal.
     return torch.equal(hidden[0, 0], hidden[1, 0]) and not torch.equal(hidden[0, 1], hidden[2, 1])
+
+
+def _reads_embeddings(model: "PreTrainedModel") -> bool:
+    """Return True if embedded tokens are all that a model reads; True on the meta device."""
+    words = cast("nn.Embedding", model.get_input_embeddings())
+    if words.weight.is_meta:
+        return True
+    # Gemma 3n and 4 also look tokens up in tables of each layer, by their vectors if need be.
+    ids = _three_texts(model)
+    vectors = words(ids) * (1 + 1e-5)
+    by_id = _try(model, input_ids=ids)
+    try:
+        by_vector = _try(model, inputs_embeds=vectors)
+    except ValueError:  # Gemma 4 finds no token with such a vector
+        return False
+    return torch.allclose(by_id, by_vector, atol=1e-3, rtol=1e-3)
+
+
+def _three_texts(model: "PreTrainedModel") -> Tensor:
+    """Return `[3, 2]` ids: aa, ab, ba."""
+    padding = getattr(model.config, "pad_token_id", None)
+    a, b = [token for token in range(3) if token != padding][:2]
+    words = cast("nn.Embedding", model.get_input_embeddings()).weight
+    return torch.tensor([[a, a], [a, b], [b, a]], device=words.device)
+
+
+@torch.no_grad()
+def _try(model: "PreTrainedModel", **inputs: Tensor) -> Tensor:
+    """Return the last hidden states `[B, N, d]` in evaluation mode."""
+    encoder, training = model.base_model, model.training
+    encoder.train(mode=False)
+    (tokens,) = inputs.values()
+    mask = torch.ones(tokens.shape[:2], dtype=torch.int64, device=tokens.device)
+    caches = "use_cache" in inspect.signature(encoder.forward).parameters
+    try:
+        hidden: Tensor = encoder(
+            **inputs, attention_mask=mask, **({"use_cache": False} if caches else {})
+        )[0]
+    # Architectures that want more than tokens and mask raise exceptions of any kind.
+    except Exception as error:
+        raise _cannot_be(model.config.model_type, error) from error
+    encoder.train(training)
+    return hidden
 
 
 def architecture_of(model: "PreTrainedModel") -> dict[str, Any]:

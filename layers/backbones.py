@@ -2,17 +2,18 @@
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch import Tensor, nn
 
-from layers.architectures import architecture_of
+from layers.architectures import architecture_of, is_causal
 from layers.pretrained_encoders import drop_pooler
-from layers.sequence_classifiers import SequenceHead, find_head
+from layers.sequence_classifiers import LAST_TOKEN, SequenceHead, find_head
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Pooling = Literal["architecture", "first", "mean"]
-POOLINGS: tuple[Pooling, ...] = ("architecture", "first", "mean")
+Pooling = Literal["architecture", "first", "mean", "last"]
+POOLINGS: tuple[Pooling, ...] = ("architecture", "first", "mean", "last")
 Reading = Literal["text", "token", "choice"]
 """The unit to which the outputs of a head belong."""
 
@@ -26,6 +27,9 @@ class Backbone(nn.Module):
     Args:
         encoder: BERT, RoBERTa, ALBERT, DistilBERT, DeBERTa or another with their interface. Its
             pooler is dropped: a head may have it.
+
+    Attributes:
+        causal: True for a decoder, whose tokens see only what is before them.
     """
 
     def __init__(self, encoder: "PreTrainedModel") -> None:
@@ -33,6 +37,7 @@ class Backbone(nn.Module):
         drop_pooler(encoder)
         self.encoder = encoder
         self.width: int = encoder.config.hidden_size
+        self.causal = is_causal(encoder)
 
     @property
     def architecture(self) -> dict[str, Any]:
@@ -44,6 +49,9 @@ class Backbone(nn.Module):
         for module in self.encoder.modules():
             if isinstance(module, nn.Dropout):
                 module.p = rate
+            # Decoders hand the rate of their attention weights to its function.
+            elif isinstance(getattr(module, "attention_dropout", None), float):
+                module.attention_dropout = rate  # type: ignore[assignment] # a number, see above
 
     def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         """Return word embeddings `[B, N, e]`, e the encoder's width, but for ALBERT.
@@ -64,15 +72,19 @@ class Backbone(nn.Module):
 
         Real tokens come first in the mask `[B, N]`.
         """
-        out = self.encoder(inputs_embeds=x, attention_mask=mask.long())
-        hidden: Tensor = out.last_hidden_state
+        hidden: Tensor = self._encode(x, mask).last_hidden_state
         return hidden
 
     def hidden_states(self, x: Tensor, mask: Tensor) -> list[Tensor]:
         """`[B, N, d]` after each layer, the first layer first."""
-        out = self.encoder(inputs_embeds=x, attention_mask=mask.long(), output_hidden_states=True)
+        out = self._encode(x, mask, output_hidden_states=True)
         # The first state is the embedded text, before any layer.
         return list(out.hidden_states[1:])
+
+    def _encode(self, x: Tensor, mask: Tensor, **options: bool) -> Any:
+        if self.causal:
+            options["use_cache"] = False  # the keys and values of all layers, which nothing reads
+        return self.encoder(inputs_embeds=x, attention_mask=mask.long(), **options)
 
 
 class BackboneClassifier(nn.Module):
@@ -85,7 +97,9 @@ class BackboneClassifier(nn.Module):
         backbone: the encoder.
         num_classes: number of classes C.
         pooling: input of the head: the `first` token of the last layer, or the `mean` over all;
-            `architecture`: pooling, activation and norm of the head that `transformers` has.
+            `last`: the last token of a decoder, whose head is a projection without bias;
+            `architecture`: pooling, activation and norm of the head that `transformers` has, for
+            decoders always the last token.
         dropout: dropout before the projection, while training.
         reading: `text`: logits `[B, C]` of each text; `token`: `[B, N, C]` of each token, by the
             projection alone, as BERT tags; `choice`: one number for each row, and the C rows of a
@@ -93,7 +107,8 @@ class BackboneClassifier(nn.Module):
         dense: the dense layer to begin with, such as BERT's pooler; None for random weights.
 
     Raises:
-        ValueError: `transformers` has no such head for this architecture.
+        ValueError: `transformers` has no such head for this architecture, or the token that is
+            read does not see the text.
     """
 
     def __init__(
@@ -109,17 +124,23 @@ class BackboneClassifier(nn.Module):
         super().__init__()
         self.backbone, self.reading = backbone, reading
         self.num_classes = num_classes
+        self.activation: nn.Module
+        self.norm: nn.Module
         self.head = SequenceHead() if reading == "token" else _head(backbone, pooling)
         layers = []
-        if reading != "token":
+        bias = True
+        if reading != "token" and self.head.activation is None:
+            self.activation, self.norm, bias = nn.Identity(), nn.Identity(), False
+        elif reading != "token":
             self.classifier = dense or nn.Linear(backbone.width, backbone.width, self.head.bias)
             if dense is None:
                 layers.append(self.classifier)
             self.activation = _activation(self.head.activation)
-            self.norm: nn.Module = nn.Identity()
+            self.norm = nn.Identity()
             if (epsilon := self.head.norm) is not None:
                 self.norm = nn.LayerNorm(backbone.width, epsilon, bias=self.head.norm_bias)
-        self.projection = nn.Linear(backbone.width, 1 if reading == "choice" else num_classes)
+        outputs = 1 if reading == "choice" else num_classes
+        self.projection = nn.Linear(backbone.width, outputs, bias)
         layers.append(self.projection)
         self.dropout = nn.Dropout(dropout)
         # A pretrained dense layer keeps its weights.
@@ -137,19 +158,39 @@ class BackboneClassifier(nn.Module):
             return tags
         if self.head.pooling == "first":
             pooled = hidden[:, 0]
+        elif self.head.pooling == "last":
+            # Whichever side is padded.
+            last = (mask * torch.arange(mask.shape[1], device=mask.device)).argmax(dim=1)
+            pooled = hidden.take_along_dim(last[:, None, None], dim=1).squeeze(1)
         else:
             real = mask.unsqueeze(-1).to(hidden.dtype)
             pooled = (hidden * real).sum(dim=1) / real.sum(dim=1)
-        features = self.norm(self.activation(self.classifier(pooled)))
+        if self.head.activation is not None:
+            pooled = self.classifier(pooled)
+        features = self.norm(self.activation(pooled))
         logits: Tensor = self.projection(self.dropout(features))
         # Each choice is a row of its own: [B * choices, 1] to [B, choices].
         return logits.view(-1, self.num_classes) if self.reading == "choice" else logits
 
 
 def _head(backbone: Backbone, pooling: Pooling) -> SequenceHead:
+    config = backbone.encoder.config
+    if backbone.causal and pooling in ("architecture", "last"):
+        return LAST_TOKEN
+    if backbone.causal and pooling == "first":
+        msg = (
+            f"got --model.pooling first for a {config.model_type}, a decoder, whose first token "
+            "sees nothing of the text behind it, expected --model.pooling last or mean"
+        )
+        raise ValueError(msg)
+    if pooling == "last":
+        msg = (
+            f"got --model.pooling last for a {config.model_type}, an encoder, expected --model."
+            "pooling architecture, first or mean: last is for decoders"
+        )
+        raise ValueError(msg)
     if pooling != "architecture":
         return SequenceHead(pooling)
-    config = backbone.encoder.config
     head = find_head(config)
     if head is None:
         msg = (
@@ -160,7 +201,7 @@ def _head(backbone: Backbone, pooling: Pooling) -> SequenceHead:
     return head
 
 
-def _activation(name: str) -> nn.Module:
+def _activation(name: str | None) -> nn.Module:
     from transformers.activations import ACT2FN
 
     layer: nn.Module = ACT2FN[name]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from layers.architectures import check_reads_text
+from layers.architectures import check_guesses_masks, check_reads_text
 from layers.positions import longest_text
 
 if TYPE_CHECKING:
@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 _POOLER = re.compile(r"(^|\.)pooler\.")
 
 
-def load_encoder(name_or_path: str, *, random_pooler: bool = True) -> "PreTrainedModel":
+def load_encoder(
+    name_or_path: str, *, random_pooler: bool = True, decoders: bool = False
+) -> "PreTrainedModel":
     """Return a pretrained encoder of a folder or of the hub, in float32.
 
-    `random_pooler` keeps a pooler whose weights are missing.
+    `random_pooler` keeps a pooler whose weights are missing; `decoders`: see `check_reads_text`.
 
     Raises:
         ValueError: it is not found, or its weights are incomplete.
     """
     from transformers import AutoModel
 
-    model, lacking = _load(AutoModel, name_or_path)
+    model, lacking = _load(AutoModel, name_or_path, decoders=decoders)
     missing = [name for name in lacking if not _POOLER.search(name)]
     if missing != lacking and not random_pooler:
         drop_pooler(model)
@@ -85,10 +87,18 @@ def check_backbone(name_or_path: str) -> None:
         raise ValueError(msg)
 
 
-def _load(kind: Any, name_or_path: str) -> tuple["PreTrainedModel", list[str]]:
+def _load(
+    kind: Any, name_or_path: str, *, decoders: bool = False
+) -> tuple["PreTrainedModel", list[str]]:
+    from transformers import AutoConfig, AutoModelForMaskedLM
+
     check_backbone(name_or_path)
     try:
         with quiet():
+            if kind is AutoModelForMaskedLM:
+                check_guesses_masks(
+                    AutoConfig.from_pretrained(name_or_path, trust_remote_code=False)
+                )
             # Explicit `trust_remote_code`: with its default, transformers asks at the terminal.
             model, report = kind.from_pretrained(
                 name_or_path,
@@ -107,7 +117,7 @@ def _load(kind: Any, name_or_path: str) -> tuple["PreTrainedModel", list[str]]:
             "where the hub can be reached, or give its folder"
         )
         raise ValueError(msg) from error
-    check_reads_text(model)
+    check_reads_text(model, decoders=decoders)
     if report["mismatched_keys"]:
         name, stored, declared = min(report["mismatched_keys"], key=str)
         msg = (

@@ -18,23 +18,27 @@ class SequenceHead:
     """A head: pooling, a dense layer, an activation, perhaps a layer norm, a projection.
 
     Attributes:
-        pooling: the first token of the last layer, or the mean over all.
-        activation: its name in `transformers`.
+        pooling: the first or last token of the last layer, or the mean over all.
+        activation: its name in `transformers`; None for a head that is a projection without bias.
         bias: if the dense layer has one.
         norm: epsilon of the layer norm after the activation; None without one.
         norm_bias: if that has a bias.
     """
 
-    pooling: Literal["first", "mean"] = "first"
-    activation: str = "tanh"
+    pooling: Literal["first", "mean", "last"] = "first"
+    activation: str | None = "tanh"
     bias: bool = True
     norm: float | None = None
     norm_bias: bool = True
 
     def __str__(self) -> str:
-        token = "the first token" if self.pooling == "first" else "the mean of all tokens"
-        return f"{self.activation}{'' if self.norm is None else ' and a layer norm'} on {token}"
+        token = "the mean of all tokens" if self.pooling == "mean" else f"the {self.pooling} token"
+        layers = self.activation or "a projection without bias"
+        return f"{layers}{'' if self.norm is None else ' and a layer norm'} on {token}"
 
+
+LAST_TOKEN = SequenceHead(pooling="last", activation=None)
+"""The head of decoders."""
 
 PATHS = {
     "albert": ("albert.pooler", "classifier"),
@@ -50,6 +54,8 @@ PATHS = {
     "xlm-roberta": ("classifier.dense", "classifier.out_proj"),
 }
 """Where `transformers` has the dense layer and the projection, by the type of the model."""
+SCORE = "score"
+"""Path of the projection of a decoder's head."""
 NORM = "head.norm"
 """Path of the layer norm of ModernBERT's head."""
 
@@ -58,6 +64,8 @@ def find_head(config: "PretrainedConfig") -> SequenceHead | None:
     """Return the head that `transformers` puts on an encoder; None if it is not of this form."""
     values: dict[str, Any] = config.to_dict()
     kind = config.model_type
+    if _scores_last_token(config):
+        return LAST_TOKEN
     if kind not in PATHS or values.get("pooler_hidden_size") not in (None, config.hidden_size):
         return None
     if kind == "distilbert":
@@ -77,6 +85,16 @@ def find_head(config: "PretrainedConfig") -> SequenceHead | None:
     return SequenceHead()
 
 
+def _scores_last_token(config: "PretrainedConfig") -> bool:
+    """Return True if the classifier of `transformers` projects the last token that is no padding."""
+    from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    from transformers.modeling_layers import GenericForSequenceClassification
+
+    kind = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING.get(type(config), None)
+    generic = isinstance(kind, type) and issubclass(kind, GenericForSequenceClassification)
+    return generic or config.model_type == "gpt2"
+
+
 def difference(network: "BackboneClassifier") -> str | None:
     """Return why `transformers` has no classifier with this head; None if it has one."""
     config = network.backbone.encoder.config
@@ -84,11 +102,13 @@ def difference(network: "BackboneClassifier") -> str | None:
     if network.reading != "text":
         return "it predicts tokens or choices, no class of a text"
     if head is None:
-        return f"no classifier of transformers on {config.model_type} has a dense layer as ours"
+        layer = "such a head" if network.backbone.causal else "a dense layer as ours"
+        return f"no classifier of transformers on {config.model_type} has {layer}"
     if head != network.head:
+        advice = "; --model.pooling architecture trains a head that transformers has"
         return (
-            f"its head on {config.model_type} has {head}, this one {network.head}; "
-            "--model.pooling architecture trains a head that transformers has"
+            f"its head on {config.model_type} has {head}, this one {network.head}"
+            f"{'' if network.backbone.causal and head != LAST_TOKEN else advice}"
         )
     return None
 
@@ -135,6 +155,9 @@ def _pairs(
     model: "PreTrainedModel", network: "BackboneClassifier"
 ) -> Iterator[tuple[nn.Module, nn.Module]]:
     """Yield the layers of both heads that have the same weights."""
+    if network.head == LAST_TOKEN:
+        yield model.get_submodule(SCORE), network.projection
+        return
     dense, projection = PATHS[model.config.model_type]
     yield model.get_submodule(dense), network.classifier
     yield model.get_submodule(projection), network.projection

@@ -65,7 +65,8 @@ class FineTuning(TaskModule, method=True):
             backbone: the encoder.
             pooling: input of the head: architecture, as the classifier that transformers has for
                 this encoder, so that `export` writes one; first, the first token of the last layer
-                under BERT's head; or the mean; tagging uses each token.
+                under BERT's head; the mean; or last, the last token, which decoders always use with
+                architecture; tagging uses each token.
             pretrained_pooler: begin the dense layer of the head with the pooler of the backbone, as
                 BERT is fine-tuned; at random if it has none. Not with the mean, nor with an
                 architecture whose head is not BERT's.
@@ -112,16 +113,16 @@ class FineTuning(TaskModule, method=True):
             return
         tokenizer, class_names = self.require_text()
         reading = _READING.get(self.task.name, "text")
-        encoder = self.source.encoder(tokenizer)
+        encoder = self.source.encoder(tokenizer, decoders=True)
         # BERT's pooler reads the first token; tagging has no dense layer.
         head = find_head(encoder.config) if self.pooling == "architecture" else None
         as_bert = self.pooling == "first" or head == SequenceHead()
         pooled = self.pretrained_pooler and self.pooling != "mean" and reading != "token"
         dense = pooler_of(encoder) if pooled and as_bert else None
-        if pooled and self.source.pretrained:
+        backbone = Backbone(encoder)
+        if pooled and self.source.pretrained and not backbone.causal:
             origin = "at random: it has no pooler" if dense is None else "with its pooler"
             log.info("%s: the head's dense layer begins %s", self.source.backbone, origin)
-        backbone = Backbone(encoder)
         if self.backbone_dropout is not None:
             backbone.set_dropout(self.backbone_dropout)
         self.network = BackboneClassifier(

@@ -17,6 +17,7 @@ from attacks.victims.kinds import (
     fastest_batch,
 )
 from attacks.victims.labels_only import LabelVictim
+from layers.sequence_classifiers import LAST_TOKEN, find_head
 from lit_modules.checkpoints.reading import load
 from run_files.checkpoint_lookup import find_checkpoint
 from text import hub_reachable
@@ -155,7 +156,31 @@ def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:
             "classifier that was fine-tuned: its head would be random numbers"
         )
         raise ValueError(msg)
+    _share_padding(name, model, tokenizer)
     return model.to(device).eval(), tokenizer
+
+
+def _share_padding(name: str, model: Any, tokenizer: Any) -> None:
+    """Give a decoder and its tokenizer one padding token: the end of a text, if they have none.
+
+    Raises:
+        ValueError: texts end with that token; their classifier would not find their last token.
+    """
+    if find_head(model.config) != LAST_TOKEN:
+        return
+    if tokenizer.pad_token_id is None:
+        padding = getattr(model.config, "pad_token_id", None)
+        if padding is None:
+            padding = tokenizer.eos_token_id
+        if padding is None or tokenizer("a")["input_ids"][-1] == padding:
+            msg = (
+                f"got hf:{name}, a decoder whose tokenizer has no padding token that is not at the "
+                "end of each text, expected one: set pad_token in its tokenizer_config.json"
+            )
+            raise ValueError(msg)
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(padding)
+    if getattr(model.config, "pad_token_id", None) is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
 
 
 def _as_many(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:

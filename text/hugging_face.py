@@ -28,7 +28,8 @@ def save_tokenizer(tokenizer: PretrainedTokenizer, folder: Path) -> None:
     # Other programs choose their own truncation and padding.
     definition |= {"truncation": None, "padding": None}
     added = definition.get("added_tokens", ())
-    names = {token["content"] for token in added if token.get("special")}
+    special = {token["id"]: token["content"] for token in added if token.get("special")}
+    names = set(special.values())
     config: dict[str, object] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": tokenizer.max_length,
@@ -38,6 +39,8 @@ def save_tokenizer(tokenizer: PretrainedTokenizer, folder: Path) -> None:
         name = next((name for name in candidates if name in names), None)
         if name is not None:
             config[role] = name
+    if tokenizer.pad_id in special:  # decoders pad with the end of a text
+        config["pad_token"] = special[tokenizer.pad_id]
     text = json.dumps(definition, ensure_ascii=False)
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")

@@ -48,7 +48,7 @@ class EncoderSettings:
         pretrained: folder or hub name of a pretrained encoder, such as runs/NAME/backbone, which
             pre-training writes; null begins with random weights.
         architecture: architecture of an encoder with random weights, instead of pretrained:
-            model_type (bert, roberta, albert, distilbert, deberta, ...) and settings of its
+            model_type (bert, roberta, albert, distilbert, deberta, qwen3, ...) and settings of its
             configuration.
         tokenizer: folder or hub name of a tokenizer to use with random weights.
         vocab_size: word pieces learnt from the training split, for random weights without a
@@ -117,16 +117,19 @@ class EncoderSource:
             return PretrainedTokenizer.from_pretrained(name, max_length=max_length)
         return train_word_piece(texts, self.vocab_size, max_length=max_length)
 
-    def encoder(self, tokenizer: TokenIds) -> "PreTrainedModel":
+    def encoder(self, tokenizer: TokenIds, *, decoders: bool = False) -> "PreTrainedModel":
         """Return the encoder, with its pooler only if that is pretrained, see `pretrained`.
 
         Args:
             tokenizer: the encoder must have its ids and positions.
+            decoders: see `check_reads_text`.
 
         Raises:
             ValueError: it cannot be loaded or built, or does not fit the tokenizer.
         """
-        model = self._make(tokenizer, build_encoder, partial(load_encoder, random_pooler=False))
+        build = partial(build_encoder, decoders=decoders)
+        load = partial(load_encoder, random_pooler=False, decoders=decoders)
+        model = self._make(tokenizer, build, load)
         # Its pooler has random weights: the head makes a layer of its own.
         if not self.pretrained:
             drop_pooler(model)
