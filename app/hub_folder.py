@@ -1,5 +1,6 @@
 """Folders of trained models: for this program, for `transformers`, and on the hub."""
 
+import copy
 import logging
 import re
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from app.export import FILE, model_card, sample_batch, write_onnx
 from datamodules import CORPORA, Corpus
 from layers.architectures import architecture_of
 from layers.backbones import BackboneClassifier
+from layers.lora import merge_adapters
 from layers.pretrained_encoders import save_model
 from layers.sequence_classifiers import (
     LAST_TOKEN,
@@ -75,7 +77,11 @@ def write_folder(run: RunDirectory | None, checkpoint: Path, folder: Path, *, on
     if (warning := unfinished(checkpoint)) is not None:
         log.warning("%s", warning)
     module, weights = load_module(checkpoint), weights_of(checkpoint)
-    _write(module, read_checkpoint(checkpoint), weights, folder, run=run, onnx=onnx)
+    content: Mapping[str, Any] = read_checkpoint(checkpoint)
+    if isinstance(module, FineTuning) and module.lora.rank:
+        module.merge_adapters()
+        content = _content(module)
+    _write(module, content, weights, folder, run=run, onnx=onnx)
 
 
 def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> None:
@@ -100,7 +106,8 @@ def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> Non
     config = victim.model.config
     if find_head(config) is None:
         msg = f"got {name} of type {config.model_type}, whose head has another form than "
-        msg += f"{', '.join(PATHS)} and most decoders: `attack`, `certify --list` and `check` take it by --victim"
+        msg += f"{', '.join(PATHS)} and most decoders: `attack`, `certify --list` and `check` "
+        msg += "take it by --victim"
         raise ValueError(msg)
     architecture = architecture_of(victim.model.base_model)
     tokenizer = PretrainedTokenizer.from_pretrained(source, max_length=victim.max_length)
@@ -111,13 +118,18 @@ def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> Non
     module.attach(tokenizer, victim.class_names, pairs=pairs)
     module.configure_model()
     take_weights(module.network, victim.model)
+    _write(module.eval(), _content(module), None, folder, run=None, onnx=onnx)
+
+
+def _content(module: TextModule) -> dict[str, Any]:
+    """Return a checkpoint of a module without the state of its training."""
     content: dict[str, Any] = {
         "state_dict": module.state_dict(),
         "hyper_parameters": module.own_settings(),
     }
     content |= {"epoch": 0, "global_step": 0}
     module.on_save_checkpoint(content)
-    _write(module.eval(), content, None, folder, run=None, onnx=onnx)
+    return content
 
 
 def _check_folder(folder: Path) -> None:
@@ -256,6 +268,9 @@ def _write_transformers(model: TextModule, folder: Path) -> Formats:
         reason = "its texts end with the padding token, which transformers takes for padding"
     if reason is None:
         assert isinstance(tokenizer, PretrainedTokenizer)  # for mypy: see above
+        if isinstance(module, FineTuning) and module.lora.rank:
+            network = copy.deepcopy(network)  # of a method around it, whose adapters stay
+            merge_adapters(network)
         twin = sequence_classifier(network, module.require_text()[1], pad_id=tokenizer.pad_id)
         # Compared, because another version of transformers may apply the head in another way.
         if _has_same_logits(module, twin):

@@ -49,9 +49,9 @@ class Backbone(nn.Module):
         for module in self.encoder.modules():
             if isinstance(module, nn.Dropout):
                 module.p = rate
-            # Decoders hand the rate of their attention weights to its function.
-            elif isinstance(getattr(module, "attention_dropout", None), float):
-                module.attention_dropout = rate  # type: ignore[assignment] # a number, see above
+            elif isinstance(getattr(module, "attention_dropout", None), float | int):
+                # Its attention function takes a number.
+                module.attention_dropout = rate
 
     def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         """Return word embeddings `[B, N, e]`, e the encoder's width, but for ALBERT.

@@ -62,16 +62,14 @@ NORM = "head.norm"
 
 def find_head(config: "PretrainedConfig") -> SequenceHead | None:
     """Return the head that `transformers` puts on an encoder; None if it is not of this form."""
-    values: dict[str, Any] = config.to_dict()
-    kind = config.model_type
     if _scores_last_token(config):
         return LAST_TOKEN
+    values: dict[str, Any] = config.to_dict()
+    kind = config.model_type
     if kind not in PATHS or values.get("pooler_hidden_size") not in (None, config.hidden_size):
         return None
-    if kind == "distilbert":
-        return SequenceHead(activation="relu")
-    if kind == "electra":
-        return SequenceHead(activation="gelu")
+    if kind in ("distilbert", "electra"):
+        return SequenceHead(activation="relu" if kind == "distilbert" else "gelu")
     if kind in ("deberta", "deberta-v2"):
         return SequenceHead(activation=values["pooler_hidden_act"])
     if kind == "modernbert":
@@ -86,7 +84,7 @@ def find_head(config: "PretrainedConfig") -> SequenceHead | None:
 
 
 def _scores_last_token(config: "PretrainedConfig") -> bool:
-    """Return True if the classifier of `transformers` projects the last token that is no padding."""
+    """Return True if the classifier of `transformers` projects the last token but padding."""
     from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
     from transformers.modeling_layers import GenericForSequenceClassification
 

@@ -50,11 +50,8 @@ def unitary_weights(
             raise ValueError(msg)
         matches |= names
     if not matches:
-        grouped = any(re.search(r"self_attn\.[kv]_proj\.weight$", name) for name in trainable)
-        why = " (decoders often share keys and values among heads, in rectangular matrices)"
         msg = (
-            f"got {type(module).__name__} without attention weights of known names"
-            f"{why * grouped}, expected "
+            f"got {type(module).__name__} without attention weights of known names, expected "
             f"patterns for some of its square weights: {listing}"
         )
         raise ValueError(msg)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from certify.encoding import EncodedCertifier, SynonymEncoding
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling, Reading
+from layers.lora import Lora, add_adapters, merge_adapters
 from layers.pretrained_encoders import pooler_of
 from layers.sequence_classifiers import SequenceHead, find_head
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
@@ -38,7 +39,7 @@ _READING: dict[TaskName, Reading] = {"tagging": "token", "choice": "choice"}
 
 
 class FineTuning(TaskModule, method=True):
-    """An encoder of `transformers` with a head for the task; all weights are trained."""
+    """An encoder of `transformers` with a head for the task; all weights or adapters train."""
 
     network: BackboneClassifier
     tasks = get_args(TaskName)
@@ -56,6 +57,7 @@ class FineTuning(TaskModule, method=True):
         words: FrontEndSettings = FrontEndSettings(),
         min_count: int = 1,
         encoding: str | None = None,
+        lora: Lora = Lora(),
         optimisation: Optimisation = Optimisation(warmup=0.06, decay="linear"),
         **base: Any,
     ) -> None:
@@ -79,6 +81,7 @@ class FineTuning(TaskModule, method=True):
                 that most synonyms become equal; `certify --threat synonyms` lists the possible
                 results for a text. The tokenizer then gets the words alone, in lower case; with {}
                 nothing is replaced.
+            lora: adapters that are trained instead of the weights of the encoder.
             optimisation: optimiser and learning rate.
             base: settings of `TaskModule`.
         """
@@ -90,10 +93,12 @@ class FineTuning(TaskModule, method=True):
         self.pretrained_pooler = pretrained_pooler
         self.dropout, self.backbone_dropout = dropout, backbone_dropout
         self.encoding, self.words, self.min_count = encoding, words, min_count
+        self.lora = lora
         check_range({"min_count": min_count}, least=1)
 
     def unused(self) -> dict[str, str]:
         reasons = super().unused() | self.source.unused | within("words", self.words.unused)
+        reasons |= within("lora", self.lora.unused)
         if self.words.front_end != "spelling":
             reasons["min_count"] = f"words.front_end={self.words.front_end}"
         return reasons
@@ -125,6 +130,8 @@ class FineTuning(TaskModule, method=True):
             log.info("%s: the head's dense layer begins %s", self.source.backbone, origin)
         if self.backbone_dropout is not None:
             backbone.set_dropout(self.backbone_dropout)
+        if self.lora.rank:
+            add_adapters(encoder, self.lora)
         self.network = BackboneClassifier(
             backbone,
             self.task.outputs(class_names),
@@ -133,6 +140,21 @@ class FineTuning(TaskModule, method=True):
             reading=reading,
             dense=dense,
         )
+
+    def merge_adapters(self) -> None:
+        """Add the adapters to the weights: the same predictions, as of a module without adapters."""
+        merge_adapters(self.network)
+        self.lora = Lora()
+        self._set_settings({**self.hparams, "lora": Lora()})
+
+    def exact_copy(self) -> TaskModule:
+        if self.lora.rank:
+            msg = (
+                f"got a model with adapters (lora.rank={self.lora.rank}), whose layers no theorem "
+                "covers, expected merged ones: `export` writes a folder with them, for --ckpt_path"
+            )
+            raise ValueError(msg)
+        return super().exact_copy()
 
     @property
     def output_layer(self) -> nn.Module | None:

@@ -52,6 +52,12 @@ class UniBERT(FineTuning, method=True):
         """
         super().__init__(pretrained_pooler=pretrained_pooler, optimisation=optimisation, **base)
         check_range({"head_lr_factor": head_lr_factor}, above=0)
+        if self.lora.rank and unitary.method != "none":
+            msg = (
+                f"got lora.rank={self.lora.rank} with unitary.method={unitary.method}, expected "
+                "rank 0 or method none: adapters leave the weights of the encoder as they are"
+            )
+            raise ValueError(msg)
         self.head_lr_factor = head_lr_factor
         self.objective, self.unitary = objective, unitary
 

@@ -14,6 +14,7 @@ EXTRAS = {
     "ray": "ray",
     "wandb": "wandb",
     "mlflow": "mlflow",
+    **dict.fromkeys(("accelerate", "peft"), "lora"),
     **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "onnx"),
 }
 """The extra of each library that is not in the core."""
