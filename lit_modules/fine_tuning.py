@@ -142,7 +142,7 @@ class FineTuning(TaskModule, method=True):
         )
 
     def merge_adapters(self) -> None:
-        """Add the adapters to the weights: the same predictions, as of a module without adapters."""
+        """Add the adapters to the weights, as of a module without adapters."""
         merge_adapters(self.network)
         self.lora = Lora()
         self._set_settings({**self.hparams, "lora": Lora()})

@@ -14,9 +14,12 @@ from torch import Tensor
 from attacks.digests import digest
 from attacks.document import count_words, word_spans
 from attacks.victims.batches import Batches
+from layers.architectures import check_guesses_masks
 from layers.positions import longest_text
 from layers.pretrained_encoders import quiet
 
+_MARKS = ("\u0120", "\u2581")
+"""What byte-level and SentencePiece vocabularies have for a space."""
 Query = tuple[str, int]
 """A text with the mask in it, and the position of the mask."""
 
@@ -30,18 +33,23 @@ def load_masked_lm(
 
     Raises:
         FileNotFoundError: model not found.
-        ValueError: its weights have no masked-language-model head, as those of sentence encoders,
-            or its tokenizer has no mask.
+        ValueError: a decoder; or its weights have no masked-language-model head, as those of
+            sentence encoders; or its tokenizer has no mask.
     """
-    from transformers import AutoModelForMaskedLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
 
+    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    config = None
     try:
         with quiet():  # the error below names missing weights
-            tokenizer = AutoTokenizer.from_pretrained(name_or_path, local_files_only=True)
+            config = AutoConfig.from_pretrained(name_or_path, **local)
+            tokenizer = AutoTokenizer.from_pretrained(name_or_path, **local)
             model, report = AutoModelForMaskedLM.from_pretrained(
-                name_or_path, local_files_only=True, dtype=torch.float32, output_loading_info=True
+                name_or_path, dtype=torch.float32, output_loading_info=True, **local
             )
     except (OSError, ValueError) as error:
+        if config is not None:
+            check_guesses_masks(config)
         msg = (
             f"got {str(name_or_path)!r}, from which no masked language model could be loaded "
             f"({str(error).strip().splitlines()[0]}); expected a folder with config.json, weights "
@@ -133,6 +141,9 @@ class MaskFiller:
             raise ValueError(msg)
         self._words, spaced, glued = _vocabulary(tokenizer, model.config, whole_words=whole_words)
         self._usable = torch.stack([glued, spaced]).to(model.device)
+        # RoBERTa and ModernBERT spell the first word of a text without the mark of a space.
+        first = self._backend.encode("a", add_special_tokens=False).tokens
+        self._spaced_start = not first or first[0].startswith(_MARKS) or torch.equal(glued, spaced)
         device = model.device.type
         if batch_size is None:
             batch_size = 32 if device == "cpu" else 256
@@ -146,6 +157,7 @@ class MaskFiller:
             "minimum_confidence": self.minimum_confidence,
             "words": digest([*self._words, str(self._usable.tolist())]),
             "middle": self.middle,
+            **({} if self._spaced_start else {"spaced_start": False}),
             "max_length": self.max_length,
             "model": self.model,
         }
@@ -198,7 +210,8 @@ class MaskFiller:
         if position >= head + len(inner):
             return None
         ids = [*coded.ids[:head], *inner, *coded.ids[len(coded.ids) - tail :]]
-        return _Masked(ids, position, start == 0 or text[start - 1].isspace())
+        spaced = text[start - 1].isspace() if start else self._spaced_start
+        return _Masked(ids, position, spaced)
 
     @torch.no_grad()
     def _forward(self, chunk: Sequence[_Masked]) -> Tensor:
@@ -264,7 +277,7 @@ def _vocabulary(
     """
     size: int = config.vocab_size
     state = json.loads(tokenizer.backend_tokenizer.to_str())
-    layers = json.dumps([state["pre_tokenizer"], state["decoder"]])
+    layers = json.dumps([state["normalizer"], state["pre_tokenizer"], state["decoder"]])
     tokens: list[str] = tokenizer.convert_ids_to_tokens(range(min(len(tokenizer), size)))
     special = set(tokenizer.all_special_ids)
     if state["model"]["type"] == "WordPiece":
@@ -273,11 +286,12 @@ def _vocabulary(
         words = [token.removeprefix(prefix) for token in tokens]
         marked = False
     elif "ByteLevel" in layers:
-        begins = [token.startswith("\u0120") for token in tokens]
+        begins = [token.startswith(_MARKS) for token in tokens]
         words = [tokenizer.convert_tokens_to_string([token]).strip() for token in tokens]
         marked = True
-    elif "Metaspace" in layers:
-        begins = [token.startswith("\u2581") for token in tokens]
+    # The tokenizer of Gemma and mmBERT replaces spaces by SentencePiece's mark in its normaliser.
+    elif "Metaspace" in layers or json.dumps("\u2581")[1:-1] in layers:
+        begins = [token.startswith(_MARKS) for token in tokens]
         words = [token.replace("\u2581", " ").strip() for token in tokens]
         marked = True
     else:

@@ -29,6 +29,8 @@ _POOLINGS = {
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
 }
 Vectors = NDArray[np.float32]
 
@@ -99,7 +101,7 @@ class SentenceEncoder:
         if remembered < 0:
             msg = f"got {remembered=}, expected at least 0"
             raise ValueError(msg)
-        from transformers import AutoModel
+        from transformers import AutoModel, AutoTokenizer
 
         folder = find_encoder(name_or_path)
         self.name = str(name_or_path).rstrip("/").rpartition("/")[2]
@@ -107,16 +109,20 @@ class SentenceEncoder:
         self.poolings = poolings
         with quiet():
             model: Any = AutoModel.from_pretrained(
-                where, dtype=torch.float32, local_files_only=True
+                where, dtype=torch.float32, local_files_only=True, trust_remote_code=False
             )
+            of_tokenizer: int = AutoTokenizer.from_pretrained(
+                where, local_files_only=True, trust_remote_code=False
+            ).model_max_length
         self._model = model.to(self.device).eval().requires_grad_(requires_grad=False)
         self._heads = nn.Sequential(*heads).to(self.device).requires_grad_(requires_grad=False)
         settings = _json(where / "sentence_bert_config.json")
         # The shortest of all limits; MiniLM's folder says 256 tokens.
-        limits = [max_length, settings.get("max_seq_length"), longest_text(model)]
-        length = min([limit for limit in limits if limit], default=512)
+        limits = [max_length, settings.get("max_seq_length"), longest_text(model), of_tokenizer]
+        length = min(limit for limit in limits if limit)
         self._tokenizer = PretrainedTokenizer.from_pretrained(str(where), max_length=length)
         self._lower = bool(settings.get("do_lower_case"))
+        self.prompt = _prompt(folder)
         self.computed = 0
         self._remembered = remembered
         self._known: OrderedDict[str, Vectors] = OrderedDict()
@@ -126,6 +132,7 @@ class SentenceEncoder:
         return {
             "name": self.name,
             "poolings": self.poolings,
+            **({"prompt": self.prompt} if self.prompt else {}),
             "max_length": self._tokenizer.max_length,
             "model": self._model,
             "heads": self._heads,
@@ -171,6 +178,7 @@ class SentenceEncoder:
 
     @torch.no_grad()
     def _compute(self, texts: Sequence[str]) -> Vectors:
+        texts = [f"{self.prompt}{text}" for text in texts]
         encodings = self._tokenizer.encode(
             [text.lower() for text in texts] if self._lower else texts
         )
@@ -193,7 +201,8 @@ class SentenceEncoder:
 def pool(tokens: Tensor, mask: Tensor, poolings: Sequence[str]) -> Tensor:
     """Pool token vectors `[B, N, d]` to `[B, d * len(poolings)]`.
 
-    The poolings are `cls` (first token), `max`, `mean` and `mean_sqrt_len_tokens`.
+    The poolings are `cls` (first token), `lasttoken`, `max`, `mean`, `mean_sqrt_len_tokens` and
+    `weightedmean` (by position, the first token has weight 1).
 
     Raises:
         ValueError: an unknown pooling.
@@ -201,11 +210,14 @@ def pool(tokens: Tensor, mask: Tensor, poolings: Sequence[str]) -> Tensor:
     # [B, N, 1]
     real = mask.unsqueeze(-1)
     total, count = (tokens * real).sum(dim=1), real.sum(dim=1)
+    weights = real * torch.arange(1, mask.shape[1] + 1, device=mask.device).unsqueeze(-1)
     pooled = {
         "cls": lambda: tokens[:, 0],
         "max": lambda: tokens.masked_fill(~real, -torch.inf).amax(dim=1),
+        "lasttoken": lambda: tokens.take_along_dim(weights.argmax(dim=1, keepdim=True), 1)[:, 0],
         "mean": lambda: total / count,
         "mean_sqrt_len_tokens": lambda: total / count.sqrt(),
+        "weightedmean": lambda: (tokens * weights).sum(dim=1) / weights.sum(dim=1),
     }
     unknown = [name for name in poolings if name not in pooled]
     if unknown or not poolings:
@@ -237,6 +249,21 @@ def _parts(folder: Path) -> tuple[Path, list[str], list[nn.Module]]:
             )
             raise ValueError(msg)
     return where, poolings, heads
+
+
+def _prompt(folder: Path) -> str:
+    """Return what the encoder was trained to read before each text; mostly nothing."""
+    settings = _json(folder / "config_sentence_transformers.json")
+    prompt = (settings.get("prompts") or {}).get(settings.get("default_prompt_name")) or ""
+    pooling: Any = next(iter(sorted(folder.glob("*_Pooling"))), folder)
+    if prompt and not _json(pooling / "config.json").get("include_prompt", True):
+        msg = (
+            f"got the sentence encoder {folder.name}, whose pooling leaves its prompt {prompt!r} "
+            "out, expected one that pools the whole text, or no default_prompt_name in "
+            "config_sentence_transformers.json"
+        )
+        raise ValueError(msg)
+    return str(prompt)
 
 
 def _poolings(path: Path) -> list[str]:

@@ -6,35 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import lit_modules
 import steadfast as sf
 from tests.integration.conftest import REVIEWS, TINY, Steadfast, lines
-from tests.unit.layers.small_decoders import DECODERS
-from tests.unit.layers.small_encoders import untried
+from tests.unit.layers.small_decoders import DECODERS, END, TEXTS, pretrained
 
-TEXTS = ["the soup was fresh", "a rude waiter , and cold coffee", "not bad at all"]
-END = "<|endoftext|>"
 SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in DECODERS if kind != "qwen3"]
-
-
-def pretrained(kind: str, folder: Path) -> str:
-    """A decoder with a tokenizer as Qwen's: bytes, no template, and no padding token."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=[END], initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(TEXTS * 4, trainer)
-    wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call] # transformers has no types
-        tokenizer_object=tokenizer, model_max_length=64, eos_token=END
-    )
-    wrapped.save_pretrained(folder)
-    untried({**DECODERS[kind], "vocab_size": len(wrapped)}).save_pretrained(folder)
-    return str(folder)
 
 
 def fit(name: str, *settings: str) -> list[str]:

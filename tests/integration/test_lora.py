@@ -10,7 +10,8 @@ import torch
 import lit_modules
 import steadfast as sf
 from tests.integration.conftest import Steadfast
-from tests.integration.test_decoders import TEXTS, fit, pretrained
+from tests.integration.test_decoders import fit
+from tests.unit.layers.small_decoders import TEXTS, pretrained
 
 LORA = ("--model=FineTuning", "--model.lora.rank=2", "--model.lora.dropout=0.1")
 

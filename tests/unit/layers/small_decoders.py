@@ -1,7 +1,15 @@
 """Decoders of `transformers` that are small enough to be tried on."""
 
+from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from tests.unit.layers.small_encoders import untried
+
+TEXTS = ["the soup was fresh", "a rude waiter , and cold coffee", "not bad at all"]
+END = "<|endoftext|>"
 _SIZES = {
     "hidden_size": 16,
     "num_hidden_layers": 2,
@@ -34,3 +42,20 @@ DECODERS: dict[str, dict[str, Any]] = {
         "eos_token_id": 1,
     },
 }
+
+
+def pretrained(kind: str, folder: Path) -> str:
+    """A decoder with a tokenizer as Qwen's: bytes, no template, and no padding token."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=[END], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(TEXTS * 4, trainer)
+    wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call] # transformers has no types
+        tokenizer_object=tokenizer, model_max_length=64, eos_token=END
+    )
+    wrapped.save_pretrained(folder)
+    untried({**DECODERS[kind], "vocab_size": len(wrapped)}).save_pretrained(folder)
+    return str(folder)

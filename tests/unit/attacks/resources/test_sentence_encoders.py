@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from attacks.resources.sentence_encoders import MINILM, SentenceEncoder, find_encoder, pool
+from tests.unit.layers.small_decoders import pretrained
 from tests.unit.lit_modules.builders import save_backbone
 
 TEXTS = ["good", "", "not a good film, and it is long", "a bad one", "good", "it is " * 40]
@@ -138,6 +139,44 @@ def test_poolings_of_the_folder(folder: Path, settings: dict[str, Any], names: l
         assert encoder.encode(["good film"]).shape == (1, 16 * len(names))
 
 
+def test_a_decoder_with_a_prompt(tmp_path: Path) -> None:
+    """As Qwen3-Embedding: the last token of a prompt and the text; the tokenizer has the limit."""
+    folder = Path(pretrained("qwen3", tmp_path))
+    prompts = {"default_prompt_name": "query", "prompts": {"query": "find: ", "document": ""}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    with layout(folder, {"pooling_mode_lasttoken": True}):
+        encoder = SentenceEncoder(folder)
+        vectors = encoder.encode(TEXTS)
+        assert encoder.about()["prompt"] == "find: "
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        ids = encoder._tokenizer.encode([f"find: {text}"])[0].input_ids
+        assert len(ids) <= 64
+        hidden = encoder._model(input_ids=torch.tensor([ids])).last_hidden_state[0, -1]
+        expected = nn.functional.normalize(hidden, dim=0)
+        torch.testing.assert_close(torch.from_numpy(vector), expected)
+    with (
+        layout(folder, {"include_prompt": False}),
+        pytest.raises(ValueError, match="leaves its prompt 'find: ' out, expected one that pools"),
+    ):
+        SentenceEncoder(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["cls", "max", "mean", "weightedmean", "lasttoken"])
+def test_the_same_as_the_library(folder: Path, tmp_path: Path, mode: str) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    parts_of = pytest.importorskip("sentence_transformers.models")
+    parts = [
+        parts_of.Transformer(str(folder)),
+        parts_of.Pooling(16, pooling_mode=mode),
+        parts_of.Dense(16, 8),
+    ]
+    theirs = library.SentenceTransformer(modules=parts, device="cpu")
+    theirs.save(str(tmp_path / mode))
+    expected = theirs.encode(TEXTS, normalize_embeddings=True)
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / mode).encode(TEXTS), expected, atol=1e-6)
+
+
 def test_pool() -> None:
     tokens = torch.tensor([[[1.0, -4.0], [3.0, -2.0], [9.0, 9.0]]])
     mask = torch.tensor([[True, True, False]])
@@ -145,6 +184,8 @@ def test_pool() -> None:
     root = 2**0.5
     expected = [1.0, -4.0, 3.0, -2.0, 2.0, -3.0, 4 / root, -6 / root]
     torch.testing.assert_close(made, torch.tensor([expected]))
+    made = pool(tokens, mask, ["lasttoken", "weightedmean"])
+    torch.testing.assert_close(made, torch.tensor([[3.0, -2.0, 7 / 3, -8 / 3]]))
     for unknown in (["median"], []):
         with pytest.raises(ValueError, match="expected some of"):
             pool(tokens, mask, unknown)
