@@ -148,6 +148,28 @@ def drop_pooler(encoder: "PreTrainedModel") -> None:
         encoder.pooler = None  # type: ignore[assignment] # torch allows it
 
 
+def checkpoint_gradients(model: "PreTrainedModel") -> None:
+    """Let the layers of a model keep no activations for their gradients, and be computed again.
+
+    Raises:
+        ValueError: its layers cannot.
+    """
+    if not model.supports_gradient_checkpointing:
+        msg = (
+            f"got backbone.gradient_checkpointing=true for a {model.config.model_type}, whose "
+            "layers cannot be computed again, expected false"
+        )
+        raise ValueError(msg)
+    enable: Any = getattr(model, "activation_checkpointing_enable", None)  # its newer name
+    # The other kind gives no gradient to adapters above a frozen first layer.
+    (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
+
+
+def checkpoints_gradients(model: nn.Module) -> bool:
+    """Return True if layers of a model are computed again for their gradients."""
+    return any(getattr(part, "gradient_checkpointing", False) for part in model.modules())
+
+
 def save_model(model: "PreTrainedModel", folder: Path) -> None:
     """Write config.json and model.safetensors into a folder, readable for all users."""
     with quiet():

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from layers.pretrained_encoders import checkpoints_gradients
 from lit_modules.shared.task_module import TaskModule
 
 
@@ -45,10 +46,16 @@ def find_layers(classifier: TaskModule) -> Sequence[nn.Module]:
     """Return the layers that map tokens to tokens under a mask, the first one first.
 
     Raises:
-        ValueError: none, or layers whose tokens cannot be mixed.
+        ValueError: none, or layers whose tokens cannot be mixed, or that are computed twice.
     """
     network = classifier.network
     encoder = getattr(getattr(network, "backbone", None), "encoder", None)
+    if checkpoints_gradients(classifier):
+        msg = (
+            "got backbone.gradient_checkpointing=true for a method that changes tokens between "
+            "layers, expected false: the layers would be computed again without the change"
+        )
+        raise ValueError(msg)
     layers = getattr(network, "blocks", getattr(getattr(encoder, "encoder", None), "layer", None))
     if not isinstance(layers, nn.ModuleList):
         msg = (

@@ -8,6 +8,7 @@ from torch import nn
 from layers.attention.masking.biased import BiasedAttention
 from layers.attention.masking.learnt_masks import Masks
 from layers.noise import row_seeds, sample_seeds
+from layers.pretrained_encoders import checkpoints_gradients
 from layers.shared_dropout import share_dropout
 from lit_modules.shared.attention_masking import AttentionMasking, MaskingSettings
 from lit_modules.shared.settings import within
@@ -78,8 +79,14 @@ class MaskedAttention(TextModule):
             encoder: of `transformers`.
 
         Raises:
-            ValueError: its attention cannot be biased.
+            ValueError: its attention cannot be biased, or its layers are computed twice.
         """
+        if checkpoints_gradients(encoder) and self.masking.kind != "none":
+            msg = (
+                "got backbone.gradient_checkpointing=true for an encoder whose attention is "
+                "masked, expected false: its layers would be computed again without the masks"
+            )
+            raise ValueError(msg)
         self.attention = BiasedAttention(encoder)
         share_dropout(network, self.attention.tape)
         config = encoder.config
