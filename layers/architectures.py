@@ -185,6 +185,11 @@ def _three_texts(model: "PreTrainedModel") -> Tensor:
     return torch.tensor([[a, a], [a, b], [b, a]], device=words.device)
 
 
+def caches(model: "PreTrainedModel") -> bool:
+    """Return True if a model keeps keys and values for texts that continue, unless it is told."""
+    return "use_cache" in inspect.signature(model.forward).parameters
+
+
 @torch.no_grad()
 def _try(model: "PreTrainedModel", **inputs: Tensor) -> Tensor:
     """Return the last hidden states `[B, N, d]` in evaluation mode."""
@@ -192,11 +197,9 @@ def _try(model: "PreTrainedModel", **inputs: Tensor) -> Tensor:
     encoder.train(mode=False)
     (tokens,) = inputs.values()
     mask = torch.ones(tokens.shape[:2], dtype=torch.int64, device=tokens.device)
-    caches = "use_cache" in inspect.signature(encoder.forward).parameters
+    options = {"use_cache": False} if caches(encoder) else {}
     try:
-        hidden: Tensor = encoder(
-            **inputs, attention_mask=mask, **({"use_cache": False} if caches else {})
-        )[0]
+        hidden: Tensor = encoder(**inputs, attention_mask=mask, **options)[0]
     # Architectures that want more than tokens and mask raise exceptions of any kind.
     except Exception as error:
         raise _cannot_be(model.config.model_type, error) from error

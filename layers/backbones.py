@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from layers.architectures import architecture_of, is_causal
+from layers.architectures import architecture_of, caches, is_causal
 from layers.pretrained_encoders import drop_pooler
 from layers.sequence_classifiers import LAST_TOKEN, SequenceHead, find_head
 
@@ -38,6 +38,7 @@ class Backbone(nn.Module):
         self.encoder = encoder
         self.width: int = encoder.config.hidden_size
         self.causal = is_causal(encoder)
+        self._caches = caches(encoder)
 
     @property
     def architecture(self) -> dict[str, Any]:
@@ -82,8 +83,8 @@ class Backbone(nn.Module):
         return list(out.hidden_states[1:])
 
     def _encode(self, x: Tensor, mask: Tensor, **options: bool) -> Any:
-        if self.causal:
-            options["use_cache"] = False  # the keys and values of all layers, which nothing reads
+        if self._caches:
+            options["use_cache"] = False  # keys and values of all layers, which nothing reads
         return self.encoder(inputs_embeds=x, attention_mask=mask.long(), **options)
 
 

@@ -25,6 +25,7 @@ from text.web_address import redact
 
 KINDS = ("hf", "http", "python", "run")
 Outputs = Literal["logits", "probabilities", "labels"]
+Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 class NamedVictim(NamedTuple):
@@ -51,6 +52,7 @@ def named_victim(
     runs_dir: Path,
     device: Any,
     batch_size: int,
+    dtype: Dtype | None = None,
 ) -> NamedVictim:
     """Make the victim that a name describes.
 
@@ -63,16 +65,22 @@ def named_victim(
         runs_dir: folder of all runs.
         device: device of a model.
         batch_size: texts per forward pass.
+        dtype: numbers that a model of `transformers` computes with; those of its file if None.
 
     Raises:
-        ValueError: another kind of name, or an object that is not a classifier.
+        ValueError: another kind of name, an object that is not a classifier, or numbers for one
+            that is not of `transformers`.
         OSError: the victim is not found.
     """
     kind, rest = _parse(name)
     facts = {"victim": redact(name) if kind == "http" else name}
     if kind == "hf":
-        hugging = pretrained_victim(rest, device, batch_size)
+        hugging = pretrained_victim(rest, device, batch_size, dtype)
+        facts |= {} if dtype is None else {"dtype": dtype}
         return NamedVictim(hugging, _as_many(hugging.class_names, classes), facts)
+    if dtype is not None:
+        msg = f"got --dtype {dtype} with --victim {facts['victim']}, expected it with hf: alone"
+        raise ValueError(msg)
     if kind == "run":
         # The run's best checkpoint, as for the command without --victim.
         run, checkpoint = find_checkpoint("attack", runs_dir, rest, None)
@@ -116,19 +124,22 @@ def _parse(name: str) -> tuple[str, str]:
     return kind, rest
 
 
-def pretrained_victim(name: str, device: Any, batch_size: int = 256) -> HuggingFaceVictim:
+def pretrained_victim(
+    name: str, device: Any, batch_size: int = 256, dtype: Dtype | None = None
+) -> HuggingFaceVictim:
     """Load a classifier of `transformers` to query; see `pretrained_classifier`."""
-    model, tokenizer = pretrained_classifier(name, device)
+    model, tokenizer = pretrained_classifier(name, device, dtype)
     size = fastest_batch(model, batch_size)
     return HuggingFaceVictim(model, tokenizer, batch_size=size, name=name)
 
 
-def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:
+def pretrained_classifier(name: str, device: Any, dtype: Dtype | None = None) -> tuple[Any, Any]:
     """Load a classifier of `transformers` and its tokenizer; never runs code of a repository.
 
     Args:
         name: folder, or id on the hub.
         device: device of the model.
+        dtype: numbers that it computes with; those of its file if None.
 
     Raises:
         ValueError: the model does not exist, or its weights lack a head.
@@ -140,7 +151,7 @@ def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local)
         model, report = AutoModelForSequenceClassification.from_pretrained(
-            name, local_files_only=local, output_loading_info=True
+            name, local_files_only=local, output_loading_info=True, dtype=dtype or "auto"
         )
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]

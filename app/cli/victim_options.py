@@ -9,7 +9,7 @@ from jsonargparse import ArgumentParser
 from app.cli.run_options import add_option, full_names
 from attacks.digests import digest
 from attacks.victims.http_settings import HttpSettings
-from measure.named_victims import NamedVictim, Outputs, named_victim
+from measure.named_victims import Dtype, NamedVictim, Outputs, named_victim
 from measure.victim_front_end import VictimFrontEnd, put_front_end
 from run_files.devices import torch_device
 from text import CanonicalForm
@@ -69,6 +69,8 @@ def add_victim(
     add("--classes", type=str, help="A,B: classes of a service or a function")
     text = "what a function returns: logits, probabilities, or labels"
     add("--outputs", type=Outputs, default="logits", help=text)
+    text = "numbers that an hf: model computes with (default: those of its file)"
+    add("--dtype", type=Dtype | None, default=None, help=text)
     add_option(parser, "--output", help=output)
     for option in ("--runs_dir", "--device", "--debug"):
         add_option(parser, option)
@@ -82,6 +84,7 @@ def folder_of(args: Any) -> Path:
         return Path(args.output)
     name = redact(args.victim)
     words = [] if args.words.front_end == "none" else [str(_words(args))]
+    words += [] if args.dtype is None else [args.dtype]
     text = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[-60:].strip("-.")
     return Path(f"attacked/{text}-{digest([name, *words])[:6]}")
 
@@ -105,6 +108,7 @@ def victim_of(
         cache=None if out is None else out / f"{answers}.jsonl",
         runs_dir=Path(args.runs_dir),
         device=torch_device(args.device),
+        dtype=args.dtype,
         batch_size=args.batch_size if batch_size is None else batch_size,
     )
     return put_front_end(named, _words(args), Path(args.runs_dir))

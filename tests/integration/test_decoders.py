@@ -61,5 +61,15 @@ def test_a_decoder_from_fit_to_export(here: Path, steadfast: Steadfast, kind: st
     outcome = steadfast("attack", victim, "--attack=deepwordbug", "--device=cpu")
     assert outcome.status == 0, outcome.err
     assert len(lines("attacked/attacks/deepwordbug.jsonl")) == len(TEXTS)
+    half = ["--attack=deepwordbug", "--device=cpu", "--dtype=bfloat16"]
+    outcome = steadfast("attack", victim, half)
+    assert outcome.status == 1
+    assert "expected the model that they were made with" in outcome.err
+    outcome = steadfast("attack", victim[0], "--dataset=texts.tsv", "--output=half", half)
+    assert outcome.status == 0, outcome.err
+    assert len(lines("half/attacks/deepwordbug.jsonl")) == len(TEXTS)
+    outcome = steadfast("attack", "--victim=run:run", victim[1:], half)
+    assert outcome.status == 1
+    assert "got --dtype bfloat16 with --victim run:run, expected it with hf: alone" in outcome.err
     assert steadfast("export", "--victim=hf:out", "--output=adopted").status == 0
     assert torch.equal(lit_modules.load("adopted").predict_texts(TEXTS), logits[:3])
