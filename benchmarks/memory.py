@@ -143,9 +143,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     for model in options.models:
         for length in options.lengths:
             costs[f"{model}, {length}"] = dict(measure(options, model, length))
+            parts = {
+                part: {name: own._asdict() for name, own in row.items()}
+                for part, row in costs.items()
+            }
+            # After each part: a machine may be taken away.
+            save(options.out, {"settings": setup, "costs": parts})
     print(f"\n{heading(setup)}\n\n{_table(costs, options.methods)}")
-    content = {part: {name: c._asdict() for name, c in row.items()} for part, row in costs.items()}
-    save(options.out, {"settings": setup, "costs": content})
 
 
 def _table(costs: dict[str, dict[str, Cost]], methods: Sequence[str]) -> str:

@@ -151,6 +151,10 @@ class BackboneClassifier(nn.Module):
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
 
+    def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
+        """See `Backbone.embed`."""
+        return self.backbone.embed(input_ids, segment_ids)
+
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[R, N, e]` embedded tokens and mask `[R, N]` to logits, see `reading`."""
         hidden: Tensor = self.backbone(x, mask)

@@ -20,6 +20,7 @@ from layers.sequence_classifiers import SequenceHead, find_head
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
+from lit_modules.shared.sharding import shard
 from lit_modules.shared.task_module import TaskModule, require_layers
 from text import (
     Batch,
@@ -94,6 +95,9 @@ class FineTuning(TaskModule, method=True):
         self.dropout, self.backbone_dropout = dropout, backbone_dropout
         self.encoding, self.words, self.min_count = encoding, words, min_count
         self.lora = lora
+        # Methods around it, and those that mask or project, need whole weights.
+        self.shards = type(self) is FineTuning and not lora.rank
+        self._sharded = False
         check_range({"min_count": min_count}, least=1)
 
     def unused(self) -> dict[str, str]:
@@ -114,8 +118,13 @@ class FineTuning(TaskModule, method=True):
 
     def configure_model(self) -> None:
         # Lightning calls this in every stage: built layers must stay.
-        if hasattr(self, "network"):
-            return
+        if not hasattr(self, "network"):
+            self._build()
+        if self.device_mesh is not None and not self._sharded:
+            shard(self.network, self.device_mesh)
+            self._sharded = True
+
+    def _build(self) -> None:
         tokenizer, class_names = self.require_text()
         reading = _READING.get(self.task.name, "text")
         encoder = self.source.encoder(tokenizer, decoders=True)
@@ -171,7 +180,7 @@ class FineTuning(TaskModule, method=True):
     def embed(self, batch: Batch) -> Tensor:
         """`[R, N, e]`: word embeddings (and those of segments, for pairs)."""
         network: BackboneClassifier = require_layers(getattr(self, "network", None))
-        return network.backbone.embed(batch.input_ids, batch.segment_ids)
+        return network.embed(batch.input_ids, batch.segment_ids)
 
     def activations(self, batch: Batch) -> list[Tensor]:
         return self.network.backbone.hidden_states(self.embed(batch), batch.mask)

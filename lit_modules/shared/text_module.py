@@ -46,6 +46,8 @@ class TextModule(LightningModule):
     """Epochs of a fit from the command line without a limit."""
     more_parameters: Sequence[nn.Parameter] = ()
     """Parameters of another module that its optimiser trains as well."""
+    shards: bool = False
+    """True if its weights can be split among devices."""
     metric_names: Sequence[str] = ()
     """Keys of `evaluate` whose means are logged."""
     val_means: "SampleMeans"
@@ -280,7 +282,9 @@ class TextModule(LightningModule):
     def setup(self, stage: str) -> None:
         # Not in the constructor: predictions need no metrics, and torchmetrics is slow to load.
         from lit_modules.shared.means import SampleMeans
+        from lit_modules.shared.sharding import check_sharding
 
+        check_sharding(self.trainer.strategy, type(self).__name__, shards=self.shards)
         self.val_means, self.test_means = (SampleMeans(self.mean_names) for _ in range(2))
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
