@@ -25,7 +25,11 @@ _SIZES = {
 DECODERS: dict[str, dict[str, Any]] = {
     "qwen3": {"model_type": "qwen3", **_SIZES},
     "llama": {"model_type": "llama", **_SIZES},  # SmolLM and SmolLM2 are of this type
-    "smollm3": {"model_type": "smollm3", **_SIZES, "pad_token_id": None},
+    "smollm3": {
+        "model_type": "smollm3",
+        **{name: size for name, size in _SIZES.items() if name != "head_dim"},
+        "pad_token_id": None,
+    },
     "gemma3": {
         "model_type": "gemma3_text",
         **_SIZES,

@@ -15,13 +15,12 @@ from tests.unit.layers.small_decoders import DECODERS
 from tests.unit.layers.small_encoders import ARCHITECTURES
 
 KINDS: dict[str, dict[str, Any]] = {
-    "qwen3": DECODERS["qwen3"],
-    "gpt2": DECODERS["gpt2"],
+    **DECODERS,
     "bert": ARCHITECTURES["bert"],
     "albert": ARCHITECTURES["albert"],
     "deberta-v2": ARCHITECTURES["deberta-v2"],
 }
-LAYERS = {"qwen3": 14, "gpt2": 8, "bert": 12, "albert": 7, "deberta-v2": 16}
+LAYERS = {**dict.fromkeys(DECODERS, 14), "gpt2": 8, "bert": 12, "albert": 7, "deberta-v2": 16}
 IDS = torch.arange(12).view(2, 6) + 3
 MASK = torch.ones(2, 6, dtype=torch.bool)
 

@@ -23,10 +23,17 @@ KINDS = {
     name: {**architectures[name], "max_position_embeddings": 80}
     for architectures, names in (
         (ARCHITECTURES, ("bert", "distilbert", "deberta-v2")),
-        (DECODERS, ("qwen3", "gemma3")),
+        (DECODERS, DECODERS),
     )
     for name in names
 }
+every = pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] * (kind in ("llama", "smollm3", "gpt2")))
+        for kind in KINDS
+    ],
+)
 
 
 def module(kind: str, *, again: bool, method: Any = FineTuning, **settings: Any) -> Any:
@@ -51,7 +58,7 @@ def gradients(model: Any) -> Iterator[tuple[str, Tensor]]:
             yield name, parameter.grad
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every
 def test_the_same_gradients(kind: str) -> None:
     """With dropout, whose random numbers are drawn again."""
     plain, again = (dict(gradients(module(kind, again=each))) for each in (False, True))
@@ -70,7 +77,7 @@ def test_less_is_kept() -> None:
     assert kept[1] < 0.7 * kept[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every
 def test_numbers_of_sixteen_bits(kind: str) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert all(g.isfinite().all() for _, g in gradients(module(kind, again=True)))
