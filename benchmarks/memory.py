@@ -15,7 +15,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -61,27 +61,25 @@ def prepare(
     names: Sequence[str], model: str, length: int, batch: int
 ) -> dict[str, Callable[[int], None]]:
     """Return a function for each method that makes a step on texts of so many tokens."""
-    plain: Steps | None = None
+    module, tokenizer = random_model(model, "cpu", length=length)
+    plain = Steps(module)
     ways: dict[str, Callable[[int], None]] = {}
     for name in names:
         # Methods train one model; ways to need less change theirs.
-        if name in SAVING or plain is None:
-            module, tokenizer = random_model(model, "cpu", length=length)
-            encoder = module.network.backbone.encoder
+        steps = plain
+        if name in SAVING:
+            own: Any = module if len(names) == 1 else random_model(model, "cpu", length=length)[0]
             if name == CHECKPOINTING:
-                checkpoint_gradients(encoder)
+                checkpoint_gradients(own.network.backbone.encoder)
             elif name == LORA:
-                add_adapters(encoder, Lora(rank=8))
-            steps = Steps(module)
-        if name not in SAVING:
-            steps = plain = plain or steps
+                add_adapters(own.network.backbone.encoder, Lora(rank=8))
+            steps = Steps(own)
         adversary = None
         if name in METHODS | DEFENCES:
             adversary = build(name, steps.module, tokenizer)
         draw = partial(random_batch, batch, tokenizer=tokenizer, device="cpu")
-        ways[name] = partial(
-            _step, steps, adversary, draw, torch.bfloat16 if name == BF16 else None
-        )
+        dtype = torch.bfloat16 if name == BF16 else None
+        ways[name] = partial(_step, steps, adversary, draw, dtype)
     return ways
 
 

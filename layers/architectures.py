@@ -185,7 +185,7 @@ def _three_texts(model: "PreTrainedModel") -> Tensor:
     return torch.tensor([[a, a], [a, b], [b, a]], device=words.device)
 
 
-def caches(model: "PreTrainedModel") -> bool:
+def caches(model: nn.Module) -> bool:
     """Return True if a model keeps keys and values for texts that continue, unless it is told."""
     return "use_cache" in inspect.signature(model.forward).parameters
 

@@ -52,7 +52,7 @@ class Backbone(nn.Module):
                 module.p = rate
             elif isinstance(getattr(module, "attention_dropout", None), float | int):
                 # Its attention function takes a number.
-                module.attention_dropout = rate
+                module.attention_dropout = rate  # type: ignore[assignment] # a number, see above
 
     def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         """Return word embeddings `[B, N, e]`, e the encoder's width, but for ALBERT.

@@ -88,7 +88,7 @@ def _scores_last_token(config: "PretrainedConfig") -> bool:
     from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
     from transformers.modeling_layers import GenericForSequenceClassification
 
-    kind = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING.get(type(config), None)
+    kind: Any = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING.get(type(config), None)
     generic = isinstance(kind, type) and issubclass(kind, GenericForSequenceClassification)
     return generic or config.model_type == "gpt2"
 

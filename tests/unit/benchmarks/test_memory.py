@@ -17,7 +17,7 @@ def test_a_step_of_each(name: str) -> None:
 
 
 def test_methods_share_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    made: list[Any] = []
 
     def counted(*args: Any, **options: Any) -> Any:
         made.append(random_model(*args, **options))
@@ -27,7 +27,7 @@ def test_methods_share_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     ways = memory.prepare([NAIVE, "bf16", "FreeLB-2", "R-Drop"], "tiny", 8, 2)
     assert len(made) == 2
     assert list(ways) == [NAIVE, "bf16", "FreeLB-2", "R-Drop"]
-    shared = made[0][0].network.projection.weight
+    shared = dict(made[0][0].named_parameters())["network.projection.weight"]
     before = shared.detach().clone()
     ways["R-Drop"](8)
     assert not torch.equal(shared, before)

@@ -89,7 +89,8 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_settings() -> None:
-    for wrong in ({"rank": -1}, {"alpha": 0}, {"dropout": 1}):
+    wrongs: list[dict[str, Any]] = [{"rank": -1}, {"alpha": 0}, {"dropout": 1}]
+    for wrong in wrongs:
         with pytest.raises(ValueError, match=f"lora.{next(iter(wrong))}="):
             Lora(**wrong)
     assert set(Lora().unused) == {"alpha", "dropout", "targets"}
