@@ -15,6 +15,8 @@ Pooling = Literal["architecture", "first", "mean"]
 POOLINGS: tuple[Pooling, ...] = ("architecture", "first", "mean")
 Reading = Literal["text", "token", "choice"]
 """The unit to which the outputs of a head belong."""
+_IDLE = {"xlnet": ("mask_emb", "seg_embed", "r_s_bias")}
+"""Weights without a gradient, by the type of the model: several processes would wait for it."""
 
 
 class Backbone(nn.Module):
@@ -24,13 +26,17 @@ class Backbone(nn.Module):
     the vectors determine the text.
 
     Args:
-        encoder: BERT, RoBERTa, ALBERT, DistilBERT, DeBERTa or another with their interface. Its
-            pooler is dropped: a head may have it.
+        encoder: BERT, ModernBERT, DeBERTa or another with their interface. Its pooler is dropped: a
+            head may have it. Weights that it uses for nothing here are not trained.
     """
 
     def __init__(self, encoder: "PreTrainedModel") -> None:
         super().__init__()
         drop_pooler(encoder)
+        idle = _IDLE.get(encoder.config.model_type, ())
+        for name, parameter in encoder.named_parameters():
+            if name.endswith(idle):
+                parameter.requires_grad_(requires_grad=False)
         self.encoder = encoder
         self.width: int = encoder.config.hidden_size
 
@@ -44,6 +50,9 @@ class Backbone(nn.Module):
         for module in self.encoder.modules():
             if isinstance(module, nn.Dropout):
                 module.p = rate
+            elif isinstance(getattr(module, "attention_dropout", None), float | int):
+                # Its attention function takes a number.
+                module.attention_dropout = rate
 
     def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         """Return word embeddings `[B, N, e]`, e the encoder's width, but for ALBERT.
@@ -135,15 +144,20 @@ class BackboneClassifier(nn.Module):
         if self.reading == "token":
             tags: Tensor = self.projection(self.dropout(hidden))
             return tags
-        if self.head.pooling == "first":
-            pooled = hidden[:, 0]
+        if self.head.pooling == "late":
+            features = _mean(self.norm(self.activation(self.classifier(hidden))), mask)
         else:
-            real = mask.unsqueeze(-1).to(hidden.dtype)
-            pooled = (hidden * real).sum(dim=1) / real.sum(dim=1)
-        features = self.norm(self.activation(self.classifier(pooled)))
+            pooled = hidden[:, 0] if self.head.pooling == "first" else _mean(hidden, mask)
+            features = self.norm(self.activation(self.classifier(pooled)))
         logits: Tensor = self.projection(self.dropout(features))
         # Each choice is a row of its own: [B * choices, 1] to [B, choices].
         return logits.view(-1, self.num_classes) if self.reading == "choice" else logits
+
+
+def _mean(x: Tensor, mask: Tensor) -> Tensor:
+    """`[R, d]`, the mean of tokens `[R, N, d]` over a mask `[R, N]`."""
+    real = mask.unsqueeze(-1).to(x.dtype)
+    return (x * real).sum(dim=1) / real.sum(dim=1)
 
 
 def _head(backbone: Backbone, pooling: Pooling) -> SequenceHead:

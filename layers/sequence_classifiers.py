@@ -18,20 +18,23 @@ class SequenceHead:
     """A head: pooling, a dense layer, an activation, perhaps a layer norm, a projection.
 
     Attributes:
-        pooling: the first token of the last layer, or the mean over all.
+        pooling: the first token of the last layer, or the mean over all; `late`: the mean after
+            dense layer, activation and norm.
         activation: its name in `transformers`.
         bias: if the dense layer has one.
         norm: epsilon of the layer norm after the activation; None without one.
         norm_bias: if that has a bias.
     """
 
-    pooling: Literal["first", "mean"] = "first"
+    pooling: Literal["first", "mean", "late"] = "first"
     activation: str = "tanh"
     bias: bool = True
     norm: float | None = None
     norm_bias: bool = True
 
     def __str__(self) -> str:
+        if self.pooling == "late":
+            return f"the mean of {self.activation} on each token"
         token = "the first token" if self.pooling == "first" else "the mean of all tokens"
         return f"{self.activation}{'' if self.norm is None else ' and a layer norm'} on {token}"
 
@@ -44,8 +47,11 @@ PATHS = {
     "deberta-v2": ("pooler.dense", "classifier"),
     "distilbert": ("pre_classifier", "classifier"),
     "electra": ("classifier.dense", "classifier.out_proj"),
+    "eurobert": ("dense", "classifier"),
+    "gte": ("gte.pooler.dense", "classifier"),
     "modernbert": ("head.dense", "classifier"),
     "mpnet": ("classifier.dense", "classifier.out_proj"),
+    "nomic_bert": ("nomic_bert.pooler.dense", "classifier"),
     "roberta": ("classifier.dense", "classifier.out_proj"),
     "xlm-roberta": ("classifier.dense", "classifier.out_proj"),
 }
@@ -66,6 +72,10 @@ def find_head(config: "PretrainedConfig") -> SequenceHead | None:
         return SequenceHead(activation="gelu")
     if kind in ("deberta", "deberta-v2"):
         return SequenceHead(activation=values["pooler_hidden_act"])
+    if kind == "eurobert":
+        poolings: dict[str, Literal["first", "mean", "late"]]
+        poolings = {"bos": "first", "mean": "mean", "late": "late"}
+        return SequenceHead(pooling=poolings[values["classifier_pooling"]], activation="gelu")
     if kind == "modernbert":
         return SequenceHead(
             pooling="first" if values["classifier_pooling"] == "cls" else "mean",

@@ -11,13 +11,15 @@ from lit_modules.shared.task_module import TaskModule
 
 
 def find_head(classifier: TaskModule) -> nn.Linear:
-    """Return the layer that reads one vector for each text: BERT's dense layer, or the last one.
+    """Return the layer that reads one vector for each text: a dense layer, or the last one.
 
     Raises:
         ValueError: the classifier has no such layer.
     """
-    layers = (getattr(classifier.network, "classifier", None), classifier.output_layer)
-    for layer in layers:
+    dense = getattr(classifier.network, "classifier", None)
+    if getattr(getattr(classifier.network, "head", None), "pooling", None) == "late":
+        dense = None  # it reads each token
+    for layer in (dense, classifier.output_layer):
         if isinstance(layer, nn.Linear):
             return layer
     msg = (

@@ -36,6 +36,19 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "type_vocab_size": 2,
         "position_biased_input": False,
     },
+    "mpnet": {"model_type": "mpnet", **_SIZES},
+    # The second layer sees two tokens to each side.
+    "modernbert": {
+        "model_type": "modernbert",
+        **_SIZES,
+        "pad_token_id": 0,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "local_attention": 4,
+    },
+    # Two heads share a key and a value.
+    "eurobert": {"model_type": "eurobert", **_SIZES, "pad_token_id": 0, "num_key_value_heads": 1},
+    "nomic_bert": {"model_type": "nomic_bert", **_SIZES},
+    "gte": {"model_type": "gte", **_SIZES},
 }
 
 

@@ -111,7 +111,7 @@ def test_gradients_reach_the_embeddings_and_every_weight(kind: str) -> None:
     assert without == []
 
 
-FAST = ("bert", "roberta", "albert", "distilbert")
+FAST = ("bert", "roberta", "albert", "distilbert", "modernbert", "eurobert", "nomic_bert", "gte")
 
 
 @every
@@ -174,8 +174,22 @@ def test_head(pooling: Literal["first", "mean"]) -> None:
     torch.testing.assert_close(head(x, MASK), torch.stack(rows))
 
 
-def test_dropout_is_everywhere_what_was_asked_for() -> None:
-    model = backbone("bert").train()
+def test_a_head_that_pools_late() -> None:
+    """That of EuroBERT: the mean comes after the dense layer."""
+    head = BackboneClassifier(backbone("eurobert"), 4, pooling="architecture").eval()
+    x = head.backbone.embed(ids_for(head.backbone))
+    hidden = head.backbone(x, MASK)
+    rows = []
+    for row, length in enumerate(LENGTHS.tolist()):
+        inner = nn.functional.gelu(head.classifier(hidden[row, :length]))
+        rows.append(head.projection(inner).mean(dim=0))
+    torch.testing.assert_close(head(x, MASK), torch.stack(rows))
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "eurobert", "albert"])
+def test_dropout_is_everywhere_what_was_asked_for(kind: str) -> None:
+    model = backbone(kind).train()
+    model.set_dropout(0.3)
     x = model.embed(ids_for(model))
     assert not torch.equal(model(x, MASK), model(x, MASK))
     model.set_dropout(0.0)
@@ -374,7 +388,7 @@ def test_misspelt_settings() -> None:
 def test_positions(kind: str) -> None:
     """As many tokens as are said to fit do, and one more is refused or has its place, too."""
     model = backbone(kind)
-    longest = 38 if kind.startswith("roberta") else 40
+    longest = 38 if kind.startswith(("roberta", "mpnet")) else 40
     check_fits(model.encoder, 50, longest)
     ones = torch.ones(1, longest, dtype=torch.long)
     assert model(model.embed(5 * ones), ones.bool()).isfinite().all()

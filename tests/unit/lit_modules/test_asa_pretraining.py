@@ -213,7 +213,7 @@ def test_the_loss_is_that_of_equation_10(
             hidden, clean, biased, masks = read(module, given)
         both = [(clean, biased), (biased, clean)][: 1 + symmetric]
         share = torch.stack(masks.kept).mean()
-        numbers.append(float((torch.stack(masks.kept) * masks.pairs).sum(dim=0).mean()))
+        numbers.append(float((torch.stack(masks.kept) * masks.units).sum(dim=0).mean()))
         terms = {
             "task_loss": functional.cross_entropy(clean.logits, hidden.words),
             "divergence_tokens": sum(apart(a.logits, b.logits).mean() for a, b in both),
