@@ -32,6 +32,7 @@ def build_masked_lm(architecture: dict[str, Any]) -> "PreTrainedModel":
     """Return an encoder under a head that proposes words, else as `build_encoder` does."""
     from transformers import AutoModelForMaskedLM
 
+    check_guesses_words(configuration(architecture))
     return _build(AutoModelForMaskedLM, architecture)
 
 
@@ -100,6 +101,18 @@ def check_settings(architecture: dict[str, Any]) -> None:
             raise ValueError(msg)
 
 
+def check_guesses_words(config: "PretrainedConfig") -> None:
+    """Raise ValueError unless `transformers` has a head that guesses masked words for a model."""
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING
+
+    if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+        msg = (
+            f"got a backbone of type {config.model_type}, which guesses no masked words, expected "
+            "an encoder that was trained to, such as bert, roberta, deberta-v2 or modernbert"
+        )
+        raise ValueError(msg)
+
+
 def check_reads_text(model: "PreTrainedModel") -> None:
     """Raise ValueError unless a model is a text encoder that begins with word embeddings."""
     try:
@@ -115,7 +128,7 @@ def check_reads_text(model: "PreTrainedModel") -> None:
     if kind is not None:
         msg = (
             f"got a backbone of type {model.config.model_type}, which is {kind}, "
-            "expected one such as bert, roberta, albert, distilbert or deberta, without is_decoder"
+            "expected one such as bert, roberta, modernbert or deberta-v2, without is_decoder"
         )
         raise ValueError(msg)
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from layers.architectures import architecture_of
@@ -72,7 +73,18 @@ class Backbone(nn.Module):
         """Return the last hidden states `[B, N, d]` of embeddings `[B, N, e]`.
 
         Real tokens come first in the mask `[B, N]`.
+
+        Raises:
+            ValueError: DeBERTa v1 in mixed precision.
         """
+        kind = self.encoder.config.model_type
+        if kind == "deberta" and torch.is_autocast_enabled(x.device.type):
+            # transformers fills its 16-bit scores with the lowest number of 32 bits.
+            msg = (
+                "got a deberta in mixed precision, for which it has no attention, expected a "
+                "deberta-v2, or --trainer.precision 32-true"
+            )
+            raise ValueError(msg)
         out = self.encoder(inputs_embeds=x, attention_mask=mask.long())
         hidden: Tensor = out.last_hidden_state
         return hidden

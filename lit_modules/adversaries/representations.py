@@ -51,14 +51,17 @@ def find_layers(classifier: TaskModule) -> Sequence[nn.Module]:
     """
     network = classifier.network
     encoder = getattr(getattr(network, "backbone", None), "encoder", None)
-    layers = getattr(network, "blocks", getattr(getattr(encoder, "encoder", None), "layer", None))
-    if not isinstance(layers, nn.ModuleList):
-        msg = (
-            f"got {classifier.method}, whose layers are not those of a Transformer, BERT or "
-            "RoBERTa, expected layers=[0], which mixes embedded words"
-        )
-        raise ValueError(msg)
-    return list(layers)
+    # BERT and its kind; DistilBERT; ModernBERT, EuroBERT, NomicBERT, GTE.
+    inner = getattr(encoder, "encoder", getattr(encoder, "transformer", None))
+    places = ((network, "blocks"), (inner, "layer"), (encoder, "layers"))
+    for layers in (getattr(owner, name, None) for owner, name in places):
+        if isinstance(layers, nn.ModuleList):
+            return list(layers)
+    msg = (
+        f"got {classifier.method}, whose layers are not those of a Transformer, BERT, DeBERTa or "
+        "ModernBERT, expected layers=[0], which mixes embedded words"
+    )
+    raise ValueError(msg)
 
 
 @contextmanager
@@ -74,9 +77,15 @@ def mixed_tokens(
         mix: maps tokens `[B, N, d]` to mixed ones.
     """
 
-    def narrow(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def narrow(
+        module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         # Until the texts are mixed, the tokens of one must not see the places of the other.
-        return inputs[0], _narrowed(inputs[1], masks, inputs[0].dtype), *inputs[2:]
+        x, *others = inputs
+        if "attention_mask" in named:
+            mask = _narrowed(named["attention_mask"], masks, x.dtype)
+            return inputs, {**named, "attention_mask": mask}
+        return (x, _narrowed(others[0], masks, x.dtype), *others[1:]), named
 
     def replace(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
         if isinstance(output, tuple):
@@ -85,7 +94,7 @@ def mixed_tokens(
 
     with ExitStack() as stack:
         for layer in layers[:number]:
-            stack.callback(layer.register_forward_pre_hook(narrow).remove)
+            stack.callback(layer.register_forward_pre_hook(narrow, with_kwargs=True).remove)
         stack.callback(layers[number - 1].register_forward_hook(replace).remove)
         yield
 
@@ -97,4 +106,6 @@ def _narrowed(mask: Tensor | None, masks: Tensor, dtype: torch.dtype) -> Tensor:
     hidden = ~masks[:, None, None, :]
     if mask is None:  # an encoder without padding needs none
         mask = torch.zeros(hidden.shape, dtype=dtype, device=masks.device)
-    return mask.masked_fill(hidden, False if mask.dtype == torch.bool else torch.finfo(dtype).min)
+    # Added to the scores; else 0 and 1, as a bool or, of DeBERTa, as an integer.
+    lowest = torch.finfo(mask.dtype).min if mask.is_floating_point() else 0
+    return mask.masked_fill(hidden, lowest)

@@ -51,6 +51,12 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "gte": {"model_type": "gte", **_SIZES},
 }
 
+MORE: dict[str, dict[str, Any]] = {
+    **{name: {**ARCHITECTURES["bert"], "model_type": name} for name in ("electra", "xlm-roberta")},
+    "xlnet": {"model_type": "xlnet", "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24},
+}
+"""Like others, or of less use."""
+
 
 def untried(architecture: dict[str, Any]) -> PreTrainedModel:
     """A model as the library builds it, whether it is of use here or not."""

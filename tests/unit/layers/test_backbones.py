@@ -326,7 +326,7 @@ def test_neither_folder_nor_name(folder: Path) -> None:
 def test_architectures_that_cannot_be(changes: dict[str, Any], message: str, build: Any) -> None:
     kind = changes.get("model_type", "bert")
     if build is build_masked_lm and kind in ("t5", "clip"):
-        message = "cannot be"
+        message = f"type {kind}, which guesses no masked words, expected an encoder"
     base = _sizes() if kind not in ("t5", "clip") else {}
     with pytest.raises(ValueError, match=message) as caught, torch.device("meta"):
         build({**base, **changes})
@@ -350,6 +350,48 @@ def test_decoders_are_refused(kind: str, tmp_path: Path) -> None:
     untried(architecture).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=message):
         load_encoder(str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "xlnet"])
+def test_masked_words_need_a_model_that_guesses_them(kind: str, tmp_path: Path) -> None:
+    architecture = {**{"gpt2": DECODERS["gpt2"], "xlnet": XLNET}[kind], "model_type": kind}
+    message = f"type {kind}, which guesses no masked words, expected an encoder that was trained"
+    with pytest.raises(ValueError, match=message):
+        build_masked_lm({**architecture, "vocab_size": 50})
+    untried({**architecture, "vocab_size": 50}).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        load_masked_lm(str(tmp_path))
+
+
+def test_an_encoder_and_decoder_is_refused(tmp_path: Path) -> None:
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 50}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    untried({"model_type": "bart", **sizes, **heads}).save_pretrained(tmp_path)
+    for load in (load_encoder, load_masked_lm):
+        with pytest.raises(ValueError, match="type bart, which is no text encoder, expected one"):
+            load(str(tmp_path))
+
+
+@pytest.mark.parametrize("load", [load_encoder, load_masked_lm])
+def test_a_folder_with_code_of_its_own(folder: Path, load: Any) -> None:
+    """As the first GTE and NomicBERT on the hub."""
+    change(folder, model_type="new", auto_map={"AutoConfig": "a.B", "AutoModel": "a.C"})
+    with pytest.raises(ValueError, match="no code of a model is run.*a model_type of transf") as e:
+        load(str(folder))
+    assert "trust_remote_code" not in str(e.value)
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "deberta-v2", "distilbert"])
+def test_an_encoder_without_a_padding_id(kind: str) -> None:
+    """The mask hides what is there: any id will do."""
+    torch.manual_seed(3)
+    encoder = build_encoder({**ARCHITECTURES[kind], "vocab_size": 50, "pad_token_id": None})
+    model = Backbone(encoder.train(mode=False))
+    ids = torch.randint(5, 50, MASK.shape)
+    together = model(model.embed(ids), MASK)
+    alone = model(model.embed(ids[1:2, :5]), MASK[1:2, :5])
+    torch.testing.assert_close(together[1, :5], alone[0], rtol=0, atol=1e-5)
 
 
 XLNET = {"model_type": "xlnet", "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24}
