@@ -1,9 +1,8 @@
-"""The page methods/architectures.md, made from this table: `python -m docs.architectures` writes it.
+"""The page methods/architectures.md: `python -m docs.architectures` writes it from this table.
 
 `tests/integration/test_architectures.py` runs each cell: what runs, and each refusal by its error.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +86,9 @@ USES = {
     "encoding": Use("robust encodings", "train --model.encoding FILE; certify --threat synonyms"),
     "encoded-scores": Use("encoder plus word scores", "train --model EncodedScores"),
     "windows": Use("a detector by windows", "train --model WindowMax"),
-    "frozen": Use("OLSA on the frozen encoder", "train --model OLSA --model.backbone.pretrained DIR"),
+    "frozen": Use(
+        "OLSA on the frozen encoder", "train --model OLSA --model.backbone.pretrained DIR"
+    ),
     "diagnose": Use("diagnosis", "diagnose --run NAME"),
     "attention": Use("attention maps", "attention --run NAME --text TEXT"),
     "export": Use("export for `transformers`", "export --run NAME --output DIR"),
@@ -128,21 +129,27 @@ off), so a model that brings its own needs its form in `transformers`.
 RULES = """\
 ## Rules
 
-- **Padding** changes nothing: each text alone has the logits that it has in a batch. Attention is torch's
-  (`scaled_dot_product_attention`) wherever `transformers` has it; no texts are packed into one row.
-- **Heads.** `--model.pooling architecture` (the default) is the head that `transformers` has for the encoder: for
-  EuroBERT the mean of a dense layer with GELU on each token (`classifier_pooling: late`). XLNet's reads the last token:
-  give `--model.pooling mean`.
-- **ASA in local attention.** Two layers of three of ModernBERT see 64 tokens to each side. Units out of sight are neither
-  masked nor counted: the share and the penalty are about what a layer sees, and in each row a unit in sight is kept.
-- **Grouped queries** (EuroBERT): a key and a value that several heads share have one mask for each of these heads.
-- **UniBERT.** Of a weight with query, key and value in one matrix (ModernBERT's `Wqkv`, 3 d x d), each of the three is
-  unitary by itself. Shared keys and values (fewer rows than columns) get orthonormal rows: the map lengthens no vector.
-  DeBERTa v1 mixes the rows of its one matrix by head: its attention output alone is unitary. XLNet's weights have three
-  dimensions: an error.
-- **AMDA after a layer** needs a list of layers that map tokens to tokens: ALBERT has one layer for all depths, and XLNet
-  has another order of dimensions. `layers: [0]` mixes embedded words everywhere.
+- **Padding** changes nothing: each text alone has the logits that it has in a batch. Attention is
+  torch's (`scaled_dot_product_attention`) wherever `transformers` has it; no texts are packed into
+  one row.
+- **Heads.** `--model.pooling architecture` (the default) is the head that `transformers` has for
+  the encoder: for EuroBERT the mean of a dense layer with GELU on each token
+  (`classifier_pooling: late`). XLNet's reads the last token: give `--model.pooling mean`.
+- **ASA in local attention.** Two layers of three of ModernBERT see 64 tokens to each side. Units out
+  of sight are neither masked nor counted: share and penalty are about what a layer sees, and in each
+  row a unit in sight is kept.
+- **Grouped queries** (EuroBERT): heads that share a key and a value have masks and maps of their own.
+- **UniBERT.** Of a weight with query, key and value in one matrix (ModernBERT's `Wqkv`, 3 d x d),
+  each of the three is unitary by itself. Keys and values that heads share (fewer rows than columns)
+  get orthonormal rows: the map lengthens no vector. DeBERTa v1 mixes the rows of its one matrix by
+  head: only its attention output is unitary. XLNet's weights have three dimensions: an error.
+- **AMDA after a layer** needs a list of layers that map tokens to tokens: ALBERT has one layer for
+  all depths, and XLNet has its dimensions in another order. `layers: [0]` mixes embedded words.
 - **Masked words**: XLNet and decoders guess none.
+- **Mixed precision**: `transformers` fills the scores of DeBERTa v1 with a number that 16 bits do
+  not have. `bf16-true` works.
+- **RoBERTa and its kind** count positions from `pad_token_id`; without one they are refused. The
+  others need none: the mask hides the padding.
 """
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
+from layers.quiet_transformers import quiet
+
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
@@ -39,9 +41,10 @@ def build_masked_lm(architecture: dict[str, Any]) -> "PreTrainedModel":
 def _build(kind: Any, architecture: dict[str, Any]) -> "PreTrainedModel":
     config = configuration(architecture)
     try:
-        model: PreTrainedModel = kind.from_config(
-            config, dtype=torch.float32, trust_remote_code=False
-        )
+        with quiet():
+            model: PreTrainedModel = kind.from_config(
+                config, dtype=torch.float32, trust_remote_code=False
+            )
     # Settings that do not go together lead constructors to exceptions of any kind.
     except Exception as error:
         raise _cannot_be(config.model_type, error) from error
@@ -76,7 +79,8 @@ def configuration(architecture: dict[str, Any]) -> "PretrainedConfig":
         raise ValueError(msg)
     settings = {key: value for key, value in architecture.items() if key != "model_type"}
     try:
-        config: PretrainedConfig = AutoConfig.for_model(kind, **settings)
+        with quiet():  # ids of special tokens that the tokenizer does not have are of no use here
+            config: PretrainedConfig = AutoConfig.for_model(kind, **settings)
     except Exception as error:  # as many kinds as there are configurations
         raise _cannot_be(kind, error) from error
     return config

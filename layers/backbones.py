@@ -29,10 +29,19 @@ class Backbone(nn.Module):
     Args:
         encoder: BERT, ModernBERT, DeBERTa or another with their interface. Its pooler is dropped: a
             head may have it. Weights that it uses for nothing here are not trained.
+
+    Raises:
+        ValueError: it counts positions from the id of the padding, and has none.
     """
 
     def __init__(self, encoder: "PreTrainedModel") -> None:
         super().__init__()
+        if getattr(getattr(encoder, "embeddings", None), "padding_idx", 0) is None:
+            msg = (
+                f"got a {encoder.config.model_type} without pad_token_id, from which it counts "
+                "positions, expected its number in config.json: 1 for the models on the hub"
+            )
+            raise ValueError(msg)
         drop_pooler(encoder)
         idle = _IDLE.get(encoder.config.model_type, ())
         for name, parameter in encoder.named_parameters():

@@ -11,6 +11,7 @@ from torch import nn
 
 from layers.architectures import check_guesses_words, check_reads_text
 from layers.positions import longest_text
+from layers.quiet_transformers import quiet
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -179,19 +180,3 @@ def check_fits(encoder: "PreTrainedModel", vocab_size: int, max_length: int) -> 
             "was trained with, and a smaller max_length"
         )
         raise ValueError(msg)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence warnings and progress bars of `transformers` inside the context."""
-    from transformers.utils import logging
-
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call] # theirs
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call] # theirs
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call] # theirs

@@ -66,10 +66,8 @@ def find_head(config: "PretrainedConfig") -> SequenceHead | None:
     kind = config.model_type
     if kind not in PATHS or values.get("pooler_hidden_size") not in (None, config.hidden_size):
         return None
-    if kind == "distilbert":
-        return SequenceHead(activation="relu")
-    if kind == "electra":
-        return SequenceHead(activation="gelu")
+    if kind in ("distilbert", "electra"):
+        return SequenceHead(activation="relu" if kind == "distilbert" else "gelu")
     if kind in ("deberta", "deberta-v2"):
         return SequenceHead(activation=values["pooler_hidden_act"])
     if kind == "eurobert":

@@ -1,10 +1,18 @@
-"""Small random encoders in folders, each with a tokenizer of its own kind, as transformers has them."""
+"""Small random encoders in folders, each with a tokenizer of its own kind."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import AutoModel, PreTrainedTokenizerFast
 
 from layers.architectures import configuration
@@ -56,10 +64,7 @@ def tokenizer_of(kind: str) -> Any:
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         backend.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer
-        settings = {
-            "vocab_size": 320,
-            "initial_alphabet": pre_tokenizers.ByteLevel.alphabet(),
-        }
+        settings = {"vocab_size": 320, "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
     else:
         backend = Tokenizer(models.Unigram())
         backend.pre_tokenizer = pre_tokenizers.Metaspace()

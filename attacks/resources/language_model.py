@@ -15,7 +15,7 @@ from attacks.digests import digest
 from attacks.document import count_words, word_spans
 from attacks.victims.batches import Batches
 from layers.positions import longest_text
-from layers.pretrained_encoders import quiet
+from layers.quiet_transformers import quiet
 
 Query = tuple[str, int]
 """A text with the mask in it, and the position of the mask."""

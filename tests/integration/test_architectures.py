@@ -1,4 +1,4 @@
-"""Every use of every encoder of `docs/architectures.py`: what runs, and the error of what does not."""
+"""Every use of every encoder of `docs/architectures.py`: it runs, or has its error."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,15 +11,15 @@ import pytest
 import torch
 
 import lit_modules
+from docs.architectures import ARCHITECTURES, REFUSED, USES
 from layers.unitary import unitary_residual
 from layers.weight_names import unitary_blocks, unitary_weights
-from docs.architectures import ARCHITECTURES, REFUSED, USES
+from tests.encoder_folders import write_encoder
 from tests.faults.program import Piped
 from tests.faults.settings import LISTS
-from tests.encoder_folders import write_encoder
-from tests.integration.conftest import QUIET, REVIEWS, TINY, Outcome, Steadfast, lines, results
-from tests.integration.test_asa_pretraining import TEXT as RUNNING
+from tests.integration.conftest import QUIET, REVIEWS, TINY, Outcome, Steadfast
 from tests.integration.several import run, weights
+from tests.integration.test_asa_pretraining import TEXT as RUNNING
 from tests.integration.test_distributed import HALVES, WHOLE
 from tests.integration.test_serve import asked
 from tests.integration.test_tasks import corpus
@@ -236,9 +236,7 @@ RUN: dict[str, Callable[[Cell], Outcome]] = {
     "tavat": lambda cell: cell.against("TAVAT"),
     "infobert": lambda cell: cell.against("InfoBERT"),
     "ascc": lambda cell: cell.against(
-        "ASCC",
-        "--model.adversary.sets=frequent.json",
-        "--model.adversary.steps=2",
+        "ASCC", "--model.adversary.sets=frequent.json", "--model.adversary.steps=2"
     ),
     "amda": lambda cell: cell.against(
         "AMDA", LETTERS, "--model.adversary.clean_epochs=0", "--model.adversary.layers=[1]"
@@ -298,10 +296,12 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> Path:
     exact += ["--data=Reviews", "--data.limit_train=49", "--trainer.max_epochs=1"]
     for name, more in (("two", HALVES), ("one", WHOLE)):
         fits = [
-            ["fit", "--model=FineTuning", *encoder(kind), *exact, *TINY, *more]
-            for kind in KINDS
+            ["fit", "--model=FineTuning", *encoder(kind), *exact, *TINY, *more] for kind in KINDS
         ]
-        run([[*fit, f"--run={name}-{kind}"] for fit, kind in zip(fits, KINDS, strict=True)], where=where)
+        run(
+            [[*fit, f"--run={name}-{kind}"] for fit, kind in zip(fits, KINDS, strict=True)],
+            where=where,
+        )
     return where / "runs"
 
 

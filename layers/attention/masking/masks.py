@@ -34,11 +34,7 @@ class Masks:
         return torch.stack(self._units)
 
     def __call__(
-        self,
-        layer: int,
-        hidden: Tensor,
-        probabilities: Probabilities,
-        near: Tensor | None = None,
+        self, layer: int, hidden: Tensor, probabilities: Probabilities, near: Tensor | None = None
     ) -> Tensor:
         """`[B, 1 or H, N, N]` float: 1 for units that are kept, at least one real key in each row.
 

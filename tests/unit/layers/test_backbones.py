@@ -376,7 +376,7 @@ def test_an_encoder_and_decoder_is_refused(tmp_path: Path) -> None:
 def test_a_folder_with_code_of_its_own(folder: Path, load: Any) -> None:
     """As the first GTE and NomicBERT on the hub."""
     change(folder, model_type="new", auto_map={"AutoConfig": "a.B", "AutoModel": "a.C"})
-    with pytest.raises(ValueError, match="no code of a model is run.*a model_type of transf") as e:
+    with pytest.raises(ValueError, match=r"no code of a model is run.*a model_type of tran") as e:
         load(str(folder))
     assert "trust_remote_code" not in str(e.value)
     assert "\n" not in str(e.value)
@@ -392,6 +392,13 @@ def test_an_encoder_without_a_padding_id(kind: str) -> None:
     together = model(model.embed(ids), MASK)
     alone = model(model.embed(ids[1:2, :5]), MASK[1:2, :5])
     torch.testing.assert_close(together[1, :5], alone[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "roberta with segments"])
+def test_positions_that_are_counted_from_no_padding_id(kind: str) -> None:
+    encoder = build_encoder({**ARCHITECTURES[kind], "vocab_size": 50, "pad_token_id": None})
+    with pytest.raises(ValueError, match="roberta without pad_token_id, from which it counts pos"):
+        Backbone(encoder)
 
 
 XLNET = {"model_type": "xlnet", "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24}

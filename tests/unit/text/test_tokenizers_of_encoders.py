@@ -1,4 +1,4 @@
-"""Tokenizers of each kind of encoder: a text reaches them unchanged, and words keep their tokens."""
+"""Tokenizers of encoders: a text reaches them unchanged, and words keep their tokens."""
 
 import pytest
 
@@ -61,5 +61,3 @@ def test_masks_and_padding_are_known(tokenizer: PretrainedTokenizer) -> None:
     assert tokenizer.mask_id is not None
     assert {tokenizer.mask_id, tokenizer.pad_id, tokenizer.unk_id} <= tokenizer.special_ids
     assert tokenizer.whole_words() or tokenizer.continuations()
-
-

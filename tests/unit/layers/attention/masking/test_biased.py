@@ -330,8 +330,10 @@ def test_masks_of_a_local_attention_count_and_keep_what_it_sees(rule: Any) -> No
     """The second layer of ModernBERT sees two tokens to each side."""
     encoder, attention = biased("modernbert")
     seeds = sample_seeds(torch.arange(3), seed=1, epoch=0)
-    masks: Masks = RuleMasks(rule, 0.95, real=REAL, seeds=seeds) if rule != "adversarial" else (
-        AttentionAdversary(16, 2, std=0.5, initial_keep=0.05).masks(REAL, seeds)
+    masks: Masks = (
+        RuleMasks(rule, 0.95, real=REAL, seeds=seeds)
+        if rule != "adversarial"
+        else (AttentionAdversary(16, 2, std=0.5, initial_keep=0.05).masks(REAL, seeds))
     )
     chosen: list[Tensor] = []
     choose = masks.choose
