@@ -121,9 +121,9 @@ INTRODUCTION = """\
     python -m docs.architectures                             # writes this page
     python -m pytest -m slow tests/integration/test_architectures.py -k "asa and modernbert"
 
-The encoders of `transformers` whose every use is tested, with random weights, from the real command
-line: what runs, and the error of what does not. No code of a model is run (`trust_remote_code` stays
-off), so a model that brings its own needs its form in `transformers`.
+The encoders of `transformers` whose every use is tested, with small random weights, from the real
+command line: what runs, and the error of what does not. No code of a model is run
+(`trust_remote_code` stays off), so a model that brings its own needs its form in `transformers`.
 """
 
 RULES = """\
@@ -135,10 +135,10 @@ RULES = """\
 - **Heads.** `--model.pooling architecture` (the default) is the head that `transformers` has for
   the encoder: for EuroBERT the mean of a dense layer with GELU on each token
   (`classifier_pooling: late`). XLNet's reads the last token: give `--model.pooling mean`.
-- **ASA in local attention.** Two layers of three of ModernBERT see 64 tokens to each side. Units out
-  of sight are neither masked nor counted: share and penalty are about what a layer sees, and in each
-  row a unit in sight is kept.
-- **Grouped queries** (EuroBERT): heads that share a key and a value have masks and maps of their own.
+- **ASA in local attention.** Two layers of three of ModernBERT see 64 tokens to each side. Units
+  out of sight are neither masked nor counted: share and penalty are about what a layer sees, and in
+  each row a unit in sight is kept.
+- **Grouped queries** (EuroBERT): heads that share a key and a value have maps of their own.
 - **UniBERT.** Of a weight with query, key and value in one matrix (ModernBERT's `Wqkv`, 3 d x d),
   each of the three is unitary by itself. Keys and values that heads share (fewer rows than columns)
   get orthonormal rows: the map lengthens no vector. DeBERTa v1 mixes the rows of its one matrix by
@@ -148,8 +148,8 @@ RULES = """\
 - **Masked words**: XLNet and decoders guess none.
 - **Mixed precision**: `transformers` fills the scores of DeBERTa v1 with a number that 16 bits do
   not have. `bf16-true` works.
-- **RoBERTa and its kind** count positions from `pad_token_id`; without one they are refused. The
-  others need none: the mask hides the padding.
+- **`pad_token_id`**: RoBERTa and XLM-R count positions from it, and NomicBERT's configuration has
+  one; without it they are refused. The others need none: the mask hides the padding.
 """
 
 
@@ -168,11 +168,12 @@ def render() -> str:
         rows.append([entry.title, f"`{entry.command}`", ", ".join(refused) or "–"])
     lines += table(["use", "command", "refused"], rows)
     lines += ["## Errors", ""]
-    errors: dict[str, list[str]] = {}
+    errors: dict[tuple[str, str], list[str]] = {}
     for (use, kind), reason in REFUSED.items():
-        errors.setdefault(reason, []).append(f"{USES[use].title} ({names[kind]})")
+        errors.setdefault((reason, names[kind]), []).append(USES[use].title)
     lines += table(
-        ["error", "of"], [[f"{reason}", ", ".join(uses)] for reason, uses in errors.items()]
+        ["error", "architecture", "use"],
+        [[*error, ", ".join(uses)] for error, uses in errors.items()],
     )
     lines.append(RULES)
     return "\n".join(lines).rstrip() + "\n"
