@@ -491,9 +491,9 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> 
 
 
 def test_an_encoder_whose_attention_cannot_be_biased() -> None:
-    sizes = {**ARCHITECTURES["bert"], "model_type": "mpnet"}
+    sizes = {**ARCHITECTURES["bert"], "model_type": "rembert"}
     assert made(MaskedLM, architecture=sizes) is not None
     with pytest.raises(
-        ValueError, match=r"'mpnet', whose attention cannot be biased.*bert, roberta"
+        ValueError, match=r"'rembert', whose attention cannot be biased.*bert, roberta"
     ):
         made(architecture=sizes)
