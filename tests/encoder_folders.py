@@ -16,7 +16,7 @@ from tokenizers import (
 from transformers import AutoModel, PreTrainedTokenizerFast
 
 from layers.architectures import configuration
-from tests.unit.layers.small_encoders import ARCHITECTURES, MORE
+from tests.unit.layers.small_encoders import EVERY_KIND, MORE
 
 TEXTS = [
     "the soup was fresh and the staff was kind",
@@ -100,7 +100,7 @@ def write_encoder(kind: str, folder: Path) -> Path:
     """Write an encoder and its tokenizer into a folder."""
     tokenizer = tokenizer_of(kind)
     tokenizer.save_pretrained(folder)
-    settings = {**ARCHITECTURES, **MORE}[kind]
+    settings = {**EVERY_KIND, **MORE}[kind]
     if "max_position_embeddings" in settings:
         settings = {**settings, "max_position_embeddings": 80}
     settings = {**settings, "vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}

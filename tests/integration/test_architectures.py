@@ -24,8 +24,7 @@ from tests.integration.test_distributed import HALVES, WHOLE
 from tests.integration.test_serve import asked
 from tests.integration.test_tasks import corpus
 from tests.unit.datamodules.running_text import write
-from tests.unit.layers.small_encoders import ARCHITECTURES as SMALL
-from tests.unit.layers.small_encoders import MORE
+from tests.unit.layers.small_encoders import EVERY_KIND, MORE
 
 TEXTS = ["the soup was fresh", "a rude waiter , and cold coffee in the rain", "not bad"]
 STEPS = [*TINY, "--trainer.max_steps=2"]
@@ -37,7 +36,7 @@ LETTERS = "--model.adversary.attack.recipe=deepwordbug"
 
 def encoder(kind: str, prefix: str = "--model", *, pooling: bool = True) -> list[str]:
     """The options of an encoder with random weights."""
-    settings = {**SMALL, **MORE}[kind]
+    settings = {**EVERY_KIND, **MORE}[kind]
     if "max_position_embeddings" in settings:
         settings = {**settings, "max_position_embeddings": 140}
     # The id of the padding is that of the tokenizer.

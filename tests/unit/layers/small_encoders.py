@@ -36,6 +36,8 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "type_vocab_size": 2,
         "position_biased_input": False,
     },
+}
+NEWER: dict[str, dict[str, Any]] = {
     "mpnet": {"model_type": "mpnet", **_SIZES},
     # The second layer sees two tokens to each side.
     "modernbert": {
@@ -50,7 +52,8 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "nomic_bert": {"model_type": "nomic_bert", **_SIZES},
     "gte": {"model_type": "gte", **_SIZES},
 }
-
+"""Those that came later: tests of layers have them, and tests/integration/test_architectures.py."""
+EVERY_KIND = ARCHITECTURES | NEWER
 MORE: dict[str, dict[str, Any]] = {
     **{name: {**ARCHITECTURES["bert"], "model_type": name} for name in ("electra", "xlm-roberta")},
     "xlnet": {"model_type": "xlnet", "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24},

@@ -14,9 +14,9 @@ from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassificat
 from layers.architectures import architecture_of, build_encoder, build_masked_lm, check_settings
 from layers.backbones import Backbone, BackboneClassifier
 from layers.pretrained_encoders import check_fits, load_encoder, load_masked_lm, save_model
-from tests.unit.layers.small_encoders import ARCHITECTURES, untried
+from tests.unit.layers.small_encoders import EVERY_KIND, untried
 
-every = pytest.mark.parametrize("kind", ARCHITECTURES)
+every = pytest.mark.parametrize("kind", EVERY_KIND)
 LENGTHS = torch.tensor([9, 5, 7])
 MASK = torch.arange(9) < LENGTHS[:, None]
 SEGMENTS = ((torch.arange(9) > 2) & MASK).long()
@@ -24,7 +24,7 @@ SEGMENTS = ((torch.arange(9) > 2) & MASK).long()
 
 def backbone(kind: str) -> Backbone:
     torch.manual_seed(3)
-    encoder = build_encoder({**ARCHITECTURES[kind], "vocab_size": 50})
+    encoder = build_encoder({**EVERY_KIND[kind], "vocab_size": 50})
     with torch.no_grad():  # biases and the like begin at zero, where errors do not show
         for parameter in encoder.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -158,7 +158,7 @@ def test_names_of_classes_are_no_part_of_it() -> None:
 
 
 def _sizes() -> dict[str, Any]:
-    return {**ARCHITECTURES["bert"], "vocab_size": 50}
+    return {**EVERY_KIND["bert"], "vocab_size": 50}
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
@@ -335,7 +335,7 @@ def test_architectures_that_cannot_be(changes: dict[str, Any], message: str, bui
 
 DECODERS: dict[str, dict[str, Any]] = {
     "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "bos_token_id": 1, "eos_token_id": 1},
-    "bert": {**ARCHITECTURES["bert"], "is_decoder": True},
+    "bert": {**EVERY_KIND["bert"], "is_decoder": True},
     "xlm": {"emb_dim": 16, "n_layers": 2, "n_heads": 2, "causal": True},
 }
 
@@ -386,7 +386,7 @@ def test_a_folder_with_code_of_its_own(folder: Path, load: Any) -> None:
 def test_an_encoder_without_a_padding_id(kind: str) -> None:
     """The mask hides what is there: any id will do."""
     torch.manual_seed(3)
-    encoder = build_encoder({**ARCHITECTURES[kind], "vocab_size": 50, "pad_token_id": None})
+    encoder = build_encoder({**EVERY_KIND[kind], "vocab_size": 50, "pad_token_id": None})
     model = Backbone(encoder.train(mode=False))
     ids = torch.randint(5, 50, MASK.shape)
     together = model(model.embed(ids), MASK)
@@ -396,7 +396,7 @@ def test_an_encoder_without_a_padding_id(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["roberta", "roberta with segments"])
 def test_positions_that_are_counted_from_no_padding_id(kind: str) -> None:
-    encoder = build_encoder({**ARCHITECTURES[kind], "vocab_size": 50, "pad_token_id": None})
+    encoder = build_encoder({**EVERY_KIND[kind], "vocab_size": 50, "pad_token_id": None})
     with pytest.raises(ValueError, match="roberta without pad_token_id, from which it counts pos"):
         Backbone(encoder)
 
@@ -420,7 +420,7 @@ def test_kinds_that_guess_no_masked_words_are_tried(layers: int) -> None:
 
 @every
 def test_settings_are_known(kind: str) -> None:
-    check_settings(ARCHITECTURES[kind])
+    check_settings(EVERY_KIND[kind])
 
 
 def test_misspelt_settings() -> None:

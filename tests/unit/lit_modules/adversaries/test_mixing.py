@@ -32,7 +32,7 @@ from lit_modules.adversaries.representations import (
     find_layers,
     mixed_tokens,
 )
-from tests.unit.layers.small_encoders import ARCHITECTURES
+from tests.unit.layers.small_encoders import EVERY_KIND
 from tests.unit.lit_modules.adversaries.films import BAD, GOOD, THINGS, World, made
 from tests.unit.lit_modules.builders import METHODS, SINGLE, attached, make
 
@@ -494,7 +494,7 @@ def test_a_head_and_layers_of_each_kind(bert: str, roberta: str) -> None:
 @pytest.mark.parametrize("number", [1, 2])
 def test_no_token_sees_the_other_text_before_they_are_mixed(kind: str, number: int) -> None:
     torch.manual_seed(0)
-    settings = {key: value for key, value in ARCHITECTURES[kind].items() if key != "pad_token_id"}
+    settings = {key: value for key, value in EVERY_KIND[kind].items() if key != "pad_token_id"}
     module = attached(
         lambda: make(FineTuning, architecture=settings, vocab_size=120, max_length=30)
     )

@@ -20,11 +20,11 @@ from layers.attention.masking.rules import RuleMasks
 from layers.noise import sample_seeds
 from layers.pretrained_encoders import load_encoder, save_model
 from layers.shared_dropout import SharedDropout, SharedLinear
-from tests.unit.layers.small_encoders import ARCHITECTURES, untried
+from tests.unit.layers.small_encoders import EVERY_KIND, untried
 
-EVERY = pytest.mark.parametrize("name", ARCHITECTURES)
+EVERY = pytest.mark.parametrize("name", EVERY_KIND)
 MORE = {
-    name: {**ARCHITECTURES["bert"], "model_type": name}
+    name: {**EVERY_KIND["bert"], "model_type": name}
     for name in ("electra", "camembert", "xlm-roberta")
 }
 LENGTHS = (4, 9, 6)
@@ -35,7 +35,7 @@ REAL = torch.arange(N) < torch.tensor(LENGTHS).view(-1, 1)
 
 def encoder_of(name: str, *, rate: float = 0.1, **settings: Any) -> Any:
     torch.manual_seed(0)
-    architecture = {**ARCHITECTURES, **MORE}[name]
+    architecture = {**EVERY_KIND, **MORE}[name]
     encoder = build_encoder({**architecture, "vocab_size": 60, **settings})
     # Weights as large as trained ones: with those of the start, attention is nearly uniform.
     with torch.no_grad():
@@ -98,7 +98,7 @@ def all_kept(layers: int = 2) -> Given:
 # Left alone
 
 
-@pytest.mark.parametrize("name", [*ARCHITECTURES, *MORE])
+@pytest.mark.parametrize("name", [*EVERY_KIND, *MORE])
 def test_evaluation_and_training_are_those_of_the_untouched_encoder(name: str) -> None:
     plain, (encoder, _) = encoder_of(name), biased(name)
     assert list(encoder.state_dict()) == list(plain.state_dict())
@@ -406,7 +406,7 @@ def test_padding_changes_nothing(name: str, heads: int) -> None:
 # Looked at
 
 
-@pytest.mark.parametrize("name", [*ARCHITECTURES, *MORE])
+@pytest.mark.parametrize("name", [*EVERY_KIND, *MORE])
 def test_maps_are_those_of_the_library(name: str) -> None:
     plain, (encoder, attention) = encoder_of(name), biased(name)
     if not name.startswith(("deberta", "mpnet")):
@@ -550,9 +550,9 @@ def test_bfloat16(name: str, dtype: str) -> None:
 
 OTHERS: dict[str, dict[str, Any]] = {
     "xlnet": {"model_type": "xlnet", "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24},
-    "convbert": {**ARCHITECTURES["bert"], "model_type": "convbert", "embedding_size": 16},
+    "convbert": {**EVERY_KIND["bert"], "model_type": "convbert", "embedding_size": 16},
     "gpt2": {"model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40},
-    "decoder": {**ARCHITECTURES["bert"], "is_decoder": True},
+    "decoder": {**EVERY_KIND["bert"], "is_decoder": True},
 }
 
 
@@ -611,12 +611,12 @@ def test_layers_that_are_computed_again_would_be_other_layers() -> None:
         run(encoder.eval())
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", EVERY_KIND)
 def test_what_comes_before_the_first_mask_is_computed_once(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for ALBERT, whose one layer is there at every depth, and DeBERTa v1."""
-    encoder = build_encoder({**ARCHITECTURES[name], "vocab_size": 50})
+    encoder = build_encoder({**EVERY_KIND[name], "vocab_size": 50})
     before = list(encoder.state_dict())
     attention = BiasedAttention(encoder)
     assert list(encoder.state_dict()) == before
