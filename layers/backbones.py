@@ -46,7 +46,7 @@ class Backbone(nn.Module):
         idle = _IDLE.get(encoder.config.model_type, ())
         for name, parameter in encoder.named_parameters():
             if name.endswith(idle):
-                parameter.requires_grad_(requires_grad=False)
+                parameter.requires_grad = False
         self.encoder = encoder
         self.width: int = encoder.config.hidden_size
 
@@ -62,7 +62,7 @@ class Backbone(nn.Module):
                 module.p = rate
             elif isinstance(getattr(module, "attention_dropout", None), float | int):
                 # Its attention function takes a number.
-                module.attention_dropout = rate
+                module.attention_dropout = rate  # type: ignore[assignment] # a number, as checked
 
     def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         """Return word embeddings `[B, N, e]`, e the encoder's width, but for ALBERT.

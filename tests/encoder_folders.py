@@ -29,7 +29,7 @@ class Form(NamedTuple):
     """A kind of tokenizer: its model, and its special tokens, in the order of their ids."""
 
     model: str
-    special: tuple[str, ...]
+    special: tuple[str, str, str, str, str]
     template: str = "{first} $A {last}"
 
 

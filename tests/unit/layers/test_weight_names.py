@@ -106,7 +106,8 @@ def definition(matrix: Tensor, method: UnitaryMethod) -> Tensor:
         nearest: Tensor = u @ vh
         return nearest
     q, r = torch.linalg.qr(matrix)
-    return q * r.diagonal().sign()
+    factor: Tensor = q * r.diagonal().sign()
+    return factor
 
 
 def test_patterns() -> None:

@@ -45,7 +45,7 @@ def encoder_of(name: str, *, rate: float = 0.1, **settings: Any) -> Any:
         if isinstance(module, nn.Dropout):
             module.p = rate
         elif isinstance(getattr(module, "attention_dropout", None), float | int):
-            module.attention_dropout = rate
+            module.attention_dropout = rate  # type: ignore[assignment] # a number, as checked
     encoder.train(False)
     return encoder
 
@@ -342,7 +342,7 @@ def test_masks_of_a_local_attention_count_and_keep_what_it_sees(rule: Any) -> No
         chosen.append(choose(*args))
         return chosen[-1]
 
-    masks.choose = recorded  # type: ignore[method-assign] # a spy
+    masks.choose = recorded  # type: ignore[method-assign,assignment] # a spy
     with attention.masked(masks), attention.watched() as maps:
         run(encoder)
     apart = (torch.arange(N).view(-1, 1) - torch.arange(N)).abs()
