@@ -209,7 +209,8 @@ def measure(
     if texts.run.name == run.name and digest not in (None, "none", weights.checkpoint):
         log.warning("%s was made against another checkpoint than %s", texts.recipe, checkpoint)
     if pooling is None:
-        pooling = model.plain.network.head.pooling if isinstance(model.plain, UniBERT) else "mean"
+        own = model.plain.network.head.pooling if isinstance(model.plain, UniBERT) else "mean"
+        pooling = "first" if own == "first" else "mean"
     # Of all clean texts; the similarities are only of changed ones.
     logits = model.predict_texts([record.text for record in texts.records], batch_size=batch_size)
     labels = torch.tensor([record.label for record in texts.records], device=device)

@@ -185,10 +185,10 @@ def onnx(cell: Cell) -> Outcome:
 
 
 def diagnose(cell: Cell) -> Outcome:
+    outcome = cell.fit(method="FineTuning" if cell.kind == "xlnet" else "UniBERT")
     attack = ["attack", "--run=a", "--attack=deepwordbug", "--num_samples=6", *QUIET]
-    outcome = cell.after(attack)
-    if outcome.status == 0:
-        outcome = cell.run("diagnose", "--run=a", "--recipe=deepwordbug", CPU)
+    for words in (attack, ["diagnose", "--run=a", "--recipe=deepwordbug", CPU]):
+        outcome = cell.run(words) if outcome.status == 0 else outcome
     return outcome
 
 

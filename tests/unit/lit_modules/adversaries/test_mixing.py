@@ -511,7 +511,8 @@ def test_no_token_sees_the_other_text_before_they_are_mixed(kind: str, number: i
         with mixed_tokens(find_layers(module), number, own, record):
             module.classify(x, torch.ones_like(own))
     if kind == "modernbert" and number == 2:  # the states of the last layer are normalised
-        seen = [module.network.backbone.encoder.final_norm(seen[0])]
+        norm: Any = module.network.backbone.encoder.final_norm
+        seen = [norm(seen[0])]
     torch.testing.assert_close(seen[0][own], expected[own], rtol=1e-4, atol=1e-5)
 
 
