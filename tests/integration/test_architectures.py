@@ -68,7 +68,7 @@ class Cell:
         return self.run(*words) if outcome.status == 0 else outcome
 
 
-def equal_alone(texts: Sequence[Any]) -> None:
+def equal_alone(texts: list[Any]) -> None:
     """Each text alone has the logits that it has in a padded batch, after loading as well."""
     model = lit_modules.load(LAST)
     together = model.predict_texts(texts)

@@ -500,6 +500,7 @@ def test_no_token_sees_the_other_text_before_they_are_mixed(kind: str, number: i
     )
     batch = module.encode_texts(["good", "not a good film", "fine , and long"])
     x, own = module.embed(batch), batch.mask
+    backbone: Any = module.network.backbone
     seen: list[Tensor] = []
 
     def record(tokens: Tensor) -> Tensor:
@@ -507,12 +508,11 @@ def test_no_token_sees_the_other_text_before_they_are_mixed(kind: str, number: i
         return tokens
 
     with torch.no_grad():
-        expected = module.network.backbone.hidden_states(x, own)[number - 1]
+        expected = backbone.hidden_states(x, own)[number - 1]
         with mixed_tokens(find_layers(module), number, own, record):
             module.classify(x, torch.ones_like(own))
     if kind == "modernbert" and number == 2:  # the states of the last layer are normalised
-        norm: Any = module.network.backbone.encoder.final_norm
-        seen = [norm(seen[0])]
+        seen = [backbone.encoder.final_norm(seen[0])]
     torch.testing.assert_close(seen[0][own], expected[own], rtol=1e-4, atol=1e-5)
 
 
