@@ -218,7 +218,8 @@ def test_a_users_own_adversarial_texts_with_any_checkpoint(
         (
             [
                 '--model.backbone.architecture={"model_type": "rembert", "num_hidden_layers": 1, '
-                '"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}'
+                '"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}',
+                "--model.pooling=mean",
             ],
             "whose attention cannot be biased, expected an encoder, one of bert, roberta",
         ),
