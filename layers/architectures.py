@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
+from layers.quiet_transformers import quiet
+
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
@@ -33,16 +35,17 @@ def build_masked_lm(architecture: dict[str, Any]) -> "PreTrainedModel":
     """Return an encoder under a head that proposes words, else as `build_encoder` does."""
     from transformers import AutoModelForMaskedLM
 
-    check_guesses_masks(configuration(architecture))
+    check_guesses_words(configuration(architecture))
     return _build(AutoModelForMaskedLM, architecture)
 
 
 def _build(kind: Any, architecture: dict[str, Any], *, decoders: bool = False) -> "PreTrainedModel":
     config = configuration(architecture)
     try:
-        model: PreTrainedModel = kind.from_config(
-            config, dtype=torch.float32, trust_remote_code=False
-        )
+        with quiet():
+            model: PreTrainedModel = kind.from_config(
+                config, dtype=torch.float32, trust_remote_code=False
+            )
     # Settings that do not go together lead constructors to exceptions of any kind.
     except Exception as error:
         raise _cannot_be(config.model_type, error) from error
@@ -77,7 +80,8 @@ def configuration(architecture: dict[str, Any]) -> "PretrainedConfig":
         raise ValueError(msg)
     settings = {key: value for key, value in architecture.items() if key != "model_type"}
     try:
-        config: PretrainedConfig = AutoConfig.for_model(kind, **settings)
+        with quiet():  # ids of special tokens that the tokenizer does not have are of no use here
+            config: PretrainedConfig = AutoConfig.for_model(kind, **settings)
     except Exception as error:  # as many kinds as there are configurations
         raise _cannot_be(kind, error) from error
     return config
@@ -102,14 +106,14 @@ def check_settings(architecture: dict[str, Any]) -> None:
             raise ValueError(msg)
 
 
-def check_guesses_masks(config: "PretrainedConfig") -> None:
-    """Raise ValueError unless `transformers` has a masked language model for a configuration."""
+def check_guesses_words(config: "PretrainedConfig") -> None:
+    """Raise ValueError unless `transformers` has a head that guesses masked words for a model."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
         msg = (
-            f"got a {config.model_type} for masked words, of which transformers has no masked "
-            "language model, expected an encoder such as bert, roberta or modernbert"
+            f"got a backbone of type {config.model_type}, which guesses no masked words, expected "
+            "an encoder that was trained to, such as bert, roberta, deberta-v2 or modernbert"
         )
         raise ValueError(msg)
 
@@ -140,7 +144,7 @@ def check_reads_text(model: "PreTrainedModel", *, decoders: bool = False) -> Non
     if kind is not None:
         msg = (
             f"got a backbone of type {model.config.model_type}, which is {kind}, "
-            "expected one such as bert, roberta, albert, distilbert or deberta, without is_decoder"
+            "expected one such as bert, roberta, modernbert or deberta-v2, without is_decoder"
         )
         raise ValueError(msg)
 

@@ -16,6 +16,8 @@ Pooling = Literal["architecture", "first", "mean", "last"]
 POOLINGS: tuple[Pooling, ...] = ("architecture", "first", "mean", "last")
 Reading = Literal["text", "token", "choice"]
 """The unit to which the outputs of a head belong."""
+_IDLE = {"xlnet": ("mask_emb", "seg_embed", "r_s_bias")}
+"""Weights without a gradient, by the type of the model: several processes would wait for it."""
 
 
 class Backbone(nn.Module):
@@ -25,16 +27,29 @@ class Backbone(nn.Module):
     the vectors determine the text.
 
     Args:
-        encoder: BERT, RoBERTa, ALBERT, DistilBERT, DeBERTa or another with their interface. Its
-            pooler is dropped: a head may have it.
+        encoder: BERT, ModernBERT, DeBERTa, Qwen3 or another with their interface. Its pooler is
+            dropped: a head may have it. Weights that it uses for nothing here are not trained.
 
     Attributes:
         causal: True for a decoder, whose tokens see only what is before them.
+
+    Raises:
+        ValueError: it counts positions from the id of the padding, and has none.
     """
 
     def __init__(self, encoder: "PreTrainedModel") -> None:
         super().__init__()
+        if getattr(getattr(encoder, "embeddings", None), "padding_idx", 0) is None:
+            msg = (
+                f"got a {encoder.config.model_type} without pad_token_id, from which it counts "
+                "positions, expected its number in config.json: 1 for the models on the hub"
+            )
+            raise ValueError(msg)
         drop_pooler(encoder)
+        idle = _IDLE.get(encoder.config.model_type, ())
+        for name, parameter in encoder.named_parameters():
+            if name.endswith(idle):
+                parameter.requires_grad = False
         self.encoder = encoder
         self.width: int = encoder.config.hidden_size
         self.causal = is_causal(encoder)
@@ -52,7 +67,7 @@ class Backbone(nn.Module):
                 module.p = rate
             elif isinstance(getattr(module, "attention_dropout", None), float | int):
                 # Its attention function takes a number.
-                module.attention_dropout = rate  # type: ignore[assignment] # a number, see above
+                module.attention_dropout = rate  # type: ignore[assignment] # a number, as checked
 
     def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         """Return word embeddings `[B, N, e]`, e the encoder's width, but for ALBERT.
@@ -72,7 +87,18 @@ class Backbone(nn.Module):
         """Return the last hidden states `[B, N, d]` of embeddings `[B, N, e]`.
 
         Real tokens come first in the mask `[B, N]`.
+
+        Raises:
+            ValueError: DeBERTa v1 in mixed precision.
         """
+        kind = self.encoder.config.model_type
+        if kind == "deberta" and torch.is_autocast_enabled(x.device.type):
+            # transformers fills its 16-bit scores with the lowest number of 32 bits.
+            msg = (
+                "got a deberta in mixed precision, for which it has no attention, expected a "
+                "deberta-v2, or --trainer.precision 32-true"
+            )
+            raise ValueError(msg)
         hidden: Tensor = self._encode(x, mask).last_hidden_state
         return hidden
 
@@ -161,21 +187,28 @@ class BackboneClassifier(nn.Module):
         if self.reading == "token":
             tags: Tensor = self.projection(self.dropout(hidden))
             return tags
-        if self.head.pooling == "first":
-            pooled = hidden[:, 0]
-        elif self.head.pooling == "last":
-            # Whichever side is padded.
-            last = (mask * torch.arange(mask.shape[1], device=mask.device)).argmax(dim=1)
-            pooled = hidden.take_along_dim(last[:, None, None], dim=1).squeeze(1)
+        pooling = self.head.pooling
+        if pooling == "late":
+            features = _mean(self.norm(self.activation(self.classifier(hidden))), mask)
         else:
-            real = mask.unsqueeze(-1).to(hidden.dtype)
-            pooled = (hidden * real).sum(dim=1) / real.sum(dim=1)
-        if self.head.activation is not None:
-            pooled = self.classifier(pooled)
-        features = self.norm(self.activation(pooled))
+            if pooling == "last":
+                # Whichever side is padded.
+                last = (mask * torch.arange(mask.shape[1], device=mask.device)).argmax(dim=1)
+                pooled = hidden.take_along_dim(last[:, None, None], dim=1).squeeze(1)
+            else:
+                pooled = hidden[:, 0] if pooling == "first" else _mean(hidden, mask)
+            if self.head.activation is not None:
+                pooled = self.classifier(pooled)
+            features = self.norm(self.activation(pooled))
         logits: Tensor = self.projection(self.dropout(features))
         # Each choice is a row of its own: [B * choices, 1] to [B, choices].
         return logits.view(-1, self.num_classes) if self.reading == "choice" else logits
+
+
+def _mean(x: Tensor, mask: Tensor) -> Tensor:
+    """`[R, d]`, the mean of tokens `[R, N, d]` over a mask `[R, N]`."""
+    real = mask.unsqueeze(-1).to(x.dtype)
+    return (x * real).sum(dim=1) / real.sum(dim=1)
 
 
 def _head(backbone: Backbone, pooling: Pooling) -> SequenceHead:

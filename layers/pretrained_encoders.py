@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from layers.architectures import check_guesses_masks, check_reads_text
+from layers.architectures import check_guesses_words, check_reads_text
 from layers.positions import longest_text
+from layers.quiet_transformers import quiet
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -45,10 +46,15 @@ def load_masked_lm(name_or_path: str) -> tuple["PreTrainedModel", bool]:
     Also whether the weights of its head were found; otherwise they are random.
 
     Raises:
-        ValueError: it is not found, or the encoder's weights are incomplete.
+        ValueError: it is not found, guesses no masked words, or the encoder's weights are
+            incomplete.
     """
-    from transformers import AutoModelForMaskedLM
+    from transformers import AutoConfig, AutoModelForMaskedLM
 
+    check_backbone(name_or_path)
+    with _reading(name_or_path):
+        config = AutoConfig.from_pretrained(name_or_path, trust_remote_code=False)
+    check_guesses_words(config)
     model, lacking = _load(AutoModelForMaskedLM, name_or_path)
     missing = [name for name in lacking if not _POOLER.search(name)]
     encoder = [name for name in missing if name.startswith(f"{model.base_model_prefix}.")]
@@ -90,33 +96,16 @@ def check_backbone(name_or_path: str) -> None:
 def _load(
     kind: Any, name_or_path: str, *, decoders: bool = False
 ) -> tuple["PreTrainedModel", list[str]]:
-    from transformers import AutoConfig, AutoModelForMaskedLM
-
     check_backbone(name_or_path)
-    try:
-        with quiet():
-            if kind is AutoModelForMaskedLM:
-                check_guesses_masks(
-                    AutoConfig.from_pretrained(name_or_path, trust_remote_code=False)
-                )
-            # Explicit `trust_remote_code`: with its default, transformers asks at the terminal.
-            model, report = kind.from_pretrained(
-                name_or_path,
-                dtype=torch.float32,
-                trust_remote_code=False,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # reported below, in one line
-            )
-    # Foreign files lead the library to exceptions of any kind.
-    except Exception as error:
-        where = "folder" if Path(name_or_path).is_dir() else "folder or hub name"
-        reason = " ".join(str(error).split()) or type(error).__name__
-        msg = (
-            f"got backbone {name_or_path!r}, from which no encoder could be loaded "
-            f"({reason:.300}); expected a {where} with config.json and weights: download it once "
-            "where the hub can be reached, or give its folder"
+    with _reading(name_or_path):
+        # Explicit `trust_remote_code`: with its default, transformers asks at the terminal.
+        model, report = kind.from_pretrained(
+            name_or_path,
+            dtype=torch.float32,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # reported below, in one line
         )
-        raise ValueError(msg) from error
     check_reads_text(model, decoders=decoders)
     if report["mismatched_keys"]:
         name, stored, declared = min(report["mismatched_keys"], key=str)
@@ -127,6 +116,33 @@ def _load(
         )
         raise ValueError(msg)
     return model, sorted(report["missing_keys"])
+
+
+@contextmanager
+def _reading(name_or_path: str) -> Iterator[None]:
+    """Turn what `transformers` raises for foreign files into a ValueError of one line."""
+    try:
+        with quiet():
+            yield
+    # Foreign files lead the library to exceptions of any kind.
+    except Exception as error:
+        where = "folder" if Path(name_or_path).is_dir() else "folder or hub name"
+        reason = " ".join(str(error).split()) or type(error).__name__
+        advice = (
+            f"expected a {where} with config.json and weights: download it once where the hub can "
+            "be reached, or give its folder"
+        )
+        if "trust_remote_code" in reason:
+            reason = "it brings Python code of its own, and no code of a model is run"
+            advice = (
+                "expected a model_type of transformers: many such models are on the hub in that "
+                "form as well, as gte, nomic_bert and eurobert are"
+            )
+        msg = (
+            f"got backbone {name_or_path!r}, from which no encoder could be loaded "
+            f"({reason:.300}); {advice}"
+        )
+        raise ValueError(msg) from error
 
 
 def pooler_of(encoder: "PreTrainedModel") -> nn.Linear | None:
@@ -190,19 +206,3 @@ def check_fits(encoder: "PreTrainedModel", vocab_size: int, max_length: int) -> 
             "was trained with, and a smaller max_length"
         )
         raise ValueError(msg)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence warnings and progress bars of `transformers` inside the context."""
-    from transformers.utils import logging
-
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call] # theirs
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call] # theirs
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call] # theirs

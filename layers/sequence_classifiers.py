@@ -18,20 +18,23 @@ class SequenceHead:
     """A head: pooling, a dense layer, an activation, perhaps a layer norm, a projection.
 
     Attributes:
-        pooling: the first or last token of the last layer, or the mean over all.
+        pooling: the first or last token of the last layer, or the mean over all; `late`: the mean
+            after dense layer, activation and norm.
         activation: its name in `transformers`; None for a head that is a projection without bias.
         bias: if the dense layer has one.
         norm: epsilon of the layer norm after the activation; None without one.
         norm_bias: if that has a bias.
     """
 
-    pooling: Literal["first", "mean", "last"] = "first"
+    pooling: Literal["first", "mean", "last", "late"] = "first"
     activation: str | None = "tanh"
     bias: bool = True
     norm: float | None = None
     norm_bias: bool = True
 
     def __str__(self) -> str:
+        if self.pooling == "late":
+            return f"the mean of {self.activation} on each token"
         token = "the mean of all tokens" if self.pooling == "mean" else f"the {self.pooling} token"
         layers = self.activation or "a projection without bias"
         return f"{layers}{'' if self.norm is None else ' and a layer norm'} on {token}"
@@ -48,8 +51,11 @@ PATHS = {
     "deberta-v2": ("pooler.dense", "classifier"),
     "distilbert": ("pre_classifier", "classifier"),
     "electra": ("classifier.dense", "classifier.out_proj"),
+    "eurobert": ("dense", "classifier"),
+    "gte": ("gte.pooler.dense", "classifier"),
     "modernbert": ("head.dense", "classifier"),
     "mpnet": ("classifier.dense", "classifier.out_proj"),
+    "nomic_bert": ("nomic_bert.pooler.dense", "classifier"),
     "roberta": ("classifier.dense", "classifier.out_proj"),
     "xlm-roberta": ("classifier.dense", "classifier.out_proj"),
 }
@@ -68,10 +74,13 @@ def find_head(config: "PretrainedConfig") -> SequenceHead | None:
     kind = config.model_type
     if kind not in PATHS or values.get("pooler_hidden_size") not in (None, config.hidden_size):
         return None
-    if kind in ("distilbert", "electra"):
-        return SequenceHead(activation="relu" if kind == "distilbert" else "gelu")
-    if kind in ("deberta", "deberta-v2"):
-        return SequenceHead(activation=values["pooler_hidden_act"])
+    if kind in ("distilbert", "electra", "deberta", "deberta-v2"):
+        own = {"distilbert": "relu", "electra": "gelu"}
+        return SequenceHead(activation=own.get(kind) or values["pooler_hidden_act"])
+    if kind == "eurobert":
+        poolings: dict[str, Literal["first", "mean", "late"]]
+        poolings = {"bos": "first", "mean": "mean", "late": "late"}
+        return SequenceHead(pooling=poolings[values["classifier_pooling"]], activation="gelu")
     if kind == "modernbert":
         return SequenceHead(
             pooling="first" if values["classifier_pooling"] == "cls" else "mean",

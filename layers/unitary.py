@@ -1,4 +1,4 @@
-"""The orthogonal ("unitary") factor of many square matrices at once."""
+"""The orthogonal ("unitary") factor of many matrices at once."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,11 +36,12 @@ def unitary_factor(stack: Tensor, method: UnitaryMethod = "qr") -> tuple[Tensor,
     `polar`: the nearest one, W (WᵀW)^(-1/2), by Newton-Schulz iteration or singular vectors.
 
     Args:
-        stack: `[M, d, d]`, float32 or float64, any values; not changed.
+        stack: `[M, m, n]`, m >= n, float32 or float64, any values; not changed.
         method: `qr` or `polar`.
 
     Returns:
-        The factors `[M, d, d]` and the largest entry of |QᵀQ - I| of each, `[M]`.
+        The factors `[M, m, n]`, whose columns are orthonormal, and the largest entry of |QᵀQ - I|
+        of each, `[M]`.
 
     Raises:
         ValueError: see `project_`.
@@ -54,15 +55,16 @@ def unitary_factor(stack: Tensor, method: UnitaryMethod = "qr") -> tuple[Tensor,
 def project_(
     weights: Sequence[Tensor], method: UnitaryMethod = "qr", *, share: float = 1.0
 ) -> None:
-    """Replace square matrices by their orthogonal factors, in place.
+    """Replace matrices by their orthogonal factors, in place.
 
     Args:
-        weights: `[d, d]` each, float32 or float64; sizes may differ.
+        weights: `[m, n]` each, m >= n, float32 or float64; sizes may differ.
         method: see `unitary_factor`.
         share: weight of the factor in the mean of the matrix (0) and its factor (1).
 
     Raises:
-        ValueError: a matrix that is not square, in reduced precision or not finite; another method.
+        ValueError: a matrix that is wider than high, in reduced precision or not finite; another
+            method.
     """
     if method not in METHODS:
         msg = f"got method={method!r}, expected one of {', '.join(METHODS)}"
@@ -78,7 +80,7 @@ def project_(
 
 @torch.no_grad()
 def unitary_residual(weights: Sequence[Tensor] | Tensor) -> Tensor:
-    """Return the largest entry of |WᵀW - I| of each square matrix, `[M]`."""
+    """Return the largest entry of |WᵀW - I| of each matrix, `[M]`."""
     residuals: dict[int, Tensor] = {}
     for rows in _chunks(weights):
         with exact_products(weights[rows[0]]):
@@ -185,7 +187,7 @@ def _polar(matrices: Sequence[Tensor]) -> Tensor:
             size = float(torch.linalg.matrix_norm(deviation))
             if not size < _NEAR:  # the iteration would be slow, or would not converge
                 _check_finite([matrix])
-                u, _, vh = torch.linalg.svd(matrix.double())
+                u, _, vh = torch.linalg.svd(matrix.double(), full_matrices=False)
                 x.copy_(u @ vh)
                 break
             x.baddbmm_(x.clone(), deviation, alpha=-0.5)

@@ -1,7 +1,8 @@
 """Selects the weights of a module that should be unitary, by name, and checks them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from torch import Tensor, float32, float64, nn
 
@@ -10,12 +11,19 @@ ATTENTION_WEIGHTS = (
     r"(^|\.)attention\.output\.dense\.weight$",
     r"(^|\.)attention\.(query|key|value|dense)\.weight$",  # ALBERT
     r"(^|\.)attention\.(q|k|v|out)_lin\.weight$",  # DistilBERT
+    r"(^|\.)attention\.attn\.[qkvo]\.weight$",  # MPNet
+    r"(^|\.)self_attn\.[qkvo]_proj\.weight$",  # EuroBERT, NomicBERT, GTE
+    r"(^|\.)attn\.W(qkv|o)\.weight$",  # ModernBERT
 )
 """Names of the query, key, value and attention-output weights of `transformers`' encoders.
 
 DeBERTa's first version keeps query, key and value in one matrix of 3 d x d, which is not square;
 of its weights only those of the attention output are here.
 """
+_FUSED = re.compile(r"(^|\.)Wqkv\.weight$")
+"""Query, key and value one below the other: 3 d x d."""
+_GROUPED = re.compile(r"(^|\.)self_attn\.[kv]_proj\.weight$")
+"""Keys or values that several heads share: fewer rows than columns."""
 
 
 def unitary_weights(
@@ -27,10 +35,10 @@ def unitary_weights(
     value and attention-output weights of the encoders of `transformers`.
 
     Raises:
-        ValueError: a pattern matches no parameter, or one that is not a square matrix.
+        ValueError: a pattern matches no parameter, or one without `unitary_blocks`.
     """
     trainable = {n: p for n, p in module.named_parameters() if p.requires_grad}
-    square = [n for n, p in trainable.items() if p.ndim == 2 and p.shape[0] == p.shape[1]]
+    square = [n for n, p in trainable.items() if _shape(n, p) is not None]
     listing = ", ".join(square) or "none"
     matches: set[str] = set()
     if patterns is not None and not patterns:
@@ -65,11 +73,48 @@ def unitary_weights(
     return {name: parameter for name, parameter in trainable.items() if name in matches}
 
 
+def _shape(name: str, weight: Tensor) -> Literal["square", "fused", "grouped"] | None:
+    """Return the kind of a weight that can be unitary; None for others."""
+    if weight.ndim != 2:
+        return None
+    rows, columns = weight.shape
+    if rows == columns:
+        return "square"
+    if _FUSED.search(name) and rows == 3 * columns:
+        return "fused"
+    return "grouped" if _GROUPED.search(name) and rows < columns else None
+
+
+def unitary_blocks(weights: Mapping[str, Tensor]) -> list[Tensor]:
+    """Return the matrices of weights that are unitary by themselves, as views.
+
+    A square weight is one. Of a weight with query, key and value in one matrix, each is one. A
+    weight of shared keys or values has fewer rows than columns: it is transposed, so that its rows
+    become orthonormal, and the map cannot lengthen a vector.
+
+    Args:
+        weights: by name, as `unitary_weights` returns them.
+
+    Returns:
+        `[m, n]` each, m >= n.
+    """
+    blocks: list[Tensor] = []
+    for name, weight in weights.items():
+        kind = _shape(name, weight)
+        blocks += weight.detach().chunk(3) if kind == "fused" else [weight.detach()]
+        if kind == "grouped":
+            blocks[-1] = blocks[-1].mT
+    return blocks
+
+
 def check_projectable(weights: Sequence[Tensor]) -> None:
-    """Raise ValueError unless all are square matrices of float32 or float64."""
-    shapes = {str(tuple(w.shape)) for w in weights if w.ndim != 2 or w.shape[0] != w.shape[1]}
+    """Raise ValueError unless all are matrices of float32 or float64, no wider than high."""
+    shapes = {str(tuple(w.shape)) for w in weights if w.ndim != 2 or w.shape[0] < w.shape[1]}
     if shapes:
-        msg = f"got weights of shape {', '.join(sorted(shapes))}, expected square matrices [d, d]"
+        msg = (
+            f"got weights of shape {', '.join(sorted(shapes))}, expected matrices with at least as "
+            "many rows as columns"
+        )
         raise ValueError(msg)
     wrong = {str(w.dtype) for w in weights if w.dtype not in (float32, float64)}
     if wrong:

@@ -181,8 +181,9 @@ class PretrainedTokenizer(Tokenizer):
 
     @property
     def mask_id(self) -> int | None:
-        """The id of [MASK] or <mask>; None for a tokenizer without one."""
-        candidates = (self._backend.token_to_id(name) for name in ("[MASK]", "<mask>"))
+        """The id of [MASK], <mask> or <|mask|>; None for a tokenizer without one."""
+        names = ("[MASK]", "<mask>", "<|mask|>")
+        candidates = (self._backend.token_to_id(name) for name in names)
         return next((token for token in candidates if token in self.special_ids), None)
 
     @property

@@ -14,9 +14,9 @@ from torch import Tensor
 from attacks.digests import digest
 from attacks.document import count_words, word_spans
 from attacks.victims.batches import Batches
-from layers.architectures import check_guesses_masks
+from layers.architectures import check_guesses_words
 from layers.positions import longest_text
-from layers.pretrained_encoders import quiet
+from layers.quiet_transformers import quiet
 
 _MARKS = ("\u0120", "\u2581")
 """What byte-level and SentencePiece vocabularies have for a space."""
@@ -49,7 +49,7 @@ def load_masked_lm(
             )
     except (OSError, ValueError) as error:
         if config is not None:
-            check_guesses_masks(config)
+            check_guesses_words(config)
         msg = (
             f"got {str(name_or_path)!r}, from which no masked language model could be loaded "
             f"({str(error).strip().splitlines()[0]}); expected a folder with config.json, weights "

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from attacks.victims.batches import Batches
 from layers.positions import longest_text
-from layers.pretrained_encoders import quiet
+from layers.quiet_transformers import quiet
 from text import Encoding, PretrainedTokenizer, collate
 from text.bounded_files import read_json, reading
 from text.plural import plural

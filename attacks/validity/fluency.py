@@ -14,7 +14,7 @@ from attacks.resources.language_model import logits_at
 from attacks.victims.batches import Batches
 from attacks.victims.kinds import HuggingFaceVictim
 from layers.positions import longest_text
-from layers.pretrained_encoders import quiet
+from layers.quiet_transformers import quiet
 from text import Text
 
 

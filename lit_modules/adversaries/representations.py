@@ -12,13 +12,15 @@ from lit_modules.shared.task_module import TaskModule
 
 
 def find_head(classifier: TaskModule) -> nn.Linear:
-    """Return the layer that reads one vector for each text: BERT's dense layer, or the last one.
+    """Return the layer that reads one vector for each text: a dense layer, or the last one.
 
     Raises:
         ValueError: the classifier has no such layer.
     """
-    layers = (getattr(classifier.network, "classifier", None), classifier.output_layer)
-    for layer in layers:
+    dense = getattr(classifier.network, "classifier", None)
+    if getattr(getattr(classifier.network, "head", None), "pooling", None) == "late":
+        dense = None  # it reads each token
+    for layer in (dense, classifier.output_layer):
         if isinstance(layer, nn.Linear):
             return layer
     msg = (
@@ -56,14 +58,17 @@ def find_layers(classifier: TaskModule) -> Sequence[nn.Module]:
             "layers, expected false: the layers would be computed again without the change"
         )
         raise ValueError(msg)
-    layers = getattr(network, "blocks", getattr(getattr(encoder, "encoder", None), "layer", None))
-    if not isinstance(layers, nn.ModuleList):
-        msg = (
-            f"got {classifier.method}, whose layers are not those of a Transformer, BERT or "
-            "RoBERTa, expected layers=[0], which mixes embedded words"
-        )
-        raise ValueError(msg)
-    return list(layers)
+    # BERT and its kind; DistilBERT; ModernBERT, EuroBERT, NomicBERT, GTE.
+    inner = getattr(encoder, "encoder", getattr(encoder, "transformer", None))
+    places = ((network, "blocks"), (inner, "layer"), (encoder, "layers"))
+    for layers in (getattr(owner, name, None) for owner, name in places):
+        if isinstance(layers, nn.ModuleList):
+            return list(layers)
+    msg = (
+        f"got {classifier.method}, whose layers are not those of a Transformer, BERT, DeBERTa or "
+        "ModernBERT, expected layers=[0], which mixes embedded words"
+    )
+    raise ValueError(msg)
 
 
 @contextmanager
@@ -79,9 +84,15 @@ def mixed_tokens(
         mix: maps tokens `[B, N, d]` to mixed ones.
     """
 
-    def narrow(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def narrow(
+        module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         # Until the texts are mixed, the tokens of one must not see the places of the other.
-        return inputs[0], _narrowed(inputs[1], masks, inputs[0].dtype), *inputs[2:]
+        x, *others = inputs
+        if "attention_mask" in named:
+            mask = _narrowed(named["attention_mask"], masks, x.dtype)
+            return inputs, {**named, "attention_mask": mask}
+        return (x, _narrowed(others[0], masks, x.dtype), *others[1:]), named
 
     def replace(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
         if isinstance(output, tuple):
@@ -90,7 +101,7 @@ def mixed_tokens(
 
     with ExitStack() as stack:
         for layer in layers[:number]:
-            stack.callback(layer.register_forward_pre_hook(narrow).remove)
+            stack.callback(layer.register_forward_pre_hook(narrow, with_kwargs=True).remove)
         stack.callback(layers[number - 1].register_forward_hook(replace).remove)
         yield
 
@@ -102,4 +113,6 @@ def _narrowed(mask: Tensor | None, masks: Tensor, dtype: torch.dtype) -> Tensor:
     hidden = ~masks[:, None, None, :]
     if mask is None:  # an encoder without padding needs none
         mask = torch.zeros(hidden.shape, dtype=dtype, device=masks.device)
-    return mask.masked_fill(hidden, False if mask.dtype == torch.bool else torch.finfo(dtype).min)
+    # Added to the scores; else 0 and 1, as a bool or, of DeBERTa, as an integer.
+    lowest = torch.finfo(mask.dtype).min if mask.is_floating_point() else 0
+    return mask.masked_fill(hidden, lowest)

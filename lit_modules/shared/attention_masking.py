@@ -188,7 +188,7 @@ class AttentionMasking(nn.Module):
         shares = torch.stack(masks.kept)  # [L, B]
         if self.settings.penalty == "mean":
             return self.settings.tau * shares.mean()
-        number = (shares * masks.pairs).sum(dim=0).mean()
+        number = (shares * masks.units).sum(dim=0).mean()
         if self.settings.penalty == "sum":
             return self.settings.tau * number
         # In the released code the gradient of the divergence at a unit is 10,000 times as large as

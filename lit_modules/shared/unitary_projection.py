@@ -12,7 +12,7 @@ from torch import nn
 from typing_extensions import override
 
 from layers.unitary import METHODS, UnitaryMethod, project_, unitary_residual
-from layers.weight_names import check_projectable, unitary_weights
+from layers.weight_names import check_projectable, unitary_blocks, unitary_weights
 from lit_modules.shared.unitary import Unitary
 
 # Largest entry of |WᵀW - I| for which initial weights count as unitary.
@@ -54,6 +54,11 @@ class UnitaryProjection(pl.Callback):
         self._step = 0
 
     @property
+    def blocks(self) -> list[torch.Tensor]:
+        """The matrices that are projected, see `unitary_blocks`."""
+        return unitary_blocks(self.weights)
+
+    @property
     def state_key(self) -> str:
         """The key in checkpoints, the same for all settings."""
         return "UnitaryProjection"
@@ -91,13 +96,13 @@ class UnitaryProjection(pl.Callback):
                 )
                 raise ValueError(msg)
         self.weights = unitary_weights(pl_module, self.patterns)
-        check_projectable(list(self.weights.values()))
+        check_projectable(self.blocks)
         # A resumed run has projected weights; a gradual one projects them step by step.
         if self._begun or self.settings.gradual_steps:
             return
         # Weights that are unitary up to rounding are not changed.
-        if not float(unitary_residual(list(self.weights.values())).max()) <= _UNITARY:
-            project_(list(self.weights.values()), self.method)
+        if not float(unitary_residual(self.blocks).max()) <= _UNITARY:
+            project_(self.blocks, self.method)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Start the step count, and find the weights on the device of the fit."""
@@ -123,7 +128,7 @@ class UnitaryProjection(pl.Callback):
         interval: int = trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
         # The drift needs a copy of all weights: only at steps that are logged.
         if self.log and interval > 0 and step % interval == 0:
-            before = [weight.detach().clone() for weight in self.weights.values()]
+            before = [block.clone() for block in self.blocks]
             self._project()
             self._report(pl_module, before)
         else:
@@ -154,13 +159,13 @@ class UnitaryProjection(pl.Callback):
         share, remaining = 1.0, self.settings.gradual_steps - self._step + 1
         if remaining > 1:
             share = 1 / remaining  # of the remaining distance: equal parts of the total
-        project_(list(self.weights.values()), self.method, share=share)
+        project_(self.blocks, self.method, share=share)
         self._due = False
 
     def _report(self, pl_module: pl.LightningModule, before: Sequence[torch.Tensor]) -> None:
-        after = [weight.detach() for weight in self.weights.values()]
+        after = self.blocks
         moved = [
-            torch.linalg.matrix_norm(w - q) / len(q) ** 0.5
+            torch.linalg.matrix_norm(w - q) / q.shape[1] ** 0.5
             for w, q in zip(before, after, strict=True)
         ]
         pl_module.log("unitary/drift", torch.stack(moved).mean())

@@ -219,7 +219,7 @@ class MaskRecorder(Masks):
 
     def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
         """Return the masks of a layer, and record them."""
-        keep = self.masks(layer, hidden, probabilities)
+        keep = self.masks(layer, hidden, probabilities, self.keys)
         self.chosen.append(keep.detach())
         chance = 1 - keep.detach()
         if isinstance(self.masks, AdversarialMasks) and self.masks.adversary.noise:

@@ -111,9 +111,9 @@ def test_interrupted_is_as_uninterrupted(
         (
             [
                 "--model.backbone.architecture="
-                + json.dumps({**SIZES, "model_type": "mpnet", **LONG})
+                + json.dumps({**SIZES, "model_type": "rembert", **LONG})
             ],
-            "got a backbone of the kind 'mpnet', whose attention cannot be biased, expected an "
+            "got a backbone of the kind 'rembert', whose attention cannot be biased, expected an "
             "encoder, one of bert, roberta",
         ),
         (["--model.masking.tau=-1"], "got masking.tau=-1.0"),

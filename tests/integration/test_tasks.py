@@ -217,8 +217,9 @@ def test_a_users_own_adversarial_texts_with_any_checkpoint(
         (["--model.masking.kind=scheduled"], "expected a schedule for kind scheduled"),
         (
             [
-                '--model.backbone.architecture={"model_type": "mpnet", "num_hidden_layers": 1, '
-                '"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}'
+                '--model.backbone.architecture={"model_type": "rembert", "num_hidden_layers": 1, '
+                '"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}',
+                "--model.pooling=mean",
             ],
             "whose attention cannot be biased, expected an encoder, one of bert, roberta",
         ),

@@ -32,13 +32,18 @@ BIASABLE = (
     "distilbert",
     "deberta",
     "deberta-v2",
+    "mpnet",
+    "modernbert",
+    "eurobert",
+    "nomic_bert",
+    "gte",
 )
 """The kinds of encoders (`model_type`) whose attention can be biased."""
 # Kinds that ignore the registry: a hook on the dropout of their attention weights masks them.
-_OWN_SOFTMAX = ("deberta", "deberta-v2")
-_LAYER = re.compile(r"SelfAttention$|^AlbertAttention$")
+_OWN_SOFTMAX = ("deberta", "deberta-v2", "mpnet")
+_LAYER = re.compile(r"SelfAttention$|^(Albert|ModernBert|EuroBert|NomicBert|Gte)Attention$")
 # Maps of a layer before its masks. Those of DeBERTa v1 are not here: it changes them in place.
-_BEFORE = re.compile(r"query|key|value|[qkv]_lin|(pos_)?(query|key|value)_proj")
+_BEFORE = re.compile(r"query|key|value|[qkv](_lin|_proj)?|(pos_)?(query|key|value)_proj|Wqkv")
 
 
 def _attentions(encoder: "PreTrainedModel") -> list[nn.Module]:
@@ -161,12 +166,14 @@ class BiasedAttention:
             self._layer = getattr(module, NUMBER, self._layer + 1)
             self._hidden = args[0] if args else kwargs["hidden_states"]
 
-    def keep(self, probabilities: Callable[[], Tensor]) -> Tensor | None:
+    def keep(
+        self, probabilities: Callable[[], Tensor], near: Tensor | None = None
+    ) -> Tensor | None:
         """Return the mask of the present layer; see `Masks`."""
         if self._masks is None:
             return None
         assert self._hidden is not None  # set by `_enter`
-        keep = self._masks(self._layer, self._hidden, probabilities)
+        keep = self._masks(self._layer, self._hidden, probabilities, near)
         self._hidden = None
         return keep
 
@@ -179,6 +186,7 @@ class BiasedAttention:
         *,
         scaling: float,
         dropout: float,
+        near: Tensor | None,
     ) -> Tensor | None:
         """`[B, H, N, d]`, or None where nothing is masked or recorded."""
         if not self._active:
@@ -187,7 +195,7 @@ class BiasedAttention:
         def weights(keep: Tensor | None = None) -> Tensor:
             return attention_weights(query, key, bias=bias, scaling=scaling, keep=keep)
 
-        keep = self.keep(weights)
+        keep = self.keep(weights, near)
         if self._maps is not None:
             self._maps.append(weights(keep))
             if keep is None and self.tape.mode == "off":
@@ -233,12 +241,18 @@ def _attention(  # noqa: PLR0917 (the interface of the library)
     **options: Any,  # required by the library's interface
 ) -> tuple[Tensor, None]:
     """Attend in one layer; the library calls this function."""
-    del options
     entry: BiasedAttention | None = getattr(module, ENTRY, None)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    # Grouped queries: several heads share a key and a value.
+    if (shared := query.shape[1] // key.shape[1]) > 1:
+        key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
     out = None
     if entry is not None:
-        out = entry.attend(query, key, value, attention_mask, scaling=scale, dropout=dropout)
+        # Of a local attention, the mask has more than the padding; None for texts that are shorter.
+        near = attention_mask if options.get("sliding_window") is not None else None
+        out = entry.attend(
+            query, key, value, attention_mask, scaling=scale, dropout=dropout, near=near
+        )
     if out is None:
         out = functional.scaled_dot_product_attention(
             query, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scale

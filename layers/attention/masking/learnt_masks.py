@@ -108,7 +108,7 @@ class AdversarialMasks(Masks):
             length = hidden.shape[1]
             odds = odds + logistic_pairs(self.seeds, length, heads=adversary.heads, draw=layer)
         soft = (odds / adversary.temperature).sigmoid()
-        hard = straight(odds.detach(), self.real).to(soft.dtype)
+        hard = straight(odds.detach(), self.keys).to(soft.dtype)
         # Straight-through: values of the step, exactly 0 and 1, with the gradient of the sigmoid.
         keep = _Straight.apply(hard, soft)  # type: ignore[no-untyped-call] # of torch
         return reverse_gradient(keep, self.coefficient)

@@ -48,10 +48,10 @@ class RuleMasks(Masks):
                 length = hidden.shape[1]
                 odds = logistic_pairs(self.seeds, length, draw=layer)
                 # The most probable unit of a row is kept whatever was drawn.
-                keep = straight(odds.add_(_log_odds(1 - share)), self.real)
+                keep = straight(odds.add_(_log_odds(1 - share)), self.keys)
             else:
                 weights = probabilities().mean(dim=1, keepdim=True).float()
-                keep = straight(_smallest(weights, self.valid, self.pairs, share), self.real)
+                keep = straight(_smallest(weights, self.valid, share), self.keys)
         return keep.float()
 
 
@@ -59,10 +59,10 @@ def _log_odds(share: float) -> float:
     return math.inf if share >= 1 else math.log(share / (1 - share))
 
 
-def _smallest(weights: Tensor, valid: Tensor, pairs: Tensor, share: float) -> Tensor:
+def _smallest(weights: Tensor, valid: Tensor, share: float) -> Tensor:
     """Return odds `[B, 1, N, N]`, positive for all but this share of the largest weights."""
     flat = weights.masked_fill(~valid.unsqueeze(1), -1.0).flatten(1)
-    count = (share * pairs).round().long()
+    count = (share * valid.sum(dim=(1, 2))).round().long()
     order = flat.argsort(dim=1, descending=True, stable=True)
     rank = torch.empty_like(order).scatter_(
         1, order, torch.arange(order.shape[1], device=order.device).expand_as(order)

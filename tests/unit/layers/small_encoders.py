@@ -37,6 +37,28 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "position_biased_input": False,
     },
 }
+NEWER: dict[str, dict[str, Any]] = {
+    "mpnet": {"model_type": "mpnet", **_SIZES},
+    # The second layer sees two tokens to each side.
+    "modernbert": {
+        "model_type": "modernbert",
+        **_SIZES,
+        "pad_token_id": 0,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "local_attention": 4,
+    },
+    # Two heads share a key and a value.
+    "eurobert": {"model_type": "eurobert", **_SIZES, "pad_token_id": 0, "num_key_value_heads": 1},
+    "nomic_bert": {"model_type": "nomic_bert", **_SIZES},
+    "gte": {"model_type": "gte", **_SIZES},
+}
+"""Those that came later: tests of layers have them, and tests/integration/test_architectures.py."""
+EVERY_KIND = ARCHITECTURES | NEWER
+MORE: dict[str, dict[str, Any]] = {
+    **{name: {**ARCHITECTURES["bert"], "model_type": name} for name in ("electra", "xlm-roberta")},
+    "xlnet": {"model_type": "xlnet", "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24},
+}
+"""Like others, or of less use."""
 
 
 def untried(architecture: dict[str, Any]) -> PreTrainedModel:

@@ -14,9 +14,9 @@ from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassificat
 from layers.architectures import architecture_of, build_encoder, build_masked_lm, check_settings
 from layers.backbones import Backbone, BackboneClassifier
 from layers.pretrained_encoders import check_fits, load_encoder, load_masked_lm, save_model
-from tests.unit.layers.small_encoders import ARCHITECTURES, untried
+from tests.unit.layers.small_encoders import EVERY_KIND, untried
 
-every = pytest.mark.parametrize("kind", ARCHITECTURES)
+every = pytest.mark.parametrize("kind", EVERY_KIND)
 LENGTHS = torch.tensor([9, 5, 7])
 MASK = torch.arange(9) < LENGTHS[:, None]
 SEGMENTS = ((torch.arange(9) > 2) & MASK).long()
@@ -24,7 +24,7 @@ SEGMENTS = ((torch.arange(9) > 2) & MASK).long()
 
 def backbone(kind: str) -> Backbone:
     torch.manual_seed(3)
-    encoder = build_encoder({**ARCHITECTURES[kind], "vocab_size": 50})
+    encoder = build_encoder({**EVERY_KIND[kind], "vocab_size": 50})
     with torch.no_grad():  # biases and the like begin at zero, where errors do not show
         for parameter in encoder.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -111,7 +111,7 @@ def test_gradients_reach_the_embeddings_and_every_weight(kind: str) -> None:
     assert without == []
 
 
-FAST = ("bert", "roberta", "albert", "distilbert")
+FAST = ("bert", "roberta", "albert", "distilbert", "modernbert", "eurobert", "nomic_bert", "gte")
 
 
 @every
@@ -158,7 +158,7 @@ def test_names_of_classes_are_no_part_of_it() -> None:
 
 
 def _sizes() -> dict[str, Any]:
-    return {**ARCHITECTURES["bert"], "vocab_size": 50}
+    return {**EVERY_KIND["bert"], "vocab_size": 50}
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
@@ -174,8 +174,22 @@ def test_head(pooling: Literal["first", "mean"]) -> None:
     torch.testing.assert_close(head(x, MASK), torch.stack(rows))
 
 
-def test_dropout_is_everywhere_what_was_asked_for() -> None:
-    model = backbone("bert").train()
+def test_a_head_that_pools_late() -> None:
+    """That of EuroBERT: the mean comes after the dense layer."""
+    head = BackboneClassifier(backbone("eurobert"), 4, pooling="architecture").eval()
+    x = head.backbone.embed(ids_for(head.backbone))
+    hidden = head.backbone(x, MASK)
+    rows = []
+    for row, length in enumerate(LENGTHS.tolist()):
+        inner = nn.functional.gelu(head.classifier(hidden[row, :length]))
+        rows.append(head.projection(inner).mean(dim=0))
+    torch.testing.assert_close(head(x, MASK), torch.stack(rows))
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "eurobert", "albert"])
+def test_dropout_is_everywhere_what_was_asked_for(kind: str) -> None:
+    model = backbone(kind).train()
+    model.set_dropout(0.3)
     x = model.embed(ids_for(model))
     assert not torch.equal(model(x, MASK), model(x, MASK))
     model.set_dropout(0.0)
@@ -312,7 +326,7 @@ def test_neither_folder_nor_name(folder: Path) -> None:
 def test_architectures_that_cannot_be(changes: dict[str, Any], message: str, build: Any) -> None:
     kind = changes.get("model_type", "bert")
     if build is build_masked_lm and kind in ("t5", "clip"):
-        message = f"got a {kind} for masked words"
+        message = f"type {kind}, which guesses no masked words, expected an encoder"
     base = _sizes() if kind not in ("t5", "clip") else {}
     with pytest.raises(ValueError, match=message) as caught, torch.device("meta"):
         build({**base, **changes})
@@ -321,7 +335,7 @@ def test_architectures_that_cannot_be(changes: dict[str, Any], message: str, bui
 
 DECODERS: dict[str, dict[str, Any]] = {
     "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "bos_token_id": 1, "eos_token_id": 1},
-    "bert": {**ARCHITECTURES["bert"], "is_decoder": True},
+    "bert": {**EVERY_KIND["bert"], "is_decoder": True},
     "xlm": {"emb_dim": 16, "n_layers": 2, "n_heads": 2, "causal": True},
 }
 
@@ -336,6 +350,55 @@ def test_decoders_are_refused(kind: str, tmp_path: Path) -> None:
     untried(architecture).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=message):
         load_encoder(str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "xlnet"])
+def test_masked_words_need_a_model_that_guesses_them(kind: str, tmp_path: Path) -> None:
+    architecture = {**{"gpt2": DECODERS["gpt2"], "xlnet": XLNET}[kind], "model_type": kind}
+    message = f"type {kind}, which guesses no masked words, expected an encoder that was trained"
+    with pytest.raises(ValueError, match=message):
+        build_masked_lm({**architecture, "vocab_size": 50})
+    untried({**architecture, "vocab_size": 50}).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        load_masked_lm(str(tmp_path))
+
+
+def test_an_encoder_and_decoder_is_refused(tmp_path: Path) -> None:
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 50}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    untried({"model_type": "bart", **sizes, **heads}).save_pretrained(tmp_path)
+    for load in (load_encoder, load_masked_lm):
+        with pytest.raises(ValueError, match="type bart, which is no text encoder, expected one"):
+            load(str(tmp_path))
+
+
+@pytest.mark.parametrize("load", [load_encoder, load_masked_lm])
+def test_a_folder_with_code_of_its_own(folder: Path, load: Any) -> None:
+    """As the first GTE and NomicBERT on the hub."""
+    change(folder, model_type="new", auto_map={"AutoConfig": "a.B", "AutoModel": "a.C"})
+    with pytest.raises(ValueError, match=r"no code of a model is run.*a model_type of tran") as e:
+        load(str(folder))
+    assert "trust_remote_code" not in str(e.value)
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "deberta-v2", "distilbert"])
+def test_an_encoder_without_a_padding_id(kind: str) -> None:
+    """The mask hides what is there: any id will do."""
+    torch.manual_seed(3)
+    encoder = build_encoder({**EVERY_KIND[kind], "vocab_size": 50, "pad_token_id": None})
+    model = Backbone(encoder.train(mode=False))
+    ids = torch.randint(5, 50, MASK.shape)
+    together = model(model.embed(ids), MASK)
+    alone = model(model.embed(ids[1:2, :5]), MASK[1:2, :5])
+    torch.testing.assert_close(together[1, :5], alone[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "roberta with segments"])
+def test_positions_that_are_counted_from_no_padding_id(kind: str) -> None:
+    encoder = build_encoder({**EVERY_KIND[kind], "vocab_size": 50, "pad_token_id": None})
+    with pytest.raises(ValueError, match="roberta without pad_token_id, from which it counts pos"):
+        Backbone(encoder)
 
 
 XLNET = {"model_type": "xlnet", "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24}
@@ -357,7 +420,7 @@ def test_kinds_that_guess_no_masked_words_are_tried(layers: int) -> None:
 
 @every
 def test_settings_are_known(kind: str) -> None:
-    check_settings(ARCHITECTURES[kind])
+    check_settings(EVERY_KIND[kind])
 
 
 def test_misspelt_settings() -> None:
@@ -374,7 +437,7 @@ def test_misspelt_settings() -> None:
 def test_positions(kind: str) -> None:
     """As many tokens as are said to fit do, and one more is refused or has its place, too."""
     model = backbone(kind)
-    longest = 38 if kind.startswith("roberta") else 40
+    longest = 38 if kind.startswith(("roberta", "mpnet")) else 40
     check_fits(model.encoder, 50, longest)
     ones = torch.ones(1, longest, dtype=torch.long)
     assert model(model.embed(5 * ones), ones.bool()).isfinite().all()

@@ -117,7 +117,7 @@ def test_more_than_embeddings() -> None:
 
 
 def test_no_masked_words(tmp_path: Path) -> None:
-    message = "got a qwen3 for masked words, of which transformers has no masked language model"
+    message = "got a backbone of type qwen3, which guesses no masked words, expected an encoder"
     with pytest.raises(ValueError, match=message):
         build_masked_lm({**DECODERS["qwen3"], "vocab_size": 50})
     untried({**DECODERS["qwen3"], "vocab_size": 50}).save_pretrained(tmp_path)

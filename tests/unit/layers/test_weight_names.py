@@ -1,14 +1,16 @@
 """Which weights are to be unitary: those of the paper's Table 1, and what else is asked for."""
 
+import re
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, BertConfig, BertModel
 
 from layers.backbones import Backbone, BackboneClassifier
-from layers.weight_names import unitary_weights
+from layers.unitary import METHODS, UnitaryMethod, project_, unitary_residual
+from layers.weight_names import unitary_blocks, unitary_weights
 
 SMALL: dict[str, dict[str, Any]] = {
     "bert": {},
@@ -17,7 +19,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "distilbert": {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24},
     "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]},
+    "mpnet": {},
+    "modernbert": {"pad_token_id": 0},
+    "eurobert": {"pad_token_id": 0, "num_key_value_heads": 1},
+    "nomic_bert": {},
+    "gte": {},
 }
+PROJECTIONS = ["q_proj", "k_proj", "v_proj", "o_proj"]
 PER_LAYER = {
     "bert": ["self.query", "self.key", "self.value", "output.dense"],
     "roberta": ["self.query", "self.key", "self.value", "output.dense"],
@@ -25,6 +33,11 @@ PER_LAYER = {
     "distilbert": ["q_lin", "k_lin", "v_lin", "out_lin"],
     "deberta": ["output.dense"],
     "deberta-v2": ["self.query_proj", "self.key_proj", "self.value_proj", "output.dense"],
+    "mpnet": ["attn.q", "attn.k", "attn.v", "attn.o"],
+    "modernbert": ["Wqkv", "Wo"],
+    "eurobert": PROJECTIONS,
+    "nomic_bert": PROJECTIONS,
+    "gte": PROJECTIONS,
 }
 
 
@@ -59,9 +72,42 @@ def test_48_of_the_77_matrices_of_bert_base() -> None:
 @pytest.mark.parametrize("kind", SMALL)
 def test_attention_weights_of_every_encoder(kind: str) -> None:
     weights = unitary_weights(encoder(kind))
-    ends = [name.split("attention.")[1].removesuffix(".weight") for name in weights]
+    ends = [re.split(r"(?:attention|attn)\.", name, maxsplit=1)[1] for name in weights]
+    ends = [end.removesuffix(".weight") for end in ends]
     layers = 1 if kind == "albert" else 2  # ALBERT's layers share theirs
     assert sorted(ends) == sorted(layers * PER_LAYER[kind])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_blocks_of_fused_and_of_shared_weights(method: UnitaryMethod) -> None:
+    """Each of query, key and value by itself; shared keys and values have orthonormal rows."""
+    torch.manual_seed(0)
+    fused, shared, square = torch.randn(12, 4), torch.randn(2, 4), torch.randn(4, 4)
+    names = ("attn.Wqkv.weight", "self_attn.k_proj.weight", "attn.Wo.weight")
+    weights = dict(zip(names, (fused, shared, square), strict=True))
+    originals = {name: weight.clone().double() for name, weight in weights.items()}
+    blocks = unitary_blocks(weights)
+    assert [tuple(block.shape) for block in blocks] == [(4, 4)] * 3 + [(4, 2), (4, 4)]
+    project_(blocks, method)
+    for number in range(3):
+        part = fused[4 * number : 4 * number + 4]
+        torch.testing.assert_close(part.T @ part, torch.eye(4))
+        expected = definition(originals[names[0]][4 * number : 4 * number + 4], method)
+        torch.testing.assert_close(part, expected.float())
+    torch.testing.assert_close(shared @ shared.T, torch.eye(2))
+    torch.testing.assert_close(shared, definition(originals[names[1]].T, method).T.float())
+    assert float(unitary_residual(blocks).max()) < 1e-5
+
+
+def definition(matrix: Tensor, method: UnitaryMethod) -> Tensor:
+    """The factor with orthonormal columns, as the textbook has it."""
+    if method == "polar":
+        u, _, vh = torch.linalg.svd(matrix, full_matrices=False)
+        nearest: Tensor = u @ vh
+        return nearest
+    q, r = torch.linalg.qr(matrix)
+    factor: Tensor = q * r.diagonal().sign()
+    return factor
 
 
 def test_patterns() -> None:

@@ -213,7 +213,7 @@ def test_the_loss_is_that_of_equation_10(
             hidden, clean, biased, masks = read(module, given)
         both = [(clean, biased), (biased, clean)][: 1 + symmetric]
         share = torch.stack(masks.kept).mean()
-        numbers.append(float((torch.stack(masks.kept) * masks.pairs).sum(dim=0).mean()))
+        numbers.append(float((torch.stack(masks.kept) * masks.units).sum(dim=0).mean()))
         terms = {
             "task_loss": functional.cross_entropy(clean.logits, hidden.words),
             "divergence_tokens": sum(apart(a.logits, b.logits).mean() for a, b in both),
@@ -491,9 +491,9 @@ def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> 
 
 
 def test_an_encoder_whose_attention_cannot_be_biased() -> None:
-    sizes = {**ARCHITECTURES["bert"], "model_type": "mpnet"}
+    sizes = {**ARCHITECTURES["bert"], "model_type": "rembert"}
     assert made(MaskedLM, architecture=sizes) is not None
     with pytest.raises(
-        ValueError, match=r"'mpnet', whose attention cannot be biased.*bert, roberta"
+        ValueError, match=r"'rembert', whose attention cannot be biased.*bert, roberta"
     ):
         made(architecture=sizes)

@@ -32,6 +32,7 @@ from lit_modules.adversaries.representations import (
     find_layers,
     mixed_tokens,
 )
+from tests.unit.layers.small_encoders import EVERY_KIND
 from tests.unit.lit_modules.adversaries.films import BAD, GOOD, THINGS, World, made
 from tests.unit.lit_modules.builders import METHODS, SINGLE, attached, make
 
@@ -487,6 +488,32 @@ def test_a_head_and_layers_of_each_kind(bert: str, roberta: str) -> None:
     linear = attached(METHODS["transformer"])
     assert find_head(linear) is linear.network.head
     assert isinstance(find_head(linear), nn.Linear)
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "deberta-v2", "mpnet", "modernbert", "gte"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_no_token_sees_the_other_text_before_they_are_mixed(kind: str, number: int) -> None:
+    torch.manual_seed(0)
+    settings = {key: value for key, value in EVERY_KIND[kind].items() if key != "pad_token_id"}
+    module = attached(
+        lambda: make(FineTuning, architecture=settings, vocab_size=120, max_length=30)
+    )
+    batch = module.encode_texts(["good", "not a good film", "fine , and long"])
+    x, own = module.embed(batch), batch.mask
+    backbone: Any = module.network.backbone
+    seen: list[Tensor] = []
+
+    def record(tokens: Tensor) -> Tensor:
+        seen.append(tokens)
+        return tokens
+
+    with torch.no_grad():
+        expected = backbone.hidden_states(x, own)[number - 1]
+        with mixed_tokens(find_layers(module), number, own, record):
+            module.classify(x, torch.ones_like(own))
+    if kind == "modernbert" and number == 2:  # the states of the last layer are normalised
+        seen = [backbone.encoder.final_norm(seen[0])]
+    torch.testing.assert_close(seen[0][own], expected[own], rtol=1e-4, atol=1e-5)
 
 
 def test_mixing_is_a_weighted_mean() -> None:

@@ -16,14 +16,15 @@ from layers.architectures import architecture_of, build_encoder, check_settings
 from layers.attention.masking.biased import BIASABLE, ENTRY, BiasedAttention
 from layers.attention.masking.learnt_masks import AttentionAdversary
 from layers.attention.masking.masks import Masks
+from layers.attention.masking.rules import RuleMasks
 from layers.noise import sample_seeds
 from layers.pretrained_encoders import load_encoder, save_model
 from layers.shared_dropout import SharedDropout, SharedLinear
-from tests.unit.layers.small_encoders import ARCHITECTURES, untried
+from tests.unit.layers.small_encoders import EVERY_KIND, untried
 
-EVERY = pytest.mark.parametrize("name", ARCHITECTURES)
+EVERY = pytest.mark.parametrize("name", EVERY_KIND)
 MORE = {
-    name: {**ARCHITECTURES["bert"], "model_type": name}
+    name: {**EVERY_KIND["bert"], "model_type": name}
     for name in ("electra", "camembert", "xlm-roberta")
 }
 LENGTHS = (4, 9, 6)
@@ -34,7 +35,7 @@ REAL = torch.arange(N) < torch.tensor(LENGTHS).view(-1, 1)
 
 def encoder_of(name: str, *, rate: float = 0.1, **settings: Any) -> Any:
     torch.manual_seed(0)
-    architecture = {**ARCHITECTURES, **MORE}[name]
+    architecture = {**EVERY_KIND, **MORE}[name]
     encoder = build_encoder({**architecture, "vocab_size": 60, **settings})
     # Weights as large as trained ones: with those of the start, attention is nearly uniform.
     with torch.no_grad():
@@ -43,6 +44,8 @@ def encoder_of(name: str, *, rate: float = 0.1, **settings: Any) -> Any:
     for module in encoder.modules():
         if isinstance(module, nn.Dropout):
             module.p = rate
+        elif isinstance(getattr(module, "attention_dropout", None), float | int):
+            module.attention_dropout = rate  # type: ignore[assignment] # a number, as checked
     encoder.train(False)
     return encoder
 
@@ -84,6 +87,7 @@ def given(heads: int = 1, layers: int = 2, real: Tensor = REAL) -> Given:
     shape = (layers, len(real), heads, real.shape[1], real.shape[1])
     keep = (torch.rand(shape, generator=generator) > 0.5).float()
     keep[..., 0] = 1.0
+    keep.diagonal(dim1=-2, dim2=-1).fill_(1.0)  # the first token may be far, of a local attention
     return Given(real, list(keep * real[:, None, None, :]))
 
 
@@ -94,7 +98,7 @@ def all_kept(layers: int = 2) -> Given:
 # Left alone
 
 
-@pytest.mark.parametrize("name", [*ARCHITECTURES, *MORE])
+@pytest.mark.parametrize("name", [*EVERY_KIND, *MORE])
 def test_evaluation_and_training_are_those_of_the_untouched_encoder(name: str) -> None:
     plain, (encoder, _) = encoder_of(name), biased(name)
     assert list(encoder.state_dict()) == list(plain.state_dict())
@@ -211,10 +215,21 @@ def test_memory_is_given_back(name: str) -> None:
 # Masked
 
 
+OF_LIBRARY = {
+    "bert": "BertSelfAttention",
+    "modernbert": "ModernBertAttention",
+    "eurobert": "EuroBertAttention",
+    "nomic_bert": "NomicBertAttention",
+    "gte": "GteAttention",
+    "mpnet": "MPNetSelfAttention",
+}
+"""The attention of the library, where a mask that is added to the scores has its own argument."""
+
+
 @contextmanager
 def additive(encoder: Any, masks: Given) -> Iterator[list[Tensor]]:
     """The library's own eager attention, with what is masked in its additive mask."""
-    layers = [m for m in encoder.modules() if type(m).__name__ in ("BertSelfAttention",)]
+    layers = [m for m in encoder.modules() if type(m).__name__ in OF_LIBRARY.values()]
     maps: list[Tensor] = []
     lowest = torch.finfo(torch.float32).min
 
@@ -222,15 +237,21 @@ def additive(encoder: Any, masks: Given) -> Iterator[list[Tensor]]:
         keep = masks.given[layers.index(module)]
         real = masks.real[:, None, None, :]
         mask = torch.zeros_like(keep).masked_fill((keep == 0) | ~real, lowest)
+        given = args[1] if len(args) > 1 else kwargs["attention_mask"]
+        if given is not None:  # a local attention has more than the padding in it
+            mask = mask.masked_fill(given < 0, lowest)
+        if len(args) > 1:
+            return (args[0], mask, *args[2:]), kwargs
         return args, {**kwargs, "attention_mask": mask}
 
     def leave(module: nn.Module, args: Any, out: Any) -> None:
-        maps.append(out[1])
+        maps.extend(out[1:])
 
     hooks = [m.register_forward_pre_hook(enter, with_kwargs=True) for m in layers]
     hooks += [m.register_forward_hook(leave) for m in layers]
     assert len(layers) == 2
-    encoder.set_attn_implementation("eager")
+    if encoder.config.model_type != "mpnet":  # which has no other
+        encoder.set_attn_implementation("eager")
     yield maps
     for hook in hooks:
         hook.remove()
@@ -238,8 +259,11 @@ def additive(encoder: Any, masks: Given) -> Iterator[list[Tensor]]:
 
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("learnt", [False, True])
-def test_masked_bert_is_that_of_the_library_with_an_additive_mask(heads: int, learnt: bool) -> None:
-    plain, (encoder, attention) = encoder_of("bert"), biased("bert")
+@pytest.mark.parametrize("name", OF_LIBRARY)
+def test_masked_is_that_of_the_library_with_an_additive_mask(
+    name: str, heads: int, learnt: bool
+) -> None:
+    plain, (encoder, attention) = encoder_of(name), biased(name)
     masks = given(heads)
     for keep in masks.given:
         keep.requires_grad_(learnt)
@@ -248,11 +272,13 @@ def test_masked_bert_is_that_of_the_library_with_an_additive_mask(heads: int, le
     with attention.masked(masks), attention.watched() as maps:
         out = run(encoder)
     torch.testing.assert_close(out[REAL], expected[REAL], rtol=1e-4, atol=1e-5)
-    for actual, target in zip(maps, expected_maps, strict=True):
-        torch.testing.assert_close(actual, target, rtol=1e-4, atol=1e-6)
+    rows = REAL[:, None, :].expand(3, 2, N)
+    for actual, target in zip(maps, expected_maps, strict=name != "mpnet"):
+        torch.testing.assert_close(actual[rows], target[rows], rtol=1e-4, atol=1e-6)
+    # A bias of the keys adds the same to all scores of a row: its gradient is rounding.
+    without = ("pooler", "key.bias", "attn.k.bias")
     leaves = [
-        # A bias of the keys adds the same to all scores of a row: its gradient is rounding.
-        [p for n, p in module.named_parameters() if "pooler" not in n and "key.bias" not in n]
+        [p for n, p in module.named_parameters() if not any(part in n for part in without)]
         for module in (encoder, plain)
     ]
     gradients, theirs = (
@@ -297,6 +323,39 @@ def test_masked_deberta_is_that_of_the_library_with_a_bias(
         for hidden, m in ((out, encoder), (expected, plain))
     )
     torch.testing.assert_close(gradient, expected_gradient, rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("rule", ["adversarial", "bernoulli", "magnitude"])
+def test_masks_of_a_local_attention_count_and_keep_what_it_sees(rule: Any) -> None:
+    """The second layer of ModernBERT sees two tokens to each side."""
+    encoder, attention = biased("modernbert")
+    seeds = sample_seeds(torch.arange(3), seed=1, epoch=0)
+    masks: Masks = (
+        RuleMasks(rule, 0.95, real=REAL, seeds=seeds)
+        if rule != "adversarial"
+        else (AttentionAdversary(16, 2, std=0.5, initial_keep=0.05).masks(REAL, seeds))
+    )
+    chosen: list[Tensor] = []
+    choose = masks.choose
+
+    def recorded(*args: Any) -> Tensor:
+        chosen.append(choose(*args))
+        return chosen[-1]
+
+    masks.choose = recorded  # type: ignore[method-assign,assignment] # a spy
+    with attention.masked(masks), attention.watched() as maps:
+        run(encoder)
+    apart = (torch.arange(N).view(-1, 1) - torch.arange(N)).abs()
+    both = REAL.unsqueeze(-1) & REAL.unsqueeze(-2)
+    for layer, seen in enumerate((both, both & (apart <= 2))):
+        keep = chosen[layer][:, 0].bool() & seen
+        assert torch.equal(masks.units[layer], seen.sum(dim=(1, 2)))
+        torch.testing.assert_close(
+            masks.kept[layer].detach(), keep.sum(dim=(1, 2)) / seen.sum(dim=(1, 2))
+        )
+        assert keep.any(dim=-1)[REAL].all()  # no row is masked whole
+        assert keep.sum() < 0.5 * seen.sum()
+        assert torch.equal((maps[layer] > 0).all(dim=1) & both, keep)
 
 
 def test_a_shared_layer_has_a_mask_for_each_depth() -> None:
@@ -347,10 +406,10 @@ def test_padding_changes_nothing(name: str, heads: int) -> None:
 # Looked at
 
 
-@pytest.mark.parametrize("name", [*ARCHITECTURES, *MORE])
+@pytest.mark.parametrize("name", [*EVERY_KIND, *MORE])
 def test_maps_are_those_of_the_library(name: str) -> None:
     plain, (encoder, attention) = encoder_of(name), biased(name)
-    if not name.startswith("deberta"):
+    if not name.startswith(("deberta", "mpnet")):
         plain.set_attn_implementation("eager")
     clean = run(encoder)
     with attention.watched() as maps:
@@ -359,12 +418,13 @@ def test_maps_are_those_of_the_library(name: str) -> None:
     with torch.no_grad():
         expected = plain(input_ids=IDS, attention_mask=REAL.long(), output_attentions=True)
     assert len(maps) == len(expected.attentions) == 2
-    for actual, target in zip(maps, expected.attentions, strict=True):
+    for layer, (actual, target) in enumerate(zip(maps, expected.attentions, strict=True)):
         assert not actual.requires_grad
         rows = REAL[:, None, :].expand(3, 2, N)
         torch.testing.assert_close(actual[rows], target[rows], rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(actual.sum(dim=-1), torch.ones(3, 2, N))
-        assert (actual[rows].view(-1, N)[:, 0] > 0).all()
+        near = torch.arange(N) <= (2 if (name, layer) == ("modernbert", 1) else N)
+        assert torch.equal(actual[rows].view(-1, N)[:, 0] > 0, near.repeat(6).view(3, 2, N)[rows])
 
 
 @EVERY
@@ -388,11 +448,11 @@ def test_masked_maps_in_either_order(name: str, first: str) -> None:
     for layer in range(2):
         keep = masks.given[layer]
         torch.testing.assert_close(maps[layer].sum(dim=-1), torch.ones(3, 2, N))
-        assert (maps[layer][keep == 0] == 0).all()
+        rows = REAL[:, None, :].expand(3, 2, N)
+        assert (maps[layer][rows][keep[rows] == 0] == 0).all()
         # What the rules are told are the weights before they mask anything.
         product = masks.seen[layer] * keep
         expected = product / product.sum(dim=-1, keepdim=True)
-        rows = REAL[:, None, :].expand(3, 2, N)
         torch.testing.assert_close(maps[layer][rows], expected[rows], rtol=1e-3, atol=1e-5)
 
 
@@ -411,7 +471,7 @@ def test_a_copy_works_and_shares_nothing(name: str) -> None:
     tapes = {m.tape for m in other.modules() if isinstance(m, SharedDropout)}
     (own,) = entries
     assert own is not attention
-    assert tapes == {own.tape}
+    assert tapes == ({own.tape} if tapes else set())  # EuroBERT drops attention alone
     assert own.tape is not attention.tape
     masks = given()
     other.eval()
@@ -489,10 +549,10 @@ def test_bfloat16(name: str, dtype: str) -> None:
 
 
 OTHERS: dict[str, dict[str, Any]] = {
-    "mpnet": {**ARCHITECTURES["bert"], "model_type": "mpnet"},
-    "convbert": {**ARCHITECTURES["bert"], "model_type": "convbert", "embedding_size": 16},
+    "xlnet": {"model_type": "xlnet", "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24},
+    "convbert": {**EVERY_KIND["bert"], "model_type": "convbert", "embedding_size": 16},
     "gpt2": {"model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40},
-    "decoder": {**ARCHITECTURES["bert"], "is_decoder": True},
+    "decoder": {**EVERY_KIND["bert"], "is_decoder": True},
 }
 
 
@@ -551,12 +611,12 @@ def test_layers_that_are_computed_again_would_be_other_layers() -> None:
         run(encoder.eval())
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", EVERY_KIND)
 def test_what_comes_before_the_first_mask_is_computed_once(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for ALBERT, whose one layer is there at every depth, and DeBERTa v1."""
-    encoder = build_encoder({**ARCHITECTURES[name], "vocab_size": 50})
+    encoder = build_encoder({**EVERY_KIND[name], "vocab_size": 50})
     before = list(encoder.state_dict())
     attention = BiasedAttention(encoder)
     assert list(encoder.state_dict()) == before

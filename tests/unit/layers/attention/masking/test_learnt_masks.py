@@ -60,7 +60,7 @@ def test_no_row_is_masked_whole(
     generator = torch.Generator().manual_seed(seed)
     odds = torch.randn(len(lengths), 2, length, length, generator=generator) + 2 * shift
     odds = odds * scale
-    keep = straight(odds, mask)
+    keep = straight(odds, mask[:, None, None, :])
     assert (keep & mask[:, None, None, :]).any(dim=-1).all()
     # Where all that is real is minus infinity, padding is as good: nothing is masked.
     beyond = odds.masked_fill(~mask[:, None, None, :], -math.inf).amax(dim=-1) == -math.inf
@@ -75,7 +75,7 @@ def test_no_row_is_masked_whole(
 
 def test_no_row_of_minus_infinities_is_masked_whole() -> None:
     mask = real(2, 3, padded_to=4)
-    keep = straight(torch.full((2, 1, 4, 4), -math.inf), mask)
+    keep = straight(torch.full((2, 1, 4, 4), -math.inf), mask[:, None, None, :])
     assert (keep & mask[:, None, None, :]).any(dim=-1).all()
 
 
