@@ -105,11 +105,11 @@ def resolve(
         output = Path(folder) / "lock.txt"
         output.write_text(preferences, encoding="utf-8")
         command = [uv, "pip", "compile", "--no-config", "--quiet", "--no-header"]
-        command += [str(PYPROJECT)] if project else []
+        command += [str(PYPROJECT), "--extra", "all"] if project else []
         command += ["--universal", "--python-version", OLDEST_PYTHON, "--generate-hashes"]
         # One version of a package for all Pythons where there is one: fewer combinations to trust.
         command += ["--fork-strategy", "fewest", "--constraints", str(HERE / "constraints.txt")]
-        command += ["--extra", "all", "--output-file", str(output)]
+        command += ["--output-file", str(output)]
         command += ["--group", group] if group else []
         command += ["--upgrade"] if upgrade else []
         subprocess.run(command, check=True, cwd=PYPROJECT.parent, stdout=subprocess.DEVNULL)
