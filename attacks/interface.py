@@ -119,6 +119,7 @@ def attack(
     numbered, columns = as_samples(samples, columns)
     chosen, composed = _compose(recipe, target, settings)
     composed = composed if goal is None else composed.aiming(goal)
+    composed = composed.certified(None, None)
     composed = composed.learn(lambda: [(sample.text, sample.label) for sample in numbered])
     limits = Limits(
         query_budget=chosen.query_budget,

@@ -16,7 +16,7 @@ from attacks.outcome import Sample, from_line
 from attacks.progress import CountedVictim, Progress
 from attacks.summary import remarks, summarise
 from attacks.victims.kinds import Victim
-from certify.threats import Threat
+from certify.threats import TextCertifier, Threat
 from datamodules.batching.sampler import permutation
 from measure.attack_html import write_page
 from measure.attack_report import class_name, example_table
@@ -46,6 +46,7 @@ class AttackedModel:
         threat: the set of texts inside which the attack stays, if there is one.
         positive: index of the class that a detector detects; None for other goals.
         texts: makes labelled texts, from which some attacks learn harmless words.
+        certifier: makes the certifier of the model against a threat, for attacks by witnesses.
     """
 
     victim: Victim
@@ -59,6 +60,7 @@ class AttackedModel:
     threat: Threat | None = None
     positive: int | None = None
     texts: Callable[[], Iterable[tuple[Text, int]]] = tuple
+    certifier: Callable[[Threat], TextCertifier] | None = None
 
 
 ELSEWHERE = "file this next to it with --attack.tag NAME"
@@ -106,6 +108,7 @@ class TextAttack(Measurement[Sample]):
             # Only now: the index of a target needs the classes of the model.
             attack = attack.aiming(settings.aim(model.class_names, model.positive))
         attack = attack.learn(model.texts)
+        attack = attack.certified(model.certifier, model.threat)
         self._pool = describe(getattr(attack.transformation, "pool", None))
         if model.threat is not None:
             attack = replace(attack, constraints=[InsideThreat(model.threat), *attack.constraints])

@@ -256,6 +256,8 @@ def test_about_has_what_the_outcome_depends_on() -> None:
         "selection": "ranked",
         "variants": ["tags"],
         "translations": "pairs.tsv",
+        "edits": 1,
+        "positions": "all",
     }
     assert AttackSettings(**some).options() == some
     assert AttackSettings(**some).about() == before
