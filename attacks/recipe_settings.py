@@ -48,8 +48,9 @@ class RecipeSettings(Budget):
     Attributes:
         recipe: name of the attack: RECIPES (docs/attacks.md). The command `attack` also takes
             several with commas between them, `all` for textfooler, textbugger, bae, deepwordbug,
-            pwws and a2t, or a YAML file with an attack of your own (configs/attack/custom.yaml);
-            there, `--attack NAME` is short for `--attack.recipe NAME`.
+            pwws and a2t, `worst` or `worst:NAMES` for several that are tried on each text until one
+            succeeds, or a YAML file with an attack of your own (configs/attack/custom.yaml); there,
+            `--attack NAME` is short for `--attack.recipe NAME`.
         batch_size: most texts per forward pass of the attack; halved when memory runs out. On a CPU
             it is 64 at most, where more are slower.
         score: value that the search follows: the `margin` between logits, or the `probability` of

@@ -103,7 +103,7 @@ def test_recipes() -> None:
 
 def test_unknown_recipes_are_told_which_there_are() -> None:
     for recipe in ("textfoler", "", "pwws,", "all.", "/etc/passwd"):
-        with pytest.raises(ValueError, match=r"expected all, one of a2t, a2t-mlm, .*textfooler"):
+        with pytest.raises(ValueError, match=r"expected all, worst, one of a2t, .*textfooler"):
             plan(AttackSettings(recipe=recipe))
 
 
