@@ -58,6 +58,7 @@ class AttackSettings(RecipeSettings, Limits):
         tag: file the outcome as RECIPE-TAG, apart from the same recipe with other settings.
         show: number of adversarial pairs to print at the end.
         html: write all pairs side by side to RUN/attacks/RECIPE.html.
+        csv: write all pairs to RUN/attacks/RECIPE.csv, in the columns of TextAttack's log.
         threat: the set of texts of a certificate, inside which the attack has to stay.
         validity: also count the adversarial texts that keep their meaning, by WordNet and the
             sentence encoder; `attack validity` has more checks (docs/attacks/validity.md).
@@ -75,6 +76,7 @@ class AttackSettings(RecipeSettings, Limits):
     tag: str | None = None
     show: int = 0
     html: bool = True
+    csv: bool = False
     threat: ThreatSettings = field(default=ThreatSettings())
     validity: bool = False
     shard: str | None = None
@@ -275,9 +277,9 @@ def _check_options(settings: AttackSettings, option_names: Mapping[str, Sequence
     from attacks import recipes
 
     recipe_list = recipes.recipe_names()
-    for name in [part for name in option_names for part in _parts(name)]:
-        if name in recipe_list:
-            recipes.check_compat(name, settings)
+    for part in [part for name in option_names for part in _parts(name)]:
+        if part in recipe_list:
+            recipes.check_compat(part, settings)
     for key, value in settings.options().items():
         if not any(key in names for names in option_names.values()):
             own_file = set(option_names) - set(recipe_list)

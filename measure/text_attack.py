@@ -19,6 +19,7 @@ from attacks.summary import remarks, summarise
 from attacks.victims.kinds import Victim
 from certify.threats import TextCertifier, Threat
 from datamodules.batching.sampler import permutation
+from measure.attack_csv import write_csv
 from measure.attack_html import write_page
 from measure.attack_report import class_name, example_table
 from measure.attack_settings import AttackPlan, AttackSettings
@@ -238,9 +239,12 @@ class TextAttack(Measurement[Sample]):
         return facts
 
     def write(self, files: RunDirectory, outcome: Measured) -> None:
-        """Write the page and the examples of TensorBoard."""
+        """Write page, log and the examples of TensorBoard."""
         result, names = self.outcome(outcome.records), self.model.class_names
         show_examples(result, names, self._loggers)
+        if self.settings.csv:
+            path = (files.path / self.file).with_suffix(".csv")
+            write_csv(path, result.records, self.model.columns)
         if self.settings.html:
             samples = f"{len(result.records)}, {self.settings.choice}"
             path = (files.path / self.file).with_suffix(".html")

@@ -227,6 +227,7 @@ def test_about_has_what_the_outcome_depends_on() -> None:
         "tag",
         "show",
         "html",
+        "csv",
         "validity",
         "shard",
     }
