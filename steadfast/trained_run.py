@@ -100,6 +100,7 @@ class Run:
         Raises:
             ValueError: the run has no such attack, or none at all.
         """
+        from attacks.goals import Score
         from attacks.interface import Outcome
         from attacks.outcome import from_line
         from attacks.summary import summarise
@@ -117,10 +118,10 @@ class Run:
             raise ValueError(msg)
         outcomes = []
         for name in names:
-            records, about = [from_line(line) for line in ended[name]], ledgers[name].subject()
-            score = "probability" if about.get("score") == "probability" else "margin"
-            summary = summarise(records, score=score, goal=about.get("goal"))
-            outcomes.append(Outcome(name=name, records=records, summary=summary))
+            attacked, about = [from_line(line) for line in ended[name]], ledgers[name].subject()
+            score: Score = "probability" if about.get("score") == "probability" else "margin"
+            summary = summarise(attacked, score=score, goal=about.get("goal"))
+            outcomes.append(Outcome(name=name, records=attacked, summary=summary))
         return RunAttackTable(outcomes)
 
     @extras_named()

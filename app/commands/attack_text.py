@@ -6,7 +6,6 @@ standard input is a text; a tab separates the two of a pair. Nothing is filed.
 
 import argparse
 import json
-import string
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -32,8 +31,6 @@ from run_files.terminal import harmless
 
 _OF_SPLITS = {"split", "threat", "num_samples", "choice", "show", "html", "csv", "tag", "shard"}
 """Settings about samples, their certificates and their files."""
-_CHARACTERS = string.ascii_letters + string.digits + string.punctuation + " "
-"""What an attack learns its characters from: there is no corpus."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,11 +78,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _complete(attack: Attack, settings: AttackSettings, named: NamedVictim) -> Attack:
-    """Return an attack with its goal, and what it learns from texts."""
+    """Return an attack with its goal; there are no texts to learn from."""
     own = getattr(getattr(named.victim, "module", None), "detector", None)
     positive = settings.positive_class(named.classes, getattr(own, "positive", None))
     aimed = attack.aiming(settings.aim(named.classes, positive))
-    return aimed.certified(None, None).learn(lambda: [(_CHARACTERS, 0)])
+    return aimed.certified(None, None).learn(tuple)
 
 
 def _attack(

@@ -1,8 +1,8 @@
 """LimeAttack: Zhu et al., "Local Explainable Method for Textual Hard-Label Attack", 2024.
 
-An attack by predicted classes for small budgets: the paper compares attacks at 100 queries for a
-text (`query_budget`), `hard-label` needs hundreds before its text is near. Neighbours, constraints
-and stop words are those of `hard-label` and textfooler, so that both differ by their search alone.
+An attack by predicted classes, which the paper compares at 100 queries for a text (`query_budget`).
+Neighbours, constraints and stop words are those of `hard-label` and textfooler, so that the two
+differ by their search alone; docs/attacks.md compares them.
 
 Differences: the queries of the local model are counted, which the released code does not. The
 nearest texts of the beam are those with the fewest changed words; the paper takes a sentence

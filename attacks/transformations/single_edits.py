@@ -6,6 +6,7 @@ character i, and position 2 i the blank before it. A character at a blank is an 
 character at a character a replacement, and a blank at a character a deletion.
 """
 
+import string
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ from attacks.composition import Job
 from attacks.document import Candidate, Document
 from attacks.transformations.benign_texts import LabelledTexts
 
+ASCII = "".join(sorted(string.ascii_letters + string.digits + string.punctuation + " "))
+"""The characters where there are no texts to learn from."""
 _BLANK, _TEST = "", " "
 """No character; and the one that shows how much a position matters."""
 
@@ -44,7 +47,7 @@ class SingleEdits:
             counts.update(text if isinstance(text, str) else "".join(text))
         # Ties by code: the pool must not depend on the order of the texts.
         frequent = sorted(counts, key=lambda character: (-counts[character], character))
-        return replace(self, pool="".join(sorted(frequent[: self.size])))
+        return replace(self, pool="".join(sorted(frequent[: self.size])) or ASCII)
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`; a ValueError without a pool."""

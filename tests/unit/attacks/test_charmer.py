@@ -21,7 +21,7 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.strategies import RankedPositions
 from attacks.transformations import SingleEdits
-from attacks.transformations.single_edits import positions_of
+from attacks.transformations.single_edits import ASCII, positions_of
 from certify.threats import Characters, Synonyms, WordEditDistance
 from certify.words.spelling import LETTERS
 from text import Text, WordSettings
@@ -113,6 +113,7 @@ def test_characters_are_learned() -> None:
     edits = SingleEdits(size=3).learn(lambda: [("abba c", 0), (("ab", " ?"), 1)])
     assert edits.pool == " ab"
     assert SingleEdits(pool="x").learn(lambda: [("a", 0)]).pool == "x"
+    assert SingleEdits().learn(tuple).pool == ASCII
     with pytest.raises(ValueError, match="got no characters"):
         SingleEdits().propose([])
 

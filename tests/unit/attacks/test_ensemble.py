@@ -46,7 +46,7 @@ def by_id(records: Any) -> dict[int, AttackRecord]:
 def test_each_text_falls_to_the_first_attack_that_breaks_it(
     resources: Resources, in_flight: int, budget: int | None
 ) -> None:
-    limits = {"in_flight": in_flight, "query_budget": budget}
+    limits: dict[str, Any] = {"in_flight": in_flight, "query_budget": budget}
     alone = [by_id(engine.run(SAMPLES)) for engine in engines(resources, **limits)]
     together = by_id(Ensemble(engines(resources, **limits)).run(SAMPLES))
     assert together.keys() == {sample.sample_id for sample in SAMPLES}

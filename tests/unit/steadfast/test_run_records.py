@@ -49,7 +49,9 @@ def test_a_frame_of_all_attacks(run: sf.Run) -> None:
     assert "<b>" not in page
     assert page.count("<tr>") == 7
     (axes,) = table.plot().axes
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["pwws", "worst"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["pwws", "worst"]
 
 
 def test_some_attacks(run: sf.Run) -> None:
