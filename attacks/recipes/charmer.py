@@ -3,7 +3,7 @@
 Each step puts a space at every position of the text, ranks the positions by the score, and takes
 the best of all insertions, replacements and deletions at the first 20. The characters are those of
 the texts that the attack learns from (the training split of a run; in the paper the attacked
-split). At most 10 characters change, as in the paper's tables of SST-2; 20 in those of AG News.
+split). At most 10 characters change, as in the released script for SST-2; it is 20 for AG News.
 
 Differences: a search without an improvement ends, where the code repeats its last step; equal
 scores are broken by position and text; each text is asked about once. Left out: the search by

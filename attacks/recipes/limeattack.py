@@ -1,6 +1,6 @@
 """LimeAttack: Zhu et al., "Local Explainable Method for Textual Hard-Label Attack", 2024.
 
-An attack by predicted classes, which the paper compares at 100 queries for a text (`query_budget`).
+An attack by predicted classes; the released code has a budget of 100 queries (`query_budget`).
 Neighbours, constraints and stop words are those of `hard-label` and textfooler, so that the two
 differ by their search alone; docs/attacks.md compares them.
 

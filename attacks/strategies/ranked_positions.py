@@ -1,7 +1,7 @@
 """Edits one character after the other, at the positions that matter most.
 
 Source: Abad Rocamora et al., "Revisiting Character-level Adversarial Attacks for Language Models",
-2024 (Charmer), sections 4.1 and 4.2.
+2024 (Charmer), and the released code.
 """
 
 from collections.abc import Generator

@@ -1,7 +1,7 @@
 """All texts that are one edit of a character away from a text.
 
 Source: Abad Rocamora et al., "Revisiting Character-level Adversarial Attacks for Language Models",
-2024 (Charmer), section 4.1. A text of n characters has 2 n + 1 positions: position 2 i + 1 is
+2024 (Charmer). A text of n characters has 2 n + 1 positions: position 2 i + 1 is
 character i, and position 2 i the blank before it. A character at a blank is an insertion, another
 character at a character a replacement, and a blank at a character a deletion.
 """
