@@ -1,6 +1,6 @@
 """Ranks words by a local linear model of the predicted classes, then replaces them in a beam.
 
-Source: Zhu, Zhao, Shang, Wu, "LimeAttack: Local Explainable Method for Textual Hard-Label
+Source: Zhu et al., "LimeAttack: Local Explainable Method for Textual Hard-Label
 Adversarial Attack", 2024, and the released code. The linear model is that of LIME (Ribeiro, Singh,
 Guestrin, "Why Should I Trust You?", 2016) with the settings of its library.
 """
