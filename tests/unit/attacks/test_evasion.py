@@ -449,8 +449,7 @@ def test_recipes_evade_a_sum_of_word_scores(detector: WordScores, tmp_path: Path
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("free\tgratis\n")
     for name in recipe_names():
-        if find_recipe(name).needs or name in ("input-reduction", "paraphrase"):
-        if find_recipe(name).needs or name in {"input-reduction", "witness"}:
+        if find_recipe(name).needs or name in {"input-reduction", "paraphrase", "witness"}:
             continue
         more = {"translations": str(pairs)} if name == "translate" else {}
         settings: dict[str, Any] = {"recipe": name, "goal": Evade(positive=1), **more}
