@@ -8,12 +8,15 @@ together (`attacks/engine.py`).
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from attacks.compat import Compat
 from attacks.document import Candidate, Cut, Document
 from attacks.goals import Evade, Goal, Targeted, Unchanged, Unsure, Untargeted, tie
 from text import Text
+
+if TYPE_CHECKING:
+    from certify.threats import TextCertifier, Threat
 
 
 class Job(NamedTuple):
@@ -254,6 +257,21 @@ class Attack:
         """Return this attack with what its transformation learns from labelled texts, if any."""
         learn = getattr(self.transformation, "learn", None)
         return self if learn is None else replace(self, transformation=learn(texts))
+
+    def certified(
+        self, certifier: "Callable[[Threat], TextCertifier] | None", threat: "Threat | None"
+    ) -> "Attack":
+        """Return this attack with a certifier, if its transformation takes texts from one.
+
+        Args:
+            certifier: makes the certifier of the victim against a threat; None if it has none.
+            threat: the set of texts of the attack.
+
+        Raises:
+            ValueError: it needs a certifier, and there is none for this threat.
+        """
+        take = getattr(self.transformation, "certified", None)
+        return self if take is None else replace(self, transformation=take(certifier, threat))
 
     def aiming(self, goal: Goal) -> "Attack":
         """Return this attack with another goal.

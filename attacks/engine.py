@@ -105,11 +105,6 @@ class _Run:
     error: InvalidAnswers | None = None
     reason: str | None = None
 
-    @property
-    def load(self) -> int:
-        """Characters of a question about each word: a text for each."""
-        return len(self.document) * sum(map(len, self.document.columns))
-
 
 class _Answer(NamedTuple):
     """The valid answer to a text of a sample, with the margin of its largest logit."""
@@ -257,7 +252,7 @@ class Engine:
     def _admit(self, source: Iterator[Sample], active: Sequence[_Run]) -> list[_Run]:
         """Take new samples as room allows; fewer very long ones, but at least one."""
         fresh: list[_Run] = []
-        load = sum(run.load for run in active)
+        load = sum(map(self._load, active))
         while len(active) + len(fresh) < self.limits.in_flight:
             # At least one sample is in flight, however long it is.
             if (active or fresh) and load >= _LOAD:
@@ -266,8 +261,13 @@ class Engine:
             if sample is None:
                 break
             fresh.append(self._begin(sample))
-            load += fresh[-1].load
+            load += self._load(fresh[-1])
         return fresh
+
+    def _load(self, run: _Run) -> int:
+        """Return the characters of a question about each word, or those that a search expects."""
+        count = getattr(self.attack.search, "texts", len)
+        return int(count(run.document)) * sum(map(len, run.document.columns))
 
     def _begin(self, sample: Sample) -> _Run:
         document = Document.of(sample.text, cut=self.attack.cut)

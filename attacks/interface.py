@@ -9,6 +9,7 @@ from typing import Any
 from attacks.compat import CompatName
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits, longest_first
+from attacks.ensemble import WORST, Ensemble, engine_of, is_ensemble, recipes_of
 from attacks.goals import Evade, Force, Goal, Score, Targeted, Untargeted, make_goal
 from attacks.journal import Journal
 from attacks.outcome import AttackRecord, Sample
@@ -97,7 +98,8 @@ def attack(
             of texts (or pairs) to logits `[texts, classes]`, or a victim (`attacks.victims.kinds`).
         samples: texts (or pairs) with their gold classes, or rows of a data set; numbered as they
             come. See `attacks.samples`.
-        recipe: name of a recipe (`attacks.recipes`), its settings, or a composed attack.
+        recipe: name of a recipe (`attacks.recipes`), its settings, a composed attack, or `worst` or
+            `worst:NAME,NAME` (`attacks.ensemble`).
         tokenizer: of a `transformers` model.
         target: class to reach; any but the gold one, or the goal of a composed attack, if None.
         goal: another goal (`attacks.goals`), as `Evade(positive=1)` for the detections of class 1.
@@ -118,18 +120,25 @@ def attack(
     """
     numbered, columns = as_samples(samples, columns)
     chosen, composed = _compose(recipe, target, settings)
-    composed = composed if goal is None else composed.aiming(goal)
-    composed = composed.learn(lambda: [(sample.text, sample.label) for sample in numbered])
+
+    def complete(attack: Attack) -> Attack:
+        aimed = attack if goal is None else attack.aiming(goal)
+        texts = [(sample.text, sample.label) for sample in numbered]
+        return aimed.certified(None, None).learn(lambda: texts)
+
+    composed = [complete(attack) for attack in composed]
+    title = composed[0].name if len(composed) == 1 else WORST
     limits = Limits(
         query_budget=chosen.query_budget,
         budget_per_word=chosen.budget_per_word,
         in_flight=in_flight,
     )
     victim = as_victim(model, tokenizer=tokenizer, batch_size=chosen.batch_size)
-    check_search(composed, victim)
+    for one in composed:
+        check_search(one, victim)
     if class_names is None:
         class_names = getattr(victim, "class_names", ())
-    engine = Engine(
+    engine = engine_of(
         composed, victim, limits=limits, seed=seed, columns=columns, class_names=class_names
     )
     with ExitStack() as stack:
@@ -138,7 +147,7 @@ def attack(
         records = {} if journal is None else _former(journal, engine, numbered)
         remaining = [sample for sample in numbered if sample.sample_id not in records]
         before = list(records.values())
-        bar = Progress(len(remaining), composed.name, before=before, visible=progress)
+        bar = Progress(len(remaining), title, before=before, visible=progress)
         stack.callback(bar.close)
         engine.victim = CountedVictim(victim, bar.asked)
         # The order changes the speed and no record.
@@ -149,27 +158,30 @@ def attack(
             bar.add(record)
     ordered = [records[sample_id] for sample_id in sorted(s.sample_id for s in numbered)]
     names: dict[type, str] = {Evade: "evade", Force: "force"}
-    name = names.get(type(composed.goal))
-    summary = summarise(ordered, score=composed.goal.score, goal=name)
-    return Outcome(name=composed.name, records=ordered, summary=summary)
+    aim = engine.attack.goal
+    summary = summarise(ordered, score=aim.score, goal=names.get(type(aim)))
+    return Outcome(name=title, records=ordered, summary=summary)
 
 
 def _compose(
     recipe: str | RecipeSettings | Attack, target: int | None, settings: Mapping[str, Any]
-) -> tuple[RecipeSettings, Attack]:
-    """Return the settings of an attack, and the attack."""
+) -> tuple[RecipeSettings, list[Attack]]:
+    """Return the settings of an attack, and the attack, or all those of an ensemble."""
     if isinstance(recipe, Attack):
         chosen = RecipeSettings(recipe=recipe.name, **settings)
-        return chosen, _with(recipe, chosen, target=target, compat=settings.get("compat"))
+        return chosen, [_with(recipe, chosen, target=target, compat=settings.get("compat"))]
     from attacks.recipes import build
 
     chosen = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
     chosen = replace(chosen, **settings)
     goal = make_goal(target, score=chosen.score, compat=chosen.compat)
-    return chosen, build(chosen, goal=goal)
+    names = recipes_of(chosen.recipe) if is_ensemble(chosen.recipe) else [chosen.recipe]
+    return chosen, [build(replace(chosen, recipe=name), goal=goal) for name in names]
 
 
-def _former(journal: Journal, engine: Engine, samples: Sequence[Sample]) -> dict[int, AttackRecord]:
+def _former(
+    journal: Journal, engine: Engine | Ensemble, samples: Sequence[Sample]
+) -> dict[int, AttackRecord]:
     """Return the records of a former start, by sample; raise ValueError for another victim's."""
     records = journal.of(samples)
     if (strange := engine.find_contradiction(records.values())) is not None:

@@ -87,6 +87,7 @@ class AttackRecord:
         salience: for each word of the clean text, what the score gains without it, as the search
             has ranked the words; None for words that it has not tried. None where the search ranks
             in another way, or not at all, and in records of older versions.
+        recipe: of an ensemble, the attack whose text this is; None for a single attack.
     """
 
     sample_id: int
@@ -114,6 +115,7 @@ class AttackRecord:
     adversarial_prediction_name: str | None = None
     words_kept: int | None = None
     salience: tuple[float | None, ...] | None = None
+    recipe: str | None = None
 
     @property
     def attacked(self) -> bool:

@@ -48,8 +48,9 @@ class RecipeSettings(Budget):
     Attributes:
         recipe: name of the attack: RECIPES (docs/attacks.md). The command `attack` also takes
             several with commas between them, `all` for textfooler, textbugger, bae, deepwordbug,
-            pwws and a2t, or a YAML file with an attack of your own (configs/attack/custom.yaml);
-            there, `--attack NAME` is short for `--attack.recipe NAME`.
+            pwws and a2t, `worst` or `worst:NAMES` for several that are tried on each text until one
+            succeeds, or a YAML file with an attack of your own (configs/attack/custom.yaml); there,
+            `--attack NAME` is short for `--attack.recipe NAME`.
         batch_size: most texts per forward pass of the attack; halved when memory runs out. On a CPU
             it is 64 at most, where more are slower.
         score: value that the search follows: the `margin` between logits, or the `probability` of
@@ -68,11 +69,13 @@ class RecipeSettings(Budget):
             encoder. Like word_similarity and candidates, it changes the recipes that have it; a
             recipe without it refuses it.
         word_similarity: least cosine of the vectors of a word and its replacement.
-        candidates: replacements that are tried for a word.
+        candidates: replacements that are tried for a word; of charmer, the most frequent characters
+            that it tries.
         fluency: nats that a word may be less likely than the one it replaces, by the masked
             language model; the recipe's own if null; 0 does without the model.
-        pool: file with a word or a text on each line, which append-benign and split add; learned
-            from the training split of a run, or from the --dataset of a --victim, if null.
+        pool: file with a word or a text on each line, which append-benign and split add, and whose
+            characters charmer tries; learned from the training split of a run, or from the
+            --dataset of a --victim, if null.
         added_words: words that append-benign (10) and split (800) add at most.
         side: the place of the words that append-benign adds: `front`, `end` or `both`.
         selection: choice of these words from their pool: `greedy`, the best one at each step;
@@ -81,6 +84,8 @@ class RecipeSettings(Budget):
             encodings try; all of them if null.
         translations: file with a text, a tab and its translation on each line, for translate.
         paraphrases: file of `resources paraphrases`, for paraphrase.
+        edits: characters that charmer changes at most (10).
+        positions: positions of a text that charmer tries at each step (20), or `all`.
         language: language of the texts; it selects stop words, letters, keys, and how Chinese is
             cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
             fit it.
@@ -106,6 +111,8 @@ class RecipeSettings(Budget):
     variants: Sequence[str] | None = None
     translations: str | None = None
     paraphrases: str | None = None
+    edits: int | None = None
+    positions: int | Literal["all"] | None = None
     language: Language | None = None
     columns: Sequence[str] | None = None
 
@@ -115,7 +122,9 @@ class RecipeSettings(Budget):
 
         super().__post_init__()
         check_range({"batch_size": self.batch_size, "candidates": self.candidates}, least=1)
-        check_range({"added_words": self.added_words}, least=1)
+        check_range({"added_words": self.added_words, "edits": self.edits}, least=1)
+        if self.positions != "all":
+            check_range({"positions": self.positions}, least=1)
         check_range({"similarity": self.similarity}, least=0, most=1)
         check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
         check_range({"fluency": self.fluency}, least=0)

@@ -12,12 +12,14 @@ from text.estimates import IntervalEstimate, aligned, interval, mean, wilson
 _METRICS = (
     *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
     *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "unstable", "errors"),
-    *("flip_rate", "attacked", "words_kept"),
+    *("flip_rate", "attacked", "words_kept", "query_auc"),
 )
 _OF_DETECTORS = {"flip_rate", "attacked", "words_kept"}
 _COUNTED = {"clean_accuracy", "flip_rate"}
 """Figures whose number of samples is in the table."""
-_DOUBTED = {"accuracy", "success_rate"}
+_DOUBTED = {"accuracy", "success_rate", "query_auc"}
+QUERIES = 1000
+"""End of the curve of success over queries under which `Summary.query_auc` is the area."""
 TOLERATED = 0.01
 """Share by which a blind score may overstate the accuracy before it is unreliable."""
 
@@ -50,6 +52,8 @@ class Summary:
             evaded, or of undetected texts that become false alarms.
         words_kept: with such a goal, the mean share of the words that the adversarial text still
             has, of the samples whose attack succeeded.
+        query_auc: area under the curve of the success rate over the queries of a sample, from 0 to
+            `QUERIES`, as a share of the largest area: 1 if every text falls at once.
     """
 
     samples: int
@@ -70,6 +74,7 @@ class Summary:
     errors: int
     flip_rate: IntervalEstimate | None = None
     words_kept: IntervalEstimate | None = None
+    query_auc: IntervalEstimate | None = None
 
     def metrics(self) -> dict[str, float]:
         """Return flat names and numbers; an unreliable accuracy has another name."""
@@ -153,6 +158,14 @@ def summarise(records: Iterable[AttackRecord], *, score: Score, goal: str | None
         )
         if of_detector
         else None,
+        # A success counts from its query on: the area is the mean of what is left of the axis.
+        query_auc=mean(
+            [
+                max(0.0, 1 - record.queries / QUERIES) if record.outcome == "succeeded" else 0.0
+                for record in attacked
+            ],
+            top=1.0,
+        ),
     )
 
 

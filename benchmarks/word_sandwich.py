@@ -42,8 +42,8 @@ from measure.corpus_split import split_texts, words_read
 from run_files.run_directory import RunDirectory
 
 FREE = ("pwws", "textfooler", "deepwordbug")
-KEEPING = ("input-reduction", "translate")
-"""Recipes that succeed where the prediction stays, or need a file of the user."""
+KEEPING = ("input-reduction", "translate", "paraphrase", "witness")
+"""Recipes that succeed where the prediction stays, or need a file of the user or a certificate."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from attacks.document import word_spans
+from attacks.ensemble import wins
 from attacks.outcome import AttackRecord
 from attacks.summary import table
 from run_files.terminal import harmless
@@ -105,6 +106,8 @@ def headline(record: AttackRecord, names: Sequence[str]) -> str:
         f"{record.words_changed} of {record.words} words",
         plural(record.queries, "query"),
     ]
+    if record.recipe is not None:
+        parts.append(f"by {record.recipe}")
     if record.similarity is not None:
         parts.append(f"similarity {record.similarity:.3f}")
     return ", ".join(parts)
@@ -185,4 +188,5 @@ def report(
     count += (" / " if count else "") + plural(max(samples, default=0), "sample")
     lines.append(harmless(f"\n{title}: {count}, 95 % intervals below each figure"))
     lines.append(table({name: outcome.summary for name, outcome in outcomes.items()}))
+    lines += filter(None, (wins(name, outcome.records) for name, outcome in outcomes.items()))
     return "\n".join([*lines, *map(harmless, notes)])

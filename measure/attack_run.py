@@ -246,5 +246,6 @@ def attacked_model(
         identity=identity,
         threat=threat,
         positive=positive,
+        certifier=model.text_certifier,
         texts=lambda: [(text, label) for _, text, label in labelled_texts(corpus.training_rows())],
     )

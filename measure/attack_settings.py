@@ -2,13 +2,14 @@
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from attacks.composition import Attack
 from attacks.engine import VERSION, Limits
+from attacks.ensemble import WORST, is_ensemble, recipes_of
 from attacks.goals import DETECTOR_GOALS, Evade, Force, Goal, make_goal
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import OPTIONAL, SIX
@@ -57,6 +58,7 @@ class AttackSettings(RecipeSettings, Limits):
         tag: file the outcome as RECIPE-TAG, apart from the same recipe with other settings.
         show: number of adversarial pairs to print at the end.
         html: write all pairs side by side to RUN/attacks/RECIPE.html.
+        csv: write all pairs to RUN/attacks/RECIPE.csv, in the columns of TextAttack's log.
         threat: the set of texts of a certificate, inside which the attack has to stay.
         validity: also count the adversarial texts that keep their meaning, by WordNet and the
             sentence encoder; `attack validity` has more checks (docs/attacks/validity.md).
@@ -74,6 +76,7 @@ class AttackSettings(RecipeSettings, Limits):
     tag: str | None = None
     show: int = 0
     html: bool = True
+    csv: bool = False
     threat: ThreatSettings = field(default=ThreatSettings())
     validity: bool = False
     shard: str | None = None
@@ -206,6 +209,7 @@ class AttackPlan(NamedTuple):
         subject: its recipe and settings, which the next start compares.
         options: the `AttackSettings.options` that it has.
         has_goal: True if the composition has a goal of its own.
+        others: the further attacks of an ensemble, in the order in which they are tried.
     """
 
     name: str
@@ -213,6 +217,17 @@ class AttackPlan(NamedTuple):
     subject: Mapping[str, Any]
     options: Mapping[str, Any]
     has_goal: bool
+    others: tuple[Attack, ...] = ()
+
+    @property
+    def attacks(self) -> tuple[Attack, ...]:
+        """The attack, or all those of an ensemble."""
+        return (self.attack, *self.others)
+
+    def change(self, function: Callable[[Attack], Attack]) -> "AttackPlan":
+        """Return the plan with each of its attacks changed."""
+        attack, *others = map(function, self.attacks)
+        return self._replace(attack=attack, others=tuple(others))
 
 
 def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> list[AttackPlan]:
@@ -232,7 +247,8 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
     option_names = {name: _option_names(name) for name in _names(settings.recipe)}
     known = recipes.recipe_names()
     # Only then: loading transformers takes seconds.
-    models = any(name not in known or recipes.find_recipe(name).needs for name in option_names)
+    parts = [part for name in option_names for part in _parts(name)]
+    models = any(name not in known or recipes.find_recipe(name).needs for name in parts)
     if models and not sys.stderr.isatty():
         from transformers.utils import logging
 
@@ -261,9 +277,9 @@ def _check_options(settings: AttackSettings, option_names: Mapping[str, Sequence
     from attacks import recipes
 
     recipe_list = recipes.recipe_names()
-    for name in option_names:
-        if name in recipe_list:
-            recipes.check_compat(name, settings)
+    for part in [part for name in option_names for part in _parts(name)]:
+        if part in recipe_list:
+            recipes.check_compat(part, settings)
     for key, value in settings.options().items():
         if not any(key in names for names in option_names.values()):
             own_file = set(option_names) - set(recipe_list)
@@ -282,6 +298,8 @@ def _plan_attack(
     """Build an attack with the options that it has."""
     from attacks import recipes
 
+    if is_ensemble(name):
+        return _plan_ensemble(name, settings, resources)
     options = {key: value for key, value in settings.options().items() if key in option_names}
     subject = {key: options.get(key) for key in option_names}
     # In a subject, `columns` are those of the corpus.
@@ -298,15 +316,49 @@ def _plan_attack(
     return AttackPlan(filed, attack, subject, options, has_goal=has_goal)
 
 
+def _plan_ensemble(name: str, settings: AttackSettings, resources: "Resources") -> AttackPlan:
+    """Build all attacks of an ensemble.
+
+    Raises:
+        ValueError: one of them has a goal of its own.
+    """
+    members = [
+        _plan_attack(part, _option_names(part), settings, resources) for part in _parts(name)
+    ]
+    if own := [member.name for member in members if member.has_goal]:
+        msg = f"got {', '.join(own)} with a goal in {name}, expected attacks of one goal"
+        raise ValueError(msg)
+    first, *others = [member.attack for member in members]
+    subject: dict[str, Any] = {"recipe": WORST, "recipes": _parts(name)}
+    for member in members:
+        subject |= {f"{member.attack.name}.{key}": part for key, part in member.subject.items()}
+    return AttackPlan(
+        name=WORST if settings.tag is None else f"{WORST}-{settings.tag}",
+        attack=first,
+        subject=subject,
+        options={key: value for member in members for key, value in member.options.items()},
+        has_goal=False,
+        others=tuple(others),
+    )
+
+
+def _parts(name: str) -> list[str]:
+    """Return the recipes of an ensemble; the name of another attack."""
+    return recipes_of(name) if is_ensemble(name) else [name]
+
+
 def _option_names(name: str) -> tuple[str, ...]:
     """Return the `AttackSettings.options` of an attack; a file sets the others itself."""
     from attacks import recipes
 
+    if is_ensemble(name):
+        names = [option for part in _parts(name) for option in _option_names(part)]
+        return tuple(dict.fromkeys(names))
     if name not in recipes.recipe_names():
         if not name.endswith(_FILES):
             msg = (
-                f"got attack {name!r}, expected all, one of {', '.join(recipes.recipe_names())}, "
-                "or a YAML file with an attack of your own"
+                f"got attack {name!r}, expected all, {WORST}, one of "
+                f"{', '.join(recipes.recipe_names())}, or a YAML file with an attack of your own"
             )
             raise ValueError(msg)
         return tuple(_OF_RESOURCES.values())
@@ -318,7 +370,11 @@ def _option_names(name: str) -> tuple[str, ...]:
 
 def _names(recipe: str) -> list[str]:
     """Return the names of recipes and files, in their order."""
-    parts = [part.strip() for part in recipe.split(",")]
+    # The names of an ensemble have commas between, too: all names after it are its own.
+    before, colon, listed = recipe.partition(f"{WORST}:")
+    parts = [part.strip() for part in before.split(",")] if before or not colon else []
+    if colon:
+        parts = [*filter(None, parts), f"{WORST}:{listed}"]
     return [name for part in parts for name in (SIX if part == "all" else (part,))]
 
 
@@ -334,7 +390,12 @@ def file_names(recipe: str, tag: str | None) -> list[str]:
     """
     names = []
     for name in _names(recipe):
-        stem = str(_spec(name)["name"]) if name.endswith(_FILES) else name
+        stem = name
+        if is_ensemble(name):
+            recipes_of(name)  # checks the names
+            stem = WORST
+        elif name.endswith(_FILES):
+            stem = str(_spec(name)["name"])
         names.append(stem if tag is None else f"{stem}-{tag}")
     return names
 

@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from attacks.digests import content_digest
-from attacks.engine import VERSION, Engine, Limits
+from attacks.engine import VERSION, Limits
+from attacks.ensemble import engine_of
 from attacks.goals import Floats, top_margins
 from attacks.outcome import AttackRecord, Sample
 from attacks.paired_shares import PairedShares
@@ -455,7 +456,7 @@ class Gate:
         )
         # Before the first question: a missing resource must not surface at the end.
         self._plans = [
-            (attack._replace(attack=attack.attack.learn(self._labelled)), limit)
+            (attack.change(lambda one: one.learn(self._labelled)), limit)
             for name, limit in settings.recipe_limits().items()
             if always or limit is not None
             for attack in plan(settings.attack(name))
@@ -471,7 +472,8 @@ class Gate:
         plans, dropped = [], list[str]()
         for attack, limit in self._plans:
             try:
-                check_search(attack.attack, victim)
+                for one in attack.attacks:
+                    check_search(one, victim)
                 plans.append((attack, limit))
             except VictimError:
                 dropped.append(attack.name)
@@ -694,8 +696,8 @@ class Gate:
         # Without a prediction, a text might be one to attack.
         unknown = sum(sample.sample_id not in predictions for sample in drawn)
         limits = Limits(query_budget=self.settings.query_budget, in_flight=_IN_FLIGHT)
-        engine = Engine(
-            attack.attack,
+        engine = engine_of(
+            attack.attacks,
             self._victim,
             limits=limits,
             seed=self.settings.seed,

@@ -9,15 +9,17 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from attacks.composition import Attack
 from attacks.constraints import InsideThreat
-from attacks.engine import VERSION, Engine, longest_first
+from attacks.engine import VERSION, longest_first
+from attacks.ensemble import engine_of
 from attacks.fingerprint import describe, flat
 from attacks.interface import Outcome
 from attacks.outcome import Sample, from_line
 from attacks.progress import CountedVictim, Progress
 from attacks.summary import remarks, summarise
 from attacks.victims.kinds import Victim
-from certify.threats import Threat
+from certify.threats import TextCertifier, Threat
 from datamodules.batching.sampler import permutation
+from measure.attack_csv import write_csv
 from measure.attack_html import write_page
 from measure.attack_report import class_name, example_table
 from measure.attack_settings import AttackPlan, AttackSettings
@@ -46,6 +48,7 @@ class AttackedModel:
         threat: the set of texts inside which the attack stays, if there is one.
         positive: index of the class that a detector detects; None for other goals.
         texts: makes labelled texts, from which some attacks learn harmless words.
+        certifier: makes the certifier of the model against a threat, for attacks by witnesses.
     """
 
     victim: Victim
@@ -59,6 +62,7 @@ class AttackedModel:
     threat: Threat | None = None
     positive: int | None = None
     texts: Callable[[], Iterable[tuple[Text, int]]] = tuple
+    certifier: Callable[[Threat], TextCertifier] | None = None
 
 
 ELSEWHERE = "file this next to it with --attack.tag NAME"
@@ -101,22 +105,28 @@ class TextAttack(Measurement[Sample]):
             self.elsewhere = f"{ELSEWHERE} or --output FOLDER"
         self.name = planned.name
         self.stage, self.file = f"attack/{planned.name}", f"attacks/{planned.name}.jsonl"
-        attack = planned.attack
-        if not planned.has_goal:
-            # Only now: the index of a target needs the classes of the model.
-            attack = attack.aiming(settings.aim(model.class_names, model.positive))
-        attack = attack.learn(model.texts)
-        self._pool = describe(getattr(attack.transformation, "pool", None))
-        if model.threat is not None:
-            attack = replace(attack, constraints=[InsideThreat(model.threat), *attack.constraints])
-        self._engine = Engine(
-            attack,
+        attacks = planned.change(self._complete).attacks
+        pools = [describe(getattr(attack.transformation, "pool", None)) for attack in attacks]
+        self._pool = pools if planned.others else pools[0]
+        self._engine = engine_of(
+            attacks,
             model.victim,
             limits=settings,
             seed=settings.seed,
             columns=tuple(model.columns),
             class_names=model.class_names,
         )
+
+    def _complete(self, attack: Attack) -> Attack:
+        """Return an attack with what it gets from the model."""
+        model = self.model
+        if not self.planned.has_goal:
+            # Only now: the index of a target needs the classes of the model.
+            attack = attack.aiming(self.settings.aim(model.class_names, model.positive))
+        attack = attack.learn(model.texts).certified(model.certifier, model.threat)
+        if model.threat is None:
+            return attack
+        return replace(attack, constraints=[InsideThreat(model.threat), *attack.constraints])
 
     @property
     def target(self) -> int | None:
@@ -229,9 +239,12 @@ class TextAttack(Measurement[Sample]):
         return facts
 
     def write(self, files: RunDirectory, outcome: Measured) -> None:
-        """Write the page and the examples of TensorBoard."""
+        """Write page, log and the examples of TensorBoard."""
         result, names = self.outcome(outcome.records), self.model.class_names
         show_examples(result, names, self._loggers)
+        if self.settings.csv:
+            path = (files.path / self.file).with_suffix(".csv")
+            write_csv(path, result.records, self.model.columns)
         if self.settings.html:
             samples = f"{len(result.records)}, {self.settings.choice}"
             path = (files.path / self.file).with_suffix(".html")
@@ -240,7 +253,12 @@ class TextAttack(Measurement[Sample]):
 
 def attack_subject(planned: AttackPlan, settings: AttackSettings) -> dict[str, Any]:
     """Return what the records of an attack depend on, but for model and samples."""
-    subject = {**planned.subject, **settings.about(), **parts_of(planned.attack)}
+    subject = {**planned.subject, **settings.about()}
+    if not planned.others:
+        subject |= parts_of(planned.attack)
+    for attack in planned.attacks if planned.others else ():
+        parts = parts_of(attack)
+        subject |= {"engine": VERSION} | {f"{attack.name}.{key}": parts[key] for key in parts}
     del subject["split"]  # a table of samples has none
     return subject
 

@@ -1,5 +1,7 @@
 """The adversarial texts of each run, read by each run."""
 
+import csv
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +14,7 @@ from text import Text
 from text.estimates import IntervalEstimate, aligned, wilson
 from text.subjects import Subject, differences, joined
 
-OF_MODEL = ("checkpoint", "precision", "program", "classes")
+OF_MODEL = ("checkpoint", "precision", "program", "classes", "victim", "front_end")
 """Parts of the subject of an attack that are about the attacked model, and not the protocol."""
 Classify = Callable[[Sequence[Text]], Sequence[str]]
 """From texts to names of classes."""
@@ -58,7 +60,11 @@ def check_protocol(runs: Sequence[AttackedRun]) -> None:
     samples = [(record.sample_id, record.text, record.label_name) for record in first.records]
     protocol = _protocol(first)
     for run in runs[1:]:
-        if changes := differences(protocol, _protocol(run)):
+        own_protocol = _protocol(run)
+        # A run names a split of its corpus, another victim a table: the samples tell if they agree.
+        mixed = ("corpus" in protocol) != ("corpus" in own_protocol)
+        only = (protocol.keys() & own_protocol.keys()) - {"columns", "split"} if mixed else None
+        if changes := differences(protocol, own_protocol, only=only):
             msg = (
                 f"got attacks of {first.name} and {run.name} that differ in {joined(changes)}, "
                 "expected one protocol and the same data: attack both with the same options"
@@ -132,6 +138,23 @@ def matrix_table(
         for name, row in matrix.items()
     ]
     return aligned(rows)
+
+
+def matrix_files(attack: str, matrix: Mapping[str, Mapping[str, TransferCell]]) -> tuple[str, str]:
+    """Return the cells of a matrix as JSON, and as comma-separated values, a line for each."""
+    rows = []
+    for source, row in matrix.items():
+        for reader, cell in row.items():
+            line: dict[str, object] = {"attack": attack, "texts_of": source, "read_by": reader}
+            for name, share in cell._asdict().items():
+                for part in ("value", "low", "high", "count"):
+                    line[f"{name}_{part}"] = None if share is None else getattr(share, part)
+            rows.append(line)
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return json.dumps(rows, indent=2) + "\n", stream.getvalue()
 
 
 def _shown(share: IntervalEstimate | None) -> str:

@@ -14,7 +14,7 @@ from typing_extensions import override
 import steadfast  # noqa: F401 (puts the packages below on the import path)
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord
-from attacks.summary import Summary
+from attacks.summary import Summary, table
 from measure.attack_html import marked_texts
 from measure.charts import drawing
 from run_files import atomic
@@ -177,26 +177,52 @@ class AttackTable(RecordTable):
     @extras_named()
     def plot(self) -> "Figure":
         """Return a figure: accuracy over the number of queries for each text."""
-        counted = [record for record in self if record["outcome"] != "error"]
-        flips = sorted(r["queries"] for r in counted if r["outcome"] == "succeeded")
-        right = sum(record["outcome"] in ("succeeded", "failed") for record in counted)
-        accuracies = [(right - n) / max(len(counted), 1) for n in range(len(flips) + 1)]
-        end = max((record["queries"] for record in counted), default=0)
         with drawing(None, size=(6, 3)) as figure:
             axes = figure.subplots()
-            axes.step([0, *flips, end], [*accuracies, accuracies[-1]], where="post")
-            axes.set(xlabel="queries for each text", ylabel="accuracy", ylim=(0, 1))
+            _draw_queries(axes, self, self.name)
             axes.set_title(self.name)
         return figure
 
     def _cells(self, record: Record) -> Iterator[str]:
-        attacked = self._attacked[record["sample_id"]]
-        before, after = marked_texts(attacked)
-        yield _escape(record["outcome"])
-        yield _escape(" → ".join(_classes(attacked)))
-        yield before
-        yield after if attacked.adversarial is not None else ""
-        yield str(attacked.queries)
+        yield from _attack_cells(self._attacked[record["sample_id"]])
+
+
+class RunAttackTable(RecordTable):
+    """Attacks of a run: a record for each text and attack, with the name of the attack.
+
+    Args:
+        outcomes: the attacks.
+
+    Attributes:
+        names: of the attacks.
+    """
+
+    shown = ("attack", "outcome", "classes", "clean", "attacked", "queries")
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        pairs = [(outcome.name, record) for outcome in outcomes for record in outcome.records]
+        super().__init__([{"attack": name, **record.line()} for name, record in pairs])
+        self.names = [outcome.name for outcome in outcomes]
+        self._summaries = {outcome.name: outcome.summary for outcome in outcomes}
+        self._attacked = {(name, record.sample_id): record for name, record in pairs}
+
+    @override
+    def __repr__(self) -> str:
+        return table(self._summaries)
+
+    @extras_named()
+    def plot(self) -> "Figure":
+        """Return a figure: accuracy over the number of queries for each text, by attack."""
+        with drawing(None, size=(6, 3)) as figure:
+            axes = figure.subplots()
+            for name in self.names:
+                _draw_queries(axes, [record for record in self if record["attack"] == name], name)
+            axes.legend()
+        return figure
+
+    def _cells(self, record: Record) -> Iterator[str]:
+        yield _escape(record["attack"])
+        yield from _attack_cells(self._attacked[record["attack"], record["sample_id"]])
 
 
 class CertificateTable(RecordTable):
@@ -226,6 +252,26 @@ class CertificateTable(RecordTable):
             axes.set(xlabel="changed words", ylabel="certified share", ylim=(0, 1.02))
             axes.legend()
         return figure
+
+
+def _draw_queries(axes: Any, records: Sequence[Record], name: str) -> None:
+    """Draw the accuracy of an attack over the number of queries for each text."""
+    counted = [record for record in records if record["outcome"] != "error"]
+    flips = sorted(r["queries"] for r in counted if r["outcome"] == "succeeded")
+    right = sum(record["outcome"] in ("succeeded", "failed") for record in counted)
+    accuracies = [(right - n) / max(len(counted), 1) for n in range(len(flips) + 1)]
+    end = max((record["queries"] for record in counted), default=0)
+    axes.step([0, *flips, end], [*accuracies, accuracies[-1]], where="post", label=name)
+    axes.set(xlabel="queries for each text", ylabel="accuracy", ylim=(0, 1))
+
+
+def _attack_cells(record: AttackRecord) -> Iterator[str]:
+    before, after = marked_texts(record)
+    yield _escape(record.outcome)
+    yield _escape(" → ".join(_classes(record)))
+    yield before
+    yield after if record.adversarial is not None else ""
+    yield str(record.queries)
 
 
 def _classes(record: AttackRecord) -> Iterator[str]:

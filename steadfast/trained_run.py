@@ -14,6 +14,7 @@ from app.commands.inspect import describe
 from datamodules.sources.inspection import DataInspection, inspect_files
 from datamodules.sources.table_shape import check_encoding, check_separator
 from measure.verdict import RunVerdict, judge_run
+from run_files.ledger import attack_ledgers
 from run_files.program_folder import python_path
 from run_files.run_directory import RunDirectory, existing
 from run_files.terminal import harmless
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from steadfast.loaded_model import Model
+    from steadfast.record_tables import RunAttackTable
 
 
 class Run:
@@ -91,6 +93,36 @@ class Run:
             return push_folder(
                 self.export(Path(folder) / "model"), repository, private=private, revision=revision
             )
+
+    def records(self, *attacks: str) -> "RunAttackTable":
+        """Return the records of attacks of the run; of all that have ended, without names.
+
+        Raises:
+            ValueError: the run has no such attack, or none at all.
+        """
+        from attacks.goals import Score
+        from attacks.interface import Outcome
+        from attacks.outcome import from_line
+        from attacks.summary import summarise
+        from steadfast.record_tables import RunAttackTable
+
+        ledgers = {ledger.name: ledger for ledger in attack_ledgers(self._files)}
+        ended = {name: records for name in ledgers if (records := ledgers[name].records())}
+        names = attacks or tuple(ended)
+        if not names or (missing := [name for name in names if name not in ended]):
+            got = ", ".join(missing) if names else "no attack"
+            msg = (
+                f"got {got} for run {self.name}, expected some of {', '.join(ended) or 'none'}: "
+                f"`steadfast attack --run {self.name} --attack NAME` makes them"
+            )
+            raise ValueError(msg)
+        outcomes = []
+        for name in names:
+            attacked, about = [from_line(line) for line in ended[name]], ledgers[name].subject()
+            score: Score = "probability" if about.get("score") == "probability" else "margin"
+            summary = summarise(attacked, score=score, goal=about.get("goal"))
+            outcomes.append(Outcome(name=name, records=attacked, summary=summary))
+        return RunAttackTable(outcomes)
 
     @extras_named()
     def to_pandas(self) -> "DataFrame":

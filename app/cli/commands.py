@@ -118,6 +118,9 @@ COMMANDS = {
     "attack pairs": Command(
         "commands.attack_pairs", "Measure a model on published adversarial texts."
     ),
+    "attack text": Command(
+        "commands.attack_text", "Attack texts that are typed.", container=("--attack.resources",)
+    ),
     "attack sheet": Command("commands.attack_sheet", "Let people rate adversarial texts."),
     "attack validity": Command(
         "commands.attack_validity", "Count the adversarial texts that keep their meaning."

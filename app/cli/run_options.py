@@ -61,6 +61,7 @@ SETTINGS: dict[str, dict[str, str]] = {
         "--num_samples": "--attack.num_samples",
         "--seed": "--attack.seed",
     },
+    "attack text": {"--attack": "--attack.recipe", "--seed": "--attack.seed"},
     "check": {"--seed": "--seed"},
 }
 """Names of settings in YAML, Python and stored runs by their options, as `FORMER` by command."""

@@ -45,9 +45,9 @@ def run(args: Any) -> int:
     device = torch_device(args.device)
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
-    for attack in planned:
+    for attack in [attack for attack_plan in planned for attack in attack_plan.attacks]:
         # Some searches need probabilities, and a victim may return labels only.
-        check_search(attack.attack, named.victim)
+        check_search(attack, named.victim)
     series = run_series(
         planned, settings, model, FolderArchive(out, model.identity), asks_again=True
     )

@@ -16,6 +16,7 @@ from attacks.outcome import from_line
 from attacks.summary import summarise
 from measure import validity_files
 from measure.archive import FolderArchive
+from measure.attack_csv import write_csv
 from measure.attack_html import write_page
 from measure.attack_mean import MeanArchive
 from measure.attack_report import report
@@ -105,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
     for attack in attacks:
         logger.measure(files, f"attack/{attack.name}", 0 if weights is None else weights.step)
         subject = {} if weights is None else weights.about()
-        metrics = _file(attack, archive, facts, subject, html=args.html == "true", logger=logger)
+        forms = {"html": args.html == "true", "csv": args.csv == "true"}
+        metrics = _file(attack, archive, facts, subject, **forms, logger=logger)
         logger.log_metrics(metrics, 0)
     logger.finalize("success")
     first = attacks[0].facts
@@ -131,7 +133,7 @@ def _merge_victim(args: argparse.Namespace) -> int:
     first = attacks[0].facts
     archive = FolderArchive(folder, {**first["identity"], "run": folder.name})
     for attack in attacks:
-        _file(attack, archive, {}, {}, html=args.html == "true")
+        _file(attack, archive, {}, {}, html=args.html == "true", csv=args.csv == "true")
     _print(
         attacks, f"{first['identity']['method']} on {first['identity']['corpus']}", args.show, []
     )
@@ -162,6 +164,7 @@ def _file(
     subject: Mapping[str, Any],
     *,
     html: bool,
+    csv: bool,
     logger: RunLogger | None = None,
 ) -> dict[str, float]:
     """Store the records and figures of an attack as `attack` does; return its metrics.
@@ -172,6 +175,7 @@ def _file(
         facts: for the page; they override those of the shard.
         subject: identifies the weights.
         html: True to write the page.
+        csv: True to write TextAttack's log.
         logger: of TensorBoard; None for an external victim.
     """
     ledger, outcome, classes = attack.ledger, attack.outcome(), attack.facts["classes"]
@@ -181,6 +185,9 @@ def _file(
         samples = f"{len(outcome.records)}, {attack.subject.get('choice')}"
         page = {**attack.facts["facts"], **facts, "samples": samples}
         write_page(ledger.path.with_suffix(".html"), outcome, classes, page)
+    if csv:
+        columns = attack.subject.get("columns") or ["text"]
+        write_csv(ledger.path.with_suffix(".csv"), outcome.records, columns)
     ledger.finish(attack.subject, attack.seconds, outcome.summary.line())
     stage = f"attack/{attack.name}"
     figures = attack_figures(outcome, attack.facts["target"])
@@ -218,6 +225,13 @@ def parser() -> argparse.ArgumentParser:
         default="true",
         dest="html",
         help="write all pairs to RUN/attacks/RECIPE.html",
+    )
+    add(
+        "--attack.csv",
+        choices=("true", "false"),
+        default="false",
+        dest="csv",
+        help="write all pairs to RUN/attacks/RECIPE.csv, as TextAttack does",
     )
     return parser
 

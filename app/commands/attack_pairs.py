@@ -7,6 +7,8 @@ another model. Between two runs the figures are also in the run of the victim, f
 With --run A B C and no file: the adversarial texts of each run, read by each run. A cell is the
 share of the texts that fool the reader, among those whose clean text both classify rightly. The
 figures are also in results.json of each reader; those of the texts of A are its static attack.
+Victims from elsewhere, such as hf:FOLDER, may be among the runs. --output FOLDER writes each matrix
+as transfer-ATTACK.json and .csv.
 """
 
 import argparse
@@ -24,10 +26,16 @@ from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_n
 from attacks.digests import file_digest
 from attacks.outcome import from_line
 from attacks.paired_shares import PairedShares, paired_shares
-from measure.named_victims import NamedVictim
+from measure.named_victims import KINDS, NamedVictim
 from measure.published_pairs import PublishedFile, PublishedPair, read_published, record_classes
 from measure.table_samples import LabelledTable, as_classes
-from measure.transfer_matrix import AttackedRun, file_transfers, matrix_table, transfer_matrix
+from measure.transfer_matrix import (
+    AttackedRun,
+    file_transfers,
+    matrix_files,
+    matrix_table,
+    transfer_matrix,
+)
 from run_files import atomic
 from run_files.ledger import attack_ledger, attack_ledgers
 from run_files.run_directory import TRANSFER, RunDirectory, existing, of_checkpoint
@@ -79,7 +87,7 @@ def parser() -> ArgumentParser:
     add_option(parser, "--batch_size", default=256)
     add_victim(parser, or_run=True)
     runs = next(action for action in parser._actions if action.dest == "run")
-    runs.nargs, runs.help = "+", "runs whose adversarial texts are read by each of them"
+    runs.nargs, runs.help = "+", "runs or victims whose texts are read by each of them"
     text = "NAME,...: attacks of these runs (default: all that all of them have)"
     parser.add_argument("--attack", type=str, default=None, help=text)
     return parser
@@ -100,11 +108,14 @@ class _Parser(OneLineParser):
 def _matrices(args: argparse.Namespace) -> int:
     """Measure, file and print the matrix of each attack of some runs."""
     names = list(dict.fromkeys(args.run))
-    runs = [existing(Path(args.runs_dir), name) for name in names]
-    models = {}
+    output, args.output = args.output, None
+    runs, models = [], {}
     for name in names:
-        args.victim = f"run:{name}"
-        models[name] = victim_of(args, None)
+        elsewhere = name.partition(":")[0] in KINDS and not name.startswith("run:")
+        args.victim = name if elsewhere else f"run:{name.removeprefix('run:')}"
+        run = RunDirectory(folder_of(args)) if elsewhere else _run_of(args)
+        models[run.name] = victim_of(args, run.path if elsewhere else None)
+        runs.append(run)
     if len({frozenset(model.classes) for model in models.values()}) > 1:
         classes = "; ".join(f"{name}: {', '.join(m.classes)}" for name, m in models.items())
         msg = f"got runs with other classes ({classes}), expected the same: runs on one corpus"
@@ -120,7 +131,24 @@ def _matrices(args: argparse.Namespace) -> int:
         print(harmless(matrix_table(matrix, "fooled")))
         print(f"\n{attack}: accuracy of the reader under this static attack")
         print(harmless(matrix_table(matrix, "accuracy")) + "\n")
+        for reader in readers:
+            own = matrix[reader.name][reader.name].fooled
+            # A run has the digest of its weights; other victims have none.
+            if own is not None and own.value < 1:
+                lost = own.count - round(own.value * own.count)
+                print(
+                    f"{reader.name}: {lost} of {own.count} of its own adversarial texts do not "
+                    "fool it any more: it is noisy, or another model than the attacked one"
+                )
+        if output is not None:
+            as_json, as_csv = matrix_files(attack, matrix)
+            atomic.write_text(Path(output) / f"transfer-{attack}.json", as_json)
+            atomic.write_text(Path(output) / f"transfer-{attack}.csv", as_csv)
     return 0
+
+
+def _run_of(args: argparse.Namespace) -> RunDirectory:
+    return existing(Path(args.runs_dir), args.victim.removeprefix("run:"))
 
 
 def _attacks(runs: Sequence[RunDirectory], names: str | None) -> list[str]:
@@ -149,11 +177,18 @@ def _attacked(run: RunDirectory, attack: str, model: NamedVictim) -> AttackedRun
     """Return a run with the records of an attack.
 
     Raises:
-        ValueError: the attack has not ended, or was on other weights.
+        ValueError: the attack has not ended, or was on other weights or on another victim.
     """
     ledger = attack_ledger(run, attack)
     subject = ledger.subject()
-    if subject.get("checkpoint") != file_digest(run.chosen):
+    if "victim" in subject:
+        if subject["victim"] != model.facts["victim"]:
+            msg = (
+                f"got {ledger.records_path} about {subject['victim']}, expected "
+                f"{model.facts['victim']}: attack it again"
+            )
+            raise ValueError(msg)
+    elif subject.get("checkpoint") != file_digest(run.chosen):
         msg = (
             f"got {ledger.records_path} about other weights than {run.chosen}, expected an attack "
             f"on these: `attack --run {run.name} --attack {attack}` again"

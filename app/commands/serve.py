@@ -212,7 +212,7 @@ def _build_attacks(
         RecipeSettings(recipe=name, resources=args.resources, batch_size=BATCH) for name in names
     ]
     resources = Resources.of(settings[0], device=torch_device(args.device))
-    attacks = [build(recipe, resources) for recipe in settings]
+    attacks = [build(recipe, resources).certified(None, None) for recipe in settings]
     learning = [
         name
         for name, attack in zip(names, attacks, strict=True)

@@ -39,7 +39,7 @@ DATA_DIR = "data_dir"
 ATTACK_METRICS = {
     *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
     *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "target"),
-    *("unstable", "errors", "flip_rate", "attacked", "words_kept"),
+    *("unstable", "errors", "flip_rate", "attacked", "words_kept", "query_auc"),
 }
 """The metrics of one attack in `results.json`."""
 _TEST_METRICS = (

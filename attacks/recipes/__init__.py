@@ -31,6 +31,7 @@ OPTIONAL = (
     *("candidates", "word_similarity", "similarity", "fluency"),
     *("pool", "added_words", "side", "selection", "variants", "translations"),
     "paraphrases",
+    *("edits", "positions"),
 )
 """Settings that only some recipes have."""
 

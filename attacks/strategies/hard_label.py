@@ -8,7 +8,7 @@ of the replacements is made large, if a constraint has measured it: it is known 
 so that a round costs no encoder.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,16 +49,9 @@ class HardLabel:
         """See `Search`."""
         original, rounds = context.original, Rounds(context)
         candidates: list[Candidate] = yield Propose(original, context.allowed(original))
-        options: dict[int, dict[str, float]] = {}
-        for candidate in candidates:
-            if candidate.width != 1 or len(words_of(candidate.word)) != 1:
-                continue
-            # Measured by a constraint on the way, if the attack has one; else all are equal.
-            far = 1.0 if candidate.similarity is None else 1.0 - candidate.similarity
-            options.setdefault(candidate.index, {})[candidate.word] = far
-        if not options:
+        space = WordSpace.of(context, rounds, candidates)
+        if not space.options:
             return rounds.top
-        space = _Space(context, rounds, options)
         best = yield from self._begin(space)
         if best is None:
             return rounds.top
@@ -80,7 +73,7 @@ class HardLabel:
         document = space.document(best)
         return SearchEnd(document, rounds.of(document))
 
-    def _begin(self, space: "_Space") -> Generator[Request, Any, Words | None]:
+    def _begin(self, space: "WordSpace") -> Generator[Request, Any, Words | None]:
         """Return the nearest of the random texts of the first round in which one succeeds."""
         # Rounded up.
         for _ in range(-(-self.tries // self.at_once)):
@@ -92,7 +85,7 @@ class HardLabel:
         return None
 
     @staticmethod
-    def _put_back(space: "_Space", words: Words) -> Generator[Request, Any, Words]:
+    def _put_back(space: "WordSpace", words: Words) -> Generator[Request, Any, Words]:
         """Put back original words, as long as the goal stays reached.
 
         They are put back in parts, first eighths of all words, in the end single words. One query
@@ -128,7 +121,7 @@ def _without(words: Words, out: Sequence[int]) -> dict[int, str]:
 
 
 @dataclass(slots=True)
-class _Space:
+class WordSpace:
     """The texts that can be made of an original by `options`.
 
     These are the replacements of each word, each with its distance in [0, 2].
@@ -137,6 +130,18 @@ class _Space:
     context: Context
     rounds: Rounds
     options: Mapping[int, Mapping[str, float]]
+
+    @classmethod
+    def of(cls, context: Context, rounds: Rounds, candidates: Iterable[Candidate]) -> "WordSpace":
+        """Make the space of candidates that each replace a word by one other."""
+        options: dict[int, dict[str, float]] = {}
+        for candidate in candidates:
+            if candidate.width != 1 or len(words_of(candidate.word)) != 1:
+                continue
+            # Measured by a constraint on the way, if the attack has one; else all are equal.
+            far = 1.0 if candidate.similarity is None else 1.0 - candidate.similarity
+            options.setdefault(candidate.index, {})[candidate.word] = far
+        return cls(context, rounds, options)
 
     def distance(self, words: Words) -> tuple[float, tuple[tuple[int, str], ...]]:
         """Return the distance to the original, and what breaks ties."""

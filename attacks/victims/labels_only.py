@@ -69,6 +69,7 @@ def check_search(attack: Attack, victim: Any) -> None:
     msg = (
         f"got the attack {attack.name} on {victim.name}, which names classes and gives no scores: "
         "its search follows scores, and would find nothing; expected a search that needs none "
-        f"({', '.join(SEARCHES)}): --attack random or hard-label, or your own with such a search"
+        f"({', '.join(SEARCHES)}): --attack random, hard-label or limeattack, or your own with "
+        "such a search"
     )
     raise VictimError(msg)

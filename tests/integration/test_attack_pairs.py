@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from tests.integration.conftest import Steadfast, results
 
 SCORES = """def scores(texts):
     return [[1.0, 2.0 * ('fine' in t)] for t in texts]
+
+def near(texts):
+    return [[1.0, 2.0 * ('fin' in t)] for t in texts]
 
 def turned(texts):
     return [row[::-1] for row in scores(texts)]
@@ -107,6 +111,31 @@ def test_of_several_runs(trained: Path, steadfast: Steadfast) -> None:
     Path("runs/twin/checkpoints/best.ckpt").unlink()
     found = steadfast("attack", "pairs", "--run", "done", "twin", "--device=cpu")
     assert "about other weights" in found.err
+
+
+def test_of_victims_from_elsewhere(here: Path, steadfast: Steadfast) -> None:
+    (here / "pair_scores.py").write_text(SCORES)
+    Path("rows.tsv").write_text("text\tlabel\na fine film\t1\nfine\t1\nso dull\t0\n")
+    names = [f"python:pair_scores:{name}" for name in ("scores", "near")]
+    classes = "--classes=negative,positive"
+    for name in names:
+        line = ["attack", f"--victim={name}", classes, "--dataset=rows.tsv", "--attack=deepwordbug"]
+        outcome = steadfast(*line)
+        assert outcome.status == 0, outcome.err
+    found = steadfast("attack", "pairs", "--run", *names, classes, "--output=out")
+    assert found.status == 0, found.err
+    cells = {
+        (row["texts_of"].split("-")[2], row["read_by"].split("-")[2]): row
+        for row in json.loads(Path("out/transfer-deepwordbug.json").read_text())
+    }
+    assert cells["scores", "scores"]["fooled_value"] == 1
+    assert cells["scores", "near"]["fooled_count"] == cells["scores", "scores"]["fooled_count"] == 2
+    assert Path("out/transfer-deepwordbug.csv").read_text().count("\n") == 5
+    # Another function of the same name.
+    (here / "pair_scores.py").write_text(SCORES.replace("'fine' in t", "'' in t"))
+    sys.modules.pop("pair_scores", None)
+    found = steadfast("attack", "pairs", "--run", *names, classes)
+    assert "2 of 2 of its own adversarial texts do not fool it any more" in found.out
 
 
 def accuracy_of_originals() -> float:

@@ -58,6 +58,28 @@ def filed(names: list[str]) -> list[str]:
     ]
 
 
+def test_an_ensemble_in_shards(letters: str, steadfast: Steadfast) -> None:
+    shutil.copytree("runs", "before")
+    worst = f"--attack=worst:deepwordbug,{letters}"
+    outcome = attack(steadfast, worst, "--attack.csv=true")
+    log = (FOLDER / "worst.csv").read_text()
+    assert "worst: successes " in outcome.out
+    whole = filed(["worst"])
+    assert {line["recipe"] for line in lines(str(FOLDER / "worst.jsonl"))} <= {
+        *("deepwordbug", "letters", None)
+    }
+    shutil.rmtree("runs")
+    shutil.copytree("before", "runs")
+    for index in (1, 2):
+        attack(steadfast, worst, f"--attack.shard={index}/2")
+    outcome = merge(steadfast, worst, "--attack.csv=true")
+    assert outcome.status == 0, outcome.err
+    assert (FOLDER / "worst.csv").read_text() == log
+    assert "worst: successes " in outcome.out
+    assert filed(["worst"]) == whole
+    assert "attack/worst/accuracy" in results("done")["metrics"]
+
+
 def test_shards_file_what_one_attack_files(letters: str, steadfast: Steadfast) -> None:
     shutil.copytree("runs", "before")
     both = f"--attack={letters},deepwordbug"

@@ -390,7 +390,8 @@ def resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resources:
     return Resources(write_resources(tmp_path / "resources", LISTS))
 
 
-@pytest.mark.parametrize("name", recipe_names())
+# `witness` needs the certificate of a run.
+@pytest.mark.parametrize("name", sorted({*recipe_names()} - {"witness"}))
 def test_all_recipes_evade(name: str, resources: Resources) -> None:
     texts = ["a good film", "good film with a plot", "bad plot", "fine", "The plot was GOOD"]
     samples: list[tuple[Text, int]] = [(text, 1) for text in texts]
@@ -448,7 +449,7 @@ def test_recipes_evade_a_sum_of_word_scores(detector: WordScores, tmp_path: Path
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("free\tgratis\n")
     for name in recipe_names():
-        if find_recipe(name).needs or name in ("input-reduction", "paraphrase"):
+        if find_recipe(name).needs or name in {"input-reduction", "paraphrase", "witness"}:
             continue
         more = {"translations": str(pairs)} if name == "translate" else {}
         settings: dict[str, Any] = {"recipe": name, "goal": Evade(positive=1), **more}

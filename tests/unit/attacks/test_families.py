@@ -35,6 +35,8 @@ from text.stop_words import TEXTFOOLER
 NEW = sorted(
     set(recipe_names())
     - {"textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t", "a2t-mlm", "random"}
+    # Its texts are those of a certificate.
+    - {"witness"}
 )
 LISTS = {
     "good": ["fine", "okay", "solid"],

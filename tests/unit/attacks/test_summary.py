@@ -125,6 +125,7 @@ def test_figures() -> None:
         "exhausted": pytest.approx(1 / 3),
         "saturated": 0,
         "unreliable": 0,
+        "query_auc": pytest.approx(0.66),
     }
 
 
@@ -204,3 +205,16 @@ def test_table_lines_up() -> None:
     # The clean accuracy says how many samples both accuracies are about.
     assert "1.000 (3)  " in rows[1]
     assert rows[1].strip().startswith("0.439 - 1.000")
+
+
+def test_the_area_under_the_curve_of_queries() -> None:
+    queries = [1, 250, 999, 1000, 4000]
+    records = [flipped(i, queries=count) for i, count in enumerate(queries)]
+    records += [record(5, queries=3), record(6, queries=2000), skipped(7)]
+    # The curve itself, query by query.
+    curve = [sum(count <= asked for count in queries) / 7 for asked in range(1000)]
+    area = summarise(records, score="margin").query_auc
+    assert area is not None
+    assert area.value == pytest.approx(sum(curve) / 1000)
+    assert area.count == 7
+    assert summarise([skipped()], score="margin").query_auc is None

@@ -1,7 +1,9 @@
 """The transfer matrix, by hand, on classifiers that know some words."""
 
+import csv
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,13 @@ import pytest
 
 from attacks.outcome import AttackRecord, Outcome
 from measure.evidence import RunReader
-from measure.transfer_matrix import AttackedRun, file_transfers, matrix_table, transfer_matrix
+from measure.transfer_matrix import (
+    AttackedRun,
+    file_transfers,
+    matrix_files,
+    matrix_table,
+    transfer_matrix,
+)
 from run_files.run_directory import RunDirectory
 from text import Text
 from text.estimates import wilson
@@ -119,6 +127,39 @@ def test_other_protocols_are_refused(changes: dict[str, Any], says: str) -> None
         transfer_matrix([first, fewer])
     # Weights and version of the program may differ.
     transfer_matrix([first, attacked("b", set(), *second.records, program="0.2")])
+
+
+def of_victim(name: str, *records: AttackRecord, **changes: Any) -> AttackedRun:
+    """A victim that is no run: its subject has a table, and no rows of a corpus."""
+    table = {"victim": name, "dataset": "test.tsv", "columns": ["text"], "recipe": "pwws"}
+    run = attacked(name, {"good"}, *records)
+    return replace(run, subject={**table, "seed": 0, **changes})
+
+
+def test_a_run_and_a_victim_from_elsewhere() -> None:
+    first, second = two()
+    corpus = {"corpus": "sst2", "split": "test", "columns": ["sentence"]}
+    run = attacked("a", {"good"}, *first.records, **corpus)
+    other = of_victim("b", *second.records)
+    assert transfer_matrix([run, other])["a"]["b"].fooled is not None
+    assert transfer_matrix([other, of_victim("c", *second.records)])["b"]["c"].fooled is not None
+    with pytest.raises(ValueError, match="of a and b that differ in seed 0 -> 1"):
+        transfer_matrix([run, of_victim("b", *second.records, seed=1)])
+    with pytest.raises(ValueError, match=r"differ in dataset .test\.tsv. -> .x\.tsv."):
+        transfer_matrix([other, of_victim("c", *second.records, dataset="x.tsv")])
+
+
+def test_the_matrix_as_files() -> None:
+    matrix = transfer_matrix(two())
+    as_json, as_csv = matrix_files("pwws", matrix)
+    rows = {(row["texts_of"], row["read_by"]): row for row in json.loads(as_json)}
+    assert rows["a", "b"]["fooled_value"] == 0.5
+    assert rows["a", "b"]["fooled_count"] == 2
+    assert rows["b", "a"]["accuracy_value"] == pytest.approx(0.8)
+    lines = list(csv.DictReader(as_csv.splitlines()))
+    assert [(line["texts_of"], line["read_by"]) for line in lines] == list(rows)
+    assert {line["attack"] for line in lines} == {"pwws"}
+    assert float(lines[1]["fooled_high"]) == rows["a", "b"]["fooled_high"]
 
 
 def test_figures_are_filed_with_the_reader(tmp_path: Path) -> None:

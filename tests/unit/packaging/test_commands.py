@@ -23,7 +23,10 @@ from lit_modules import unused_settings
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 TRAINED = (["app", "fit"], ["app", "train"])
-OF_VICTIMS = ("attack", "attack pairs", "check", "functional", "measure", "resources paraphrases")
+OF_VICTIMS = (
+    *("attack", "attack pairs", "attack text", "check", "functional", "measure"),
+    "resources paraphrases",
+)
 """Commands with a parser of jsonargparse."""
 PLUGIN = {"DeepAveraging", "double-letter", "reversed-words"}
 """Names of examples/plugin."""

@@ -1,0 +1,143 @@
+"""Attack texts of the command line, or texts that are typed, and show what changes.
+
+The class of a text is the one that the model predicts, or --label. Without --text, each line of
+standard input is a text; a tab separates the two of a pair. Nothing is filed.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any
+
+from jsonargparse import ArgumentParser
+
+from app.cli.asked_texts import NumberedText, check_texts, read_stream, typed
+from app.cli.run_options import add_option
+from app.cli.victim_options import RunOrVictimParser, add_victim, victim_of
+from attacks.composition import Attack
+from attacks.engine import Limits
+from attacks.ensemble import engine_of
+from attacks.interface import Outcome
+from attacks.outcome import AttackRecord, Sample
+from attacks.summary import summarise
+from attacks.victims.labels_only import check_search
+from measure.attack_report import class_name, colours, example_lines, headline
+from measure.attack_settings import AttackPlan, AttackSettings, plan
+from measure.named_victims import NamedVictim
+from run_files.devices import torch_device
+from run_files.terminal import harmless
+
+_OF_SPLITS = {"split", "threat", "num_samples", "choice", "show", "html", "csv", "tag", "shard"}
+"""Settings about samples, their certificates and their files."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command.
+
+    Raises:
+        ValueError: invalid settings, an empty text, or a class that the model does not have.
+        VictimError: the model failed.
+        OSError: the model is not found.
+    """
+    for name, value in (("output", args.output), ("label_names", args.label_names)):
+        if value is not None:
+            msg = f"got --{name} {value}, expected it to be left out: nothing is read or filed"
+            raise ValueError(msg)
+    settings = AttackSettings(**args.attack.as_dict())
+    named = victim_of(args, None, settings.batch_size)
+    label = None if args.label is None else _index(args.label, named)
+    planned = [
+        attack_plan.change(lambda attack: _complete(attack, settings, named))
+        for attack_plan in plan(settings, device=torch_device(args.device))
+    ]
+    for attack in [attack for attack_plan in planned for attack in attack_plan.attacks]:
+        check_search(attack, named.victim)
+    pairs = bool(args.text_pair) or bool(getattr(getattr(named.victim, "module", 0), "pairs", 0))
+    texts: Iterable[NumberedText]
+    if args.text:
+        texts = map(NumberedText, check_texts(args.text, args.text_pair, pairs=pairs))
+    else:
+        if typed():
+            print("a text on each line; Ctrl-D ends", file=sys.stderr)
+        texts = read_stream(sys.stdin.buffer, pairs=pairs)
+    # One by one: a terminal gets each answer before the next text is typed.
+    for number, item in zip(count(), texts, strict=False):
+        gold = label
+        if gold is None:
+            gold = int(named.victim.logits([item.text]).argmax(axis=1)[0])
+        sample = Sample(sample_id=number, text=item.text, label=gold)
+        for attack_plan in planned:
+            for record in _attack(attack_plan, settings, named, sample):
+                if args.json:
+                    print(json.dumps({"attack": attack_plan.name, **record.line()}), flush=True)
+                else:
+                    print("\n".join(_lines(attack_plan.name, record, named)), flush=True)
+    return 0
+
+
+def _complete(attack: Attack, settings: AttackSettings, named: NamedVictim) -> Attack:
+    """Return an attack with its goal; there are no texts to learn from."""
+    own = getattr(getattr(named.victim, "module", None), "detector", None)
+    positive = settings.positive_class(named.classes, getattr(own, "positive", None))
+    aimed = attack.aiming(settings.aim(named.classes, positive))
+    return aimed.certified(None, None).learn(tuple)
+
+
+def _attack(
+    attack_plan: AttackPlan, settings: AttackSettings, named: NamedVictim, sample: Sample
+) -> Iterator[AttackRecord]:
+    limits = Limits(
+        query_budget=settings.query_budget, budget_per_word=settings.budget_per_word, in_flight=1
+    )
+    columns = ("text",) if isinstance(sample.text, str) else ("text", "text_pair")
+    engine = engine_of(
+        attack_plan.attacks,
+        named.victim,
+        limits=limits,
+        seed=settings.seed,
+        columns=columns,
+        class_names=named.classes,
+    )
+    yield from engine.run([sample])
+
+
+def _lines(name: str, record: AttackRecord, named: NamedVictim) -> Iterator[str]:
+    """Yield the result for a person: a success with both texts, else a line."""
+    if record.outcome == "succeeded":
+        summary = summarise([record], score="margin")
+        outcome = Outcome(name=name, records=[record], summary=summary)
+        shown = example_lines(outcome, 1, named.classes, colour=colours(sys.stdout))
+        yield harmless(name)
+        yield from (line.lstrip("\n") for line in shown)
+    elif record.outcome == "failed":
+        yield harmless(f"{name} failed: {headline(record, named.classes)}")
+    elif record.outcome == "skipped":
+        gold = class_name(record.label, named.classes)
+        predicted = class_name(record.prediction, named.classes)
+        yield harmless(f"{name}: not attacked, the prediction is {predicted}, and not {gold}")
+    else:
+        yield harmless(f"{name}: {record.reason}")
+
+
+def _index(label: str, named: NamedVictim) -> int:
+    if label not in named.classes:
+        msg = f"got --label {label}, expected one of {', '.join(named.classes)}"
+        raise ValueError(msg)
+    return named.classes.index(label)
+
+
+def parser() -> ArgumentParser:
+    """Return the parser of the command."""
+    parser = RunOrVictimParser(
+        prog="steadfast attack text", description=__doc__, allow_abbrev=False
+    )
+    add: Any = parser.add_argument
+    add("--text", action="append", default=[], help="a text; may be given several times")
+    add("--text_pair", action="append", default=[], help="the second text, where pairs are read")
+    add("--label", type=str, help="class of all texts (default: the predicted one)")
+    add_option(parser, "--json")
+    add_victim(parser, or_run=True)
+    parser.add_class_arguments(AttackSettings, "attack", skip=_OF_SPLITS | {"validity"})
+    return parser
