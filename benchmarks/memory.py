@@ -43,8 +43,8 @@ WARM_UP = 8
 """Tokens of the step that pays for start-up."""
 
 
-class Cost(NamedTuple):
-    """Cost of a step.
+class StepCost(NamedTuple):
+    """StepCost of a step.
 
     Attributes:
         seconds: median of the processor's seconds.
@@ -95,7 +95,7 @@ def _step(
 
 
 def peak(name: str, model: str, length: int, batch: int, threads: int) -> float:
-    """Return the memory of a method in MiB, see `Cost`; for a process of its own."""
+    """Return the memory of a method in MiB, see `StepCost`; for a process of its own."""
     torch.set_num_threads(threads)
     # Libraries are loaded by a small step.
     prepare([name], "tiny", WARM_UP, 1)[name](WARM_UP)
@@ -106,7 +106,7 @@ def peak(name: str, model: str, length: int, batch: int, threads: int) -> float:
     return resident() - before
 
 
-def measure(options: Namespace, model: str, length: int) -> Iterator[tuple[str, Cost]]:
+def measure(options: Namespace, model: str, length: int) -> Iterator[tuple[str, StepCost]]:
     """Yield the cost of each method, the plain step first."""
     names = [NAIVE, *options.methods]
     ways = prepare(names, model, length, options.batch)
@@ -122,7 +122,7 @@ def measure(options: Namespace, model: str, length: int) -> Iterator[tuple[str, 
         ]
         memory = in_fresh_process(peak, name, model, length, options.batch, options.threads)
         seconds = statistics.median(own.compared for own in times[name])
-        yield name, Cost(seconds, statistics.median(ratios), memory)
+        yield name, StepCost(seconds, statistics.median(ratios), memory)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.error("give positive numbers")
     torch.set_num_threads(options.threads)
     setup = settings(options, "batch", "repeats", "threads")
-    costs: dict[str, dict[str, Cost]] = {}
+    costs: dict[str, dict[str, StepCost]] = {}
     for model in options.models:
         for length in options.lengths:
             costs[f"{model}, {length}"] = dict(measure(options, model, length))
@@ -150,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"\n{heading(setup)}\n\n{_table(costs, options.methods)}")
 
 
-def _table(costs: dict[str, dict[str, Cost]], methods: Sequence[str]) -> str:
+def _table(costs: dict[str, dict[str, StepCost]], methods: Sequence[str]) -> str:
     rows = []
     for name in [NAIVE, *methods]:
         cells = []

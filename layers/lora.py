@@ -73,7 +73,7 @@ def add_adapters(encoder: "PreTrainedModel", settings: Lora) -> None:
             raise ValueError(msg)
     config = LoraConfig(
         r=settings.rank,
-        lora_alpha=settings.alpha,
+        lora_alpha=settings.alpha,  # type: ignore[arg-type] # any number
         lora_dropout=settings.dropout,
         target_modules=chosen,
         # GPT-2 stores its weights transposed.

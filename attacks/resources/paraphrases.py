@@ -20,7 +20,7 @@ from attacks.victims.answers_by_template import AnswerError, excerpt
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.http_transport import Transport
 from attacks.victims.kinds import VictimError
-from layers.pretrained_encoders import quiet
+from layers.quiet_transformers import quiet
 from text.bounded_files import DataError
 from text.subjects import differences, joined
 
