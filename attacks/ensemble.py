@@ -4,7 +4,6 @@ The accuracy under an ensemble is the share of the texts that withstand all of i
 least favourable of them counts for each text.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -14,31 +13,8 @@ from attacks.composition import Attack
 from attacks.engine import Engine
 from attacks.goals import Unchanged
 from attacks.outcome import AttackRecord, Sample
+from attacks.recipes import WORST
 from attacks.victims.kinds import Victim
-
-WORST = "worst"
-"""Name of the ensemble; `worst:pwws,textfooler` names its recipes."""
-CHEAPEST_FIRST = ("deepwordbug", "textbugger", "a2t", "bae", "textfooler", "pwws")
-"""Recipes of the ensemble without names: those of `all`, in the order of their cost."""
-
-
-def is_ensemble(recipe: str) -> bool:
-    """Return True for `worst` and `worst:NAMES`."""
-    return recipe == WORST or recipe.startswith(f"{WORST}:")
-
-
-def recipes_of(recipe: str) -> list[str]:
-    """Return the names of the recipes of an ensemble, in the order in which they are tried.
-
-    Raises:
-        ValueError: no name, or a name twice.
-    """
-    _, colon, listed = recipe.partition(":")
-    names = [name.strip() for name in listed.split(",")] if colon else [*CHEAPEST_FIRST]
-    if not all(names) or len({*names}) < len(names) or any(map(is_ensemble, names)):
-        msg = f"got {recipe!r}, expected different recipes with commas between: worst:pwws,a2t"
-        raise ValueError(msg)
-    return names
 
 
 class Ensemble:
@@ -134,17 +110,6 @@ def engine_of(attacks: Sequence[Attack], victim: Victim, **options: Any) -> Engi
     """
     engines = [Engine(attack, victim, **options) for attack in attacks]
     return engines[0] if len(engines) == 1 else Ensemble(engines)
-
-
-def wins(name: str, records: Iterable[AttackRecord]) -> str:
-    """Return a line with the number of successes of each attack of an ensemble; "" for another."""
-    counts = Counter(
-        record.recipe
-        for record in records
-        if record.recipe is not None and record.outcome == "succeeded"
-    )
-    listed = ", ".join(f"{count} by {recipe}" for recipe, count in counts.most_common())
-    return f"{name}: successes {listed}" if listed else ""
 
 
 def _join(former: AttackRecord | None, latest: AttackRecord, recipe: str) -> AttackRecord:

@@ -9,13 +9,13 @@ from typing import Any
 from attacks.compat import CompatName
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits, longest_first
-from attacks.ensemble import WORST, Ensemble, engine_of, is_ensemble, recipes_of
+from attacks.ensemble import Ensemble, engine_of
 from attacks.goals import Evade, Force, Goal, Score, Targeted, Untargeted, make_goal
 from attacks.journal import Journal
 from attacks.outcome import AttackRecord, Sample
 from attacks.progress import CountedVictim, Progress
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import OPTIONAL
+from attacks.recipes import OPTIONAL, WORST, is_ensemble, recipes_of
 from attacks.samples import SampleLike, as_samples
 from attacks.summary import Summary, summarise, table
 from attacks.victims.kinds import as_victim

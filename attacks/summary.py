@@ -1,6 +1,7 @@
 """The figures of an attack, with 95 % intervals and a check of their reliability."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -244,3 +245,14 @@ def _doubt(name: str, summary: Summary) -> str:
         f"in single precision, the attack sees no difference between candidates; the accuracy may "
         f"be {100 * summary.overstated:.1f} points too high ({verdict}): attack with score=margin"
     )
+
+
+def wins(name: str, records: Iterable[AttackRecord]) -> str:
+    """Return a line with the number of successes of each attack of an ensemble; "" for another."""
+    counts = Counter(
+        record.recipe
+        for record in records
+        if record.recipe is not None and record.outcome == "succeeded"
+    )
+    listed = ", ".join(f"{count} by {recipe}" for recipe, count in counts.most_common())
+    return f"{name}: successes {listed}" if listed else ""

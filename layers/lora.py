@@ -20,7 +20,7 @@ class Lora:
     """Adapters that are trained instead of the encoder's own weights.
 
     Attributes:
-        rank: of the change of a weight; 0: no adapters, all weights are trained.
+        rank: rank of the change of a weight; 0: no adapters, all weights are trained.
         alpha: the change is multiplied by alpha / rank.
         dropout: dropout before the adapters, while training.
         targets: names of the linear layers that get one, or ends of names, such as q_proj; null:

@@ -8,9 +8,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from attacks.document import word_spans
-from attacks.ensemble import wins
 from attacks.outcome import AttackRecord
-from attacks.summary import table
+from attacks.summary import table, wins
 from run_files.terminal import harmless
 from text import Text
 from text.plural import plural

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from attacks.composition import Attack
 from attacks.engine import VERSION, Limits
-from attacks.ensemble import WORST, is_ensemble, recipes_of
 from attacks.goals import DETECTOR_GOALS, Evade, Force, Goal, make_goal
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import OPTIONAL, SIX
+from attacks.recipes import OPTIONAL, SIX, WORST, is_ensemble, recipes_of
 from attacks.threat_settings import ThreatSettings
 from datamodules.labelled import Split
 from run_files.shard import Shard

@@ -60,7 +60,7 @@ def measured_model(args: Any) -> MeasuredModel:
     name = named.facts["victim"]
     if args.run is None:
         front_end = named.victim.digest if isinstance(named.victim, FrontEndVictim) else None
-        about = {"victim": name, "front_end": front_end}
+        about = {"victim": name, "front_end": front_end, "dtype": named.facts.get("dtype")}
         identity: dict[str, Any] = {"run": files.name, "method": name, "seed": 0}
         return MeasuredModel(named, files, about, identity, None)
     module = named.victim.module if isinstance(named.victim, ModuleVictim) else None

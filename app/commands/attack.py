@@ -73,12 +73,13 @@ def _attacked_model(
         detector = ThresholdVictim(named.victim, positive, settings.threshold)
     # Always there: a stored name that a subject lacks is not compared.
     front_end = named.victim.digest if isinstance(named.victim, FrontEndVictim) else None
+    subject = {"victim": victim, "dataset": table.name, "front_end": front_end}
     return AttackedModel(
         victim=detector,
         class_names=named.classes,
         samples=choose_samples(labelled, settings, positive=positive),
         columns=table.columns,
-        subject={"victim": victim, "dataset": table.name, "front_end": front_end},
+        subject=subject | {"dtype": named.facts.get("dtype")},
         scope={"classes": named.classes, "columns": list(table.columns)},
         facts={**named.facts, "data set": table.name},
         identity={"run": out.name, "method": victim, "corpus": table.name, "seed": settings.seed},

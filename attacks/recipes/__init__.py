@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 """The recipes that `all` means, and that `attack/mean_accuracy` is a mean of."""
+WORST = "worst"
+"""Name of the ensemble; `worst:pwws,textfooler` names its recipes."""
+CHEAPEST_FIRST = ("deepwordbug", "textbugger", "a2t", "bae", "textfooler", "pwws")
+"""Recipes of the ensemble without names: those of `all`, in the order of their cost."""
 NO_COUNTERPART = "it has no such attack"
 OTHER_ENCODER = "another sentence encoder; ours is calibrated"
 
@@ -73,6 +77,25 @@ def recipe_names() -> list[str]:
     # Only lists the directory: no recipe is imported.
     own = [module.name.replace("_", "-") for module in iter_modules(__path__)]
     return [*own, *(name for name in plugins("steadfast.recipes") if name not in own)]
+
+
+def is_ensemble(recipe: str) -> bool:
+    """Return True for `worst` and `worst:NAMES`."""
+    return recipe == WORST or recipe.startswith(f"{WORST}:")
+
+
+def recipes_of(recipe: str) -> list[str]:
+    """Return the names of the recipes of an ensemble, in the order in which they are tried.
+
+    Raises:
+        ValueError: no name, or a name twice.
+    """
+    _, colon, listed = recipe.partition(":")
+    names = [name.strip() for name in listed.split(",")] if colon else [*CHEAPEST_FIRST]
+    if not all(names) or len({*names}) < len(names) or any(map(is_ensemble, names)):
+        msg = f"got {recipe!r}, expected different recipes with commas between: worst:pwws,a2t"
+        raise ValueError(msg)
+    return names
 
 
 @cache

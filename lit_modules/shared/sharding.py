@@ -4,23 +4,17 @@ Source: Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Pa
 by `torch.distributed.fsdp.fully_shard`, as Lightning's `ModelParallelStrategy` asks for it.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytorch_lightning.strategies import (
-    DeepSpeedStrategy,
-    FSDPStrategy,
-    ModelParallelStrategy,
-    Strategy,
-)
 from torch import nn
 
 from layers.backbones import BackboneClassifier
 
-SHARDED = (FSDPStrategy, DeepSpeedStrategy, ModelParallelStrategy)
-"""Strategies that keep parts of a weight on several devices."""
+if TYPE_CHECKING:
+    from pytorch_lightning.strategies import Strategy
 
 
-def check_sharding(strategy: Strategy, method: str, *, shards: bool) -> None:
+def check_sharding(strategy: "Strategy", method: str, *, shards: bool) -> None:
     """Check that a strategy does not split weights which a method needs whole.
 
     Args:
@@ -31,7 +25,10 @@ def check_sharding(strategy: Strategy, method: str, *, shards: bool) -> None:
     Raises:
         ValueError: it cannot, or not by this strategy; or checkpoints would be folders.
     """
-    if not isinstance(strategy, SHARDED):
+    # A process that only predicts loads this module without Lightning.
+    from pytorch_lightning.strategies import DeepSpeedStrategy, FSDPStrategy, ModelParallelStrategy
+
+    if not isinstance(strategy, FSDPStrategy | DeepSpeedStrategy | ModelParallelStrategy):
         return
     if shards and isinstance(strategy, ModelParallelStrategy):
         # It has no public name for this argument of its own.

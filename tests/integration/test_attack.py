@@ -268,7 +268,7 @@ def letters_file(here: Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--attack=textfoler"], "got attack 'textfoler', expected all, one of a2t"),
+        (["--attack=textfoler"], "got attack 'textfoler', expected all, worst, one of a2t"),
         (["--attack=letters.yaml", "--num_samples=0"], "got num_samples=0"),
         (["--attack=letters.yaml", "--attack.goal=happy"], "0 (negative), 1 (positive)"),
         (["--attack=letters.yaml", "--attack.goal=2"], "got goal '2'"),

@@ -176,7 +176,7 @@ def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> 
         "got --config gone.yaml, not found",
         "got width=-1, expected a whole number of at least 1",
         "rows.d.after: got 'nobody'",
-        "rows.e, attack: got attack 'pwwws', expected all, one of ",
+        "rows.e, attack: got attack 'pwwws', expected all, worst, one of ",
         "rows.f, attack: got num_samples=0, expected",
         "got no encoder, expected --set encoder=VALUE: a folder",
     ):

@@ -8,12 +8,12 @@ import pytest
 
 import attacks
 from attacks.engine import Engine, Limits
-from attacks.ensemble import CHEAPEST_FIRST, Ensemble, engine_of, recipes_of, wins
+from attacks.ensemble import Ensemble, engine_of
 from attacks.outcome import AttackRecord, Sample, from_line
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import SIX, build
+from attacks.recipes import CHEAPEST_FIRST, SIX, build, recipes_of
 from attacks.resources.catalogue import Resources
-from attacks.summary import summarise
+from attacks.summary import summarise, wins
 from attacks.victims.kinds import InvalidAnswers
 from measure.attack_mean import AttackAccuracy, mean_accuracy
 from measure.attack_settings import AttackSettings, file_names, plan

@@ -254,7 +254,7 @@ def test_fits_of_every_encoder_end_unitary(kind: str) -> None:
         ({"loss": "hinge"}, "loss='hinge'"),
         ({"form": "max"}, "form='max'"),
         ({"unitary": "lu"}, "unitary.method='lu'"),
-        ({"pooling": "last"}, "pooling='last'"),
+        ({"pooling": "second"}, "pooling='second'"),
         ({"every_n_steps": 0}, "every_n_steps=0"),
         ({"gradual_steps": -1}, "gradual_steps=-1"),
         ({"dropout": 1.5}, "dropout"),
