@@ -1,13 +1,14 @@
 """JSON lines: files of records, and journals that outlive a kill."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from text.bounded_files import LINE_LIMIT, DataError, opened, parse_json, reading
 from text.file_lock import take
+from text.subjects import as_stored, differences, joined
 
 Record = TypeVar("Record")
 
@@ -64,6 +65,33 @@ def open_lines(path: Path, subject: Any, length: int) -> IO[bytes]:
         stream.truncate(0)
         append(stream, [{"about": subject}])
     return stream
+
+
+def resume_lines(
+    path: Path, subject: Mapping[str, Any], record: Callable[[Any], Record], kind: str
+) -> tuple[list[Record], IO[bytes]]:
+    """Return the records of a file, and the file to append more; a torn line is cut off.
+
+    Args:
+        path: the file, made if there is none.
+        subject: all that the records depend on.
+        record: makes a record of a JSON value; an exception means an invalid one.
+        kind: name of records with another subject, for the error.
+
+    Raises:
+        ValueError: the file has another subject, or another process writes it.
+    """
+    records: list[Record] = []
+    length = 0
+    if path.is_file() and path.stat().st_size:
+        stored, records, length = read_lines(path, record)
+        if other := differences(stored if isinstance(stored, dict) else {}, subject):
+            msg = (
+                f"got {path} with {kind} ({joined(other)}), expected the same: give another "
+                "--output, or move the file away"
+            )
+            raise ValueError(msg)
+    return records, open_lines(path, as_stored(subject), length)
 
 
 def append(stream: IO[bytes], contents: Iterable[Any]) -> None:

@@ -20,7 +20,7 @@ COLUMNS = (
 """The columns of TextAttack's log, in their order."""
 _TYPES = {"succeeded": "Successful", "failed": "Failed", "skipped": "Skipped"}
 _LINE_FEED = "<SPLIT>"
-"""What TextAttack writes for a line feed, and between the texts of a pair."""
+"""Signs of TextAttack for a line feed, and between the texts of a pair."""
 
 
 def write_csv(path: Path, records: Sequence[AttackRecord], columns: Sequence[str]) -> None:

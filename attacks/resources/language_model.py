@@ -19,7 +19,7 @@ from layers.positions import longest_text
 from layers.quiet_transformers import quiet
 
 _MARKS = ("\u0120", "\u2581")
-"""What byte-level and SentencePiece vocabularies have for a space."""
+"""Signs for a space in byte-level and SentencePiece vocabularies."""
 Query = tuple[str, int]
 """A text with the mask in it, and the position of the mask."""
 

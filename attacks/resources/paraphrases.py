@@ -15,14 +15,13 @@ from typing import Any, Protocol
 import torch
 
 from attacks.fingerprint import weights_digest
-from attacks.json_lines import append, open_lines, read_lines
+from attacks.json_lines import append, read_lines, resume_lines
 from attacks.victims.answers_by_template import AnswerError, excerpt
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.http_transport import Transport
 from attacks.victims.kinds import VictimError
 from layers.quiet_transformers import quiet
 from text.bounded_files import DataError
-from text.subjects import differences, joined
 
 LEVELS: Mapping[str, tuple[str, ...]] = {
     "characters": (
@@ -211,19 +210,8 @@ def write_paraphrases(
         VictimError: the model gives no usable answer, or the budget is used up.
     """
     about: dict[str, Any] = {"kind": "paraphrases", **paraphraser.about()}
-    known: set[str] = set()
-    length = 0
-    if path.is_file() and path.stat().st_size:
-        description, records, length = read_lines(path, _record)
-        other = differences(description if isinstance(description, dict) else {}, about)
-        if other:
-            msg = (
-                f"got {path} with paraphrases of another model ({joined(other)}), expected the "
-                "same: give another --output, or move the file away"
-            )
-            raise ValueError(msg)
-        known = {text for text, _ in records}
-    stream = open_lines(path, about, length)
+    records, stream = resume_lines(path, about, _record, "paraphrases of another model")
+    known = {text for text, _ in records}
     try:
         for text in dict.fromkeys(text.strip() for text in texts):
             if text in known or not text:

@@ -1,14 +1,12 @@
 """The answers of a paid or slow victim on disk: no text is asked about twice."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from attacks.json_lines import append, open_lines, read_lines
+from attacks.json_lines import append, resume_lines
 from text import Text
-from text.subjects import differences, joined
 
 
 class AnswerCache:
@@ -34,30 +32,18 @@ class AnswerCache:
         subject: Mapping[str, Any],
         check: Callable[[Sequence[float]], None],
     ) -> None:
-        self._stream = None
+        self._stream: IO[bytes] | None = None
         self.asked = 0
         self._known: dict[Text, list[float]] = {}
         if path is None:
             return
-        # As it is read from the file: tuples are lists there.
-        settings, length = json.loads(json.dumps(subject)), 0
-        if path.is_file() and path.stat().st_size:
-            description, records, length = read_lines(path, _record)
-            other = differences(description if isinstance(description, dict) else {}, settings)
-            if other:
-                msg = (
-                    f"got {path} with answers of another victim ({joined(other)}), expected the "
-                    "same: give another --output, or move the file away"
-                )
-                raise ValueError(msg)
-            for text, row, again in records:
-                with suppress(ValueError):
-                    check(row)
-                    self.asked += 1
-                    if not again:
-                        self._known[text] = row
-        # `length` cuts a torn line off.
-        self._stream = open_lines(path, settings, length)
+        records, self._stream = resume_lines(path, subject, _record, "answers of another victim")
+        for text, row, again in records:
+            with suppress(ValueError):
+                check(row)
+                self.asked += 1
+                if not again:
+                    self._known[text] = row
 
     def __len__(self) -> int:
         return len(self._known)
