@@ -24,6 +24,7 @@ else:
         """A module without a Trainer."""
 
         _trainer = None
+        device_mesh = None
 
         def __init__(self) -> None:
             super().__init__()
