@@ -4,6 +4,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Self
 
@@ -70,58 +71,75 @@ class _Clusters:
         reach = {word: threat.of_word(word) for word in sorted({*counts, *threat.lists})}
         words = sorted({*reach, *(other for reachable in reach.values() for other in reachable)})
         number = {word: index for index, word in enumerate(words)}
-        total = max(1, sum(counts.values()))
         self.words, self.fidelity = words, fidelity
-        self.share = [counts.get(word, 0) / total for word in words]
+        self.counts = [counts.get(word, 0) for word in words]
         # The clusters that each word reaches, and the words that reach each cluster.
         self.reach = [{number[other] for other in reach.get(word, (word,))} for word in words]
         self.reached: list[set[int]] = [set() for _ in words]
+        # How often the words occur that reach both of two clusters.
+        self.shared: list[dict[int, int]] = [defaultdict(int) for _ in words]
         for index, clusters in enumerate(self.reach):
             for cluster in clusters:
                 self.reached[cluster].add(index)
+            # Words that the corpus does not have cost nothing, and gain nothing by a merge.
+            if self.counts[index]:
+                for first, second in permutations(clusters, 2):
+                    self.shared[first][second] += self.counts[index]
         self.members = [[index] for index in range(len(words))]
-        self.most = list(self.share)
+        self.most = list(self.counts)
         self.age = [0] * len(words)
 
     def _gain(self, first: int, second: int) -> float:
         # Words that reach both clusters gain stability; the rarer representative loses fidelity.
-        fewer, more = sorted((self.reached[first], self.reached[second]), key=len)
-        stable = sum(self.share[word] for word in fewer if word in more)
         lost = min(self.most[first], self.most[second])
-        return (1 - self.fidelity) * stable - self.fidelity * lost
+        return (1 - self.fidelity) * self.shared[first][second] - self.fidelity * lost
 
-    def _entry(self, first: int, second: int) -> tuple[float, int, int, int, int] | None:
-        low, high = min(first, second), max(first, second)
-        gain = self._gain(low, high)
-        # Words that the corpus does not have cost nothing, and gain nothing by a merge.
-        return (-gain, low, high, self.age[low], self.age[high]) if gain > 0 else None
+    def _best(self, cluster: int) -> tuple[float, int, int, int, int] | None:
+        """Return the best merge of a cluster: minus its gain, both clusters and their ages."""
+        merges = ((-self._gain(cluster, d), *sorted((cluster, d))) for d in self.shared[cluster])
+        gain, low, high = min(merges, default=(0.0, 0, 0))
+        return (gain, low, high, self.age[low], self.age[high]) if gain < 0 else None
 
     def merged(self) -> dict[str, str]:
         """Return the representative of each word that has another one than itself."""
-        pairs = {(min(c, d), max(c, d)) for near in self.reach for c in near for d in near}
-        entries = (self._entry(c, d) for c, d in sorted(pairs) if c != d)
-        heap = [entry for entry in entries if entry is not None]
+        # A merge changes the gains of one cluster, whose best is computed again. The best of
+        # another one that would merge with it waits, as a bound, until it comes to the top.
+        bests = [self._best(cluster) for cluster in range(len(self.words))]
+        heap = [(best, cluster) for cluster, best in enumerate(bests) if best is not None]
         heapq.heapify(heap)
         while heap:
-            # Entries of a cluster that was merged are stale: its age has changed.
-            _, first, second, age, its_age = heapq.heappop(heap)
-            if (self.age[first], self.age[second]) != (age, its_age):
-                continue  # one of them has been merged since
-            self._merge(first, second)
-            reachable = {c for word in self.reached[first] for c in self.reach[word]}
-            for near in sorted(reachable - {first}):
-                if (entry := self._entry(first, near)) is not None:
-                    heapq.heappush(heap, entry)
+            best, cluster = heapq.heappop(heap)
+            if best is not bests[cluster]:
+                continue  # computed again since
+            _, first, second, age, its_age = best
+            if (self.age[first], self.age[second]) == (age, its_age):
+                self._merge(first, second)
+                bests[second], cluster = None, first
+            bests[cluster] = best = self._best(cluster)
+            if best is not None:
+                heapq.heappush(heap, (best, cluster))
         representatives = {}
         for members in self.members:
             if members:
                 # The most frequent word represents its cluster.
-                first = min(members, key=lambda index: (-self.share[index], self.words[index]))
+                first = min(members, key=lambda index: (-self.counts[index], self.words[index]))
                 named = {self.words[i]: self.words[first] for i in members if i != first}
                 representatives.update(named)
         return representatives
 
     def _merge(self, first: int, second: int) -> None:
+        row, other = self.shared[first], self.shared[second]
+        for cluster, count in other.items():
+            del self.shared[cluster][second]
+            if cluster != first:
+                row[cluster] += count
+        # Words that reach both clusters were counted twice.
+        for word in self.reached[first] & self.reached[second]:
+            if self.counts[word]:
+                for cluster in self.reach[word] - {first, second}:
+                    row[cluster] -= self.counts[word]
+        for cluster, count in row.items():
+            self.shared[cluster][first] = count
         for word in self.reached[second]:
             self.reach[word] = (self.reach[word] - {second}) | {first}
         self.reached[first] |= self.reached[second]
@@ -129,6 +147,7 @@ class _Clusters:
         self.most[first] = max(self.most[first], self.most[second])
         self.age[first] += 1
         self.reached[second], self.members[second], self.age[second] = set(), [], -1
+        self.shared[second] = {}
 
 
 def stability(encoding: SynonymEncoding, threat: Synonyms, counts: Mapping[str, int]) -> float:

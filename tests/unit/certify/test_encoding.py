@@ -1,7 +1,9 @@
 """The encoding: its clusters against brute force, its certificates against all texts."""
 
 import json
-from itertools import product
+import random
+from fractions import Fraction
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,38 @@ def test_no_single_merge_would_be_better(fidelity: float) -> None:
         rest, kept = sorted((one, other), key=lambda word: COUNTS.get(word, 0))
         merged = {w: kept if found.of_word(w) == rest else found.of_word(w) for w in words}
         assert before <= cost(SynonymEncoding(merged), fidelity) + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("fidelity", [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)])
+def test_the_best_merge_is_made_first(fidelity: Fraction, seed: int) -> None:
+    rng = random.Random(seed)
+    words = [f"w{index:02}" for index in range(rng.randint(2, 12))]
+    lists = {word: rng.sample(words, rng.randint(0, min(3, len(words)))) for word in words}
+    counts = {word: rng.choice((0, 1, 2, 7)) for word in words}
+    near = {word: {word, *lists[word]} for word in words}
+
+    def cost(clusters: list[set[str]]) -> Fraction:
+        encodings = sum(
+            counts[word] * sum(not cluster.isdisjoint(near[word]) for cluster in clusters)
+            for word in words
+        )
+        kept = sum(max(counts[word] for word in cluster) for cluster in clusters)
+        return (1 - fidelity) * encodings + fidelity * (sum(counts.values()) - kept)
+
+    clusters: list[set[str]] = []
+    best = [{word} for word in words]
+    while best != clusters:
+        clusters, least = best, cost(best)
+        for first, second in combinations(sorted(clusters, key=min), 2):
+            rest = [cluster for cluster in clusters if cluster not in (first, second)]
+            reached = any(near[word] & first and near[word] & second for word in words)
+            if reached and cost([*rest, first | second]) < least:
+                best, least = [*rest, first | second], cost([*rest, first | second])
+    encoding = cluster_words(Synonyms.of(lists), counts, float(fidelity))
+    for cluster in clusters:
+        kept = min(cluster, key=lambda word: (-counts[word], word))
+        assert {encoding.of_word(word) for word in cluster} == {kept}
 
 
 def logits(texts: list[str]) -> Tensor:
