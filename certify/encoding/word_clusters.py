@@ -89,16 +89,19 @@ class _Clusters:
         self.most = list(self.counts)
         self.age = [0] * len(words)
 
-    def _gain(self, first: int, second: int) -> float:
-        # Words that reach both clusters gain stability; the rarer representative loses fidelity.
-        lost = min(self.most[first], self.most[second])
-        return (1 - self.fidelity) * self.shared[first][second] - self.fidelity * lost
-
     def _best(self, cluster: int) -> tuple[float, int, int, int, int] | None:
         """Return the best merge of a cluster: minus its gain, both clusters and their ages."""
-        merges = ((-self._gain(cluster, d), *sorted((cluster, d))) for d in self.shared[cluster])
-        gain, low, high = min(merges, default=(0.0, 0, 0))
-        return (gain, low, high, self.age[low], self.age[high]) if gain < 0 else None
+        # Words that reach both clusters gain stability; the rarer representative loses fidelity.
+        stable, lost = 1 - self.fidelity, self.fidelity
+        most, of_cluster = self.most, self.most[cluster]
+        gain, other = 0.0, cluster
+        for near, count in self.shared[cluster].items():
+            its_most = most[near]
+            its_gain = stable * count - lost * (its_most if its_most < of_cluster else of_cluster)
+            if its_gain > gain or (its_gain == gain > 0 and near < other):
+                gain, other = its_gain, near
+        low, high = sorted((cluster, other))
+        return (-gain, low, high, self.age[low], self.age[high]) if gain > 0 else None
 
     def merged(self) -> dict[str, str]:
         """Return the representative of each word that has another one than itself."""
@@ -129,17 +132,17 @@ class _Clusters:
 
     def _merge(self, first: int, second: int) -> None:
         row, other = self.shared[first], self.shared[second]
+        del row[second], other[first]
         for cluster, count in other.items():
             del self.shared[cluster][second]
-            if cluster != first:
-                row[cluster] += count
+            row[cluster] += count
         # Words that reach both clusters were counted twice.
         for word in self.reached[first] & self.reached[second]:
             if self.counts[word]:
                 for cluster in self.reach[word] - {first, second}:
                     row[cluster] -= self.counts[word]
-        for cluster, count in row.items():
-            self.shared[cluster][first] = count
+        for cluster in other:
+            self.shared[cluster][first] = row[cluster]
         for word in self.reached[second]:
             self.reach[word] = (self.reach[word] - {second}) | {first}
         self.reached[first] |= self.reached[second]
