@@ -50,9 +50,13 @@ def load_masked_lm(
     except (OSError, ValueError) as error:
         if config is not None:
             check_guesses_words(config)
+        reason = str(error).strip().splitlines()[0]
+        # The library takes the path of a missing folder for a name on the hub, a wrong one.
+        if len(Path(name_or_path).parts) > 2 and not Path(name_or_path).exists():
+            reason = "no such folder"
         msg = (
             f"got {str(name_or_path)!r}, from which no masked language model could be loaded "
-            f"({str(error).strip().splitlines()[0]}); expected a folder with config.json, weights "
+            f"({reason}); expected a folder with config.json, weights "
             "and tokenizer, or a model in the hub's local cache"
         )
         raise FileNotFoundError(msg) from error
