@@ -1,8 +1,8 @@
 """The parts of a text attack: goal, pre-constraints, transformation, constraints, search.
 
-A search is written for one sample, as a generator that yields requests (`Query`, `Propose`,
-`Weigh`). The engine runs the searches of many samples in lock step and answers their requests
-together (`attacks/engine.py`).
+A search is written for one sample, as a generator that yields requests (`Query`, `Consult`,
+`Propose`, `Weigh`). The engine runs the searches of many samples in lock step and answers their
+requests together (`attacks/engine.py`).
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -16,6 +16,7 @@ from attacks.goals import Evade, Goal, Targeted, Unchanged, Unsure, Untargeted, 
 from text import Text
 
 if TYPE_CHECKING:
+    from attacks.victims.kinds import Victim
     from certify.threats import TextCertifier, Threat
 
 
@@ -93,6 +94,13 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Consult:
+    """Ask the surrogate about texts, which costs no query; answered by `Answers`."""
+
+    items: Sequence[Document | Candidate]
+
+
+@dataclass(frozen=True, slots=True)
 class Propose:
     """Ask for the candidates that keep all constraints; answered by a list of them.
 
@@ -110,7 +118,10 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class Weigh:
-    """Ask how much each word matters by the victim's gradient; answered by a list of floats."""
+    """Ask how much each word matters by a gradient; answered by a list of floats.
+
+    It is the gradient of the surrogate, or that of the victim of an attack without one.
+    """
 
     document: Document
 
@@ -123,7 +134,7 @@ class EstimateGains:
     candidates: Sequence[Candidate]
 
 
-Request = Query | Propose | Weigh | EstimateGains
+Request = Query | Consult | Propose | Weigh | EstimateGains
 
 
 class SearchEnd(NamedTuple):
@@ -152,6 +163,8 @@ class Context:
         gradients: True if the victim answers `Weigh`.
         salience: what the score gains without a word, by the number of the word; filled by a search
             that ranks words in this way.
+        surrogate: the same facts about the surrogate, with its own answers and scale; None
+            without one.
     """
 
     original: Document
@@ -163,6 +176,7 @@ class Context:
     scale: float = 0.0
     gradients: bool = False
     salience: dict[int, float] = field(default_factory=dict)
+    surrogate: "Context | None" = None
     # Allowed words of the latest document.
     _known: tuple[Document, list[int]] | None = None
 
@@ -236,6 +250,8 @@ class Attack:
         constraints: judge the replacements.
         compat: `textattack` reproduces the reference's behaviour (docs/attacks.md).
         white_box: True if the search needs gradients of the victim.
+        surrogate: model that ranks words and candidates without queries to the victim, or its name
+            until `assisted` finds it; None: the victim ranks them.
         cut: cuts runs of letters into words, for scripts without spaces; None leaves them whole.
     """
 
@@ -247,16 +263,34 @@ class Attack:
     constraints: Sequence[Constraint] = ()
     compat: Compat = Compat.NONE
     white_box: bool = False
+    surrogate: "Victim | str | None" = None
     cut: Cut | None = None
 
     def __post_init__(self) -> None:
-        """Take the name of `compat` as well, such as "textattack"."""
+        """Take the name of `compat` as well, such as "textattack".
+
+        Raises:
+            ValueError: a surrogate for a search that does not consult one.
+        """
         object.__setattr__(self, "compat", Compat(self.compat))
+        if self.surrogate is not None and not getattr(self.search, "consults", False):
+            name = getattr(self.surrogate, "name", self.surrogate)
+            msg = (
+                f"got surrogate {name} for {self.name}, whose search is "
+                f"{type(self.search).__name__}, expected one that ranks words (Greedy)"
+            )
+            raise ValueError(msg)
 
     def learn(self, texts: Callable[[], Iterable[tuple[Text, int]]]) -> "Attack":
         """Return this attack with what its transformation learns from labelled texts, if any."""
         learn = getattr(self.transformation, "learn", None)
         return self if learn is None else replace(self, transformation=learn(texts))
+
+    def assisted(self, find: "Callable[[str], Victim]") -> "Attack":
+        """Return this attack with the model that its surrogate names, if it has one."""
+        if not isinstance(self.surrogate, str):
+            return self
+        return replace(self, surrogate=find(self.surrogate))
 
     def certified(
         self, certifier: "Callable[[Threat], TextCertifier] | None", threat: "Threat | None"

@@ -18,6 +18,7 @@ from attacks.candidates import candidates
 from attacks.composition import (
     Answers,
     Attack,
+    Consult,
     Context,
     EstimateGains,
     Job,
@@ -141,14 +142,23 @@ class Engine:
         columns: Sequence[str] = ("text",),
         class_names: Sequence[str] = (),
     ) -> None:
-        if attack.white_box and not hasattr(victim, "word_weights"):
+        if isinstance(attack.surrogate, str):
             msg = (
-                f"got victim {victim.name}, which shows no gradients, expected one that does: "
+                f"got surrogate {attack.surrogate} for {attack.name}, expected a loaded model: the "
+                "command `attack` loads it; in Python, attacks.attack(..., surrogate=MODEL)"
+            )
+            raise ValueError(msg)
+        weighed = victim if attack.surrogate is None else attack.surrogate
+        if attack.white_box and not hasattr(weighed, "word_weights"):
+            role = "victim" if attack.surrogate is None else "surrogate"
+            msg = (
+                f"got {role} {weighed.name}, which shows no gradients, expected one that does: "
                 f"{attack.name} is a white-box attack"
             )
             raise TypeError(msg)
         self.attack = attack
         self.victim = victim
+        self._surrogate, self._classes = attack.surrogate, 0
         self.limits = Limits() if limits is None else limits
         self.seed = seed
         self.columns = columns
@@ -286,6 +296,7 @@ class Engine:
         for run in runs:
             # The clean text counts as a query, as in TextAttack.
             run.billed = run.unique = 1
+        begun = []
         for run, _, judged, row, margin in self._answers(
             [(run, run.document.text) for run in runs]
         ):
@@ -306,8 +317,23 @@ class Engine:
                 gradients=hasattr(self.victim, "word_weights")
                 and getattr(self.victim, "differentiable", True),
             )
-            run.steps = self.attack.search.steps(run.context)
-            self._send(run, None)
+            begun.append(run)
+        self._introduce(begun)
+        for run in begun:
+            if run.context is not None:
+                run.steps = self.attack.search.steps(run.context)
+                self._send(run, None)
+
+    def _introduce(self, runs: Sequence[_Run]) -> None:
+        """Ask the surrogate about the clean texts of samples, if there is one."""
+        if self._surrogate is None or not runs:
+            return
+        judged, logits = self._query(
+            [run.document.text for run in runs], [run.sample.label for run in runs], self._surrogate
+        )
+        for run, clean, margin in zip(runs, judged, top_margins(logits).tolist(), strict=True):
+            if run.context is not None:
+                run.context.surrogate = replace(run.context, clean=clean, scale=margin, salience={})
 
     def _send(self, run: _Run, answer: Any) -> None:
         """Send a search its answer; run it to its next request or its end."""
@@ -327,6 +353,9 @@ class Engine:
         while waiting := [
             run for run in active if run.waiting is not None and not isinstance(run.waiting, Query)
         ]:
+            consult = [run for run in waiting if isinstance(run.waiting, Consult)]
+            if consult:
+                self._consult(consult)
             weigh = [run for run in waiting if isinstance(run.waiting, Weigh)]
             if weigh:
                 self._weigh(weigh)
@@ -337,8 +366,25 @@ class Engine:
             if propose:
                 self._propose(propose)
 
+    def _consult(self, runs: Sequence[_Run]) -> None:
+        """Answer what searches ask the surrogate; no text of it is billed."""
+        requests = [run.waiting.items for run in runs if isinstance(run.waiting, Consult)]
+        texts = [item.text for items in requests for item in items]
+        labels = [
+            run.sample.label for run, items in zip(runs, requests, strict=True) for _ in items
+        ]
+        judged, logits = self._query(texts, labels, self._surrogate)
+        margins, start = top_margins(logits).tolist(), 0
+        for run, items in zip(runs, requests, strict=True):
+            rows = slice(start, start := start + len(items))
+            if run.context is not None and run.context.surrogate is not None:
+                facts = run.context.surrogate
+                facts.scale = max(facts.scale, *margins[rows])
+            self._send(run, Answers(judged[rows], exhausted=False))
+
     def _weigh(self, runs: Sequence[_Run]) -> None:
-        victim: Any = self.victim  # has them, see __init__
+        # It has them, see __init__.
+        victim: Any = self.victim if self._surrogate is None else self._surrogate
         documents = [run.waiting.document for run in runs if isinstance(run.waiting, Weigh)]
         try:
             weights = victim.word_weights(documents, compat=self.attack.compat)
@@ -460,29 +506,45 @@ class Engine:
             break
         return [verdicts[win] for win in wins]
 
-    def _numbers(self, texts: Sequence[Text], rows: Sequence[int]) -> tuple[Floats, Floats | None]:
+    def _numbers(
+        self, victim: Victim, texts: Sequence[Text], rows: Sequence[int]
+    ) -> tuple[Floats, Floats | None]:
         """Return logits of some of the texts, and probabilities where the victim gives those."""
         # Computed from logits they would differ in the last digit, which decides about the order of
         # equal words in the reference.
-        ask = getattr(self.victim, "probabilities", None)
+        ask = getattr(victim, "probabilities", None)
         probabilities: Floats | None = None
         if ask is not None and self.attack.goal.score == "probability":
             probabilities = ask(texts)
         if probabilities is not None:
             return logarithms(probabilities)[rows], probabilities[rows]
-        logits = self.victim.logits(texts)[rows]
+        logits = victim.logits(texts)[rows]
         if self.attack.compat.rows_as_probabilities and bool(
             (abs(logits.sum(axis=1) - 1) < 1e-6).all()
         ):
             probabilities = logits
         return logits, probabilities
 
-    def _query(self, texts: Sequence[Text], gold: Sequence[int]) -> tuple[list[Verdict], Floats]:
-        """Ask about each different text once; returns verdicts and logits, one per text."""
+    def _query(
+        self, texts: Sequence[Text], gold: Sequence[int], surrogate: Victim | None = None
+    ) -> tuple[list[Verdict], Floats]:
+        """Ask about each different text once; returns verdicts and logits, one per text.
+
+        The victim is asked if there is no surrogate.
+        """
         # Equal texts of several samples are one row.
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        logits, probabilities = self._numbers(list(rows), [rows[text] for text in texts])
+        asked = self.victim if surrogate is None else surrogate
+        logits, probabilities = self._numbers(asked, list(rows), [rows[text] for text in texts])
         labels = np.array(gold)
+        if surrogate is None:
+            self._classes = logits.shape[1]
+        elif logits.shape[1] != self._classes:
+            msg = (
+                f"got surrogate {surrogate.name} with {logits.shape[1]} classes, expected those of "
+                f"the victim: {self._classes}"
+            )
+            raise VictimError(msg)
         # A label of -1 would silently index the last class.
         if labels.min() < 0 or labels.max() >= logits.shape[1]:
             msg = (

@@ -89,6 +89,7 @@ def attack(
     class_names: Sequence[str] | None = None,
     path: str | Path | None = None,
     progress: bool = True,
+    surrogate: Any = None,
     **settings: Any,
 ) -> Outcome:
     """Attack a text classifier.
@@ -110,6 +111,8 @@ def attack(
         path: file for the records; each is written at once. A later call with this file leaves its
             samples out. It asks the victim about their texts once more, and refuses other answers.
         progress: show a bar where standard error is a terminal.
+        surrogate: another classifier of the same classes, which ranks words and candidates without
+            queries to the model; a `transformers` model as `attacks.HuggingFaceVictim`.
         settings: of `RecipeSettings`, as `query_budget=100`. Parts of a composed attack have their
             resources and `compat` already; without a score, it keeps its own.
 
@@ -119,11 +122,16 @@ def attack(
         VictimError: the victim failed.
     """
     numbered, columns = as_samples(samples, columns)
+    helper = None if surrogate is None else as_victim(surrogate)
+    if helper is not None:
+        settings["surrogate"] = helper.name
     chosen, composed = _compose(recipe, target, settings)
 
     def complete(attack: Attack) -> Attack:
         aimed = attack if goal is None else attack.aiming(goal)
         texts = [(sample.text, sample.label) for sample in numbered]
+        if helper is not None:
+            aimed = aimed.assisted(lambda _: helper)
         return aimed.certified(None, None).learn(lambda: texts)
 
     composed = [complete(attack) for attack in composed]

@@ -1,6 +1,7 @@
 """The parts that recipes are composed of, with the settings of one attack."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -12,6 +13,7 @@ from attacks.goals import Goal, Untargeted
 from attacks.recipe_settings import Language, RecipeSettings
 from attacks.resources.catalogue import Resources
 from attacks.resources.thresholds import PublishedThreshold, find_threshold
+from attacks.search import Greedy
 from attacks.strategies import WholeTexts
 from attacks.transformations import EmbeddingSwap, WordNetSwap
 from attacks.transformations.variants import Variant, Variants
@@ -50,7 +52,15 @@ class RecipeParts:
         goal: Goal | None = None,
         white_box: bool = False,
     ) -> Attack:
-        """Return the attack that parts make; see `Attack`."""
+        """Return the attack that parts make; see `Attack`.
+
+        The settings `ranking` and `shortlist` change a greedy search, which needs gradients if it
+        ranks by them.
+        """
+        if isinstance(search, Greedy):
+            ranking = self.settings.ranking or search.ranking
+            search = replace(search, ranking=ranking, shortlist=self.settings.shortlist)
+            white_box = ranking == "gradient"
         return Attack(
             name=self.settings.recipe,
             transformation=transformation,
@@ -60,6 +70,7 @@ class RecipeParts:
             constraints=constraints,
             compat=self.compat,
             white_box=white_box,
+            surrogate=self.settings.surrogate,
             cut=self.resources.cut(self.language),
         )
 

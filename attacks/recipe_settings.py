@@ -8,6 +8,7 @@ from attacks.compat import CompatName
 from attacks.goals import Score
 from attacks.recipes import recipe_names
 
+Ranking = Literal["delete", "unk", "weighted-saliency", "gradient", "random"]
 Language = Literal["english", "german", "french", "spanish", "chinese"]
 
 
@@ -86,6 +87,13 @@ class RecipeSettings(Budget):
         paraphrases: file of `resources paraphrases`, for paraphrase.
         edits: characters that charmer changes at most (10).
         positions: positions of a text that charmer tries at each step (20), or `all`.
+        ranking: order of the words, for recipes that rank them: by the score without a word
+            (`delete`), with [UNK] instead (`unk`), that and the best replacement
+            (`weighted-saliency`), by the `gradient`, or `random`; the recipe's own if null.
+        surrogate: another model that ranks the words without queries to the victim: run:NAME or
+            hf:FOLDER, of the same classes (docs/attacks.md).
+        shortlist: candidates of a word that the victim is asked about, the best ones by the
+            surrogate; all if null.
         language: language of the texts; it selects stop words, letters, keys, and how Chinese is
             cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
             fit it.
@@ -113,6 +121,9 @@ class RecipeSettings(Budget):
     paraphrases: str | None = None
     edits: int | None = None
     positions: int | Literal["all"] | None = None
+    ranking: Ranking | None = None
+    surrogate: str | None = None
+    shortlist: int | None = None
     language: Language | None = None
     columns: Sequence[str] | None = None
 
@@ -128,6 +139,13 @@ class RecipeSettings(Budget):
         check_range({"similarity": self.similarity}, least=0, most=1)
         check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
         check_range({"fluency": self.fluency}, least=0)
+        check_range({"shortlist": self.shortlist}, least=1)
+        if self.shortlist is not None and self.surrogate is None:
+            msg = (
+                f"got shortlist {self.shortlist} without a surrogate, expected one that makes it: "
+                "--attack.surrogate run:NAME"
+            )
+            raise ValueError(msg)
 
 
 # The help of the command line shows this text; `python -OO` removes it.

@@ -4,14 +4,15 @@ Each is written for one sample; the engine runs many at once.
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attacks.composition import (
     Answers,
+    Consult,
     Context,
     Propose,
     Query,
@@ -22,9 +23,11 @@ from attacks.composition import (
     Weigh,
 )
 from attacks.document import Candidate, Document
+from attacks.recipe_settings import Ranking
+from text import check_range
 
-Ranking = Literal["delete", "unk", "weighted-saliency", "gradient", "random"]
 Item = Document | Candidate
+Result = TypeVar("Result")
 
 NEARLY = 1e-4
 """Gradients nearer than this, as a share of the largest, count as equal; see `goals.NEAR`."""
@@ -75,17 +78,53 @@ class Greedy:
     Attributes:
         ranking: weight of a word: score without it (`delete`, TextFooler), with `[UNK]` in
             its place (`unk`, DeepWordBug), that times the best replacement's score
-            (`weighted-saliency`, PWWS), norm of the gradient (`gradient`, A2T), or `random`.
+            (`weighted-saliency`, PWWS), norm of the gradient (`gradient`, A2T), or `random`. These
+            are the scores and gradients of the surrogate, if the attack has one.
+        shortlist: candidates of a word that the victim is asked about, those with the highest
+            score of the surrogate; all if None.
     """
 
     ranking: Ranking = "delete"
+    shortlist: int | None = None
+    consults: ClassVar[bool] = True
+    """It may have a surrogate, see `Attack`."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a number out of its range."""
+        check_range({"shortlist": self.shortlist}, least=1)
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
-        reference = context.reference
+        first = SearchEnd(context.original, context.clean)
+        if context.surrogate is not None:
+            state = context.random.getstate()
+            # Its queries are free: they rank better than its gradient.
+            free: Ranking = "delete" if self.ranking in ("gradient", "random") else self.ranking
+            ranking = replace(self, ranking=free)._order(context.surrogate)
+            order, _ = yield from _consulting(ranking)
+            first, exhausted = yield from self._replace(context, order, context.surrogate)
+            if first.judged.success or exhausted:
+                return first
+            # The draws of a search without surrogate: none of its successes is lost.
+            context.random.setstate(state)
         order, exhausted = yield from self._order(context)
+        if exhausted:
+            return first
+        end, _ = yield from self._replace(context, order)
+        nearer = first.judged.score > end.judged.score + context.tie
+        return first if nearer and not end.judged.success else end
+
+    def _replace(
+        self, context: Context, order: Sequence[int], surrogate: Context | None = None
+    ) -> Generator[Request, Any, tuple[SearchEnd, bool]]:
+        """Replace words in their order, from the shortlist of a surrogate if there is one.
+
+        Returns the end of the search, and True if the budget is used up.
+        """
+        reference = context.reference
         current, standing = context.original, context.clean
         reached: Item = current
+        exhausted = False
         for original_index, stage in self._visits(order):
             if exhausted:
                 break
@@ -96,6 +135,8 @@ class Greedy:
             candidates: list[Candidate] = yield Propose(current, [index], stage)
             if not candidates:
                 continue
+            if surrogate is not None:
+                candidates = yield from self._select(surrogate, candidates)
             answers: Answers = yield Query(candidates)
             judged, exhausted = answers
             if not judged:
@@ -107,12 +148,24 @@ class Greedy:
             improves = judged[chosen].score > standing.score + context.tie
             if judged[chosen].success and (improves or not reference):
                 last = _most_similar(judged_candidates, judged, chosen, reference=reference)
-                return SearchEnd(judged_candidates[last], judged[last])
+                return SearchEnd(judged_candidates[last], judged[last]), exhausted
             if not improves:
                 continue
             standing, reached = judged[chosen], judged_candidates[chosen]
             current = current.accept(judged_candidates[chosen], mark_all=reference)
-        return SearchEnd(reached, standing)
+        return SearchEnd(reached, standing), exhausted
+
+    def _select(
+        self, surrogate: Context, candidates: list[Candidate]
+    ) -> Generator[Request, Any, list[Candidate]]:
+        """Return the shortlist of the candidates of a word, in their order."""
+        if self.shortlist is None or len(candidates) <= self.shortlist:
+            return candidates
+        answers: Answers = yield Consult(candidates)
+        by_text = sorted(range(len(candidates)), key=lambda i: candidates[i].columns)
+        values = np.array([answers.judged[i].score for i in by_text], dtype=np.float64)
+        kept = {by_text[i] for i in descending(values, surrogate.tie)[: self.shortlist]}
+        return [candidate for i, candidate in enumerate(candidates) if i in kept]
 
     def _visits(self, order: Sequence[int]) -> list[tuple[int, int]]:
         """Return the words to visit, each with the stage of the transformation."""
@@ -185,6 +238,18 @@ class Greedy:
             clean = 0.0 if context.reference else context.clean.score
             gains |= {i: score - clean for i, score in best_of.items()}
         return np.array([gains[i] for i in indices]), exhausted
+
+
+def _consulting(ranking: Generator[Request, Any, Result]) -> Generator[Request, Any, Result]:
+    """Send the queries of a ranking to the surrogate."""
+    answer: Any = None
+    while True:
+        try:
+            request = ranking.send(answer)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        answer = yield Consult(request.items) if isinstance(request, Query) else request
 
 
 @dataclass(frozen=True, kw_only=True)

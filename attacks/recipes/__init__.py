@@ -31,11 +31,14 @@ CHEAPEST_FIRST = ("deepwordbug", "textbugger", "a2t", "bae", "textfooler", "pwws
 NO_COUNTERPART = "it has no such attack"
 OTHER_ENCODER = "another sentence encoder; ours is calibrated"
 
+RANKED = ("ranking", "surrogate", "shortlist")
+"""Settings of the recipes that rank the words of a text (`attacks.search.Greedy`)."""
 OPTIONAL = (
     *("candidates", "word_similarity", "similarity", "fluency"),
     *("pool", "added_words", "side", "selection", "variants", "translations"),
     "paraphrases",
     *("edits", "positions"),
+    *RANKED,
 )
 """Settings that only some recipes have."""
 
@@ -155,6 +158,12 @@ def check_compat(name: str, settings: "RecipeSettings") -> None:
         msg = (
             f"got compat textattack for {name}, expected none (--attack.compat none): TextAttack "
             f"0.3.11 is not repeated here: {chosen.refused}"
+        )
+        raise ValueError(msg)
+    if changed := [option for option in RANKED if getattr(settings, option) is not None]:
+        msg = (
+            f"got compat textattack and {', '.join(changed)} for {name}, expected one or the "
+            "other: TextAttack 0.3.11 has no such setting"
         )
         raise ValueError(msg)
     # The language model of the reference is another one.

@@ -6,7 +6,7 @@ Its variant with a masked language model is `a2t-mlm`.
 from attacks.composition import Attack, Constraint, Transformation
 from attacks.constraints.preconstraints import MaxModificationRate
 from attacks.recipe_parts import RecipeParts
-from attacks.recipes import OTHER_ENCODER, recipe
+from attacks.recipes import OTHER_ENCODER, RANKED, recipe
 from attacks.resources.thresholds import PublishedThreshold
 from attacks.search import Greedy
 
@@ -18,7 +18,7 @@ DIFFERS = f"{OTHER_ENCODER}; dropout while words are ranked"
 
 @recipe(
     needs=("neighbours", "tagger", "sentence-encoder"),
-    settings=("candidates", "word_similarity", "similarity"),
+    settings=("candidates", "word_similarity", "similarity", *RANKED),
     differs=DIFFERS,
 )
 def a2t(parts: RecipeParts) -> Attack:
@@ -44,5 +44,4 @@ def compose_a2t(
             parts.part_of_speech(allow_verb_noun_swap=False),
             *parts.sentence_similarity(SIMILARITY, window=None),
         ],
-        white_box=True,
     )

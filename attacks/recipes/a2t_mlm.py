@@ -2,13 +2,13 @@
 
 from attacks.composition import Attack
 from attacks.recipe_parts import RecipeParts
-from attacks.recipes import recipe
+from attacks.recipes import RANKED, recipe
 from attacks.recipes.a2t import DIFFERS, compose_a2t
 
 
 @recipe(
     needs=("masked-lm", "tagger", "sentence-encoder"),
-    settings=("candidates", "similarity"),
+    settings=("candidates", "similarity", *RANKED),
     differs=DIFFERS,
 )
 def a2t_mlm(parts: RecipeParts) -> Attack:

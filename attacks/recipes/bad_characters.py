@@ -8,12 +8,14 @@ queries.
 
 from attacks.composition import Attack
 from attacks.recipe_parts import RecipeParts
-from attacks.recipes import recipe
+from attacks.recipes import RANKED, recipe
 from attacks.search import Greedy
 from attacks.transformations import Composite, InsertInvisible, Reorder, SwapTwins, TypeAndDelete
 
 
-@recipe(refused="it searches by differential evolution, one kind of change at a time")
+@recipe(
+    settings=RANKED, refused="it searches by differential evolution, one kind of change at a time"
+)
 def bad_characters(parts: RecipeParts) -> Attack:
     """Compose the attack by characters that a reader does not see."""
     return parts.attack(

@@ -5,12 +5,12 @@ Its variants that insert words are `bae-i`, `bae-ri` and `bae-r-then-i`.
 
 from attacks.composition import Attack, Transformation
 from attacks.recipe_parts import RecipeParts
-from attacks.recipes import OTHER_ENCODER, recipe
+from attacks.recipes import OTHER_ENCODER, RANKED, recipe
 from attacks.resources.thresholds import PublishedThreshold
 from attacks.search import Greedy
 
 NEEDS = ("tagger", "masked-lm", "sentence-encoder")
-SETTINGS = ("candidates", "similarity")
+SETTINGS = ("candidates", "similarity", *RANKED)
 
 # 0.9363 is a cosine in the reference. It was derived as 1 - 0.2 / pi, an angular similarity
 # that stands for the 0.8 of the paper: so the reference asks for more than the paper does

@@ -3,7 +3,7 @@
 from attacks.composition import Attack
 from attacks.constraints import WordsChanged
 from attacks.recipe_parts import RecipeParts
-from attacks.recipes import OTHER_ENCODER, recipe
+from attacks.recipes import OTHER_ENCODER, RANKED, recipe
 from attacks.resources.thresholds import PublishedThreshold
 from attacks.search import Greedy
 from text.stop_words import StopWordList
@@ -14,7 +14,7 @@ SIMILARITY = PublishedThreshold(0.2, "cosine", "use")
 
 @recipe(
     needs=("masked-lm", "sentence-encoder"),
-    settings=("candidates", "similarity"),
+    settings=("candidates", "similarity", *RANKED),
     differs=OTHER_ENCODER,
 )
 def bert_attack(parts: RecipeParts) -> Attack:

@@ -3,7 +3,7 @@
 from attacks.composition import Attack
 from attacks.constraints import EditDistance
 from attacks.recipe_parts import RecipeParts
-from attacks.recipes import recipe
+from attacks.recipes import RANKED, recipe
 from attacks.search import Greedy
 from attacks.transformations import (
     Composite,
@@ -15,7 +15,7 @@ from attacks.transformations import (
 from attacks.transformations.characters import letters_of
 
 
-@recipe(differs="other random places and letters")
+@recipe(settings=RANKED, differs="other random places and letters")
 def deepwordbug(parts: RecipeParts) -> Attack:
     """Compose DeepWordBug."""
     letters = letters_of(parts.language)

@@ -2,11 +2,11 @@
 
 from attacks.composition import Attack
 from attacks.recipe_parts import RecipeParts
-from attacks.recipes import recipe
+from attacks.recipes import RANKED, recipe
 from attacks.search import Greedy
 
 
-@recipe(needs=("wordnet",))
+@recipe(needs=("wordnet",), settings=RANKED)
 def pwws(parts: RecipeParts) -> Attack:
     """Compose PWWS."""
     return parts.attack(

@@ -2,7 +2,7 @@
 
 from attacks.composition import Attack
 from attacks.recipe_parts import RecipeParts
-from attacks.recipes import OTHER_ENCODER, recipe
+from attacks.recipes import OTHER_ENCODER, RANKED, recipe
 from attacks.resources.thresholds import PublishedThreshold
 from attacks.search import Greedy
 from attacks.transformations import (
@@ -20,7 +20,7 @@ SIMILARITY = PublishedThreshold(0.8, "angular", "use")
 
 @recipe(
     needs=("neighbours", "sentence-encoder"),
-    settings=("candidates", "similarity"),
+    settings=("candidates", "similarity", *RANKED),
     differs=f"{OTHER_ENCODER}; other random places and letters",
 )
 def textbugger(parts: RecipeParts) -> Attack:

@@ -2,7 +2,7 @@
 
 from attacks.composition import Attack
 from attacks.recipe_parts import RecipeParts
-from attacks.recipes import OTHER_ENCODER, recipe
+from attacks.recipes import OTHER_ENCODER, RANKED, recipe
 from attacks.resources.thresholds import PublishedThreshold
 from attacks.search import Greedy
 
@@ -12,7 +12,7 @@ SIMILARITY = PublishedThreshold(0.840845057, "angular", "use")
 
 @recipe(
     needs=("neighbours", "tagger", "sentence-encoder"),
-    settings=("candidates", "word_similarity", "similarity"),
+    settings=("candidates", "word_similarity", "similarity", *RANKED),
     differs=OTHER_ENCODER,
 )
 def textfooler(parts: RecipeParts) -> Attack:
