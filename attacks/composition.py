@@ -118,10 +118,7 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class Weigh:
-    """Ask how much each word matters by a gradient; answered by a list of floats.
-
-    It is the gradient of the surrogate, or that of the victim of an attack without one.
-    """
+    """Ask how much each word matters by the victim's gradient; answered by a list of floats."""
 
     document: Document
 

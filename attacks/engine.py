@@ -148,11 +148,9 @@ class Engine:
                 "command `attack` loads it; in Python, attacks.attack(..., surrogate=MODEL)"
             )
             raise ValueError(msg)
-        weighed = victim if attack.surrogate is None else attack.surrogate
-        if attack.white_box and not hasattr(weighed, "word_weights"):
-            role = "victim" if attack.surrogate is None else "surrogate"
+        if attack.white_box and not hasattr(victim, "word_weights"):
             msg = (
-                f"got {role} {weighed.name}, which shows no gradients, expected one that does: "
+                f"got victim {victim.name}, which shows no gradients, expected one that does: "
                 f"{attack.name} is a white-box attack"
             )
             raise TypeError(msg)
@@ -383,8 +381,7 @@ class Engine:
             self._send(run, Answers(judged[rows], exhausted=False))
 
     def _weigh(self, runs: Sequence[_Run]) -> None:
-        # It has them, see __init__.
-        victim: Any = self.victim if self._surrogate is None else self._surrogate
+        victim: Any = self.victim  # has them, see __init__
         documents = [run.waiting.document for run in runs if isinstance(run.waiting, Weigh)]
         try:
             weights = victim.word_weights(documents, compat=self.attack.compat)

@@ -22,6 +22,7 @@ from measure.attack_series import AttackSeries, run_series
 from measure.attack_settings import AttackPlan, AttackSettings, plan
 from measure.corpus_split import words_read
 from measure.runner import check_ledgers
+from measure.surrogates import Surrogates
 from measure.text_attack import (
     AttackedModel,
     TextAttack,
@@ -117,6 +118,7 @@ def attack(
             model_subject=model_subject,
             facts={**facts, "checkpoint": checkpoint},
             identity=identity,
+            runs_dir=Path("runs") if recorder is None else recorder.run.path.parent,
         )
         bar = trainer.is_global_zero and trainer.progress_bar_callback is not None
         return run_series(
@@ -200,6 +202,7 @@ def attacked_model(
     model_subject: Mapping[str, Any],
     facts: Mapping[str, str],
     identity: Mapping[str, Any],
+    runs_dir: Path,
 ) -> AttackedModel:
     """Return a classifier and its samples of a split.
 
@@ -247,5 +250,6 @@ def attacked_model(
         threat=threat,
         positive=positive,
         certifier=model.text_certifier,
+        surrogates=Surrogates(names, runs_dir, trainer.strategy.root_device, settings.batch_size),
         texts=lambda: [(text, label) for _, text, label in labelled_texts(corpus.training_rows())],
     )

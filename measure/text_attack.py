@@ -25,6 +25,7 @@ from measure.attack_report import class_name, example_table
 from measure.attack_settings import AttackPlan, AttackSettings
 from measure.corpus_split import CHOICE
 from measure.measurement import Measured, Measurement, Record
+from measure.surrogates import Surrogates
 from run_files.run_directory import RunDirectory
 from text import Text
 from text.subjects import Subject
@@ -49,6 +50,7 @@ class AttackedModel:
         positive: index of the class that a detector detects; None for other goals.
         texts: makes labelled texts, from which some attacks learn harmless words.
         certifier: makes the certifier of the model against a threat, for attacks by witnesses.
+        surrogates: models that may rank words.
     """
 
     victim: Victim
@@ -63,6 +65,7 @@ class AttackedModel:
     positive: int | None = None
     texts: Callable[[], Iterable[tuple[Text, int]]] = tuple
     certifier: Callable[[Threat], TextCertifier] | None = None
+    surrogates: Surrogates | None = None
 
 
 ELSEWHERE = "file this next to it with --attack.tag NAME"
@@ -108,6 +111,9 @@ class TextAttack(Measurement[Sample]):
         attacks = planned.change(self._complete).attacks
         pools = [describe(getattr(attack.transformation, "pool", None)) for attack in attacks]
         self._pool = pools if planned.others else pools[0]
+        # The weights of a name may change.
+        surrogates = [describe(attack.surrogate) for attack in attacks]
+        self._surrogate = surrogates if any(surrogates) else None
         self._engine = engine_of(
             attacks,
             model.victim,
@@ -123,6 +129,8 @@ class TextAttack(Measurement[Sample]):
         if not self.planned.has_goal:
             # Only now: the index of a target needs the classes of the model.
             attack = attack.aiming(self.settings.aim(model.class_names, model.positive))
+        if model.surrogates is not None:
+            attack = attack.assisted(model.surrogates.load)
         attack = attack.learn(model.texts).certified(model.certifier, model.threat)
         if model.threat is None:
             return attack
@@ -137,7 +145,12 @@ class TextAttack(Measurement[Sample]):
     def subject(self) -> Subject:
         """Return model, samples, and settings of the attack."""
         # A pool is made of other texts than those of the model and the samples.
-        return {**self.about(), **self.model.scope, "pool_words": self._pool}
+        return {
+            **self.about(),
+            **self.model.scope,
+            "pool_words": self._pool,
+            "surrogate_weights": self._surrogate,
+        }
 
     def about(self) -> Subject:
         """Return the settings of the attack, and the identity of the model."""

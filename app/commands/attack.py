@@ -3,6 +3,7 @@
 The model: a checkpoint of transformers, a service over HTTP, a function, or one of our runs.
 """
 
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
@@ -16,6 +17,7 @@ from measure.archive import FolderArchive
 from measure.attack_series import run_series
 from measure.attack_settings import AttackSettings, plan
 from measure.named_victims import NamedVictim
+from measure.surrogates import Surrogates
 from measure.table_samples import LabelledTable, as_classes, read_table
 from measure.text_attack import AttackedModel, choose_samples
 from measure.validity_files import usual_checks
@@ -85,6 +87,9 @@ def _attacked_model(
         identity={"run": out.name, "method": victim, "corpus": table.name, "seed": settings.seed},
         positive=positive,
         texts=lambda: [(sample.text, sample.label) for sample in labelled],
+        surrogates=Surrogates(
+            named.classes, Path(args.runs_dir), torch_device(args.device), settings.batch_size
+        ),
     )
 
 

@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
@@ -26,6 +27,7 @@ from attacks.victims.labels_only import check_search
 from measure.attack_report import class_name, colours, example_lines, headline
 from measure.attack_settings import AttackPlan, AttackSettings, plan
 from measure.named_victims import NamedVictim
+from measure.surrogates import Surrogates
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 
@@ -48,9 +50,11 @@ def run(args: argparse.Namespace) -> int:
     settings = AttackSettings(**args.attack.as_dict())
     named = victim_of(args, None, settings.batch_size)
     label = None if args.label is None else _index(args.label, named)
+    device = torch_device(args.device)
+    surrogates = Surrogates(named.classes, Path(args.runs_dir), device, settings.batch_size)
     planned = [
-        attack_plan.change(lambda attack: _complete(attack, settings, named))
-        for attack_plan in plan(settings, device=torch_device(args.device))
+        attack_plan.change(lambda attack: _complete(attack, settings, named, surrogates))
+        for attack_plan in plan(settings, device=device)
     ]
     for attack in [attack for attack_plan in planned for attack in attack_plan.attacks]:
         check_search(attack, named.victim)
@@ -77,12 +81,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _complete(attack: Attack, settings: AttackSettings, named: NamedVictim) -> Attack:
+def _complete(
+    attack: Attack, settings: AttackSettings, named: NamedVictim, surrogates: Surrogates
+) -> Attack:
     """Return an attack with its goal; there are no texts to learn from."""
     own = getattr(getattr(named.victim, "module", None), "detector", None)
     positive = settings.positive_class(named.classes, getattr(own, "positive", None))
     aimed = attack.aiming(settings.aim(named.classes, positive))
-    return aimed.certified(None, None).learn(tuple)
+    return aimed.assisted(surrogates.load).certified(None, None).learn(tuple)
 
 
 def _attack(

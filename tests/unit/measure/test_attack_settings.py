@@ -263,6 +263,9 @@ def test_about_has_what_the_outcome_depends_on() -> None:
         "paraphrases": "paraphrases.jsonl",
         "edits": 1,
         "positions": "all",
+        "ranking": "unk",
+        "surrogate": "scores",
+        "shortlist": 4,
     }
     assert AttackSettings(**some).options() == some
     assert AttackSettings(**some).about() == before
