@@ -248,7 +248,7 @@ class Attack:
         compat: `textattack` reproduces the reference's behaviour (docs/attacks.md).
         white_box: True if the search needs gradients of the victim.
         surrogate: model that ranks words and candidates without queries to the victim, or its name
-            until `assisted` finds it; None: the victim ranks them.
+            until `assisted` finds it; None for none.
         cut: cuts runs of letters into words, for scripts without spaces; None leaves them whole.
     """
 

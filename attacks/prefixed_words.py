@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,12 @@ from attacks.samples import SampleLike, as_samples
 from attacks.victims.kinds import Victim, as_victim
 from text import Text, check_range
 from text.estimates import IntervalEstimate, wilson
+
+_TOGETHER = 1 << 12
+"""Texts of one query."""
+_Value = tuple[int, float]
+"""Number of texts that reach the goal with a trigger, and their mean score."""
+_Values = Callable[[Sequence[list[str]]], list[_Value]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +105,7 @@ def universal_trigger(
         [sample.text for sample in searched],
         np.array([sample.label for sample in searched]),
     )
-    trigger = _search(length, words, partial(oracle.value, texts, labels))
+    trigger = _search(length, words, partial(oracle.values, texts, labels))
     held_texts, gold = [sample.text for sample in held], np.array([sample.label for sample in held])
     share_kept = oracle.kept(texts, labels, trigger)
     return Trigger(
@@ -112,23 +117,30 @@ def universal_trigger(
     )
 
 
-def _search(
-    length: int, words: Sequence[str], value: Callable[[list[str]], tuple[int, float]]
-) -> list[str]:
+def _search(length: int, words: Sequence[str], values: _Values) -> list[str]:
     """Return the trigger of the largest value that a greedy search finds."""
     trigger: list[str] = []
     for _ in range(length):
-        trigger.append(max(words, key=lambda word: value([*trigger, word])))
+        trigger, _ = _best([[*trigger, word] for word in words], values)
+    (value,) = values([trigger])
     changed = True
     while changed:
         changed = False
-        for position, word in product(range(length), words):
+        for position in range(length):
             # Coordinate ascent: one position at a time.
-            tried = [*trigger[:position], word, *trigger[position + 1 :]]
+            before, after = trigger[:position], trigger[position + 1 :]
+            tried, other = _best([[*before, word, *after] for word in words], values)
             # Strictly larger: words of equal value would replace one another for ever.
-            if value(tried) > value(trigger):
-                trigger, changed = tried, True
+            if other > value:
+                trigger, value, changed = tried, other, True
     return trigger
+
+
+def _best(triggers: Sequence[list[str]], values: _Values) -> tuple[list[str], _Value]:
+    """Return the first of the triggers of largest value, and that value."""
+    rated = values(triggers)
+    row = max(range(len(triggers)), key=lambda i: rated[i])
+    return triggers[row], rated[row]
 
 
 class _Asked:
@@ -144,16 +156,21 @@ class _Asked:
         self.queries += len(texts)
         return self.victim.logits([_put(trigger, text) for text in texts])
 
-    def value(
-        self, texts: Sequence[Text], labels: NDArray[np.int64], trigger: Sequence[str]
-    ) -> tuple[int, float]:
-        """Return the number of texts that reach the goal, and their mean score."""
-        key = tuple(trigger)
-        if key not in self._known:
-            logits = self.logits(texts, trigger)
-            reached = int(self.goal.reached(logits, labels).sum())
-            self._known[key] = reached, float(self.goal.judge(logits, labels).mean())
-        return self._known[key]
+    def values(
+        self, texts: Sequence[Text], labels: NDArray[np.int64], triggers: Sequence[list[str]]
+    ) -> list[_Value]:
+        """Return the value of each trigger; the texts of many triggers are one query."""
+        keys = [tuple(trigger) for trigger in triggers]
+        new = [key for key in dict.fromkeys(keys) if key not in self._known]
+        size = max(1, _TOGETHER // len(texts))
+        for start in range(0, len(new), size):
+            part = new[start : start + size]
+            rows = self.victim.logits([_put(key, text) for key in part for text in texts])
+            self.queries += len(rows)
+            for key, logits in zip(part, np.split(rows, len(part)), strict=True):
+                reached = int(self.goal.reached(logits, labels).sum())
+                self._known[key] = reached, float(self.goal.judge(logits, labels).mean())
+        return [self._known[key] for key in keys]
 
     def without_target(self, samples: Sequence[Sample], target: int) -> list[Sample]:
         """Return the samples that have the target neither as their class nor as prediction."""

@@ -90,10 +90,9 @@ class RecipeSettings(Budget):
         ranking: order of the words, for recipes that rank them: by the score without a word
             (`delete`), with [UNK] instead (`unk`), that and the best replacement
             (`weighted-saliency`), by the `gradient`, or `random`; the recipe's own if null.
-        surrogate: another model that ranks the words without queries to the victim: run:NAME or
-            hf:FOLDER, of the same classes (docs/attacks.md).
-        shortlist: candidates of a word that the victim is asked about, the best ones by the
-            surrogate; all if null.
+        surrogate: a run, or hf:FOLDER, of the same classes: it ranks words and candidates first,
+            which saves queries and loses no success (docs/attacks.md).
+        shortlist: candidates of a word that the surrogate leaves over (4).
         language: language of the texts; it selects stop words, letters, keys, and how Chinese is
             cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
             fit it.
@@ -143,7 +142,7 @@ class RecipeSettings(Budget):
         if self.shortlist is not None and self.surrogate is None:
             msg = (
                 f"got shortlist {self.shortlist} without a surrogate, expected one that makes it: "
-                "--attack.surrogate run:NAME"
+                "--attack.surrogate RUN"
             )
             raise ValueError(msg)
 

@@ -29,6 +29,8 @@ from text import check_range
 Item = Document | Candidate
 Result = TypeVar("Result")
 
+SHORTLIST = 4
+"""Candidates of a word that a surrogate leaves over: few queries in docs/attacks.md."""
 NEARLY = 1e-4
 """Gradients nearer than this, as a share of the largest, count as equal; see `goals.NEAR`."""
 
@@ -75,13 +77,15 @@ class Greedy:
     It takes the candidate of highest score, if that improves on the text so far; if some reach the
     goal, the one of these with the highest similarity.
 
+    With a surrogate it searches twice at most. First the surrogate ranks the words, and the victim
+    is asked about the few candidates of a word that have the highest score of the surrogate. Only
+    if that fails, the search begins again without the surrogate: so no success is lost.
+
     Attributes:
         ranking: weight of a word: score without it (`delete`, TextFooler), with `[UNK]` in
             its place (`unk`, DeepWordBug), that times the best replacement's score
-            (`weighted-saliency`, PWWS), norm of the gradient (`gradient`, A2T), or `random`. These
-            are the scores and gradients of the surrogate, if the attack has one.
-        shortlist: candidates of a word that the victim is asked about, those with the highest
-            score of the surrogate; all if None.
+            (`weighted-saliency`, PWWS), norm of the gradient (`gradient`, A2T), or `random`.
+        shortlist: candidates of a word that the surrogate leaves over; `SHORTLIST` if None.
     """
 
     ranking: Ranking = "delete"
@@ -159,12 +163,13 @@ class Greedy:
         self, surrogate: Context, candidates: list[Candidate]
     ) -> Generator[Request, Any, list[Candidate]]:
         """Return the shortlist of the candidates of a word, in their order."""
-        if self.shortlist is None or len(candidates) <= self.shortlist:
+        size = self.shortlist or SHORTLIST
+        if len(candidates) <= size:
             return candidates
         answers: Answers = yield Consult(candidates)
         by_text = sorted(range(len(candidates)), key=lambda i: candidates[i].columns)
         values = np.array([answers.judged[i].score for i in by_text], dtype=np.float64)
-        kept = {by_text[i] for i in descending(values, surrogate.tie)[: self.shortlist]}
+        kept = {by_text[i] for i in descending(values, surrogate.tie)[:size]}
         return [candidate for i, candidate in enumerate(candidates) if i in kept]
 
     def _visits(self, order: Sequence[int]) -> list[tuple[int, int]]:

@@ -1,10 +1,12 @@
 """Universal triggers: the best words of a victim of which everything is known."""
 
 from dataclasses import replace
+from itertools import product
+from random import Random
 
 import pytest
 
-from attacks.prefixed_words import universal_trigger
+from attacks.prefixed_words import _search, universal_trigger
 from tests.unit.attacks.toys import WEIGHTS, BagVictim
 from text import Text
 
@@ -64,6 +66,29 @@ def test_a_trigger_is_the_same_again_and_asks_each_question_once() -> None:
     assert first == second
     asked = [text for batch in victims[0].asked for text in batch]
     assert len(asked) == first.queries
+    # Three queries of all words of a place; the others are the accuracies.
+    assert len(victims[0].asked) == 3 + 3
+
+
+def test_all_words_of_a_place_together_find_what_one_after_the_other_does() -> None:
+    random = Random(4)
+    for _ in range(30):
+        values = {key: (random.randrange(3), random.random()) for key in product("abcd", repeat=3)}
+        values |= {
+            key: (random.randrange(3), 0.5) for n in (1, 2) for key in product("abcd", repeat=n)
+        }
+        trigger: list[str] = []
+        for _ in range(3):
+            trigger.append(max("abcd", key=lambda word: values[*trigger, word]))
+        changed = True
+        while changed:
+            changed = False
+            for position, word in product(range(3), "abcd"):
+                tried = [*trigger[:position], word, *trigger[position + 1 :]]
+                if values[tuple(tried)] > values[tuple(trigger)]:
+                    trigger, changed = tried, True
+        found = _search(3, "abcd", lambda some: [values[tuple(one)] for one in some])  # noqa: B023 # called at once
+        assert found == trigger
 
 
 def test_wrong_settings() -> None:
