@@ -92,7 +92,7 @@ class RecipeSettings(Budget):
             (`weighted-saliency`), by the `gradient`, or `random`; the recipe's own if null.
         surrogate: a run, or hf:FOLDER, of the same classes: it ranks words and candidates first,
             which saves queries and loses no success (docs/attacks.md).
-        shortlist: candidates of a word that the surrogate leaves over (4).
+        shortlist: candidates of a word that the surrogate leaves over (2).
         language: language of the texts; it selects stop words, letters, keys, and how Chinese is
             cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
             fit it.
