@@ -143,7 +143,9 @@ def test_without_a_sentence_encoder(folder: Path) -> None:
 
 
 def test_what_a_recipe_does_not_have(resources: Resources) -> None:
-    with pytest.raises(ValueError, match=r"got similarity for pwws, expected only what it has: ranking, surr"):
+    with pytest.raises(
+        ValueError, match=r"got similarity for pwws, expected only what it has: ranking, surr"
+    ):
         build(RecipeSettings(recipe="pwws", similarity=0.5), resources)
     with pytest.raises(ValueError, match="got recipe 'textfoolr', expected one of a2t"):
         build(RecipeSettings(recipe="textfoolr"), resources)
