@@ -111,14 +111,14 @@ class _Clusters:
         heap = [(best, cluster) for cluster, best in enumerate(bests) if best is not None]
         heapq.heapify(heap)
         while heap:
-            best, cluster = heapq.heappop(heap)
-            if best is not bests[cluster]:
+            merge, cluster = heapq.heappop(heap)
+            if merge is not bests[cluster]:
                 continue  # computed again since
-            _, first, second, age, its_age = best
+            _, first, second, age, its_age = merge
             if (self.age[first], self.age[second]) == (age, its_age):
                 self._merge(first, second)
                 bests[second], cluster = None, first
-            bests[cluster] = best = self._best(cluster)
+            best = bests[cluster] = self._best(cluster)
             if best is not None:
                 heapq.heappush(heap, (best, cluster))
         representatives = {}
