@@ -14,6 +14,7 @@ from attacks.resources.catalogue import Resources
 from attacks.resources.thresholds import PublishedThreshold, find_threshold
 from attacks.strategies import WholeTexts
 from attacks.transformations import EmbeddingSwap, WordNetSwap
+from attacks.transformations.noise import Noise, RandomNoise
 from attacks.transformations.variants import Variant, Variants
 from text.bounded_files import DataError, brief, read_text, reading
 from text.stop_words import StopWordList
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from attacks.transformations.inserted_words import Side
 
 Number = TypeVar("Number", int, float)
+Way = TypeVar("Way", Variant, Noise)
 
 
 class RecipeParts:
@@ -69,15 +71,7 @@ class RecipeParts:
         Raises:
             ValueError: the setting names another way.
         """
-        names = [variant.name for variant in variants]
-        chosen = names if self.settings.variants is None else self.settings.variants
-        if not chosen or (strange := sorted({*chosen} - {*names})):
-            msg = (
-                f"got variants {', '.join(strange) if chosen else 'without a name'} for "
-                f"{self.settings.recipe}, expected some of {', '.join(names)}"
-            )
-            raise ValueError(msg)
-        used = [variant for variant in variants if variant.name in chosen]
+        used = self._chosen(variants)
         words = not all(variant.indivisible for variant in used)
         return self.attack(
             transformation=Variants(used),
@@ -85,6 +79,32 @@ class RecipeParts:
             # Stop words may change as well: a reader needs them least.
             pre_constraints=self.columns(),
         )
+
+    def random_noise(self, kinds: Sequence[Noise], *, share: float) -> Attack:
+        """Return the attack by random noise; `variants` selects some kinds, `p` is their share.
+
+        Raises:
+            ValueError: `variants` names another kind.
+        """
+        used = self._chosen(kinds)
+        return self.attack(
+            transformation=RandomNoise(used, _choose(self.settings.p, share)),
+            # One text of each kind, as it was drawn: the noise is the attack.
+            search=WholeTexts(stages=len(used), words=False),
+            pre_constraints=self.columns(),
+        )
+
+    def _chosen(self, ways: Sequence[Way]) -> list[Way]:
+        """Return the ways that the setting `variants` names, all of them without it."""
+        names = [way.name for way in ways]
+        chosen = names if self.settings.variants is None else self.settings.variants
+        if not chosen or (strange := sorted({*chosen} - {*names})):
+            msg = (
+                f"got variants {', '.join(strange) if chosen else 'without a name'} for "
+                f"{self.settings.recipe}, expected some of {', '.join(names)}"
+            )
+            raise ValueError(msg)
+        return [way for way in ways if way.name in chosen]
 
     def candidates(self, published: int) -> int:
         """Return the number of replacements that are tried for a word."""

@@ -80,12 +80,14 @@ class RecipeSettings(Budget):
         side: the place of the words that append-benign adds: `front`, `end` or `both`.
         selection: choice of these words from their pool: `greedy`, the best one at each step;
             `ranked`, the best ones of the clean text; or `random`.
-        variants: names of the ways to write a text that unicode, spacing, leetspeak, case and
-            encodings try; all of them if null.
+        variants: names of the ways to write a text that unicode, spacing, leetspeak, case,
+            encodings, viper and zeroe try; all of them if null.
         translations: file with a text, a tab and its translation on each line, for translate.
         paraphrases: file of `resources paraphrases`, for paraphrase.
         edits: characters that charmer changes at most (10).
         positions: positions of a text that charmer tries at each step (20), or `all`.
+        p: share of the letters that viper changes (0.4), and of the words, letters or spaces that
+            zeroe changes (0.5).
         language: language of the texts; it selects stop words, letters, keys, and how Chinese is
             cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
             fit it.
@@ -113,6 +115,7 @@ class RecipeSettings(Budget):
     paraphrases: str | None = None
     edits: int | None = None
     positions: int | Literal["all"] | None = None
+    p: float | None = None
     language: Language | None = None
     columns: Sequence[str] | None = None
 
@@ -125,7 +128,7 @@ class RecipeSettings(Budget):
         check_range({"added_words": self.added_words, "edits": self.edits}, least=1)
         if self.positions != "all":
             check_range({"positions": self.positions}, least=1)
-        check_range({"similarity": self.similarity}, least=0, most=1)
+        check_range({"similarity": self.similarity, "p": self.p}, least=0, most=1)
         check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
         check_range({"fluency": self.fluency}, least=0)
 

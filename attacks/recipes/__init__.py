@@ -35,7 +35,7 @@ OPTIONAL = (
     *("candidates", "word_similarity", "similarity", "fluency"),
     *("pool", "added_words", "side", "selection", "variants", "translations"),
     "paraphrases",
-    *("edits", "positions"),
+    *("edits", "positions", "p"),
 )
 """Settings that only some recipes have."""
 
