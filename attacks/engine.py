@@ -19,6 +19,7 @@ from attacks.composition import (
     Answers,
     Attack,
     Context,
+    DrawTexts,
     EstimateGains,
     Job,
     Propose,
@@ -147,6 +148,8 @@ class Engine:
                 f"{attack.name} is a white-box attack"
             )
             raise TypeError(msg)
+        if (check := getattr(attack.search, "check_victim", None)) is not None:
+            check(victim)
         self.attack = attack
         self.victim = victim
         self.limits = Limits() if limits is None else limits
@@ -333,6 +336,9 @@ class Engine:
             estimate = [run for run in waiting if isinstance(run.waiting, EstimateGains)]
             if estimate:
                 self._estimate(estimate)
+            for run in waiting:
+                if isinstance(run.waiting, DrawTexts):
+                    self._draw(run, run.waiting)
             propose = [run for run in waiting if isinstance(run.waiting, Propose)]
             if propose:
                 self._propose(propose)
@@ -368,6 +374,23 @@ class Engine:
             return  # the others ask again
         for run, row in zip(runs, gains, strict=True):
             self._send(run, row)
+
+    def _draw(self, run: _Run, request: DrawTexts) -> None:
+        from attacks.victims.token_distributions import draw_texts  # few attacks need it
+
+        victim: Any = self.victim  # checked by the search
+        target = getattr(self.attack.goal, "target", None)
+        texts = draw_texts(
+            victim.token_model,
+            request.document,
+            request.columns,
+            label=run.sample.label,
+            target=target,
+            count=request.count,
+            seed=request.seed,
+            settings=request.settings,
+        )
+        self._send(run, texts)
 
     def _propose(self, runs: Sequence[_Run]) -> None:
         jobs: list[Job] = []

@@ -21,6 +21,7 @@ from text.stop_words import StopWordList
 
 if TYPE_CHECKING:
     from attacks.transformations.inserted_words import Side
+    from attacks.victims.token_distributions import CausalLM
 
 Number = TypeVar("Number", int, float)
 Way = TypeVar("Way", Variant, Noise)
@@ -160,6 +161,29 @@ class RecipeParts:
             )
             raise ValueError(msg)
         return read_paraphrases(self.settings.paraphrases)
+
+    def causal_lm(self) -> "CausalLM | None":
+        """Return the language model of the setting `causal_lm`; None without it.
+
+        Raises:
+            ValueError: it cannot be loaded, or is no causal one.
+        """
+        path = self.settings.causal_lm
+        if path is None:
+            return None
+        from attacks.validity.fluency import ModelFluency
+        from attacks.victims.token_distributions import CausalLM
+        from text.token_pieces import read_pieces
+
+        loaded = ModelFluency.load(path)
+        backend = getattr(loaded.tokenizer, "backend_tokenizer", None)
+        if loaded.masked or backend is None:
+            msg = (
+                f"got {path}, a masked language model or a slow tokenizer, expected a causal one "
+                "with a fast tokenizer: --attack.causal_lm FOLDER"
+            )
+            raise ValueError(msg)
+        return CausalLM(loaded.model, read_pieces(backend))
 
     # Pre-constraints
 

@@ -88,6 +88,8 @@ class RecipeSettings(Budget):
         positions: positions of a text that charmer tries at each step (20), or `all`.
         p: share of the letters that viper changes (0.4), and of the words, letters or spaces that
             zeroe changes (0.5).
+        causal_lm: folder of a causal language model with the tokenizer of the victim, by which gbda
+            measures fluency and similarity; without it there is no fluency.
         language: language of the texts; it selects stop words, letters, keys, and how Chinese is
             cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
             fit it.
@@ -116,6 +118,7 @@ class RecipeSettings(Budget):
     edits: int | None = None
     positions: int | Literal["all"] | None = None
     p: float | None = None
+    causal_lm: str | None = None
     language: Language | None = None
     columns: Sequence[str] | None = None
 

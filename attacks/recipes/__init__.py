@@ -36,6 +36,7 @@ OPTIONAL = (
     *("pool", "added_words", "side", "selection", "variants", "translations"),
     "paraphrases",
     *("edits", "positions", "p"),
+    "causal_lm",
 )
 """Settings that only some recipes have."""
 
