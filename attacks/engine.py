@@ -380,16 +380,20 @@ class Engine:
 
         victim: Any = self.victim  # checked by the search
         target = getattr(self.attack.goal, "target", None)
-        texts = draw_texts(
-            victim.token_model,
-            request.document,
-            request.columns,
-            label=run.sample.label,
-            target=target,
-            count=request.count,
-            seed=request.seed,
-            settings=request.settings,
-        )
+        try:
+            texts = draw_texts(
+                victim.token_model,
+                request.document,
+                request.columns,
+                label=run.sample.label,
+                target=target,
+                count=request.count,
+                seed=request.seed,
+                settings=request.settings,
+            )
+        except InvalidAnswers as error:
+            _set_aside([(run, request.document.text)], error)
+            return
         self._send(run, texts)
 
     def _propose(self, runs: Sequence[_Run]) -> None:

@@ -13,8 +13,8 @@ they are; tokens that are not replaced keep their capitals and spaces.
 from attacks.composition import Attack
 from attacks.recipe_parts import RecipeParts
 from attacks.recipes import NO_COUNTERPART, recipe
-from attacks.strategies.token_distribution import TokenDistribution
-from attacks.transformations.word_swap import NoReplacements
+from attacks.strategies import TokenDistribution
+from attacks.transformations import NoReplacements
 
 
 @recipe(settings=("causal_lm",), refused=NO_COUNTERPART)

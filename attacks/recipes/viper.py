@@ -18,8 +18,5 @@ from attacks.transformations.noise import Noise, add_diacritic, describe_like
 @recipe(settings=("variants", "p"), refused=NO_COUNTERPART)
 def viper(parts: RecipeParts) -> Attack:
     """Compose the attack by visual neighbours."""
-    kinds = [
-        Noise("dces", describe_like, "character"),
-        Noise("eces", add_diacritic, "character"),
-    ]
+    kinds = [Noise("dces", describe_like, "character"), Noise("eces", add_diacritic, "character")]
     return parts.random_noise(kinds, share=0.4)

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attacks.document import Document
+from attacks.victims.kinds import InvalidAnswers
 from attacks.victims.saliency import in_mode
 from attacks.victims.token_models import TokenModel
 from text import Span, check_range
@@ -87,6 +88,9 @@ def draw_texts(
         count: number of texts.
         seed: of the random numbers.
         settings: of the optimisation.
+
+    Raises:
+        InvalidAnswers: a NaN gradient.
     """
     encoded = model.encode(document.text)
     free = [i for i, span in enumerate(encoded.spans) if span.start < span.end]
@@ -107,6 +111,9 @@ def draw_texts(
         start[:, real] = 0.0
         start[torch.arange(len(free)), ids[free]] = settings.initial
         log_coefficients = optimise(loss, start, settings, generator)
+        if torch.isnan(log_coefficients).any():
+            msg = "got NaN gradients, expected numbers"
+            raise InvalidAnswers(f"{msg}, for {document.text!r:.200}", {document.text: msg})
         drawn = [
             (log_coefficients + _gumbel((), log_coefficients, generator)).argmax(dim=-1).tolist()
             for _ in range(count)
@@ -148,7 +155,9 @@ class DistributionLoss:
             self._fixed = functional.one_hot(ids, len(table)).to(table.dtype)
             self._lm_table = self._lm.get_input_embeddings().weight.detach()[: len(table)]
             with torch.no_grad():
-                states = self._lm(inputs_embeds=self._lm_table[ids][None], output_hidden_states=True)
+                states = self._lm(
+                    inputs_embeds=self._lm_table[ids][None], output_hidden_states=True
+                )
             self._reference = states.hidden_states[-1][0, self._free]
 
     def __call__(self, tokens: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from attacks.document import Document
 from attacks.engine import Engine
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
-from attacks.strategies.token_distribution import TokenDistribution
-from attacks.transformations.word_swap import NoReplacements
+from attacks.strategies import TokenDistribution
+from attacks.transformations import NoReplacements
 from attacks.victims.kinds import ModuleVictim
 from attacks.victims.token_distributions import (
     CausalLM,
@@ -244,6 +244,23 @@ def test_pairs_and_targets(tmp_path: Path) -> None:
         samples("a good film", label=int(model.logits(["a good film"])[0].argmax()))
     )
     assert next(iter(found)).queries > 1
+
+
+def test_gradients_that_are_no_numbers() -> None:
+    module = Interacting("red green blue")
+    classify = module.classify
+    # Only texts that require a gradient get it: predictions are numbers.
+    nan = torch.tensor(float("nan"))
+    module.classify = lambda x, mask: (
+        classify(x, mask)
+        * (  # type: ignore[method-assign]
+            nan if x.requires_grad else 1
+        )
+    )
+    victim = ModuleVictim(module)
+    label = int(victim.logits(["red"])[0].argmax())
+    (record,) = Engine(small_attack(), victim).run(samples("red", label=label))
+    assert (record.outcome, record.reason) == ("error", "got NaN gradients, expected numbers")
 
 
 def test_other_victims_are_refused(tmp_path: Path) -> None:
