@@ -36,6 +36,7 @@ from attacks.goals import Floats, Unchanged, logarithms, top_margins
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed, words_kept
 from attacks.recipe_settings import Budget
 from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
+from attacks.victims.token_distributions import draw_texts
 from text import Text, check_range
 
 _LOAD = 1 << 28
@@ -376,8 +377,6 @@ class Engine:
             self._send(run, row)
 
     def _draw(self, run: _Run, request: DrawTexts) -> None:
-        from attacks.victims.token_distributions import draw_texts  # few attacks need it
-
         victim: Any = self.victim  # checked by the search
         target = getattr(self.attack.goal, "target", None)
         try:

@@ -1,12 +1,12 @@
 """VIPER: Eger et al., "Text Processing Like Humans Do: Visually Attacking and Shielding NLP", 2019.
 
 Each letter is replaced by a visual neighbour with probability p; there is no search. `dces` draws
-from the letters with a similar Unicode name, `eces` adds a diacritic. Left out: ICES, which compares
-images of the letters and needs a font.
+from the letters with a similar Unicode name, `eces` adds a diacritic. Left out: ICES, which
+compares images of the letters and needs a font.
 
 Differences: neighbours are Latin letters, and never the letter itself; the released code has some
 other scripts, and draws the letter itself most often. Its table of ECES, made by hand, has another
-diacritic for a few letters. Each of the two is tried once.
+diacritic for 20 of 52 letters. Each of the two is tried once.
 """
 
 from attacks.composition import Attack

@@ -5,8 +5,8 @@ Random noise of one kind in a share p of the words (of the letters for `visual`,
 attack there; the first that succeeds ends the attack.
 
 Differences: `visual` is VIPER's `dces`, where the paper compares images of letters; `keyboard` has
-no digits, and draws each wrong key of a word equally often. Left out: phonetic noise needs a trained
-network, and natural typing errors a list of them.
+no digits, and draws each wrong key of a word equally often. Left out: phonetic noise needs a
+trained network, and natural typing errors a list of them.
 """
 
 from functools import partial

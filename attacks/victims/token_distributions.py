@@ -5,7 +5,7 @@ Transformers", 2021 (GBDA), section 3. Texts are optimised one after the other: 
 would change the rounding, and in 100 steps the text.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ from torch.nn import functional
 from attacks.document import Document
 from attacks.victims.kinds import InvalidAnswers
 from attacks.victims.saliency import in_mode
-from attacks.victims.token_models import TokenModel
-from text import Span, check_range
+from attacks.victims.token_models import TokenizedText, TokenModel
+from text import check_range
 from text.token_pieces import Piece
 
 
@@ -112,13 +112,17 @@ def draw_texts(
         start[torch.arange(len(free)), ids[free]] = settings.initial
         log_coefficients = optimise(loss, start, settings, generator)
         if torch.isnan(log_coefficients).any():
-            msg = "got NaN gradients, expected numbers"
-            raise InvalidAnswers(f"{msg}, for {document.text!r:.200}", {document.text: msg})
+            reason = "got NaN gradients, expected numbers"
+            msg = f"{reason}, for {document.text!r:.200}"
+            raise InvalidAnswers(msg, {document.text: reason})
         drawn = [
             (log_coefficients + _gumbel((), log_coefficients, generator)).argmax(dim=-1).tolist()
             for _ in range(count)
         ]
-    return [_write(document, encoded.spans, free, encoded.ids, new, model.pieces) for new in drawn]
+    return [
+        write_tokens(document, encoded, dict(zip(free, new, strict=True)), model.pieces)
+        for new in drawn
+    ]
 
 
 class DistributionLoss:
@@ -225,26 +229,23 @@ def _gumbel(size: tuple[int, ...], like: Tensor, generator: torch.Generator) -> 
     return uniform.log_().neg_().log_().neg_()
 
 
-def _write(
+def write_tokens(
     document: Document,
-    spans: Sequence[Span],
-    free: Sequence[int],
-    ids: Sequence[int],
-    drawn: Sequence[int],
+    encoded: TokenizedText,
+    new: Mapping[int, int],
     pieces: Sequence[Piece | None],
 ) -> tuple[str, ...]:
     """Return the texts with the drawn tokens; tokens that stay keep how they were written."""
-    new = dict(zip(free, drawn, strict=True))
     columns = []
     for column, text in enumerate(document.columns):
         written, at, changed_before = "", 0, False
-        for i in free:
-            span = spans[i]
+        for i, index in new.items():
+            span = encoded.spans[i]
             if span.text != column:
                 continue
             gap, old = text[at : span.start], text[max(at, span.start) : span.end]
-            piece = pieces[new[i]] if new[i] != ids[i] else None
-            before = pieces[ids[i]]
+            piece = pieces[index] if index != encoded.ids[i] else None
+            before = pieces[encoded.ids[i]]
             shown = old if piece is None else piece.text
             begins = (before is None or before.begins) if piece is None else piece.begins
             if piece is not None or changed_before:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel
 
 import attacks
 from attacks.constraints.preconstraints import Columns
@@ -23,12 +23,13 @@ from attacks.victims.token_distributions import (
     CausalLM,
     DistributionLoss,
     DistributionSettings,
-    _write,
     draw_texts,
     log_perplexity,
     margin_loss,
     recall,
+    write_tokens,
 )
+from attacks.victims.token_models import TokenizedText
 from tests.unit.attacks.toys import BagVictim, samples
 from tests.unit.attacks.victims.test_saliency import classifier
 from tests.unit.lit_modules.builders import FEW, PAIRS, SINGLE, attached
@@ -134,7 +135,7 @@ def test_the_best_of_all_texts(seed: int) -> None:
 
 def test_embeddings_of_tokens_are_the_model(tmp_path: Path) -> None:
     for text, victim in (
-        *((SINGLE[1], ModuleVictim(attached(build).eval())) for build in FEW),
+        *((SINGLE[1], ModuleVictim(attached(method).eval())) for method in FEW),
         (PAIRS[0], ModuleVictim(attached(FEW[0], pairs=True).eval())),
         ("a good film", classifier(tmp_path)),
     ):
@@ -170,7 +171,8 @@ def written(text: str, changes: dict[int, str]) -> str:
         ids.append(index)
         at = spans[-1].end
     drawn = [names.index(changes.get(i, names[old])) for i, old in enumerate(ids)]
-    (column,) = _write(Document.of(text), spans, range(len(ids)), ids, drawn, pieces)
+    encoded = TokenizedText(ids, spans, lambda x: x)
+    (column,) = write_tokens(Document.of(text), encoded, dict(enumerate(drawn)), pieces)
     return column
 
 
@@ -303,4 +305,3 @@ def test_pieces_of_tokenizers(tmp_path: Path) -> None:
             assert pieces[index] is None
         else:
             assert pieces[index] == Piece(name.removeprefix("##"), not name.startswith("##"))
-    assert AutoTokenizer is not None
