@@ -327,9 +327,16 @@ class Engine:
 
     def _prepare(self, active: Sequence[_Run]) -> None:
         """Answer all requests that need no logits."""
+        # Drawing texts takes seconds: one search in each round, so that the records of others come.
+        for run in active:
+            if isinstance(run.waiting, DrawTexts):
+                self._draw(run, run.waiting)
+                break
         # Requests for candidates or gradients are answered until all searches wait for the victim.
         while waiting := [
-            run for run in active if run.waiting is not None and not isinstance(run.waiting, Query)
+            run
+            for run in active
+            if run.waiting is not None and not isinstance(run.waiting, Query | DrawTexts)
         ]:
             weigh = [run for run in waiting if isinstance(run.waiting, Weigh)]
             if weigh:
@@ -337,9 +344,6 @@ class Engine:
             estimate = [run for run in waiting if isinstance(run.waiting, EstimateGains)]
             if estimate:
                 self._estimate(estimate)
-            for run in waiting:
-                if isinstance(run.waiting, DrawTexts):
-                    self._draw(run, run.waiting)
             propose = [run for run in waiting if isinstance(run.waiting, Propose)]
             if propose:
                 self._propose(propose)
