@@ -6,8 +6,9 @@ Source: Guo et al., "Gradient-based Adversarial Attacks against Text Transformer
 from dataclasses import dataclass
 from typing import Any
 
-from attacks.composition import Context, DrawTexts, Steps
+from attacks.composition import Context, DrawTexts, Group, Steps
 from attacks.strategies.rounds import Rounds
+from attacks.transformations.variants import changed_text
 from attacks.victims.token_distributions import DistributionSettings
 from text import check_range
 
@@ -60,10 +61,12 @@ class TokenDistribution(DistributionSettings):
         if columns:
             seed = context.random.getrandbits(63)
             drawn = yield DrawTexts(original, frozenset(columns), self.tries, seed, self)
-        for texts in drawn:
-            document = original.remake(texts)
-            if context.admits(document):
-                yield from rounds.ask([document])
+        options = [changed_text(original, texts, range(len(original))) for texts in drawn]
+        for constraint in context.attack.constraints:
+            (flags,) = constraint.keep([Group(original, original, options)])
+            options = [option for option, kept in zip(options, flags, strict=True) if kept]
+        for option in options:
+            yield from rounds.ask([option])
             if rounds.over():
                 break
         return rounds.top

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import attacks
+from attacks.constraints import WordsChanged
 from attacks.constraints.preconstraints import Columns
 from attacks.document import Document
 from attacks.engine import Engine
@@ -246,6 +247,17 @@ def test_pairs_and_targets(tmp_path: Path) -> None:
         samples("a good film", label=int(model.logits(["a good film"])[0].argmax()))
     )
     assert next(iter(found)).queries > 1
+
+
+def test_drawn_texts_keep_the_constraints() -> None:
+    victim = ModuleVictim(Interacting("red green blue grey pink", seed=3))
+    text = "red green grey blue"
+    label = int(victim.logits([text])[0].argmax())
+    for maximum in (0, 1, 4):
+        attack = replace(small_attack(tries=40), constraints=[WordsChanged(maximum=maximum)])
+        (record,) = Engine(attack, victim, seed=2).run(samples(text, label=label))
+        assert record.words_changed <= maximum
+        assert (record.queries == 1) == (maximum == 0)
 
 
 def test_gradients_that_are_no_numbers() -> None:
