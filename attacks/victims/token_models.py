@@ -125,13 +125,8 @@ class TransformerTokens:
 
     def encode(self, text: Text) -> TokenizedText:
         """See `TokenModel`."""
-        first, second = (text, None) if isinstance(text, str) else ([text[0]], [text[1]])
-        coded = self._tokenizer(
-            [first] if isinstance(first, str) else first,
-            second,
-            truncation=True,
-            max_length=self._max_length,
-        )
+        columns = [[text]] if isinstance(text, str) else [[text[0]], [text[1]]]
+        coded = self._tokenizer(*columns, truncation=True, max_length=self._max_length)
         row = {name: values[0] for name, values in coded.items()}
 
         def logits(x: Tensor) -> Tensor:

