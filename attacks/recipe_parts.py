@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from attacks.victims.token_distributions import CausalLM
 
 Number = TypeVar("Number", int, float)
-Way = TypeVar("Way", Variant, Noise)
 
 
 class RecipeParts:
@@ -72,7 +71,8 @@ class RecipeParts:
         Raises:
             ValueError: the setting names another way.
         """
-        used = self._chosen(variants)
+        chosen = self._chosen([variant.name for variant in variants])
+        used = [variant for variant in variants if variant.name in chosen]
         words = not all(variant.indivisible for variant in used)
         return self.attack(
             transformation=Variants(used),
@@ -87,7 +87,8 @@ class RecipeParts:
         Raises:
             ValueError: `variants` names another kind.
         """
-        used = self._chosen(kinds)
+        chosen = self._chosen([kind.name for kind in kinds])
+        used = [kind for kind in kinds if kind.name in chosen]
         return self.attack(
             transformation=RandomNoise(used, _choose(self.settings.p, share)),
             # One text of each kind, as it was drawn: the noise is the attack.
@@ -95,9 +96,8 @@ class RecipeParts:
             pre_constraints=self.columns(),
         )
 
-    def _chosen(self, ways: Sequence[Way]) -> list[Way]:
-        """Return the ways that the setting `variants` names, all of them without it."""
-        names = [way.name for way in ways]
+    def _chosen(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the names of the setting `variants`, all names without it."""
         chosen = names if self.settings.variants is None else self.settings.variants
         if not chosen or (strange := sorted({*chosen} - {*names})):
             msg = (
@@ -105,7 +105,7 @@ class RecipeParts:
                 f"{self.settings.recipe}, expected some of {', '.join(names)}"
             )
             raise ValueError(msg)
-        return [way for way in ways if way.name in chosen]
+        return chosen
 
     def candidates(self, published: int) -> int:
         """Return the number of replacements that are tried for a word."""

@@ -262,7 +262,7 @@ def levy(random: Random) -> float:
     than those of a symmetric stable distribution.
     """
     while True:
-        ratio = _SIGMA * random.gauss(0, 1) / abs(random.gauss(0, 1)) ** (1 / ALPHA)
+        ratio: float = _SIGMA * random.gauss(0, 1) / abs(random.gauss(0, 1)) ** (1 / ALPHA)
         # The exponential below would be huge: the released code draws again.
         if ratio >= -10:
             return ratio * ((_K - 1) * math.exp(-ratio / _C) + 1)

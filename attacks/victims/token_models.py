@@ -60,7 +60,7 @@ class ModuleTokens:
     def __init__(self, module: Differentiable) -> None:
         self.module: Any = module
         self._tokenizer, _ = module.require_text()
-        self.pieces = self._tokenizer.token_pieces()
+        self.pieces: Sequence[Piece | None] = self._tokenizer.token_pieces()
         self.table = self._find_table()
 
     def encode(self, text: Text) -> TokenizedText:
@@ -121,7 +121,7 @@ class TransformerTokens:
         ids = torch.tensor([[0, 1]], device=model.device)
         if backend is None or not _reads(self.table, ids, self.table(ids)):
             raise TypeError(_no_table(model))
-        self.pieces = read_pieces(backend)
+        self.pieces: Sequence[Piece | None] = read_pieces(backend)
 
     def encode(self, text: Text) -> TokenizedText:
         """See `TokenModel`."""
