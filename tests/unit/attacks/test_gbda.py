@@ -78,7 +78,8 @@ class Interacting(nn.Module):
 def tiny_lm(size: int) -> Any:
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=size, n_embd=8, n_layer=1, n_head=2, n_positions=16)
-    return GPT2LMHeadModel(config).eval()
+    model: Any = GPT2LMHeadModel(config)
+    return model.eval()
 
 
 @pytest.mark.parametrize("with_lm", [False, True])
@@ -135,12 +136,13 @@ def test_the_best_of_all_texts(seed: int) -> None:
 
 
 def test_embeddings_of_tokens_are_the_model(tmp_path: Path) -> None:
-    for text, victim in (
+    cases: list[tuple[Text, Any]] = [
         *((SINGLE[1], ModuleVictim(attached(method).eval())) for method in FEW),
         (PAIRS[0], ModuleVictim(attached(FEW[0], pairs=True).eval())),
         ("a good film", classifier(tmp_path)),
-    ):
-        model: Any = victim.token_model
+    ]
+    for text, victim in cases:
+        model = victim.token_model
         encoded = model.encode(text)
         x = model.table.weight[torch.tensor(encoded.ids)].expand(2, -1, -1)
         with torch.no_grad():
@@ -264,16 +266,11 @@ def test_drawn_texts_keep_the_constraints() -> None:
 
 
 def test_gradients_that_are_no_numbers() -> None:
-    module = Interacting("red green blue")
+    module: Any = Interacting("red green blue")
     classify = module.classify
     # Only texts that require a gradient get it: predictions are numbers.
     nan = torch.tensor(float("nan"))
-    module.classify = lambda x, mask: (
-        classify(x, mask)
-        * (  # type: ignore[method-assign]
-            nan if x.requires_grad else 1
-        )
-    )
+    module.classify = lambda x, mask: classify(x, mask) * (nan if x.requires_grad else 1)
     victim = ModuleVictim(module)
     label = int(victim.logits(["red"])[0].argmax())
     (record,) = Engine(small_attack(), victim).run(samples("red", label=label))
@@ -285,9 +282,10 @@ def test_other_victims_are_refused(tmp_path: Path) -> None:
         attacks.attack(lambda texts: [[0.0, 1.0]] * len(texts), [("a", 1)], recipe="gbda")
     with pytest.raises(TypeError, match="got victim bag without token embeddings, expected a run"):
         Engine(small_attack(), BagVictim())
-    module = Interacting("red green")
-    module.table = nn.Identity()  # type: ignore[assignment] # no table of embeddings
-    module.embed = lambda batch: batch.input_ids.unsqueeze(-1).float()  # type: ignore[method-assign]
+    module: Any = Interacting("red green")
+    # No table of embeddings.
+    module.table = nn.Identity()
+    module.embed = lambda batch: batch.input_ids.unsqueeze(-1).float()
     with pytest.raises(TypeError, match="not the rows of one table"):
         Engine(small_attack(), ModuleVictim(module))
 
