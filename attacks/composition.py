@@ -17,6 +17,7 @@ from text import Text
 
 if TYPE_CHECKING:
     from attacks.victims.kinds import Victim
+    from attacks.victims.token_distributions import DistributionSettings
     from certify.threats import TextCertifier, Threat
 
 
@@ -131,7 +132,28 @@ class EstimateGains:
     candidates: Sequence[Candidate]
 
 
-Request = Query | Consult | Propose | Weigh | EstimateGains
+@dataclass(frozen=True, slots=True)
+class DrawTexts:
+    """Ask for texts of a distribution over tokens, optimised by the victim's gradient.
+
+    It is answered by a list of texts, each the tuple of its columns.
+
+    Attributes:
+        document: the text.
+        columns: numbers of the texts of a pair that may change.
+        count: number of texts.
+        seed: of the random numbers.
+        settings: of the optimisation.
+    """
+
+    document: Document
+    columns: frozenset[int]
+    count: int
+    seed: int
+    settings: "DistributionSettings"
+
+
+Request = Query | Consult | Propose | Weigh | EstimateGains | DrawTexts
 
 
 class SearchEnd(NamedTuple):

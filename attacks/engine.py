@@ -20,6 +20,7 @@ from attacks.composition import (
     Attack,
     Consult,
     Context,
+    DrawTexts,
     EstimateGains,
     Job,
     Propose,
@@ -36,6 +37,7 @@ from attacks.goals import Floats, Unchanged, logarithms, top_margins
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed, words_kept
 from attacks.recipe_settings import Budget
 from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
+from attacks.victims.token_distributions import draw_texts
 from text import Text, check_range
 
 _LOAD = 1 << 28
@@ -154,6 +156,8 @@ class Engine:
                 f"{attack.name} is a white-box attack"
             )
             raise TypeError(msg)
+        if (check := getattr(attack.search, "check_victim", None)) is not None:
+            check(victim)
         self.attack = attack
         self.victim = victim
         self._surrogate, self._classes = attack.surrogate, 0
@@ -347,9 +351,16 @@ class Engine:
 
     def _prepare(self, active: Sequence[_Run]) -> None:
         """Answer all requests that need no logits."""
+        # Drawing texts takes seconds: one search in each round, so that the records of others come.
+        for run in active:
+            if isinstance(run.waiting, DrawTexts):
+                self._draw(run, run.waiting)
+                break
         # Requests for candidates or gradients are answered until all searches wait for the victim.
         while waiting := [
-            run for run in active if run.waiting is not None and not isinstance(run.waiting, Query)
+            run
+            for run in active
+            if run.waiting is not None and not isinstance(run.waiting, Query | DrawTexts)
         ]:
             consult = [run for run in waiting if isinstance(run.waiting, Consult)]
             if consult:
@@ -411,6 +422,25 @@ class Engine:
             return  # the others ask again
         for run, row in zip(runs, gains, strict=True):
             self._send(run, row)
+
+    def _draw(self, run: _Run, request: DrawTexts) -> None:
+        victim: Any = self.victim  # checked by the search
+        target = getattr(self.attack.goal, "target", None)
+        try:
+            texts = draw_texts(
+                victim.token_model,
+                request.document,
+                request.columns,
+                label=run.sample.label,
+                target=target,
+                count=request.count,
+                seed=request.seed,
+                settings=request.settings,
+            )
+        except InvalidAnswers as error:
+            _set_aside([(run, request.document.text)], error)
+            return
+        self._send(run, texts)
 
     def _propose(self, runs: Sequence[_Run]) -> None:
         jobs: list[Job] = []

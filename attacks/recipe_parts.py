@@ -16,12 +16,14 @@ from attacks.resources.thresholds import PublishedThreshold, find_threshold
 from attacks.search import Greedy
 from attacks.strategies import WholeTexts
 from attacks.transformations import EmbeddingSwap, WordNetSwap
+from attacks.transformations.noise import Noise, RandomNoise
 from attacks.transformations.variants import Variant, Variants
 from text.bounded_files import DataError, brief, read_text, reading
 from text.stop_words import StopWordList
 
 if TYPE_CHECKING:
     from attacks.transformations.inserted_words import Side
+    from attacks.victims.token_distributions import CausalLM
 
 Number = TypeVar("Number", int, float)
 
@@ -80,14 +82,7 @@ class RecipeParts:
         Raises:
             ValueError: the setting names another way.
         """
-        names = [variant.name for variant in variants]
-        chosen = names if self.settings.variants is None else self.settings.variants
-        if not chosen or (strange := sorted({*chosen} - {*names})):
-            msg = (
-                f"got variants {', '.join(strange) if chosen else 'without a name'} for "
-                f"{self.settings.recipe}, expected some of {', '.join(names)}"
-            )
-            raise ValueError(msg)
+        chosen = self._chosen([variant.name for variant in variants])
         used = [variant for variant in variants if variant.name in chosen]
         words = not all(variant.indivisible for variant in used)
         return self.attack(
@@ -96,6 +91,32 @@ class RecipeParts:
             # Stop words may change as well: a reader needs them least.
             pre_constraints=self.columns(),
         )
+
+    def random_noise(self, kinds: Sequence[Noise], *, share: float) -> Attack:
+        """Return the attack by random noise; `variants` selects some kinds, `p` is their share.
+
+        Raises:
+            ValueError: `variants` names another kind.
+        """
+        chosen = self._chosen([kind.name for kind in kinds])
+        used = [kind for kind in kinds if kind.name in chosen]
+        return self.attack(
+            transformation=RandomNoise(used, _choose(self.settings.p, share)),
+            # One text of each kind, as it was drawn: the noise is the attack.
+            search=WholeTexts(stages=len(used), words=False),
+            pre_constraints=self.columns(),
+        )
+
+    def _chosen(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the names of the setting `variants`, all names without it."""
+        chosen = names if self.settings.variants is None else self.settings.variants
+        if not chosen or (strange := sorted({*chosen} - {*names})):
+            msg = (
+                f"got variants {', '.join(strange) if chosen else 'without a name'} for "
+                f"{self.settings.recipe}, expected some of {', '.join(names)}"
+            )
+            raise ValueError(msg)
+        return chosen
 
     def candidates(self, published: int) -> int:
         """Return the number of replacements that are tried for a word."""
@@ -151,6 +172,29 @@ class RecipeParts:
             )
             raise ValueError(msg)
         return read_paraphrases(self.settings.paraphrases)
+
+    def causal_lm(self) -> "CausalLM | None":
+        """Return the language model of the setting `causal_lm`; None without it.
+
+        Raises:
+            ValueError: it cannot be loaded, or is no causal one.
+        """
+        path = self.settings.causal_lm
+        if path is None:
+            return None
+        from attacks.validity.fluency import ModelFluency
+        from attacks.victims.token_distributions import CausalLM
+        from text.token_pieces import read_pieces
+
+        loaded = ModelFluency.load(path)
+        backend = getattr(loaded.tokenizer, "backend_tokenizer", None)
+        if loaded.masked or backend is None:
+            msg = (
+                f"got {path}, a masked language model or a slow tokenizer, expected a causal one "
+                "with a fast tokenizer: --attack.causal_lm FOLDER"
+            )
+            raise ValueError(msg)
+        return CausalLM(loaded.model, read_pieces(backend))
 
     # Pre-constraints
 

@@ -81,8 +81,8 @@ class RecipeSettings(Budget):
         side: the place of the words that append-benign adds: `front`, `end` or `both`.
         selection: choice of these words from their pool: `greedy`, the best one at each step;
             `ranked`, the best ones of the clean text; or `random`.
-        variants: names of the ways to write a text that unicode, spacing, leetspeak, case and
-            encodings try; all of them if null.
+        variants: names of the ways to write a text that unicode, spacing, leetspeak, case,
+            encodings, viper and zeroe try; all of them if null.
         translations: file with a text, a tab and its translation on each line, for translate.
         paraphrases: file of `resources paraphrases`, for paraphrase.
         edits: characters that charmer changes at most (10).
@@ -93,6 +93,10 @@ class RecipeSettings(Budget):
         surrogate: a run, or hf:FOLDER, of the same classes: it ranks words and candidates first,
             which saves queries and loses no success (docs/attacks.md).
         shortlist: candidates of a word that the surrogate leaves over (2).
+        p: share of the letters that viper changes (0.4), and of the words, letters or spaces that
+            zeroe changes (0.5).
+        causal_lm: folder of a causal language model with the tokenizer of the victim, by which gbda
+            measures fluency and similarity; without it there is no fluency.
         language: language of the texts; it selects stop words, letters, keys, and how Chinese is
             cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
             fit it.
@@ -123,6 +127,8 @@ class RecipeSettings(Budget):
     ranking: Ranking | None = None
     surrogate: str | None = None
     shortlist: int | None = None
+    p: float | None = None
+    causal_lm: str | None = None
     language: Language | None = None
     columns: Sequence[str] | None = None
 
@@ -135,7 +141,7 @@ class RecipeSettings(Budget):
         check_range({"added_words": self.added_words, "edits": self.edits}, least=1)
         if self.positions != "all":
             check_range({"positions": self.positions}, least=1)
-        check_range({"similarity": self.similarity}, least=0, most=1)
+        check_range({"similarity": self.similarity, "p": self.p}, least=0, most=1)
         check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
         check_range({"fluency": self.fluency}, least=0)
         check_range({"shortlist": self.shortlist}, least=1)

@@ -42,8 +42,8 @@ from measure.corpus_split import split_texts, words_read
 from run_files.run_directory import RunDirectory
 
 FREE = ("pwws", "textfooler", "deepwordbug")
-KEEPING = ("input-reduction", "translate", "paraphrase", "witness")
-"""Recipes that succeed where the prediction stays, or need a file of the user or a certificate."""
+KEEPING = ("input-reduction", "translate", "paraphrase", "witness", "gbda")
+"""Recipes that succeed where the prediction stays, or need a file, a certificate or a network."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 from text.batch import Encoding, Span, Text, WordEncoding, Words
 from text.front_end import FrontEnd
 from text.pretrained_tokenizer import PretrainedTokenizer
+from text.token_pieces import Piece
 from text.tokenizer import Tokenizer
 from text.word_settings import FrontEndSettings
 
@@ -55,6 +56,10 @@ class FrontEndTokenizer(Tokenizer):
         """See `Tokenizer.spans`: a token of a corrected word has the span of the word."""
         inner = self.inner.spans([self.front_end.read(text) for text in texts])
         return [self.front_end.locate(text, row) for text, row in zip(texts, inner, strict=True)]
+
+    def token_pieces(self) -> list[Piece | None]:
+        """See `Tokenizer.token_pieces`."""
+        return self.inner.token_pieces()
 
     def state(self) -> dict[str, Any]:
         """See `Tokenizer.state`: that of the inner tokenizer, with the front end."""

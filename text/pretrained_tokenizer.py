@@ -10,6 +10,7 @@ import tokenizers
 
 from text.batch import Encoding, Span, Text, WordEncoding, Words
 from text.hub_access import hub_reachable
+from text.token_pieces import Piece, read_pieces
 from text.tokenizer import Tokenizer
 
 
@@ -243,6 +244,10 @@ class PretrainedTokenizer(Tokenizer):
             or [Span(0, 0, 0)]
             for coded in self._backend.encode_batch(list(texts))
         ]
+
+    def token_pieces(self) -> list[Piece | None]:
+        """See `Tokenizer.token_pieces`."""
+        return read_pieces(self._backend)
 
     def state(self) -> dict[str, Any]:
         """See `Tokenizer.state`."""

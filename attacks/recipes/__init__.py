@@ -37,8 +37,9 @@ OPTIONAL = (
     *("candidates", "word_similarity", "similarity", "fluency"),
     *("pool", "added_words", "side", "selection", "variants", "translations"),
     "paraphrases",
-    *("edits", "positions"),
+    *("edits", "positions", "p"),
     *RANKED,
+    "causal_lm",
 )
 """Settings that only some recipes have."""
 

@@ -10,5 +10,6 @@ from attacks.strategies.ranked_actions import RankedActions
 from attacks.strategies.ranked_positions import RankedPositions
 from attacks.strategies.reduction import RankedReduction, Reduction
 from attacks.strategies.staged import StagedGreedy
-from attacks.strategies.swarm import Swarm
+from attacks.strategies.swarm import Leap, Swarm
+from attacks.strategies.token_distribution import TokenDistribution
 from attacks.strategies.whole_texts import WholeTexts

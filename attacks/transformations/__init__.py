@@ -15,7 +15,9 @@ from attacks.transformations.inflections import Inflect
 from attacks.transformations.invariant import Contract, Expand, OtherName, OtherNumber, OtherPlace
 from attacks.transformations.keys import NeighbourKey
 from attacks.transformations.near_words import EmbeddingSwap
+from attacks.transformations.noise import RandomNoise
 from attacks.transformations.single_edits import SingleEdits
 from attacks.transformations.synonyms import WordNetSwap
 from attacks.transformations.unseen import InsertInvisible, Reorder, SwapTwins, TypeAndDelete
 from attacks.transformations.witnesses import Witnesses
+from attacks.transformations.word_swap import NoReplacements

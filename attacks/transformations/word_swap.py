@@ -38,3 +38,11 @@ class WordSwap:
         del word, random
         msg = f"got {type(self).__name__} without replacements(), expected every one to define it"
         raise TypeError(msg)
+
+
+class NoReplacements(WordSwap):
+    """Proposes nothing, for searches that write texts of their own."""
+
+    def replacements(self, word: str, random: Random) -> Sequence[str]:
+        """See `WordSwap`."""
+        return ()

@@ -9,7 +9,7 @@ from attacks.goals import Floats
 from attacks.victims.kinds import InvalidAnswers, Victim
 from text import FrontEnd, Text
 
-_GRADIENTS = ("word_weights", "flip_gains")
+_GRADIENTS = ("word_weights", "flip_gains", "token_model")
 _ASKED = ("again", "probabilities")
 
 

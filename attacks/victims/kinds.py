@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -22,6 +23,7 @@ from attacks.victims.saliency import (
     transformer_gains,
     transformer_weights,
 )
+from attacks.victims.token_models import ModuleTokens, TokenModel, TransformerTokens
 from layers.positions import longest_text
 from text import FrontEnd, Text, cuts_unsaid, length_batches
 
@@ -221,6 +223,18 @@ class ModuleVictim(_Batched):
         )
         return self._finite(gains, documents)
 
+    @cached_property
+    def token_model(self) -> TokenModel:
+        """The module as a function of embedded tokens."""
+        module: Any = self.module
+        if not self.differentiable:
+            msg = (
+                f"got victim {self.name}, expected a module with embed(batch), classify(x, mask) "
+                "and require_text(): its token embeddings are asked for"
+            )
+            raise TypeError(msg)
+        return ModuleTokens(module)
+
 
 _ROUNDINGS = 256
 """Units in the last place of 1 by which logits differ between batches without any reason."""
@@ -378,6 +392,11 @@ class HuggingFaceVictim(_Batched):
             )
         )
         return self._finite(gains, documents)
+
+    @cached_property
+    def token_model(self) -> TokenModel:
+        """The model as a function of embedded tokens."""
+        return TransformerTokens(self.model, self.tokenizer, max_length=self.max_length)
 
 
 def require_one_class(config: Any, name: str) -> None:

@@ -105,13 +105,7 @@ def transformer_weights(
         truncation=True,
         max_length=max_length,
     )
-    spans = [
-        [
-            Span(0, 0, 0) if text is None else Span(text, *offsets)
-            for text, offsets in zip(encoding.sequence_ids, encoding.offsets, strict=True)
-        ]
-        for encoding in coded.encodings
-    ]
+    spans = encoding_spans(coded)
     captured: list[Tensor] = []
 
     def capture(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
@@ -141,6 +135,17 @@ def transformer_weights(
 
     with in_mode(model, training=training):
         return _weights(documents, spans, gradients, batch_size=batch_size, training=training)
+
+
+def encoding_spans(coded: Any) -> list[list[Span]]:
+    """Return the position of each token of texts that a fast tokenizer has encoded."""
+    return [
+        [
+            Span(0, 0, 0) if text is None else Span(text, *offsets)
+            for text, offsets in zip(encoding.sequence_ids, encoding.offsets, strict=True)
+        ]
+        for encoding in coded.encodings
+    ]
 
 
 def module_gains(

@@ -70,6 +70,7 @@ SPAM = [
 HAM = ["hi love, see you", "love you", "see you there at 5", "win some"]
 SAMPLES: list[tuple[Text, int]] = [*((text, 1) for text in SPAM), *((text, 0) for text in HAM)]
 BIAS = -1.0
+TESTED_ELSEWHERE = {"input-reduction", "paraphrase", "witness", "gbda"}
 
 
 def score(text: str) -> float:
@@ -390,8 +391,8 @@ def resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resources:
     return Resources(write_resources(tmp_path / "resources", LISTS))
 
 
-# `witness` needs the certificate of a run.
-@pytest.mark.parametrize("name", sorted({*recipe_names()} - {"witness"}))
+# `witness` needs the certificate of a run, `gbda` the tokens of a network.
+@pytest.mark.parametrize("name", sorted({*recipe_names()} - {"witness", "gbda"}))
 def test_all_recipes_evade(name: str, resources: Resources) -> None:
     texts = ["a good film", "good film with a plot", "bad plot", "fine", "The plot was GOOD"]
     samples: list[tuple[Text, int]] = [(text, 1) for text in texts]
@@ -449,7 +450,7 @@ def test_recipes_evade_a_sum_of_word_scores(detector: WordScores, tmp_path: Path
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("free\tgratis\n")
     for name in recipe_names():
-        if find_recipe(name).needs or name in {"input-reduction", "paraphrase", "witness"}:
+        if find_recipe(name).needs or name in TESTED_ELSEWHERE:
             continue
         more = {"translations": str(pairs)} if name == "translate" else {}
         settings: dict[str, Any] = {"recipe": name, "goal": Evade(positive=1), **more}

@@ -37,6 +37,8 @@ NEW = sorted(
     - {"textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t", "a2t-mlm", "random"}
     # Its texts are those of a certificate.
     - {"witness"}
+    # It needs the tokens of a network: test_gbda.
+    - {"gbda"}
 )
 LISTS = {
     "good": ["fine", "okay", "solid"],

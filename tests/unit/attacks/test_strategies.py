@@ -1,8 +1,10 @@
 """The searches beside the greedy one: what they reach, in any company, within their budget."""
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,14 @@ from attacks.strategies import (
     FlipBeam,
     Genetic,
     HardLabel,
+    Leap,
     RankedActions,
     Reduction,
     StagedGreedy,
     Swarm,
 )
 from attacks.strategies.rounds import draw_index
+from attacks.strategies.swarm import levy
 from tests.unit.attacks.toys import SYNONYMS, BagVictim, Once, Synonyms, samples, value
 from text import Text
 
@@ -32,6 +36,7 @@ SEARCHES: dict[str, Search] = {
     "genetic": Genetic(population=8, generations=5),
     "improved": Genetic(population=8, generations=5, crossover="point", changes=5),
     "swarm": Swarm(population=6, generations=4),
+    "leap": Leap(population=6, generations=4),
     "hard label": HardLabel(tries=60, at_once=10, population=8, generations=4),
     "flips": FlipBeam(width=4, flips=4),
 }
@@ -110,7 +115,7 @@ def test_the_budget_is_kept(name: str) -> None:
         assert record.unique_queries == sum(map(len, victim.asked)) <= record.queries
 
 
-@pytest.mark.parametrize("name", ["genetic", "improved", "swarm", "hard label"])
+@pytest.mark.parametrize("name", ["genetic", "improved", "swarm", "leap", "hard label"])
 def test_mated_texts_keep_the_number_of_changed_words(name: str) -> None:
     for maximum in (1, 2, 3):
         bound = WordsChanged(maximum=maximum)
@@ -125,7 +130,7 @@ def test_mated_texts_keep_the_number_of_changed_words(name: str) -> None:
 def test_a_population_finds_the_lowest_text() -> None:
     words = [[w, *SYNONYMS.get(w, ())] for w in "a good film good plot".split()]
     lowest = min(value(" ".join(choice)) for choice in product(*words))
-    for search in (Genetic(population=30), Swarm(population=30)):
+    for search in (Genetic(population=30), Swarm(population=30), Leap(population=30)):
         record = run(search, "a good film good plot", bias=10.0)
         assert record.outcome == "failed"
         assert isinstance(record.adversarial, str)
@@ -367,3 +372,34 @@ def test_what_is_drawn_follows_the_weights() -> None:
 def test_wrong_settings(made: Any, settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"got .*expected"):
         made(**settings)
+
+
+def test_parts_of_leap() -> None:
+    swarm = Leap(population=400)
+    context: Any = SimpleNamespace(tie=1e-9, random=Random(0))
+    first = [1.0, 2.0, 6.0]
+    # The mean is 3: below it linear from 0.2 to 0.8, and never less.
+    assert swarm._inertia(context, 0.5, 2.0, first) == pytest.approx(0.5)
+    assert swarm._inertia(context, 0.5, 1.0, first) == pytest.approx(0.2)
+    assert swarm._inertia(context, 0.5, -4.0, first) == pytest.approx(0.2)
+    flights = [swarm._inertia(context, 0.5, 3.0, first) for _ in range(200)]
+    assert 0.5 <= min(flights) < 0.52
+    assert 0.78 < max(flights) <= 0.8
+    assert swarm._turns([math.log(3), 0.0]) == pytest.approx([0.75, 0.25])
+    assert swarm._draw(context.random, [0.0, 0.5, 0.5 + 1e-7, 0.2]) == 1
+    assert swarm._draw(context.random, [0.0, 0.0]) is None
+    speeds = swarm._speeds(Random(0))
+    assert all(abs(speed) <= 3 for speed in speeds)
+    # Flights crowd around zero, unlike uniform velocities (0.33 within 1).
+    assert sum(abs(speed) < 1 for speed in speeds) > 0.4 * len(speeds)
+
+
+def test_a_flight_by_hand() -> None:
+    numbers: Any = iter([2.0, 1.0, -40.0, 1.0, -1.0, 1.0])
+    draw: Any = SimpleNamespace(gauss=lambda mean, spread: next(numbers))
+    # Mantegna's sigma, K and C for 1.5; a ratio below -10 is drawn again.
+    sigma, k, c = 0.6965745, 1.5992, 2.737
+    for x in (2.0, -1.0):
+        ratio = sigma * x
+        expected = ratio * ((k - 1) * math.exp(-ratio / c) + 1)
+        assert levy(draw) == pytest.approx(expected, rel=1e-4)
