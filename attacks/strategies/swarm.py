@@ -265,7 +265,8 @@ def levy(random: Random) -> float:
         ratio: float = _SIGMA * random.gauss(0, 1) / abs(random.gauss(0, 1)) ** (1 / ALPHA)
         # The exponential below would be huge: the released code draws again.
         if ratio >= -10:
-            return ratio * ((_K - 1) * math.exp(-ratio / _C) + 1)
+            flight: float = ratio * ((_K - 1) * math.exp(-ratio / _C) + 1)
+            return flight
 
 
 def levy_within(random: Random, least: float, most: float) -> float:

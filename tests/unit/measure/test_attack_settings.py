@@ -266,6 +266,8 @@ def test_about_has_what_the_outcome_depends_on() -> None:
         "ranking": "unk",
         "surrogate": "scores",
         "shortlist": 4,
+        "p": 0.2,
+        "causal_lm": "g",
     }
     assert AttackSettings(**some).options() == some
     assert AttackSettings(**some).about() == before
