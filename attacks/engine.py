@@ -31,9 +31,10 @@ from attacks.composition import (
 )
 from attacks.document import Candidate, Document
 from attacks.fingerprint import describe, flat
-from attacks.goals import Floats, Unchanged, logarithms, top_margins
+from attacks.goals import Floats, Unchanged, logarithms
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed, words_kept
 from attacks.recipe_settings import Budget
+from attacks.task_goals import READINGS, Gold, Label, Reading, TaskGoal, task_of
 from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
 from text import Text, check_range
 
@@ -89,6 +90,7 @@ class _Run:
     """One sample in flight."""
 
     sample: Sample
+    gold: Gold
     document: Document
     random: Random
     budget: float
@@ -147,6 +149,16 @@ class Engine:
                 f"{attack.name} is a white-box attack"
             )
             raise TypeError(msg)
+        goal: Any = attack.goal
+        task = task_of(victim)
+        reading = goal if isinstance(goal, TaskGoal) else READINGS.get(task)
+        if reading is None or reading.task != task:
+            msg = (
+                f"got the goal {type(goal).__name__} for victim {victim.name} of {task}, expected "
+                "a goal of this task (attacks.task_goals)"
+            )
+            raise VictimError(msg)
+        self._reading: Reading = reading
         self.attack = attack
         self.victim = victim
         self.limits = Limits() if limits is None else limits
@@ -155,8 +167,10 @@ class Engine:
         self.answered = False
         self.class_names = class_names
 
-    def _name(self, index: int) -> str | None:
-        return self.class_names[index] if 0 <= index < len(self.class_names) else None
+    def _name(self, index: Label) -> str | None:
+        # Tags and sets of classes are names already.
+        known = isinstance(index, int) and 0 <= index < len(self.class_names)
+        return self.class_names[int(index)] if known else None  # type: ignore[arg-type] # an index
 
     def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
         """Attack all samples; records come as the attacks end.
@@ -225,10 +239,12 @@ class Engine:
         ]
         if not answers:
             return None
+        gold = self._reading.gold
         judged, logits = self._query(
-            [text for _, text, *_ in answers], [record.label for record, *_ in answers]
+            [text for _, text, *_ in answers],
+            [gold(record.text, record.label, record.prediction) for record, *_ in answers],
         )
-        ahead = top_margins(logits).tolist()
+        ahead = self._reading.margins(logits).tolist()
         scales: dict[int, float] = {}
         for (record, *_), margin in zip(answers, ahead, strict=True):
             scales[record.sample_id] = max(margin, scales.get(record.sample_id, 0.0))
@@ -239,7 +255,9 @@ class Engine:
             noise = _ALIKE * scales[record.sample_id]
             moved = noise if self.attack.goal.score == "margin" else min(noise, _ALIKE)
             near = math.isclose(score, now.score, rel_tol=10 * _ALIKE, abs_tol=moved)
-            if not near or (prediction != now.prediction and margin > noise):
+            # The score tells enough about numbers, tags and several classes.
+            other = isinstance(prediction, int) and prediction != now.prediction
+            if not near or (other and margin > noise):
                 return (
                     f"sample {record.sample_id} has class {prediction} and score {score:.4g} for "
                     f"{text!r:.80}, where the victim answers class {now.prediction} and score "
@@ -273,6 +291,7 @@ class Engine:
         document = Document.of(sample.text, cut=self.attack.cut)
         return _Run(
             sample=sample,
+            gold=self._reading.gold(sample.text, sample.label),
             document=document,
             # Depends on the seed and the sample's id alone, not on the order of the samples.
             random=Random((self.seed << 32) + sample.sample_id),
@@ -289,12 +308,16 @@ class Engine:
         for run, _, judged, row, margin in self._answers(
             [(run, run.document.text) for run in runs]
         ):
+            gold = self._reading.gold(run.document.text, run.sample.label, judged.prediction)
+            if gold != run.gold:  # a regression: the goal compares with the clean answer
+                run.gold = gold
+                (judged,) = self._judge(row[None], [gold])
             run.verdicts[run.document.text] = judged
             run.reached = SearchEnd(run.document, judged)
-            run.saturated = _saturated(row)
+            run.saturated = not isinstance(self._reading, TaskGoal) and _saturated(row)
             # The reference skips texts that reach the goal; misclassified ones are skipped, too.
             reached = judged.success and not isinstance(self.attack.goal, Unchanged)
-            if reached or judged.prediction != run.sample.label:
+            if reached or not self._reading.right(judged.prediction, run.sample.label):
                 continue
             run.context = Context(
                 original=run.document,
@@ -305,6 +328,7 @@ class Engine:
                 scale=margin,
                 gradients=hasattr(self.victim, "word_weights")
                 and getattr(self.victim, "differentiable", True),
+                frozen=self._reading.frozen(run.document, run.sample.label),
             )
             run.steps = self.attack.search.steps(run.context)
             self._send(run, None)
@@ -420,7 +444,7 @@ class Engine:
         while questions:
             texts, labels = (
                 [text for _, text in questions],
-                [run.sample.label for run, _ in questions],
+                [run.gold for run, _ in questions],
             )
             try:
                 judged, logits = self._query(texts, labels)
@@ -430,18 +454,19 @@ class Engine:
                 continue
             self.answered = True
             runs = [run for run, _ in questions]
-            rows = zip(runs, texts, judged, logits, top_margins(logits).tolist(), strict=True)
+            margins = self._reading.margins(logits).tolist()
+            rows = zip(runs, texts, judged, logits, margins, strict=True)
             return [_Answer(*row) for row in rows]
         return []
 
-    def _hold(self, wins: Sequence[tuple[Text, int]]) -> list[bool | None]:
+    def _hold(self, wins: Sequence[tuple[Text, Gold]]) -> list[bool | None]:
         """Ask about adversarial texts once more: a noisy victim may answer otherwise.
 
-        `wins` are texts that have reached the goal, with their gold classes.
+        `wins` are texts that have reached the goal, with what it compares them with.
         """
         # A victim with a cache would repeat itself: `again` asks anew.
         ask = getattr(self.victim, "again", self.victim.logits)
-        verdicts: dict[tuple[Text, int], bool | None] = dict.fromkeys(wins, False)
+        verdicts: dict[tuple[Text, Gold], bool | None] = dict.fromkeys(wins, False)
         remaining = list(verdicts)
         while remaining:
             try:
@@ -454,7 +479,7 @@ class Engine:
                 continue
             reached: Sequence[bool | None] = [None] * len(remaining)
             if logits is not None:
-                labels = np.array([label for _, label in remaining])
+                labels = self._reading.labels([gold for _, gold in remaining], logits)
                 reached = self.attack.goal.reached(logits, labels).tolist()
             verdicts.update(zip(remaining, reached, strict=True))
             break
@@ -477,34 +502,36 @@ class Engine:
             probabilities = logits
         return logits, probabilities
 
-    def _query(self, texts: Sequence[Text], gold: Sequence[int]) -> tuple[list[Verdict], Floats]:
+    def _query(self, texts: Sequence[Text], gold: Sequence[Gold]) -> tuple[list[Verdict], Floats]:
         """Ask about each different text once; returns verdicts and logits, one per text."""
         # Equal texts of several samples are one row.
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         logits, probabilities = self._numbers(list(rows), [rows[text] for text in texts])
-        labels = np.array(gold)
-        # A label of -1 would silently index the last class.
-        if labels.min() < 0 or labels.max() >= logits.shape[1]:
-            msg = (
-                f"got labels {sorted(set(labels.tolist()))} for a victim of {logits.shape[1]} "
-                "classes, expected the classes of the victim"
-            )
-            raise VictimError(msg)
+        return self._judge(logits, gold, probabilities), logits
+
+    def _judge(
+        self, logits: Floats, gold: Sequence[Gold], probabilities: Floats | None = None
+    ) -> list[Verdict]:
         goal = self.attack.goal
+        try:
+            labels = self._reading.labels(gold, logits)
+        except ValueError as error:
+            raise VictimError(str(error)) from error
         scores = goal.judge(logits, labels, probabilities=probabilities).tolist()
         success = goal.reached(logits, labels).tolist()
-        predictions = logits.argmax(axis=1).tolist()
-        return [Verdict(*row) for row in zip(scores, success, predictions, strict=True)], logits
+        predictions = self._reading.predictions(logits)
+        return [Verdict(*row) for row in zip(scores, success, predictions, strict=True)]
 
     # From a search to a record
 
     def _records(self, runs: Sequence[_Run]) -> list[AttackRecord]:
         """Return the records of searches that have ended, after a last look at their texts."""
-        records = [self._record(run, run.reached) for run in runs if run.reached is not None]
+        ended = [run for run in runs if run.reached is not None]
+        records = [self._record(run, run.reached) for run in ended if run.reached is not None]
         wins = {
             # Successes are asked about again: the victim may be noisy.
-            record.sample_id: (record.adversarial, record.label)
-            for record in records
+            record.sample_id: (record.adversarial, run.gold)
+            for run, record in zip(ended, records, strict=True)
             if record.outcome == "succeeded" and record.adversarial is not None
         }
         confirmed = dict(zip(wins, self._hold(list(wins.values())), strict=True))

@@ -355,7 +355,8 @@ def _read_attack(
     try:
         attack_records = [from_line(record) for record in records]
         score = subject.get("score", "margin")
-        summary = summarise(attack_records, score=score, goal=subject.get("goal"))
+        goal, task = subject.get("goal"), subject.get("task")
+        summary = summarise(attack_records, score=score, goal=goal, task=task)
     except (TypeError, ValueError) as error:
         msg = f"got {ledger.records_path} with other lines than records of an attack: delete it"
         raise ValueError(msg) from error
