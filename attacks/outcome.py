@@ -8,7 +8,6 @@ from rapidfuzz.distance import LCSseq, Levenshtein
 
 from attacks.compat import Compat
 from attacks.document import Document
-from attacks.task_goals import Label
 from text import Text
 
 Outcome = Literal["skipped", "failed", "succeeded", "error"]
@@ -30,7 +29,7 @@ class Sample:
 
     sample_id: int
     text: Text
-    label: Label
+    label: Any
 
     def __post_init__(self) -> None:
         """Check the text and the label, which come from a user."""
@@ -96,12 +95,12 @@ class AttackRecord:
     """
 
     sample_id: int
-    label: Label
-    prediction: Label | None
+    label: Any
+    prediction: Any
     outcome: Outcome
     text: Text
     adversarial: Text | None
-    adversarial_prediction: Label | None
+    adversarial_prediction: Any
     score: float | None
     adversarial_score: float | None
     words: int

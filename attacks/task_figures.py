@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attacks.goals import Floats
 from attacks.outcome import AttackRecord
@@ -38,7 +37,7 @@ def task_figures(
                 _sets(record, text, prediction, task)
                 for record, (text, prediction) in zip(records, last, strict=True)
             ]
-            counts = np.array([[len(a & b), len(a) + len(b)] for a, b in sets])
+            counts = np.array([[len(a & b), len(a) + len(b)] for a, b in sets], dtype=np.float64)
             figures[f"{prefix}f1"] = _bootstrap(counts, _f1)
         elif task == "regression":
             pairs = np.array(
@@ -74,10 +73,11 @@ def _sets(
     return {*entities(tags)}, {*entities(predicted)}
 
 
-def _f1(counts: NDArray[np.int64]) -> Floats:
+def _f1(counts: Floats) -> Floats:
     """Return `[R]`: 2 hits / (gold + predicted), of `[R, n, 2]` counts; NaN of none."""
-    hits, both = np.moveaxis(counts.sum(axis=1).astype(np.float64), 1, 0)
-    return np.divide(2 * hits, both, out=np.full_like(hits, np.nan), where=both > 0)
+    hits, both = np.moveaxis(counts.sum(axis=1), 1, 0)
+    f1: Floats = np.divide(2 * hits, both, out=np.full_like(hits, np.nan), where=both > 0)
+    return f1
 
 
 def _spearman(pairs: Floats) -> Floats:
@@ -88,12 +88,13 @@ def _spearman(pairs: Floats) -> Floats:
     ranks = ranks - ranks.mean(axis=1, keepdims=True)
     covariance = (ranks[..., 0] * ranks[..., 1]).sum(axis=1)
     spread = np.sqrt((ranks**2).sum(axis=1)).prod(axis=1)
-    return np.divide(covariance, spread, out=np.full_like(spread, np.nan), where=spread > 0)
+    correlations: Floats = np.divide(
+        covariance, spread, out=np.full_like(spread, np.nan), where=spread > 0
+    )
+    return correlations
 
 
-def _bootstrap(
-    rows: NDArray[np.generic], figure: Callable[[NDArray[np.generic]], Floats]
-) -> IntervalEstimate | None:
+def _bootstrap(rows: Floats, figure: Callable[[Floats], Floats]) -> IntervalEstimate | None:
     """Return a figure of `[n, 2]` rows with its 95 % interval, by percentiles."""
     value = float(figure(rows[None])[0])
     if np.isnan(value):

@@ -154,7 +154,8 @@ class Moved(TaskGoal):
 
     def reached(self, logits: Any, labels: Any) -> NDArray[np.bool_]:
         """See `Goal`."""
-        return self.judge(logits, labels) >= self.delta
+        far: NDArray[np.bool_] = self.judge(logits, labels) >= self.delta
+        return far
 
     def predictions(self, answers: Floats) -> list[Label]:
         """See `Reading`."""
@@ -163,7 +164,8 @@ class Moved(TaskGoal):
 
     def margins(self, answers: Floats) -> Floats:
         """See `Reading`: numbers round in proportion to their size."""
-        return np.abs(answers[:, 0])
+        sizes: Floats = np.abs(answers[:, 0])
+        return sizes
 
     def right(self, prediction: Label, label: Label) -> bool:
         """See `Reading`."""
@@ -212,7 +214,8 @@ class LabelsChanged(TaskGoal):
 
     def margins(self, answers: Floats) -> Floats:
         """See `Reading`."""
-        return np.abs(answers).max(axis=1)
+        sizes: Floats = np.abs(answers).max(axis=1)
+        return sizes
 
 
 class TaggedWords(NamedTuple):
@@ -287,7 +290,8 @@ class EntitiesChanged(TaskGoal):
         pairs = zip(logits, labels, self.predictions(logits), strict=True)
         changed = []
         for answer, gold, predicted in pairs:
-            tags = align_tags(*gold, answer.words)
+            words, gold_tags = gold
+            tags = align_tags(words, gold_tags, answer.words)
             assert isinstance(predicted, tuple)  # see `predictions`
             changed.append(tags is not None and entities(predicted) != entities(tags))
         return np.array(changed, dtype=bool)

@@ -141,7 +141,7 @@ class Evidence:
         """True if the task is a classification, or unknown."""
         return self.task in (None, "classification")
 
-    def class_name(self, number: int) -> str:
+    def class_name(self, number: Any) -> str:
         """Return the name of a class, or its number if it has no name."""
         return class_name(number, self.class_names)
 
