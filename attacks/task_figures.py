@@ -12,6 +12,8 @@ from text.estimates import IntervalEstimate, mean
 
 RESAMPLES = 1000
 """Of the bootstrap."""
+_VALUES = 1 << 20
+"""Rows of the resamples that are in memory at the same time."""
 NAMES = ("f1", "absolute_error", "spearman")
 """Names of the figures under attack; those without attack begin with `clean_`."""
 
@@ -99,10 +101,11 @@ def _bootstrap(rows: Floats, figure: Callable[[Floats], Floats]) -> IntervalEsti
     value = float(figure(rows[None])[0])
     if np.isnan(value):
         return None
-    random = np.random.default_rng(0)
+    random, size = np.random.default_rng(0), len(rows)
+    chunk = max(1, _VALUES // size)
     draws = [
-        float(figure(rows[None, random.integers(0, len(rows), len(rows))])[0])
-        for _ in range(RESAMPLES)
+        figure(rows[random.integers(0, size, (min(chunk, RESAMPLES - start), size))])
+        for start in range(0, RESAMPLES, chunk)
     ]
-    low, high = np.nanpercentile(draws, [2.5, 97.5]).tolist()
+    low, high = np.nanpercentile(np.concatenate(draws), [2.5, 97.5]).tolist()
     return IntervalEstimate(value, low, high, len(rows))
