@@ -305,10 +305,9 @@ class Engine:
         for run in runs:
             # The clean text counts as a query, as in TextAttack.
             run.billed = run.unique = 1
-        for run, _, judged, row, margin in self._answers(
-            [(run, run.document.text) for run in runs]
-        ):
-            gold = self._reading.gold(run.document.text, run.sample.label, judged.prediction)
+        for run, _, first, row, margin in self._answers([(run, run.document.text) for run in runs]):
+            judged = first
+            gold = self._reading.gold(run.document.text, run.sample.label, first.prediction)
             if gold != run.gold:  # a regression: the goal compares with the clean answer
                 run.gold = gold
                 (judged,) = self._judge(row[None], [gold])
@@ -442,10 +441,7 @@ class Engine:
     def _answers(self, questions: Sequence[tuple[_Run, Text]]) -> list[_Answer]:
         """Ask about texts of samples; sets those samples aside that have an invalid answer."""
         while questions:
-            texts, labels = (
-                [text for _, text in questions],
-                [run.gold for run, _ in questions],
-            )
+            texts, labels = ([text for _, text in questions], [run.gold for run, _ in questions])
             try:
                 judged, logits = self._query(texts, labels)
             except InvalidAnswers as error:

@@ -144,11 +144,7 @@ def from_line(line: dict[str, Any]) -> AttackRecord:
         TypeError: fields are missing or unknown.
     """
     # JSON has no tuples: the texts of a pair come back as lists.
-    tuples = {
-        name: tuple(value)
-        for name, value in line.items()
-        if isinstance(value, list)
-    }
+    tuples = {name: tuple(value) for name, value in line.items() if isinstance(value, list)}
     return AttackRecord(**{**line, **tuples})
 
 

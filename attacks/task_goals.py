@@ -266,7 +266,9 @@ class EntitiesChanged(TaskGoal):
         words = split_words(text)
         tags = label if isinstance(label, tuple) else ()
         if len(words) != len(tags):
-            msg = f"got {len(tags)} tags for {len(words)} words, {text!r:.80}, expected one for each"
+            msg = (
+                f"got {len(tags)} tags for {len(words)} words, {text!r:.80}, expected one for each"
+            )
             raise ValueError(msg)
         return words, tags
 

@@ -27,6 +27,7 @@ from text.web_address import redact
 
 KINDS = ("hf", "http", "python", "run")
 Outputs = Literal["logits", "probabilities", "labels"]
+_SCORES = ("regression", "multi_label_classification")
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -161,9 +162,7 @@ def task_victim(
             kind = TagVictim
         elif architecture.endswith("ForMultipleChoice"):
             kind = ChoiceVictim
-        elif config.problem_type not in (None, "single_label_classification"):
-            kind = ScoreVictim
-        elif config.num_labels == 1:
+        elif config.num_labels == 1 or config.problem_type in _SCORES:
             kind = ScoreVictim
     model, tokenizer = pretrained_classifier(name, device, dtype, kind)
     if kind is TagVictim and not tokenizer.is_fast:

@@ -79,7 +79,9 @@ def read_table(
     _check_group(source, data.column_names, group)
     names = getattr(data.features[gold], "names", None)
     rows = hub_rows(data, (*texts, gold, *further))
-    return _table(source, texts, gold, rows, None if names is None else tuple(names), group=group, parse=parse)
+    return _table(
+        source, texts, gold, rows, None if names is None else tuple(names), group=group, parse=parse
+    )
 
 
 def as_classes(

@@ -128,7 +128,7 @@ def test_any_class_that_is_lost_or_invented_counts() -> None:
 
 
 def test_attacks_that_need_a_classifier_refuse_other_goals() -> None:
-    goal, refused = Moved(delta=1.0), set()
+    goal = Moved(delta=1.0)
     composed = Attack(
         name="swap",
         transformation=Synonyms(),
@@ -136,13 +136,10 @@ def test_attacks_that_need_a_classifier_refuse_other_goals() -> None:
         pre_constraints=[RepeatModification()],
     )
     assert composed.aiming(goal).goal is goal
-    for name in ("input-reduction", "deepwordbug", "append-benign"):
-        try:
-            build(RecipeSettings(recipe=name), goal=Untargeted()).aiming(goal)
-        except ValueError as error:
-            assert "for a model of regression" in str(error)
-            refused.add(name)
-    assert refused == {"input-reduction", "append-benign"}
+    for name in ("input-reduction", "append-benign"):
+        attack = build(RecipeSettings(recipe=name), goal=Untargeted())
+        with pytest.raises(ValueError, match="for a model of regression"):
+            attack.aiming(goal)
     with pytest.raises(ValueError, match="needs gradients of a classifier"):
         replace(composed, white_box=True).aiming(goal)
     with pytest.raises(ValueError, match="got a tagger with the tags NN, VB, expected entities"):

@@ -97,7 +97,10 @@ def test_the_best_single_change_of_a_tagger_is_found(folder: Path) -> None:
     golds = [goal.predictions(victim.logits([text]))[0] for text in TEXTS]
     # Some words must be free: all after the first two are in no entity.
     golds = [(*gold[:2], *["O"] * (len(gold) - 2)) for gold in golds]
-    samples = [attacks.Sample(sample_id=i, text=t, label=g) for i, (t, g) in enumerate(zip(TEXTS, golds, strict=True))]  # fmt: skip
+    samples = [
+        attacks.Sample(sample_id=i, text=text, label=gold)
+        for i, (text, gold) in enumerate(zip(TEXTS, golds, strict=True))
+    ]
     table = {word: [w for w in WORDS if w != word] for word in WORDS}
     attack = Attack(
         name="each", transformation=Synonyms(table), search=Beam(width=1, depth=1), goal=goal
@@ -192,7 +195,7 @@ def test_choices_are_scored_as_plain_transformers_does(folder: Path) -> None:
 def test_a_goal_of_another_task_is_refused(folder: Path) -> None:
     tagger = task_victim(str(folder / "TokenClassification"), "cpu")
     sample = attacks.Sample(sample_id=0, text="a film", label=("O", "O"))
-    with pytest.raises(VictimError, match="got the goal Untargeted for victim .* of tagging"):
+    with pytest.raises(VictimError, match=r"got the goal Untargeted for victim .* of tagging"):
         attacks.attack(tagger, [sample], recipe="deepwordbug")
     with pytest.raises(VictimError, match="got the goal LabelsChanged"):
         attacks.attack(tagger, [sample], recipe="deepwordbug", goal=LabelsChanged(names=("a",)))
