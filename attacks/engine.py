@@ -288,6 +288,12 @@ class Engine:
         return int(count(run.document)) * sum(map(len, run.document.columns))
 
     def _begin(self, sample: Sample) -> _Run:
+        if not isinstance(sample.label, self._reading.types):
+            msg = (
+                f"got label {sample.label!r:.80} of sample {sample.sample_id}, expected one of "
+                f"{self._reading.task}, see attacks.task_goals"
+            )
+            raise VictimError(msg)
         document = Document.of(sample.text, cut=self.attack.cut)
         return _Run(
             sample=sample,

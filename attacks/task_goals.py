@@ -40,9 +40,11 @@ class Reading:
 
     Attributes:
         task: of the victims that it reads.
+        types: of its labels.
     """
 
     task: ClassVar[VictimTask] = "classification"
+    types: ClassVar[tuple[type, ...]] = (int,)
 
     def gold(self, text: Text, label: Label, prediction: Label | None = None) -> Gold:
         """Return what answers about a sample are compared with.
@@ -128,6 +130,7 @@ class Moved(TaskGoal):
     """
 
     task: ClassVar[VictimTask] = "regression"
+    types: ClassVar[tuple[type, ...]] = (int, float)
     delta: float
 
     def __post_init__(self) -> None:
@@ -184,6 +187,7 @@ class LabelsChanged(TaskGoal):
     """
 
     task: ClassVar[VictimTask] = "multi-label"
+    types: ClassVar[tuple[type, ...]] = (tuple,)
     names: tuple[str, ...]
 
     def labels(self, golds: Sequence[Any], answers: Floats) -> NDArray[np.bool_]:
@@ -248,6 +252,7 @@ class EntitiesChanged(TaskGoal):
     """
 
     task: ClassVar[VictimTask] = "tagging"
+    types: ClassVar[tuple[type, ...]] = (tuple,)
     tags: tuple[str, ...]
 
     def __post_init__(self) -> None:
