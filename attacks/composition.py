@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from attacks.compat import Compat
 from attacks.document import Candidate, Cut, Document
 from attacks.goals import Evade, Goal, Targeted, Unchanged, Unsure, Untargeted, tie
+from attacks.task_goals import Label, TaskGoal
 from text import Text
 
 if TYPE_CHECKING:
@@ -72,12 +73,12 @@ class Verdict(NamedTuple):
     Attributes:
         score: score of the goal: the larger the nearer.
         success: True if the goal is reached.
-        prediction: predicted class.
+        prediction: predicted class, or what other tasks predict (`attacks.task_goals`).
     """
 
     score: float
     success: bool
-    prediction: int
+    prediction: Label
 
 
 class Answers(NamedTuple):
@@ -180,6 +181,7 @@ class Context:
         scale: scale of the victim's logits: the largest of `attacks.goals.top_margins` in all
             answers about this sample so far.
         gradients: True if the victim answers `Weigh`.
+        frozen: numbers of the words of the original that must stay.
         salience: what the score gains without a word, by the number of the word; filled by a search
             that ranks words in this way.
         surrogate: the same facts about the surrogate, with its own answers and scale; None
@@ -194,6 +196,7 @@ class Context:
     columns: Sequence[str]
     scale: float = 0.0
     gradients: bool = False
+    frozen: frozenset[int] = frozenset()
     salience: dict[int, float] = field(default_factory=dict)
     surrogate: "Context | None" = None
     # Allowed words of the latest document.
@@ -234,6 +237,8 @@ class Context:
         if self._known is not None and self._known[0] is document:
             return self._known[1].copy()
         indices = set(range(len(document)))
+        if self.frozen:
+            indices = {i for i in indices if document.origin[i] not in self.frozen}
         for constraint in self.attack.pre_constraints:
             if not indices:
                 break
@@ -333,8 +338,12 @@ class Attack:
         So has one with a bound of the probability, unless it gets a class to reach or to leave.
 
         Raises:
-            ValueError: an attack that keeps the prediction gets a class to reach or to leave.
+            ValueError: an attack that keeps the prediction gets a class to reach or to leave, or
+                one that needs a classifier gets the goal of another task.
         """
+        if isinstance(goal, TaskGoal):
+            self._check_task(goal)
+            return replace(self, goal=goal)
         own, targeted = self.goal, isinstance(goal, Targeted | Evade)
         if isinstance(own, Unchanged) and isinstance(goal, Targeted | Evade):
             aim = f"target class {goal.target}" if isinstance(goal, Targeted) else "goal evade"
@@ -344,3 +353,19 @@ class Attack:
             # Only the score is taken over.
             goal = replace(own, score=goal.score)
         return replace(self, goal=goal)
+
+    def _check_task(self, goal: TaskGoal) -> None:
+        """Raise ValueError if the attack needs a classifier, and the goal is of another task."""
+        parts = {
+            "gradients of a classifier": self.white_box,
+            "classes": isinstance(self.goal, Unchanged | Unsure),
+            "texts with classes": getattr(self.transformation, "pool_of_classes", False),
+            "a certificate": hasattr(self.transformation, "certified"),
+            "the reference": self.compat is not Compat.NONE,
+        }
+        if needs := [name for name, has in parts.items() if has]:
+            msg = (
+                f"got the attack {self.name}, which needs {needs[0]}, for a model of "
+                f"{goal.task}, expected an attack that changes words by scores, such as deepwordbug"
+            )
+            raise ValueError(msg)

@@ -33,9 +33,10 @@ from attacks.composition import (
 )
 from attacks.document import Candidate, Document
 from attacks.fingerprint import describe, flat
-from attacks.goals import Floats, Unchanged, logarithms, top_margins
+from attacks.goals import Floats, Unchanged, logarithms
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed, words_kept
 from attacks.recipe_settings import Budget
+from attacks.task_goals import READINGS, Gold, Label, Reading, TaskGoal, task_of
 from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
 from attacks.victims.token_distributions import draw_texts
 from text import Text, check_range
@@ -92,6 +93,7 @@ class _Run:
     """One sample in flight."""
 
     sample: Sample
+    gold: Gold
     document: Document
     random: Random
     budget: float
@@ -158,6 +160,19 @@ class Engine:
             raise TypeError(msg)
         if (check := getattr(attack.search, "check_victim", None)) is not None:
             check(victim)
+        goal: Any = attack.goal
+        task = task_of(victim)
+        reading = goal if isinstance(goal, TaskGoal) else READINGS.get(task)
+        if reading is None or reading.task != task:
+            msg = (
+                f"got the goal {type(goal).__name__} for victim {victim.name} of {task}, expected "
+                "a goal of this task (attacks.task_goals)"
+            )
+            raise VictimError(msg)
+        if attack.surrogate is not None and isinstance(reading, TaskGoal):
+            msg = f"got a surrogate for victim {victim.name} of {task}, expected a classifier"
+            raise VictimError(msg)
+        self._reading: Reading = reading
         self.attack = attack
         self.victim = victim
         self._surrogate, self._classes = attack.surrogate, 0
@@ -167,8 +182,10 @@ class Engine:
         self.answered = False
         self.class_names = class_names
 
-    def _name(self, index: int) -> str | None:
-        return self.class_names[index] if 0 <= index < len(self.class_names) else None
+    def _name(self, index: Label) -> str | None:
+        # Tags and sets of classes are names already.
+        known = isinstance(index, int) and 0 <= index < len(self.class_names)
+        return self.class_names[int(index)] if known else None  # type: ignore[arg-type] # an index
 
     def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
         """Attack all samples; records come as the attacks end.
@@ -237,10 +254,12 @@ class Engine:
         ]
         if not answers:
             return None
+        gold = self._reading.gold
         judged, logits = self._query(
-            [text for _, text, *_ in answers], [record.label for record, *_ in answers]
+            [text for _, text, *_ in answers],
+            [gold(record.text, record.label, record.prediction) for record, *_ in answers],
         )
-        ahead = top_margins(logits).tolist()
+        ahead = self._reading.margins(logits).tolist()
         scales: dict[int, float] = {}
         for (record, *_), margin in zip(answers, ahead, strict=True):
             scales[record.sample_id] = max(margin, scales.get(record.sample_id, 0.0))
@@ -251,7 +270,9 @@ class Engine:
             noise = _ALIKE * scales[record.sample_id]
             moved = noise if self.attack.goal.score == "margin" else min(noise, _ALIKE)
             near = math.isclose(score, now.score, rel_tol=10 * _ALIKE, abs_tol=moved)
-            if not near or (prediction != now.prediction and margin > noise):
+            # The score tells enough about numbers, tags and several classes.
+            other = isinstance(prediction, int) and prediction != now.prediction
+            if not near or (other and margin > noise):
                 return (
                     f"sample {record.sample_id} has class {prediction} and score {score:.4g} for "
                     f"{text!r:.80}, where the victim answers class {now.prediction} and score "
@@ -282,9 +303,16 @@ class Engine:
         return int(count(run.document)) * sum(map(len, run.document.columns))
 
     def _begin(self, sample: Sample) -> _Run:
+        if not any(isinstance(sample.label, kind) for kind in self._reading.types):
+            msg = (
+                f"got label {sample.label!r:.80} of sample {sample.sample_id}, expected one of "
+                f"{self._reading.task}, see attacks.task_goals"
+            )
+            raise VictimError(msg)
         document = Document.of(sample.text, cut=self.attack.cut)
         return _Run(
             sample=sample,
+            gold=self._reading.gold(sample.text, sample.label),
             document=document,
             # Depends on the seed and the sample's id alone, not on the order of the samples.
             random=Random((self.seed << 32) + sample.sample_id),
@@ -299,15 +327,18 @@ class Engine:
             # The clean text counts as a query, as in TextAttack.
             run.billed = run.unique = 1
         begun = []
-        for run, _, judged, row, margin in self._answers(
-            [(run, run.document.text) for run in runs]
-        ):
+        for run, _, first, row, margin in self._answers([(run, run.document.text) for run in runs]):
+            judged = first
+            gold = self._reading.gold(run.document.text, run.sample.label, first.prediction)
+            if gold != run.gold:  # a regression: the goal compares with the clean answer
+                run.gold = gold
+                (judged,) = self._judge(row[None], [gold])
             run.verdicts[run.document.text] = judged
             run.reached = SearchEnd(run.document, judged)
-            run.saturated = _saturated(row)
+            run.saturated = not isinstance(self._reading, TaskGoal) and _saturated(row)
             # The reference skips texts that reach the goal; misclassified ones are skipped, too.
             reached = judged.success and not isinstance(self.attack.goal, Unchanged)
-            if reached or judged.prediction != run.sample.label:
+            if reached or not self._reading.right(judged.prediction, run.sample.label):
                 continue
             run.context = Context(
                 original=run.document,
@@ -318,6 +349,7 @@ class Engine:
                 scale=margin,
                 gradients=hasattr(self.victim, "word_weights")
                 and getattr(self.victim, "differentiable", True),
+                frozen=self._reading.frozen(run.document, run.sample.label),
             )
             begun.append(run)
         self._introduce(begun)
@@ -331,9 +363,11 @@ class Engine:
         if self._surrogate is None or not runs:
             return
         judged, logits = self._query(
-            [run.document.text for run in runs], [run.sample.label for run in runs], self._surrogate
+            [run.document.text for run in runs], [run.gold for run in runs], self._surrogate
         )
-        for run, clean, margin in zip(runs, judged, top_margins(logits).tolist(), strict=True):
+        for run, clean, margin in zip(
+            runs, judged, self._reading.margins(logits).tolist(), strict=True
+        ):
             if run.context is not None:
                 run.context.surrogate = replace(run.context, clean=clean, scale=margin, salience={})
 
@@ -379,11 +413,9 @@ class Engine:
         """Answer what searches ask the surrogate; no text of it is billed."""
         requests = [run.waiting.items for run in runs if isinstance(run.waiting, Consult)]
         texts = [item.text for items in requests for item in items]
-        labels = [
-            run.sample.label for run, items in zip(runs, requests, strict=True) for _ in items
-        ]
-        judged, logits = self._query(texts, labels, self._surrogate)
-        margins, start = top_margins(logits).tolist(), 0
+        golds = [run.gold for run, items in zip(runs, requests, strict=True) for _ in items]
+        judged, logits = self._query(texts, golds, self._surrogate)
+        margins, start = self._reading.margins(logits).tolist(), 0
         for run, items in zip(runs, requests, strict=True):
             rows = slice(start, start := start + len(items))
             if run.context is not None and run.context.surrogate is not None:
@@ -491,10 +523,7 @@ class Engine:
     def _answers(self, questions: Sequence[tuple[_Run, Text]]) -> list[_Answer]:
         """Ask about texts of samples; sets those samples aside that have an invalid answer."""
         while questions:
-            texts, labels = (
-                [text for _, text in questions],
-                [run.sample.label for run, _ in questions],
-            )
+            texts, labels = ([text for _, text in questions], [run.gold for run, _ in questions])
             try:
                 judged, logits = self._query(texts, labels)
             except InvalidAnswers as error:
@@ -503,18 +532,19 @@ class Engine:
                 continue
             self.answered = True
             runs = [run for run, _ in questions]
-            rows = zip(runs, texts, judged, logits, top_margins(logits).tolist(), strict=True)
+            margins = self._reading.margins(logits).tolist()
+            rows = zip(runs, texts, judged, logits, margins, strict=True)
             return [_Answer(*row) for row in rows]
         return []
 
-    def _hold(self, wins: Sequence[tuple[Text, int]]) -> list[bool | None]:
+    def _hold(self, wins: Sequence[tuple[Text, Gold]]) -> list[bool | None]:
         """Ask about adversarial texts once more: a noisy victim may answer otherwise.
 
-        `wins` are texts that have reached the goal, with their gold classes.
+        `wins` are texts that have reached the goal, with what it compares them with.
         """
         # A victim with a cache would repeat itself: `again` asks anew.
         ask = getattr(self.victim, "again", self.victim.logits)
-        verdicts: dict[tuple[Text, int], bool | None] = dict.fromkeys(wins, False)
+        verdicts: dict[tuple[Text, Gold], bool | None] = dict.fromkeys(wins, False)
         remaining = list(verdicts)
         while remaining:
             try:
@@ -527,7 +557,7 @@ class Engine:
                 continue
             reached: Sequence[bool | None] = [None] * len(remaining)
             if logits is not None:
-                labels = np.array([label for _, label in remaining])
+                labels = self._reading.labels([gold for _, gold in remaining], logits)
                 reached = self.attack.goal.reached(logits, labels).tolist()
             verdicts.update(zip(remaining, reached, strict=True))
             break
@@ -553,7 +583,7 @@ class Engine:
         return logits, probabilities
 
     def _query(
-        self, texts: Sequence[Text], gold: Sequence[int], surrogate: Victim | None = None
+        self, texts: Sequence[Text], gold: Sequence[Gold], surrogate: Victim | None = None
     ) -> tuple[list[Verdict], Floats]:
         """Ask about each different text once; returns verdicts and logits, one per text.
 
@@ -563,37 +593,39 @@ class Engine:
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         asked = self.victim if surrogate is None else surrogate
         logits, probabilities = self._numbers(asked, list(rows), [rows[text] for text in texts])
-        labels = np.array(gold)
         if surrogate is None:
-            self._classes = logits.shape[1]
+            self._classes = logits.shape[-1]
         elif logits.shape[1] != self._classes:
             msg = (
                 f"got surrogate {surrogate.name} with {logits.shape[1]} classes, expected those of "
                 f"the victim: {self._classes}"
             )
             raise VictimError(msg)
-        # A label of -1 would silently index the last class.
-        if labels.min() < 0 or labels.max() >= logits.shape[1]:
-            msg = (
-                f"got labels {sorted(set(labels.tolist()))} for a victim of {logits.shape[1]} "
-                "classes, expected the classes of the victim"
-            )
-            raise VictimError(msg)
+        return self._judge(logits, gold, probabilities), logits
+
+    def _judge(
+        self, logits: Floats, gold: Sequence[Gold], probabilities: Floats | None = None
+    ) -> list[Verdict]:
         goal = self.attack.goal
+        try:
+            labels = self._reading.labels(gold, logits)
+        except ValueError as error:
+            raise VictimError(str(error)) from error
         scores = goal.judge(logits, labels, probabilities=probabilities).tolist()
         success = goal.reached(logits, labels).tolist()
-        predictions = logits.argmax(axis=1).tolist()
-        return [Verdict(*row) for row in zip(scores, success, predictions, strict=True)], logits
+        predictions = self._reading.predictions(logits)
+        return [Verdict(*row) for row in zip(scores, success, predictions, strict=True)]
 
     # From a search to a record
 
     def _records(self, runs: Sequence[_Run]) -> list[AttackRecord]:
         """Return the records of searches that have ended, after a last look at their texts."""
-        records = [self._record(run, run.reached) for run in runs if run.reached is not None]
+        ended = [run for run in runs if run.reached is not None]
+        records = [self._record(run, run.reached) for run in ended if run.reached is not None]
         wins = {
             # Successes are asked about again: the victim may be noisy.
-            record.sample_id: (record.adversarial, record.label)
-            for record in records
+            record.sample_id: (record.adversarial, run.gold)
+            for run, record in zip(ended, records, strict=True)
             if record.outcome == "succeeded" and record.adversarial is not None
         }
         confirmed = dict(zip(wins, self._hold(list(wins.values())), strict=True))

@@ -18,6 +18,7 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import OPTIONAL, WORST, is_ensemble, recipes_of
 from attacks.samples import SampleLike, as_samples
 from attacks.summary import Summary, summarise, table
+from attacks.task_goals import task_of
 from attacks.victims.kinds import as_victim
 from attacks.victims.labels_only import check_search
 
@@ -103,7 +104,8 @@ def attack(
             `worst:NAME,NAME` (`attacks.ensemble`).
         tokenizer: of a `transformers` model.
         target: class to reach; any but the gold one, or the goal of a composed attack, if None.
-        goal: another goal (`attacks.goals`), as `Evade(positive=1)` for the detections of class 1.
+        goal: another goal (`attacks.goals`), as `Evade(positive=1)` for the detections of class 1;
+            needed for a victim that is no classifier (`attacks.task_goals`).
         in_flight: see `Limits`.
         seed: of the random numbers.
         columns: names of the texts of a pair: `("premise", "hypothesis")` leaves the premise alone.
@@ -167,7 +169,8 @@ def attack(
     ordered = [records[sample_id] for sample_id in sorted(s.sample_id for s in numbered)]
     names: dict[type, str] = {Evade: "evade", Force: "force"}
     aim = engine.attack.goal
-    summary = summarise(ordered, score=aim.score, goal=names.get(type(aim)))
+    task = task_of(victim)
+    summary = summarise(ordered, score=aim.score, goal=names.get(type(aim)), task=task)
     return Outcome(name=title, records=ordered, summary=summary)
 
 

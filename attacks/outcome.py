@@ -1,5 +1,6 @@
 """Samples, and the records of attacks on them."""
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -19,7 +20,8 @@ class Sample:
     Attributes:
         sample_id: position in the split; seeds its random numbers.
         text: a string or a pair.
-        label: gold class.
+        label: gold class; a number in a regression; the names of several classes, or the tag of
+            each word, as a tuple.
 
     Raises:
         ValueError: anything else as text or label.
@@ -27,7 +29,7 @@ class Sample:
 
     sample_id: int
     text: Text
-    label: int
+    label: Any
 
     def __post_init__(self) -> None:
         """Check the text and the label, which come from a user."""
@@ -42,10 +44,12 @@ class Sample:
             raise ValueError(msg)
         label: Any = self.label
         # A class name or a NumPy integer would not survive the way through JSON.
-        if not isinstance(label, int):
+        names = isinstance(label, tuple) and all(isinstance(name, str) for name in label)
+        number = isinstance(label, float) and math.isfinite(label)
+        if not (isinstance(label, int) or number or names):
             msg = (
                 f"got label {label!r:.80} of sample {self.sample_id}, expected the number of "
-                "its class: 0, 1, ..."
+                "its class: 0, 1, ... (other tasks: attacks.task_goals)"
             )
             raise ValueError(msg)
 
@@ -56,7 +60,7 @@ class AttackRecord:
 
     Attributes:
         sample_id: position in the split, see `Sample`.
-        label: gold class.
+        label: gold class; see `Sample` for other tasks, whose predictions are of the same kind.
         prediction: class predicted for the clean text; None where that has no valid answer.
         outcome: `skipped` (the clean text is misclassified), `failed`, `succeeded`, or `error`: the
             victim gave no valid answer to one of the texts, and the sample counts in no figure.
@@ -91,12 +95,12 @@ class AttackRecord:
     """
 
     sample_id: int
-    label: int
-    prediction: int | None
+    label: Any
+    prediction: Any
     outcome: Outcome
     text: Text
     adversarial: Text | None
-    adversarial_prediction: int | None
+    adversarial_prediction: Any
     score: float | None
     adversarial_score: float | None
     words: int
@@ -122,6 +126,11 @@ class AttackRecord:
         """True if the attack ended, with or without success."""
         return self.outcome in ("failed", "succeeded")
 
+    @property
+    def right(self) -> bool:
+        """True if the clean text is predicted rightly; numbers have no right and wrong."""
+        return self.attacked or self.prediction == self.label
+
     def line(self) -> dict[str, Any]:
         """Return a JSON object."""
         # Every value is a constant or a tuple of constants: `asdict` would copy each of them.
@@ -135,11 +144,7 @@ def from_line(line: dict[str, Any]) -> AttackRecord:
         TypeError: fields are missing or unknown.
     """
     # JSON has no tuples: the texts of a pair come back as lists.
-    tuples = {
-        name: tuple(value)
-        for name, value in line.items()
-        if name in {"text", "adversarial", "salience"} and isinstance(value, list)
-    }
+    tuples = {name: tuple(value) for name, value in line.items() if isinstance(value, list)}
     return AttackRecord(**{**line, **tuples})
 
 

@@ -76,9 +76,8 @@ class Progress:
 
     def _count(self, record: AttackRecord) -> None:
         self._done += 1
-        right = record.prediction == record.label
         # Of all samples, so that skipped ones count as wrong.
-        self._standing += right and record.outcome != "succeeded"
+        self._standing += record.right and record.outcome != "succeeded"
 
     def asked(self, texts: int) -> None:
         """Count answered texts."""

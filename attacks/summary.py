@@ -8,12 +8,15 @@ from typing import Any
 
 from attacks.goals import DETECTOR_GOALS, NEAR, Score
 from attacks.outcome import AttackRecord
+from attacks.task_figures import NAMES, task_figures
+from attacks.task_goals import VictimTask
 from text.estimates import IntervalEstimate, aligned, interval, mean, wilson
 
 _METRICS = (
     *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
     *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "unstable", "errors"),
     *("flip_rate", "attacked", "words_kept", "query_auc"),
+    *(f"{prefix}{name}" for name in NAMES for prefix in ("clean_", "")),
 )
 _OF_DETECTORS = {"flip_rate", "attacked", "words_kept"}
 _COUNTED = {"clean_accuracy", "flip_rate"}
@@ -55,6 +58,12 @@ class Summary:
             has, of the samples whose attack succeeded.
         query_auc: area under the curve of the success rate over the queries of a sample, from 0 to
             `QUERIES`, as a share of the largest area: 1 if every text falls at once.
+        clean_f1: of a tagger the F1 of entities, of several classes the micro-averaged F1.
+        f1: the same under attack.
+        clean_absolute_error: of numbers, the mean absolute error.
+        absolute_error: the same under attack.
+        clean_spearman: of numbers, the rank correlation with the labels.
+        spearman: the same under attack.
     """
 
     samples: int
@@ -76,6 +85,12 @@ class Summary:
     flip_rate: IntervalEstimate | None = None
     words_kept: IntervalEstimate | None = None
     query_auc: IntervalEstimate | None = None
+    clean_f1: IntervalEstimate | None = None
+    f1: IntervalEstimate | None = None
+    clean_absolute_error: IntervalEstimate | None = None
+    absolute_error: IntervalEstimate | None = None
+    clean_spearman: IntervalEstimate | None = None
+    spearman: IntervalEstimate | None = None
 
     def metrics(self) -> dict[str, float]:
         """Return flat names and numbers; an unreliable accuracy has another name."""
@@ -101,13 +116,20 @@ class Summary:
         }
 
 
-def summarise(records: Iterable[AttackRecord], *, score: Score, goal: str | None = None) -> Summary:
+def summarise(
+    records: Iterable[AttackRecord],
+    *,
+    score: Score,
+    goal: str | None = None,
+    task: VictimTask | None = None,
+) -> Summary:
     """Compute the figures of an attack.
 
     Args:
         records: one per sample.
         score: kind of score of its goal.
         goal: name of its goal in the settings; `evade` and `force` have figures of their own.
+        task: of the victim, which may have figures of its own; a classification if None.
 
     Raises:
         ValueError: no record without an error.
@@ -125,7 +147,7 @@ def summarise(records: Iterable[AttackRecord], *, score: Score, goal: str | None
     changed = [r.words_changed / r.words for r in succeeded if r.words and r.words_changed]
     of_detector = goal in DETECTOR_GOALS
     # "Right": the clean text is classified as its gold class.
-    right = [record for record in valid if record.prediction == record.label]
+    right = [record for record in valid if record.right]
     standing = sum(record.outcome != "succeeded" for record in right)
     blind = [record for record in attacked if _blind(record)]
     # Each failure of a blind attack might have been a success.
@@ -167,6 +189,7 @@ def summarise(records: Iterable[AttackRecord], *, score: Score, goal: str | None
             ],
             top=1.0,
         ),
+        **task_figures(valid, task or "classification"),
     )
 
 
@@ -176,12 +199,20 @@ def _blind(record: AttackRecord) -> bool:
     They are 1 in single precision, or nearer to it than the tie of the goal.
     """
     score = record.score
+    if not isinstance(record.label, int):  # a number begins with the score 0
+        return False
     return record.saturated or (score is not None and 0 <= score < NEAR["probability"])
 
 
 FIGURES = (
     ("clean accuracy", "clean_accuracy", 3),
     ("acc. under attack", "accuracy", 3),
+    ("clean F1", "clean_f1", 3),
+    ("F1 under attack", "f1", 3),
+    ("clean abs. error", "clean_absolute_error", 3),
+    ("abs. error under attack", "absolute_error", 3),
+    ("clean Spearman", "clean_spearman", 3),
+    ("Spearman under attack", "spearman", 3),
     ("success rate", "success_rate", 3),
     ("flip rate", "flip_rate", 3),
     ("words kept", "words_kept", 3),
@@ -195,8 +226,11 @@ FIGURES = (
 
 def figure_columns(summaries: Iterable[Summary]) -> list[tuple[str, str, int]]:
     """Return the columns of some attacks; a flip rate replaces the success rate."""
+    summaries = list(summaries)
     flips = any(summary.flip_rate is not None for summary in summaries)
-    unused = {"success_rate"} if flips else _OF_DETECTORS
+    unused = {"success_rate"} if flips else {*_OF_DETECTORS}
+    of_tasks = [f"{prefix}{name}" for name in NAMES for prefix in ("clean_", "")]
+    unused |= {name for name in of_tasks if all(getattr(s, name) is None for s in summaries)}
     return [column for column in FIGURES if column[1] not in unused]
 
 

@@ -151,7 +151,7 @@ def _read_correct(run: RunDirectory, name: str) -> dict[int, bool]:
     """Return the samples of an attack that have no error: True where it has failed."""
     records = (from_line(line) for line in attack_ledger(run, name).records())
     return {
-        record.sample_id: record.prediction == record.label and record.outcome != "succeeded"
+        record.sample_id: record.right and record.outcome != "succeeded"
         for record in records
         if record.outcome != "error"
     }

@@ -10,6 +10,7 @@ from rapidfuzz.distance import Levenshtein
 from attacks.document import word_spans
 from attacks.outcome import AttackRecord
 from attacks.summary import table, wins
+from attacks.task_goals import Label
 from run_files.terminal import harmless
 from text import Text
 from text.plural import plural
@@ -112,10 +113,17 @@ def headline(record: AttackRecord, names: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def class_name(index: int | None, names: Sequence[str]) -> str:
-    """Return the name of a class; a question mark if the prediction was invalid."""
+def class_name(index: Label | None, names: Sequence[str]) -> str:
+    """Return the name of a class; a question mark if the prediction was invalid.
+
+    Numbers, sets of classes and tags are their own names.
+    """
     if index is None:
         return "?"
+    if isinstance(index, tuple):
+        return " ".join(index) or "none"
+    if isinstance(index, float):
+        return f"{index:.4g}"
     return names[index] if 0 <= index < len(names) else str(index)
 
 

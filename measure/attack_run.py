@@ -13,7 +13,7 @@ from attacks.validity.checks import Checks
 from attacks.victims.kinds import as_victim
 from datamodules import TextDataModule
 from datamodules.batching.examples import fingerprint
-from datamodules.labelled_texts import labelled_texts
+from datamodules.labelled_texts import labelled_numbers, labelled_texts
 from lit_modules import TaskModule
 from lit_modules.checkpoints.exported import checkpoint_digest
 from measure.archive import RunArchive
@@ -35,7 +35,7 @@ from run_files.distributed import dry
 from run_files.shard import Shard
 from run_files.version import version
 from training.launch import launch
-from training.model_checks import require_classification
+from training.model_checks import require_attackable
 from training.recorder import Recorder
 
 _DRY = 8
@@ -104,7 +104,7 @@ def attack(
 
     def work() -> AttackSeries:
         # Again: only the checkpoint names the task of the model itself.
-        require_classification(model.task.name, "attack")
+        require_attackable(model.task.name)
         if recorder is not None and archive is not None and trainer.is_global_zero:
             # One process computes the digest of the rows, for the subject in `results.json`.
             recorder.measure_rows(corpus, settings.split)
@@ -172,7 +172,7 @@ def _check_corpus(trainer: pl.Trainer, datamodule: pl.LightningDataModule | None
         msg = f"got {type(datamodule).__name__}, expected a corpus of texts to attack"
         raise ValueError(msg)
     # Before a missing resource: the user can do nothing about the task.
-    require_classification(datamodule.task, "attack")
+    require_attackable(datamodule.task)
     if trainer.limit_test_batches == 0:
         msg = "got --trainer.limit_test_batches 0, expected it to be left out"
         raise ValueError(msg)
@@ -223,9 +223,9 @@ def attacked_model(
         )
         raise ValueError(msg)
     # The id is the position in the split: the same sample for every attack.
+    rows = labelled_texts(drawn) if model.task.name == "classification" else labelled_numbers(drawn)
     samples = [
-        Sample(sample_id=sample_id, text=text, label=label)
-        for sample_id, text, label in labelled_texts(drawn)
+        Sample(sample_id=sample_id, text=text, label=label) for sample_id, text, label in rows
     ]
     scope: dict[str, Any] = {
         "corpus": corpus.corpus,

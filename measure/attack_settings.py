@@ -12,6 +12,7 @@ from attacks.engine import VERSION, Limits
 from attacks.goals import DETECTOR_GOALS, Evade, Force, Goal, make_goal
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import OPTIONAL, SIX, WORST, is_ensemble, recipes_of
+from attacks.task_goals import EntitiesChanged, LabelsChanged, Moved, VictimTask
 from attacks.threat_settings import ThreatSettings
 from datamodules.labelled import Split
 from run_files.shard import Shard
@@ -53,6 +54,7 @@ class AttackSettings(RecipeSettings, Limits):
             that of the model if it is a detector.
         threshold: least probability of the positive class at which --victim detects; the largest
             probability decides if null.
+        delta: how far an attack on a regression moves the predicted number, up or down.
         seed: seed of random replacements; a sample's own seed depends on this and on its id.
         tag: file the outcome as RECIPE-TAG, apart from the same recipe with other settings.
         show: number of adversarial pairs to print at the end.
@@ -71,6 +73,7 @@ class AttackSettings(RecipeSettings, Limits):
     goal: str | int = "untargeted"
     positive: str | int | None = None
     threshold: float | None = None
+    delta: float | None = None
     seed: int = 0
     tag: str | None = None
     show: int = 0
@@ -93,6 +96,7 @@ class AttackSettings(RecipeSettings, Limits):
         check_range({"num_samples": self.num_samples}, least=1)
         check_range({"show": self.show, "seed": self.seed}, least=0)
         check_range({"threshold": self.threshold}, above=0, below=1)
+        check_range({"delta": self.delta}, above=0)
         if self.goal not in DETECTOR_GOALS and (self.positive, self.threshold) != (None, None):
             msg = (
                 f"got goal {self.goal} with positive {self.positive} and threshold "
@@ -114,6 +118,7 @@ class AttackSettings(RecipeSettings, Limits):
             "goal": str(self.goal),
             "positive": None if self.positive is None else str(self.positive),
             "threshold": self.threshold,
+            **({} if self.delta is None else {"delta": self.delta}),
             # The default of the score depends on `compat`.
             "score": make_goal(score=self.score, compat=self.compat).score,
             "compat": self.compat,
@@ -173,8 +178,31 @@ class AttackSettings(RecipeSettings, Limits):
             raise ValueError(msg)
         return _index("positive", name, class_names)
 
-    def aim(self, class_names: Sequence[str], positive: int | None) -> Goal:
-        """Return the goal for a model with these classes; see `positive_class` and `target`."""
+    def aim(
+        self, class_names: Sequence[str], positive: int | None, task: VictimTask = "classification"
+    ) -> Goal:
+        """Return the goal for a model with these classes; see `positive_class` and `target`.
+
+        Raises:
+            ValueError: a setting that the task does not have, or none that it needs.
+        """
+        if (self.delta is not None) != (task == "regression"):
+            msg = (
+                f"got --attack.delta {self.delta} for a model of {task}, expected it for a "
+                "regression, and only there: how far the predicted number has to move"
+            )
+            raise ValueError(msg)
+        if task not in ("classification", "choice"):
+            if (self.goal, self.score or "margin") != ("untargeted", "margin"):
+                msg = (
+                    f"got --attack.goal {self.goal} and --attack.score {self.score} for a model of "
+                    f"{task}, expected neither: leave them out"
+                )
+                raise ValueError(msg)
+            if self.delta is not None:
+                return Moved(delta=self.delta)
+            names = tuple(class_names)
+            return EntitiesChanged(tags=names) if task == "tagging" else LabelsChanged(names=names)
         if positive is None:
             target = self.target(class_names)
             return make_goal(target, score=self.score, compat=self.compat)

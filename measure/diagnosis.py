@@ -177,7 +177,7 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> RecordedAttack:
         records=records,
         subject=subject,
         digest=file_digest(ledger.records_path),
-        summary=summarise(records, score=score, goal=subject.get("goal")),
+        summary=summarise(records, score=score, goal=subject.get("goal"), task=subject.get("task")),
     )
 
 

@@ -141,7 +141,7 @@ class Evidence:
         """True if the task is a classification, or unknown."""
         return self.task in (None, "classification")
 
-    def class_name(self, number: int) -> str:
+    def class_name(self, number: Any) -> str:
         """Return the name of a class, or its number if it has no name."""
         return class_name(number, self.class_names)
 
@@ -355,7 +355,8 @@ def _read_attack(
     try:
         attack_records = [from_line(record) for record in records]
         score = subject.get("score", "margin")
-        summary = summarise(attack_records, score=score, goal=subject.get("goal"))
+        goal, task = subject.get("goal"), subject.get("task")
+        summary = summarise(attack_records, score=score, goal=goal, task=task)
     except (TypeError, ValueError) as error:
         msg = f"got {ledger.records_path} with other lines than records of an attack: delete it"
         raise ValueError(msg) from error

@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,6 +18,7 @@ from attacks.victims.kinds import (
     fastest_batch,
 )
 from attacks.victims.labels_only import LabelVictim
+from attacks.victims.task_victims import ChoiceVictim, ScoreVictim, TagVictim
 from layers.sequence_classifiers import LAST_TOKEN, find_head
 from lit_modules.checkpoints.reading import load
 from run_files.checkpoint_lookup import find_checkpoint
@@ -25,6 +27,7 @@ from text.web_address import redact
 
 KINDS = ("hf", "http", "python", "run")
 Outputs = Literal["logits", "probabilities", "labels"]
+_SCORES = ("regression", "multi_label_classification")
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -53,6 +56,7 @@ def named_victim(
     device: Any,
     batch_size: int,
     dtype: Dtype | None = None,
+    any_task: bool = False,
 ) -> NamedVictim:
     """Make the victim that a name describes.
 
@@ -66,6 +70,7 @@ def named_victim(
         device: device of a model.
         batch_size: texts per forward pass.
         dtype: numbers that a model of `transformers` computes with; those of its file if None.
+        any_task: True to take models that are no classifiers as well (`attacks.task_goals`).
 
     Raises:
         ValueError: another kind of name, an object that is not a classifier, or numbers for one
@@ -75,7 +80,8 @@ def named_victim(
     kind, rest = _parse(name)
     facts = {"victim": redact(name) if kind == "http" else name}
     if kind == "hf":
-        hugging = pretrained_victim(rest, device, batch_size, dtype)
+        load_victim = task_victim if any_task else pretrained_victim
+        hugging = load_victim(rest, device, batch_size, dtype)
         facts |= {} if dtype is None else {"dtype": dtype}
         return NamedVictim(hugging, _as_many(hugging.class_names, classes), facts)
     if dtype is not None:
@@ -88,6 +94,11 @@ def named_victim(
         _, names = module.require_text()
         facts |= {"run": "" if run is None else run.name, "checkpoint": str(checkpoint)}
         own = as_victim(module, batch_size=batch_size)
+        allowed = ("regression", "multi-label") if any_task else ()
+        if module.task.name not in ("classification", *allowed):
+            from training.model_checks import require_classification  # brings Lightning
+
+            require_classification(module.task.name, "--victim")
         return NamedVictim(own, _as_many(names, classes), facts)
     if classes is None:
         msg = (
@@ -133,24 +144,59 @@ def pretrained_victim(
     return HuggingFaceVictim(model, tokenizer, batch_size=size, name=name)
 
 
-def pretrained_classifier(name: str, device: Any, dtype: Dtype | None = None) -> tuple[Any, Any]:
+def task_victim(
+    name: str, device: Any, batch_size: int = 256, dtype: Dtype | None = None
+) -> HuggingFaceVictim:
+    """Load a model of `transformers` to query, of the task that its configuration names.
+
+    Raises:
+        ValueError: see `pretrained_classifier`.
+    """
+    from transformers import AutoConfig
+
+    local = Path(name).is_dir() or not hub_reachable()
+    kind = HuggingFaceVictim
+    with suppress(OSError, ValueError):  # the next step describes them
+        config = AutoConfig.from_pretrained(name, local_files_only=local)
+        architecture = (config.architectures or [""])[0]
+        if architecture.endswith("ForTokenClassification"):
+            kind = TagVictim
+        elif architecture.endswith("ForMultipleChoice"):
+            kind = ChoiceVictim
+        elif config.num_labels == 1 or config.problem_type in _SCORES:
+            kind = ScoreVictim
+    model, tokenizer = pretrained_classifier(name, device, dtype, kind)
+    if kind is TagVictim and not tokenizer.is_fast:
+        msg = f"got hf:{name} with a slow tokenizer, expected a fast one: it tells words apart"
+        raise ValueError(msg)
+    return kind(model, tokenizer, batch_size=fastest_batch(model, batch_size), name=name)
+
+
+def pretrained_classifier(
+    name: str,
+    device: Any,
+    dtype: Dtype | None = None,
+    kind: type[HuggingFaceVictim] = HuggingFaceVictim,
+) -> tuple[Any, Any]:
     """Load a classifier of `transformers` and its tokenizer; never runs code of a repository.
 
     Args:
         name: folder, or id on the hub.
         device: device of the model.
         dtype: numbers that it computes with; those of its file if None.
+        kind: of the victim, which decides about the head.
 
     Raises:
         ValueError: the model does not exist, or its weights lack a head.
     """
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoTokenizer
 
+    head, words = _head(kind)
     # Without a network, a look-up on the hub would wait for its timeout.
     local = Path(name).is_dir() or not hub_reachable()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local)
-        model, report = AutoModelForSequenceClassification.from_pretrained(
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local, **words)
+        model, report = head.from_pretrained(
             name, local_files_only=local, output_loading_info=True, dtype=dtype or "auto"
         )
     except (OSError, ValueError) as error:
@@ -169,6 +215,18 @@ def pretrained_classifier(name: str, device: Any, dtype: Dtype | None = None) ->
         raise ValueError(msg)
     _share_padding(name, model, tokenizer)
     return model.to(device).eval(), tokenizer
+
+
+def _head(kind: type[HuggingFaceVictim]) -> tuple[Any, dict[str, bool]]:
+    """Return the class of a model, and the settings of its tokenizer."""
+    import transformers
+
+    if kind is TagVictim:
+        # Byte-level tokenizers (RoBERTa) read lists of words only with this.
+        return transformers.AutoModelForTokenClassification, {"add_prefix_space": True}
+    if kind is ChoiceVictim:
+        return transformers.AutoModelForMultipleChoice, {}
+    return transformers.AutoModelForSequenceClassification, {}
 
 
 def _share_padding(name: str, model: Any, tokenizer: Any) -> None:

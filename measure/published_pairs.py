@@ -233,6 +233,9 @@ def record_classes(path: Path) -> tuple[str, ...] | None:
     classes = subject.get("classes") or checkpoint_text(run).get("class_names") or ()
     names = dict(enumerate(map(str, classes)))
     for _, row in json_lines(path, "records"):
+        if not isinstance(row.get("label"), int):
+            msg = f"got {path} with labels like {row.get('label')!r:.80}, expected classes"
+            raise ValueError(msg)
         # The record of a pair of index and name, wherever it occurs.
         for key in ("label", "prediction", "adversarial_prediction"):
             if row.get(f"{key}_name") is not None:

@@ -1,7 +1,7 @@
 """Read the samples of a table or of a data set of the hub, by columns and label names."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from text import ClassLabels, FileLabelsError, Text, label_text
 from text.plural import plural
 
 log = logging.getLogger(__name__)
+
+TextParser = Callable[[Sequence[Any]], Text]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     label: str | None = None,
     group: str | None = None,
+    parse: TextParser | None = None,
 ) -> LabelledTable:
     """Read the samples of `hf:ID:SPLIT`, `hf:ID:CONFIG:SPLIT` or a file.
 
@@ -51,6 +54,8 @@ def read_table(
         columns: names of the one or two texts; None: one of the usual names.
         label: name of the label; None: one of the usual names.
         group: name of a column that groups the rows; None: no groups.
+        parse: makes the text of a row of its columns, which may be lists; ValueError for others.
+            None: strings.
 
     Raises:
         DataError: the source is unreadable.
@@ -64,7 +69,7 @@ def read_table(
         texts, gold = _choose_columns(source, available, columns, label)
         _check_group(source, available, group)
         rows = read_rows(path, (*texts, gold, *further), shape=shape)
-        return _table(source, texts, gold, rows, None, group=group)
+        return _table(source, texts, gold, rows, None, group=group, parse=parse)
     parts = source.removeprefix("hf:").split(":")
     if len(parts) not in (2, 3) or not all(parts):
         msg = f"got --dataset {source}, expected hf:ID:SPLIT or hf:ID:CONFIG:SPLIT"
@@ -74,7 +79,9 @@ def read_table(
     _check_group(source, data.column_names, group)
     names = getattr(data.features[gold], "names", None)
     rows = hub_rows(data, (*texts, gold, *further))
-    return _table(source, texts, gold, rows, None if names is None else tuple(names), group=group)
+    return _table(
+        source, texts, gold, rows, None if names is None else tuple(names), group=group, parse=parse
+    )
 
 
 def as_classes(
@@ -93,7 +100,7 @@ def as_classes(
     Raises:
         ValueError: labels that are not classes of the victim, all in one message.
     """
-    meanings = None if label_names is None else _parse_label_names(label_names, classes)
+    meanings = None if label_names is None else parse_label_names(label_names, classes)
     index = ClassLabels(classes, data_names=table.names or (), meanings=meanings)
     samples, strange, unlabelled = [], dict[str, None](), 0
     for position, text, label in table.rows:
@@ -126,7 +133,7 @@ def as_classes(
     return samples
 
 
-def _parse_label_names(label_names: Sequence[str], classes: Sequence[str]) -> dict[str, int]:
+def parse_label_names(label_names: Sequence[str], classes: Sequence[str]) -> dict[str, int]:
     """Return the index of the class of each label in `--label_names`, or raise ValueError."""
     class_index, meanings = ClassLabels(classes), {}
     for i, entry in enumerate(label_names):
@@ -189,6 +196,7 @@ def _table(
     names: tuple[str, ...] | None,
     *,
     group: str | None,
+    parse: TextParser | None,
 ) -> LabelledTable:
     labelled: list[tuple[int, Text, Any]] = []
     groups: dict[int, str] = {}
@@ -198,10 +206,17 @@ def _table(
             msg = f"{name}, {row.place}: {row.problem}; expected a row with {columns} and {label}"
             raise ValueError(msg)
         texts = tuple(row.values[column] for column in columns)
-        if not all(isinstance(text, str) for text in texts):
+        if parse is not None:
+            try:
+                text = parse(texts)
+            except ValueError as error:
+                msg = f"{name}, {row.place}: {error} in {', '.join(columns)}"
+                raise ValueError(msg) from error
+        elif not all(isinstance(text, str) for text in texts):
             msg = f"{name}, {row.place}: got {texts!r:.80}, expected texts in {', '.join(columns)}"
             raise ValueError(msg)
-        text = texts[0] if len(texts) == 1 else (texts[0], texts[1])
+        else:
+            text = texts[0] if len(texts) == 1 else (texts[0], texts[1])
         labelled.append((position, text, row.values[label]))
         if group is not None:
             if (value := label_text(row.values[group])) is None:

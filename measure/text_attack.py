@@ -16,6 +16,7 @@ from attacks.interface import Outcome
 from attacks.outcome import Sample, from_line
 from attacks.progress import CountedVictim, Progress
 from attacks.summary import remarks, summarise
+from attacks.task_goals import VictimTask, task_of
 from attacks.victims.kinds import Victim
 from certify.threats import TextCertifier, Threat
 from datamodules.batching.sampler import permutation
@@ -128,13 +129,18 @@ class TextAttack(Measurement[Sample]):
         model = self.model
         if not self.planned.has_goal:
             # Only now: the index of a target needs the classes of the model.
-            attack = attack.aiming(self.settings.aim(model.class_names, model.positive))
+            aim = self.settings.aim(model.class_names, model.positive, self._task)
+            attack = attack.aiming(aim)
         if model.surrogates is not None:
             attack = attack.assisted(model.surrogates.load)
         attack = attack.learn(model.texts).certified(model.certifier, model.threat)
         if model.threat is None:
             return attack
         return replace(attack, constraints=[InsideThreat(model.threat), *attack.constraints])
+
+    @property
+    def _task(self) -> VictimTask:
+        return task_of(self.model.victim)
 
     @property
     def target(self) -> int | None:
@@ -154,7 +160,9 @@ class TextAttack(Measurement[Sample]):
 
     def about(self) -> Subject:
         """Return the settings of the attack, and the identity of the model."""
-        return {**attack_subject(self.planned, self.settings), **self.model.subject}
+        # Absent for a classifier, as in outcomes of older versions.
+        task = {} if self._task == "classification" else {"task": self._task}
+        return {**attack_subject(self.planned, self.settings), **self.model.subject, **task}
 
     def samples(self) -> Sequence[Sample]:
         """Return all samples."""
@@ -207,7 +215,7 @@ class TextAttack(Measurement[Sample]):
         if self._outcome is None or self._outcome[0] is not records:
             attacked = [from_line(record) for record in records]
             score, goal = self._engine.attack.goal.score, str(self.settings.goal)
-            summary = summarise(attacked, score=score, goal=goal)
+            summary = summarise(attacked, score=score, goal=goal, task=self._task)
             outcome = Outcome(name=self.name, records=attacked, summary=summary)
             self._outcome = records, outcome
         return self._outcome[1]
@@ -243,6 +251,9 @@ class TextAttack(Measurement[Sample]):
     def _goal(self) -> dict[str, str]:
         """Return the facts about the goal."""
         names, positive = self.model.class_names, self.model.positive
+        if self._task != "classification":
+            delta = {} if self.settings.delta is None else {"delta": str(self.settings.delta)}
+            return {"task": self._task, **delta}
         if positive is None:
             target = "untargeted" if self.target is None else class_name(self.target, names)
             return {"goal": target}

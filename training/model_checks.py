@@ -30,3 +30,9 @@ def require_classification(task: TaskName, command: str) -> None:
             f"or a pair: that is all that `{command}` is about"
         )
         raise ValueError(msg)
+
+
+def require_attackable(task: TaskName) -> None:
+    """Raise ValueError for a task whose texts are no strings: runs of taggers and choices."""
+    if task != "regression":
+        require_classification(task, "attack")

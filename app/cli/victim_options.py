@@ -8,6 +8,7 @@ from jsonargparse import ArgumentParser
 
 from app.cli.run_options import add_option, full_names
 from attacks.digests import digest
+from attacks.task_goals import task_of
 from attacks.victims.http_settings import HttpSettings
 from measure.named_victims import Dtype, NamedVictim, Outputs, named_victim
 from measure.victim_front_end import VictimFrontEnd, put_front_end
@@ -90,7 +91,12 @@ def folder_of(args: Any) -> Path:
 
 
 def victim_of(
-    args: Any, out: Path | None, batch_size: int | None = None, *, answers: str = "answers"
+    args: Any,
+    out: Path | None,
+    batch_size: int | None = None,
+    *,
+    answers: str = "answers",
+    any_task: bool = False,
 ) -> NamedVictim:
     """Make the victim that the options name.
 
@@ -99,6 +105,7 @@ def victim_of(
         out: folder of its files; None: the responses of a service stay in memory.
         batch_size: texts per forward pass; that of the options if None.
         answers: name of the file with the responses of a service; only one process may write it.
+        any_task: True to take models that are no classifiers as well.
     """
     named = named_victim(
         args.victim,
@@ -110,7 +117,12 @@ def victim_of(
         device=torch_device(args.device),
         dtype=args.dtype,
         batch_size=args.batch_size if batch_size is None else batch_size,
+        any_task=any_task,
     )
+    task = task_of(named.victim)
+    if args.words.front_end != "none" and task != "classification":
+        msg = f"got --words.front_end for a model of {task}, expected it only with a classifier"
+        raise ValueError(msg)
     return put_front_end(named, _words(args), Path(args.runs_dir))
 
 

@@ -1,6 +1,7 @@
 """Attack an external model on any labelled texts (--victim).
 
 The model: a checkpoint of transformers, a service over HTTP, a function, or one of our runs.
+A checkpoint may also predict numbers, several classes, tags of words, or one of several choices.
 """
 
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
+from attacks.task_goals import task_of
 from attacks.victims.front_end_victim import FrontEndVictim
 from attacks.victims.kinds import Victim
 from attacks.victims.labels_only import check_search
@@ -18,7 +20,8 @@ from measure.attack_series import run_series
 from measure.attack_settings import AttackSettings, plan
 from measure.named_victims import NamedVictim
 from measure.surrogates import Surrogates
-from measure.table_samples import LabelledTable, as_classes, read_table
+from measure.table_samples import LabelledTable
+from measure.task_samples import read_task_table, task_samples
 from measure.text_attack import AttackedModel, choose_samples
 from measure.validity_files import usual_checks
 from run_files.devices import torch_device
@@ -36,13 +39,15 @@ def run(args: Any) -> int:
         OSError: victim or file not found, or a file cannot be written.
     """
     settings = AttackSettings(**args.attack.as_dict())
-    table = read_table(args.dataset, columns=split_names(args.columns), label=args.label)
     out = RunDirectory(folder_of(args))
     # Two shards may run at the same time: each has its own cache of responses.
     answers = "answers"
     if settings.shard is not None:
         answers += f".{Shard.of(settings.shard).suffix()}"
-    named = victim_of(args, out.path, settings.batch_size, answers=answers)
+    named = victim_of(args, out.path, settings.batch_size, answers=answers, any_task=True)
+    table = read_task_table(
+        args.dataset, task_of(named.victim), columns=split_names(args.columns), label=args.label
+    )
     model = _attacked_model(named, table, settings, args, out)
     device = torch_device(args.device)
     checks = usual_checks(settings, device) if settings.validity else None
@@ -58,7 +63,7 @@ def run(args: Any) -> int:
         print(series.shard_report(out.path, f"--output {out.path}"))
         return 0
     title = f"{named.facts['victim']} on {table.name}"
-    print(series.report(title, named.classes, valid))
+    print(series.report(title, model.class_names, valid))
     print(harmless(f"\n{out.path}"))
     return 0
 
@@ -66,11 +71,13 @@ def run(args: Any) -> int:
 def _attacked_model(
     named: NamedVictim, table: LabelledTable, settings: AttackSettings, args: Any, out: RunDirectory
 ) -> AttackedModel:
-    labelled = as_classes(table, named.classes, split_names(args.label_names))
+    task = task_of(named.victim)
+    names = split_names(args.label_names)
+    labelled, classes = task_samples(table, task, named.classes, names)
     victim = named.facts["victim"]
     detector: Victim = named.victim
     own = getattr(getattr(named.victim, "module", None), "detector", None)
-    positive = settings.positive_class(named.classes, getattr(own, "positive", None))
+    positive = settings.positive_class(classes, getattr(own, "positive", None))
     if positive is not None and settings.threshold is not None:
         detector = ThresholdVictim(named.victim, positive, settings.threshold)
     # Always there: a stored name that a subject lacks is not compared.
@@ -78,11 +85,11 @@ def _attacked_model(
     subject = {"victim": victim, "dataset": table.name, "front_end": front_end}
     return AttackedModel(
         victim=detector,
-        class_names=named.classes,
+        class_names=classes,
         samples=choose_samples(labelled, settings, positive=positive),
         columns=table.columns,
         subject=subject | {"dtype": named.facts.get("dtype")},
-        scope={"classes": named.classes, "columns": list(table.columns)},
+        scope={"classes": classes, "columns": list(table.columns)},
         facts={**named.facts, "data set": table.name},
         identity={"run": out.name, "method": victim, "corpus": table.name, "seed": settings.seed},
         positive=positive,

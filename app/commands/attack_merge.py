@@ -68,7 +68,8 @@ class MergedAttack(NamedTuple):
     def outcome(self) -> Outcome:
         """Return records and figures."""
         records = [from_line(record) for record in self.records]
-        summary = summarise(records, score=self.facts["score"], goal=self.subject.get("goal"))
+        goal, task = self.subject.get("goal"), self.subject.get("task")
+        summary = summarise(records, score=self.facts["score"], goal=goal, task=task)
         return Outcome(name=self.name, records=records, summary=summary)
 
     def validity(self, outcome: Outcome) -> list[str]:

@@ -85,7 +85,7 @@ def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
     # The model may have the classes in another order, so the name decides.
     name = record.label_name
     index = record.label if name is None else classes.find(label_text(name) or "")
-    if index is None or index >= len(classes.class_names):
+    if not isinstance(index, int) or index >= len(classes.class_names):
         msg = (
             f"got --classes {','.join(classes.class_names)} and a label {name or record.label}, "
             "expected a name for each class"

@@ -81,7 +81,7 @@ def attack_part(evidence: Evidence, number: int) -> AttackPart | None:
         rows=[_row(attack) for attack in attacks],
         picture=attacks_picture(f"attacks-{number}", shares),
         costs=_costs(attacks, number),
-        moves=[moves(attack, evidence) for attack in attacks],
+        moves=[moves(attack, evidence) for attack in attacks if _has_classes(attack)],
         words=changed_words(attacks),
     )
 
@@ -112,7 +112,7 @@ def remaining(
         records: records of an attack, without errors.
         costs: cost of each success, by the id of its sample.
     """
-    right = sum(record.prediction == record.label for record in records)
+    right = sum(record.right for record in records)
     xs, ys = [0.0], [right / len(records)]
     for cost, count in sorted(Counter(costs.values()).items()):
         right -= count
@@ -134,7 +134,7 @@ def _costs(attacks: Sequence[AttackEvidence], number: int) -> Picture:
             costs = {
                 record.sample_id: float(getattr(record, cost))
                 for record in records
-                if record.outcome == "succeeded" and record.prediction == record.label
+                if record.outcome == "succeeded" and record.right
             }
             curves.append((attack.name, *remaining(records, costs)))
         last = max(xs[-1] for _, xs, _ in curves) * 1.05 + 1
@@ -149,6 +149,10 @@ def _costs(attacks: Sequence[AttackEvidence], number: int) -> Picture:
         ]
     alt = f"Accuracy that is left over the cost of the attacks. {'; '.join(ends)}."
     return panels_picture(f"costs-{number}", panels, alt=alt, top=1.02, width=3.4)
+
+
+def _has_classes(attack: AttackEvidence) -> bool:
+    return all(isinstance(record.label, int) for record in attack.records)
 
 
 def moves(attack: AttackEvidence, evidence: Evidence) -> ClassMoves:

@@ -27,6 +27,7 @@ from app.study.study import (
 )
 from app.study.yaml_reader import NAME, YamlReader
 from attacks.recipes import SIX
+from attacks.task_figures import NAMES as TASK_FIGURES
 from run_files.certified_bounds import FILE_OF
 from text.bounded_files import YAML_LIMIT, DataError, decode, parse_yaml, read_bytes
 
@@ -40,6 +41,7 @@ ATTACK_METRICS = {
     *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
     *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "target"),
     *("unstable", "errors", "flip_rate", "attacked", "words_kept", "query_auc"),
+    *(f"{prefix}{name}" for name in TASK_FIGURES for prefix in ("clean_", "")),
 }
 """The metrics of one attack in `results.json`."""
 _TEST_METRICS = (

@@ -34,6 +34,11 @@ class Addition:
 
     pool: Sequence[str] | Mapping[int, Sequence[str]] | None = None
 
+    @property
+    def pool_of_classes(self) -> bool:
+        """True if texts with classes make the pool."""
+        return not isinstance(self.pool, Sequence)
+
     def learn(self, texts: LabelledTexts) -> Self:
         """Return this with a pool made of labelled texts, if it has none.
 

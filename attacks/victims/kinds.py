@@ -14,6 +14,7 @@ from torch import Tensor
 from attacks.compat import Compat
 from attacks.document import Candidate, Document
 from attacks.goals import Floats, logarithms
+from attacks.task_goals import VictimTask
 from attacks.victims.batches import Halving
 from attacks.victims.saliency import (
     in_mode,
@@ -74,6 +75,11 @@ class PredictsTexts(Protocol):
 class _Batched(Halving):
     """A victim that answers in batches, `batch_size` texts per forward pass at first."""
 
+    @property
+    def task(self) -> VictimTask:
+        """What it does; see `attacks.task_goals`."""
+        return "classification"
+
     def __init__(self, name: str, batch_size: int) -> None:
         super().__init__(batch_size)
         self.name = name
@@ -86,7 +92,10 @@ class _Batched(Halving):
 
     def logits(self, texts: Sequence[Text]) -> Floats:
         """See `Victim`."""
-        return self.fitting(lambda: check_logits(self._answer(texts), texts, self.name))
+        least = 1 if self.task in ("regression", "multi-label") else 2
+        return self.fitting(
+            lambda: check_logits(self._answer(texts), texts, self.name, least=least)
+        )
 
     def _finite(
         self, weights: list[list[float]], documents: Sequence[Document]
@@ -107,8 +116,8 @@ class _Batched(Halving):
         raise TypeError(msg)
 
 
-def check_logits(answer: Any, texts: Sequence[Text], name: str) -> Floats:
-    """Return an answer as float64 logits.
+def check_logits(answer: Any, texts: Sequence[Text], name: str, *, least: int = 2) -> Floats:
+    """Return an answer as float64 logits, at least `least` for each text.
 
     Raises:
         VictimError: wrong shape.
@@ -121,7 +130,7 @@ def check_logits(answer: Any, texts: Sequence[Text], name: str) -> Floats:
     except (TypeError, ValueError) as error:
         msg = f"victim {name}: got {type(answer).__name__}, expected numbers [texts, classes]"
         raise VictimError(msg) from error
-    if logits.ndim != 2 or logits.shape[0] != len(texts) or logits.shape[1] < 2:
+    if logits.ndim != 2 or logits.shape[0] != len(texts) or logits.shape[1] < least:
         msg = (
             f"victim {name}: got an answer of shape {list(logits.shape)} to {len(texts)} text(s), "
             f"expected [{len(texts)}, classes] with at least two classes: a regression has none; "
@@ -165,6 +174,12 @@ class ModuleVictim(_Batched):
     ) -> None:
         super().__init__(name or type(module).__name__, batch_size)
         self.module = module
+
+    @property
+    def task(self) -> VictimTask:
+        """See `_Batched`."""
+        task: VictimTask = getattr(getattr(self.module, "task", None), "name", "classification")
+        return task
 
     @property
     def class_names(self) -> list[str]:
@@ -267,7 +282,7 @@ class HuggingFaceVictim(_Batched):
     ) -> None:
         super().__init__(name or type(model).__name__, batch_size)
         self.model, self.tokenizer = model, tokenizer
-        require_one_class(model.config, self.name)
+        self._check_task()
         # GPT-2 and others classify by the last token that is not this one.
         pads = tokenizer.pad_token_id, getattr(model.config, "pad_token_id", None)
         if pads[0] is None or pads[0] != pads[1]:
@@ -293,12 +308,22 @@ class HuggingFaceVictim(_Batched):
         config = self.model.config
         return [str(config.id2label[index]) for index in range(config.num_labels)]
 
+    def _check_task(self) -> None:
+        require_one_class(self.model.config, self.name)
+
     @torch.no_grad()
     def _answer(self, texts: Sequence[Text]) -> Tensor:
+        return self._classify(self._encode(texts))
+
+    def _encode(self, texts: Sequence[Text]) -> Any:
+        """Return the tokens of each text, truncated."""
         pairs = [text for text in texts if not isinstance(text, str)]
         first = [text if isinstance(text, str) else text[0] for text in texts]
         second = [text[1] for text in pairs] if pairs else None
-        coded = self.tokenizer(first, second, truncation=True, max_length=self.max_length)
+        return self.tokenizer(first, second, truncation=True, max_length=self.max_length)
+
+    def _classify(self, coded: Any) -> Tensor:
+        """Return the logits of each text."""
         for row, ids in enumerate(coded["input_ids"]):
             if not ids:  # an empty text, and a tokenizer that adds no tokens of its own
                 for name in coded:
@@ -331,13 +356,16 @@ class HuggingFaceVictim(_Batched):
             padding_side=padding_side(self.model),
             return_tensors="pt",
         ).to(self.model.device)
-        answer = self.model(**batch)
+        answer = self._run(batch)
         if getattr(answer, "logits", None) is None:
             msg = f"got {self.name}, which answers without logits, expected a classifier"
             raise VictimError(msg)
         # Half precision would make more candidates equal.
         logits: Tensor = answer.logits.float()
         return logits
+
+    def _run(self, batch: Any) -> Any:
+        return self.model(**batch)
 
     def _ignores_padding(self, coded: Any, short: int, long: int) -> bool:
         """Return True if a padded text gets the logits that it has alone, but for rounding."""

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from lit_modules.shared.detection import Detector, detection_scores, find_positi
 from lit_modules.shared.split_counts import DetectionScores, SplitCounts
 from lit_modules.shared.tasks import positive_class
 from text import IGNORED, TaskName
+from text.entities import entities
 
 log = logging.getLogger(__name__)
 
@@ -60,21 +61,6 @@ class EntityF1(Metric):
     def compute(self) -> Tensor:
         """Return 2 right / (predicted + labelled); 0 without entities."""
         return 2 * self.right.float() / (self.predicted + self.labelled).clamp_min(1)
-
-
-def entities(tags: Iterable[str]) -> set[tuple[str, int, int]]:
-    """Return type, first word and end (exclusive) of each entity of a sentence."""
-    result: set[tuple[str, int, int]] = set()
-    kind, start, end = "", 0, -1
-    for end, tag in enumerate([*tags, "O"]):  # a last O ends an open entity
-        mark, _, of = tag.partition("-")
-        continues = mark == "I" and of == kind
-        if kind and not continues:
-            result.add((kind, start, end))
-            kind = ""
-        if mark in ("B", "I") and not continues:
-            kind, start = of, end
-    return result
 
 
 class ClassF1(BinaryF1Score):

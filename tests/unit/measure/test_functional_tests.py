@@ -60,7 +60,7 @@ def path(tmp_path: Path) -> str:
     return str(file)
 
 
-def make(path: str, victim: Hates, **columns: str) -> FunctionalTests:
+def make(path: str, victim: Hates, **columns: Any) -> FunctionalTests:
     table = read_table(path, group="functionality", **columns)
     tests = invariance_tests(table) if columns else labelled_tests(table, ["rest", "hate"])
     return FunctionalTests(

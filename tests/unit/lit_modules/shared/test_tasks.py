@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from layers.divergence import divergence, symmetric_divergence
-from lit_modules.shared.scores import EntityF1, SplitScores, entities
+from lit_modules.shared.scores import EntityF1, SplitScores
 from lit_modules.shared.tasks import TASKS, Task
 from text import IGNORED, TaskName
+from text.entities import entities
 
 LOGITS: dict[TaskName, tuple[int, ...]] = {
     "classification": (5, 3),
