@@ -237,7 +237,7 @@ def test_functions(texts: Path, steadfast: Steadfast) -> None:
         (["--victim=python:json:dumps", "--classes=a,b"], "--label_names LABEL=CLASS"),
         (["--victim=x", "--attack.split=test"], "got --attack.split with --victim"),
         (["--victim=x", "--attack.shard=3/2"], "got shard '3/2', expected I/N"),
-        (["--victim=x", "--columns=body"], "--columns TEXT"),
+        (["--victim=python:json:dumps", "--classes=a,b", "--columns=body"], "--columns TEXT"),
         (["--victim=x", "--atack=pwws"], "--atack"),
         (["--victim=x", "--seed=many"], "--seed many, expected a whole number"),
     ],

@@ -242,6 +242,7 @@ def test_about_has_what_the_outcome_depends_on() -> None:
         "score": "probability",
         "compat": "textattack",
         "goal": "1",
+        "delta": 0.3,
         "seed": 1,
     }
     some: dict[str, Any] = {
