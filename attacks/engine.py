@@ -587,7 +587,7 @@ class Engine:
     ) -> tuple[list[Verdict], Floats]:
         """Ask about each different text once; returns verdicts and logits, one per text.
 
-        The victim is asked if there is no surrogate.
+        Without a surrogate, the victim is asked.
         """
         # Equal texts of several samples are one row.
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}

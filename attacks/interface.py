@@ -105,7 +105,7 @@ def attack(
         tokenizer: of a `transformers` model.
         target: class to reach; any but the gold one, or the goal of a composed attack, if None.
         goal: another goal (`attacks.goals`), as `Evade(positive=1)` for the detections of class 1;
-            needed for a victim that is no classifier (`attacks.task_goals`).
+            needed for a victim other than a classifier (`attacks.task_goals`).
         in_flight: see `Limits`.
         seed: of the random numbers.
         columns: names of the texts of a pair: `("premise", "hypothesis")` leaves the premise alone.

@@ -177,7 +177,7 @@ class RecipeParts:
         """Return the language model of the setting `causal_lm`; None without it.
 
         Raises:
-            ValueError: it cannot be loaded, or is no causal one.
+            ValueError: it cannot be loaded, or is not causal.
         """
         path = self.settings.causal_lm
         if path is None:

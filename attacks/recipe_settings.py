@@ -96,7 +96,7 @@ class RecipeSettings(Budget):
         p: share of the letters that viper changes (0.4), and of the words, letters or spaces that
             zeroe changes (0.5).
         causal_lm: folder of a causal language model with the tokenizer of the victim, by which gbda
-            measures fluency and similarity; without it there is no fluency.
+            measures fluency and similarity; without it fluency does not count.
         language: language of the texts; it selects stop words, letters, keys, and how Chinese is
             cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
             fit it.

@@ -1,4 +1,4 @@
-"""Figures of attacks on models that are no classifiers, clean and under attack."""
+"""Figures of attacks on models other than classifiers, clean and under attack."""
 
 from collections.abc import Callable, Sequence
 

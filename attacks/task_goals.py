@@ -1,4 +1,4 @@
-"""Goals of attacks on models that are no classifiers; they also say what the answers mean.
+"""Goals of attacks on models other than classifiers; they also say what the answers mean.
 
 A classifier answers with logits, and an attack succeeds when the largest one is another. The other
 tasks have labels, predictions and scores of their own; the engine asks `Reading` for them.
@@ -108,7 +108,7 @@ READINGS: dict[str, Reading] = {r.task: r for r in (Reading(), ChoiceReading())}
 
 
 class TaskGoal(Reading):
-    """A goal of an attack on a model that is no classifier; see `attacks.goals.Goal`."""
+    """A goal of an attack on a model other than a classifier; see `attacks.goals.Goal`."""
 
     score: ClassVar[Score] = "margin"
 
@@ -359,7 +359,7 @@ _WORD = re.compile(r"\S+")
 
 
 def split_words(text: Text) -> tuple[str, ...]:
-    """Return the words of a tagger: what is between spaces, punctuation included."""
+    """Return the words of a tagger: text between spaces, punctuation included."""
     return tuple(_WORD.findall(text if isinstance(text, str) else " ".join(text)))
 
 

@@ -70,7 +70,7 @@ def named_victim(
         device: device of a model.
         batch_size: texts per forward pass.
         dtype: numbers that a model of `transformers` computes with; those of its file if None.
-        any_task: True to take models that are no classifiers as well (`attacks.task_goals`).
+        any_task: True to take models other than classifiers as well (`attacks.task_goals`).
 
     Raises:
         ValueError: another kind of name, an object that is not a classifier, or numbers for one

@@ -6,7 +6,7 @@ from typing import Any
 from text.batch import Encoding, Span, Text, WordEncoding, Words
 from text.front_end import FrontEnd
 from text.pretrained_tokenizer import PretrainedTokenizer
-from text.token_pieces import Piece
+from text.token_pieces import TokenPiece
 from text.tokenizer import Tokenizer
 from text.word_settings import FrontEndSettings
 
@@ -57,7 +57,7 @@ class FrontEndTokenizer(Tokenizer):
         inner = self.inner.spans([self.front_end.read(text) for text in texts])
         return [self.front_end.locate(text, row) for text, row in zip(texts, inner, strict=True)]
 
-    def token_pieces(self) -> list[Piece | None]:
+    def token_pieces(self) -> list[TokenPiece | None]:
         """See `Tokenizer.token_pieces`."""
         return self.inner.token_pieces()
 

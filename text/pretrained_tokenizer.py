@@ -10,7 +10,7 @@ import tokenizers
 
 from text.batch import Encoding, Span, Text, WordEncoding, Words
 from text.hub_access import hub_reachable
-from text.token_pieces import Piece, read_pieces
+from text.token_pieces import TokenPiece, read_pieces
 from text.tokenizer import Tokenizer
 
 
@@ -245,7 +245,7 @@ class PretrainedTokenizer(Tokenizer):
             for coded in self._backend.encode_batch(list(texts))
         ]
 
-    def token_pieces(self) -> list[Piece | None]:
+    def token_pieces(self) -> list[TokenPiece | None]:
         """See `Tokenizer.token_pieces`."""
         return read_pieces(self._backend)
 

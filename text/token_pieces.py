@@ -10,7 +10,7 @@ _UNUSED = re.compile(r"\[unused\d+\]")
 """Names of BERT's ids that have no text."""
 
 
-class Piece(NamedTuple):
+class TokenPiece(NamedTuple):
     """The text of a token.
 
     Attributes:
@@ -22,22 +22,22 @@ class Piece(NamedTuple):
     begins: bool
 
 
-def read_pieces(backend: "tokenizers.Tokenizer") -> list[Piece | None]:
+def read_pieces(backend: "tokenizers.Tokenizer") -> list[TokenPiece | None]:
     """Return the piece of each id; None for ids without text: special, unused or broken ones."""
     vocabulary = backend.get_vocab(with_added_tokens=True)
     added = backend.get_added_tokens_decoder()
     # BERT marks where a word continues, RoBERTa and SentencePiece where it begins.
     continued = any(name.startswith("##") for name in vocabulary)
     mark = next((m for m in "\u0120\u2581" if any(n.startswith(m) for n in vocabulary)), "")
-    pieces: list[Piece | None] = [None] * (1 + max(vocabulary.values(), default=-1))
+    pieces: list[TokenPiece | None] = [None] * (1 + max(vocabulary.values(), default=-1))
     for name, index in vocabulary.items():
         if (index in added and added[index].special) or _UNUSED.fullmatch(name):
             continue
         if continued or not mark:
-            piece = Piece(name.removeprefix("##"), not name.startswith("##"))
+            piece = TokenPiece(name.removeprefix("##"), not name.startswith("##"))
         else:
             text = name if backend.decoder is None else backend.decoder.decode([name])
-            piece = Piece(text.replace("\u2581", " ").strip(), name.startswith(mark))
+            piece = TokenPiece(text.replace("\u2581", " ").strip(), name.startswith(mark))
         # A byte that is no character alone.
         if piece.text and "\ufffd" not in piece.text:
             pieces[index] = piece

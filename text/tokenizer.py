@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from text.batch import Encoding, Span, Text, WordEncoding, Words
-from text.token_pieces import Piece
+from text.token_pieces import TokenPiece
 
 if TYPE_CHECKING:
     from text.front_end import FrontEnd
@@ -52,11 +52,11 @@ class Tokenizer(ABC):
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
         """Return the position of each token of `encode(texts)`, in characters of the texts."""
 
-    def token_pieces(self) -> list[Piece | None]:
+    def token_pieces(self) -> list[TokenPiece | None]:
         """Return the text of each id, None for ids without one.
 
         Raises:
-            ValueError: the tokens are no words or pieces of words.
+            ValueError: other tokens than words and pieces of words.
         """
         msg = f"got a {type(self).__name__}, expected a tokenizer of words or pieces of words"
         raise ValueError(msg)

@@ -6,7 +6,7 @@ from typing import Any
 from text.batch import Encoding, Span, Text
 from text.corrector import Corrector
 from text.front_end import FrontEnd
-from text.token_pieces import Piece
+from text.token_pieces import TokenPiece
 from text.tokenizer import Tokenizer
 from text.vocabulary import Vocabulary
 from text.word_settings import Lemmatizer, WordSettings
@@ -169,10 +169,10 @@ class WordTokenizer(Tokenizer):
             n_a < len(a) or n_b < len(b),
         )
 
-    def token_pieces(self) -> list[Piece | None]:
+    def token_pieces(self) -> list[TokenPiece | None]:
         """See `Tokenizer.token_pieces`."""
         words = self.vocabulary.get_itos()[len(self.specials) :]
-        return [*(None for _ in self.specials), *(Piece(word, True) for word in words)]
+        return [*(None for _ in self.specials), *(TokenPiece(word, True) for word in words)]
 
     def state(self) -> dict[str, Any]:
         """See `Tokenizer.state`."""

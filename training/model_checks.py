@@ -33,6 +33,6 @@ def require_classification(task: TaskName, command: str) -> None:
 
 
 def require_attackable(task: TaskName) -> None:
-    """Raise ValueError for a task whose texts are no strings: runs of taggers and choices."""
+    """Raise ValueError for a task with other texts than strings: runs of taggers and choices."""
     if task != "regression":
         require_classification(task, "attack")

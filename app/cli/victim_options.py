@@ -105,7 +105,7 @@ def victim_of(
         out: folder of its files; None: the responses of a service stay in memory.
         batch_size: texts per forward pass; that of the options if None.
         answers: name of the file with the responses of a service; only one process may write it.
-        any_task: True to take models that are no classifiers as well.
+        any_task: True to take models other than classifiers as well.
     """
     named = named_victim(
         args.victim,

@@ -1,6 +1,6 @@
 """VIPER: Eger et al., "Text Processing Like Humans Do: Visually Attacking and Shielding NLP", 2019.
 
-Each letter is replaced by a visual neighbour with probability p; there is no search. `dces` draws
+Each letter is replaced by a visual neighbour with probability p, without a search. `dces` draws
 from the letters with a similar Unicode name, `eces` adds a diacritic. Left out: ICES, which
 compares images of the letters and needs a font.
 

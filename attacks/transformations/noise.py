@@ -35,7 +35,7 @@ class Noise:
     Attributes:
         name: name for settings.
         change: changes a character or a word at random; spaces are removed.
-        unit: what is drawn: characters, words, or the spaces between two words.
+        unit: the part that is drawn: characters, words, or the spaces between two words.
     """
 
     name: str
@@ -227,7 +227,7 @@ class WrongKey:
     """Hits one wrong key in a word.
 
     Attributes:
-        keys: what is next to each key.
+        keys: the neighbours of each key.
     """
 
     keys: NeighbourKey

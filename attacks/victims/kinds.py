@@ -77,7 +77,7 @@ class _Batched(Halving):
 
     @property
     def task(self) -> VictimTask:
-        """What it does; see `attacks.task_goals`."""
+        """The task, see `attacks.task_goals`."""
         return "classification"
 
     def __init__(self, name: str, batch_size: int) -> None:

@@ -41,7 +41,7 @@ class ScoreVictim(HuggingFaceVictim):
 class TagVictim(ScoreVictim):
     """A tagger: it answers with the logits of each word, at the first of its tokens.
 
-    Words are what is between spaces (`split_words`). Truncated words, and words without a token,
+    Words are the text between spaces (`split_words`). Truncated words, and words without a token,
     have no logits.
     """
 

@@ -18,7 +18,7 @@ from attacks.victims.kinds import InvalidAnswers
 from attacks.victims.saliency import in_mode
 from attacks.victims.token_models import TokenizedText, TokenModel
 from text import check_range
-from text.token_pieces import Piece
+from text.token_pieces import TokenPiece
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class CausalLM:
     """
 
     model: Any
-    pieces: Sequence[Piece | None]
+    pieces: Sequence[TokenPiece | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +233,7 @@ def write_tokens(
     document: Document,
     encoded: TokenizedText,
     new: Mapping[int, int],
-    pieces: Sequence[Piece | None],
+    pieces: Sequence[TokenPiece | None],
 ) -> tuple[str, ...]:
     """Return the texts with the drawn tokens; tokens that stay keep how they were written."""
     columns = []

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attacks.victims.saliency import Differentiable, encoding_spans
 from text import Encoding, Span, Text, collate
-from text.token_pieces import Piece, read_pieces
+from text.token_pieces import TokenPiece, read_pieces
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TokenModel(Protocol):
 
     module: Any
     table: nn.Embedding
-    pieces: Sequence[Piece | None]
+    pieces: Sequence[TokenPiece | None]
 
     def encode(self, text: Text) -> TokenizedText:
         """Return a text as tokens."""
@@ -54,13 +54,13 @@ class ModuleTokens:
 
     Raises:
         TypeError: not exactly one table of token embeddings.
-        ValueError: tokens that are no words or pieces of words.
+        ValueError: other tokens than words and pieces of words.
     """
 
     def __init__(self, module: Differentiable) -> None:
         self.module: Any = module
         self._tokenizer, _ = module.require_text()
-        self.pieces: Sequence[Piece | None] = self._tokenizer.token_pieces()
+        self.pieces: Sequence[TokenPiece | None] = self._tokenizer.token_pieces()
         self.table = self._find_table()
 
     def encode(self, text: Text) -> TokenizedText:
@@ -121,7 +121,7 @@ class TransformerTokens:
         ids = torch.tensor([[0, 1]], device=model.device)
         if backend is None or not _reads(self.table, ids, self.table(ids)):
             raise TypeError(_no_table(model))
-        self.pieces: Sequence[Piece | None] = read_pieces(backend)
+        self.pieces: Sequence[TokenPiece | None] = read_pieces(backend)
 
     def encode(self, text: Text) -> TokenizedText:
         """See `TokenModel`."""

@@ -35,7 +35,7 @@ from tests.unit.attacks.toys import BagVictim, samples
 from tests.unit.attacks.victims.test_saliency import classifier
 from tests.unit.lit_modules.builders import FEW, PAIRS, SINGLE, attached
 from text import Batch, PretrainedTokenizer, Span, Text, Tokenizer, WordTokenizer, collate
-from text.token_pieces import Piece
+from text.token_pieces import TokenPiece
 
 SMALL = {"iterations": 12, "draws": 4, "tries": 10, "similarity": 0.1, "initial": 3.0}
 
@@ -156,7 +156,7 @@ def written(text: str, changes: dict[int, str]) -> str:
     """Replace tokens of a text in a vocabulary of BERT's kind."""
     names = ["[PAD]", "good", "##ies", "film", "##s", ".", "(", ")", "the", "GOOD"]
     pieces = [
-        None if name[0] == "[" else Piece(name.removeprefix("##"), not name.startswith("##"))
+        None if name[0] == "[" else TokenPiece(name.removeprefix("##"), not name.startswith("##"))
         for name in names
     ]
     spans, ids, at = [], [], 0
@@ -317,4 +317,4 @@ def test_pieces_of_tokenizers(tmp_path: Path) -> None:
         if name in tokenizer.all_special_tokens:
             assert pieces[index] is None
         else:
-            assert pieces[index] == Piece(name.removeprefix("##"), not name.startswith("##"))
+            assert pieces[index] == TokenPiece(name.removeprefix("##"), not name.startswith("##"))
