@@ -17,8 +17,8 @@ from attacks.task_goals import Label, TaskGoal
 from text import Text
 
 if TYPE_CHECKING:
+    from attacks.victims.distribution_settings import DistributionSettings
     from attacks.victims.kinds import Victim
-    from attacks.victims.token_distributions import DistributionSettings
     from certify.threats import TextCertifier, Threat
 
 

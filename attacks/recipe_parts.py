@@ -23,7 +23,7 @@ from text.stop_words import StopWordList
 
 if TYPE_CHECKING:
     from attacks.transformations.inserted_words import Side
-    from attacks.victims.token_distributions import CausalLM
+    from attacks.victims.distribution_settings import CausalLM
 
 Number = TypeVar("Number", int, float)
 
@@ -183,7 +183,7 @@ class RecipeParts:
         if path is None:
             return None
         from attacks.validity.fluency import ModelFluency
-        from attacks.victims.token_distributions import CausalLM
+        from attacks.victims.distribution_settings import CausalLM
         from text.token_pieces import read_pieces
 
         loaded = ModelFluency.load(path)

@@ -9,7 +9,7 @@ from typing import Any
 from attacks.composition import Context, DrawTexts, Group, Steps
 from attacks.strategies.rounds import Rounds
 from attacks.transformations.variants import changed_text
-from attacks.victims.token_distributions import DistributionSettings
+from attacks.victims.distribution_settings import DistributionSettings
 from text import check_range
 
 

@@ -144,7 +144,9 @@ def test_what_is_about_classes_only(here: Path, steadfast: Steadfast, task: str)
     for command in ("certify", "attack"):
         outcome = steadfast(command, "--run=a", QUIET)
         assert outcome.status == 1
-        assert f"got a model for {task}, expected one that gives a class" in outcome.err
+        # Attacks move the number of a regression, see test_attack_tasks.py.
+        if (command, task) != ("attack", "regression"):
+            assert f"got a model for {task}, expected one that gives a class" in outcome.err
     wrong = ["--model=TextClassifier", *corpus(task), *QUIET, "--trainer.max_epochs=1", "--run=b"]
     outcome = steadfast("fit", wrong)
     assert outcome.status == 1

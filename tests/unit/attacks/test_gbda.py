@@ -19,11 +19,10 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.strategies import TokenDistribution
 from attacks.transformations import NoReplacements
+from attacks.victims.distribution_settings import CausalLM, DistributionSettings
 from attacks.victims.kinds import ModuleVictim
 from attacks.victims.token_distributions import (
-    CausalLM,
     DistributionLoss,
-    DistributionSettings,
     draw_texts,
     log_perplexity,
     margin_loss,

@@ -166,7 +166,7 @@ def test_a_file_that_is_no_study(tmp_path: Path, text: str) -> None:
         ("diagnose/pwws-soft/distances/mean", ""),
         ("diagnose/bae/distances/mean", "got diagnosis 'bae', expected one of pwws-soft"),
         ("attack/bae/accuracy", "got attack 'bae', expected one of pwws-soft"),
-        ("attack/pwws-soft/speed", "got 'speed', expected one of accuracy"),
+        ("attack/pwws-soft/speed", "got 'speed', expected one of absolute_error"),
         ("certify/radius", "expected certify or train among the stages"),
     ],
 )

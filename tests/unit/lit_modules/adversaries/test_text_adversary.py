@@ -255,7 +255,7 @@ def test_an_unknown_recipe_is_named_with_all_known_ones() -> None:
         ({"clean_weight": 1.0}, "got clean_weight=1.0"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"query_budget": 0}, "query_budget=0"),
-        ({"recipe": "pwws", "candidates": 3}, "got candidates for pwws, .* nothing"),
+        ({"recipe": "pwws", "candidates": 3}, "got candidates for pwws, .* ranking"),
     ],
 )
 def test_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
