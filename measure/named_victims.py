@@ -19,6 +19,7 @@ from attacks.victims.kinds import (
 )
 from attacks.victims.labels_only import LabelVictim
 from attacks.victims.task_victims import ChoiceVictim, ScoreVictim, TagVictim
+from layers.quiet_transformers import quiet
 from layers.sequence_classifiers import LAST_TOKEN, find_head
 from lit_modules.checkpoints.reading import load
 from run_files.checkpoint_lookup import find_checkpoint
@@ -195,10 +196,11 @@ def pretrained_classifier(
     # Without a network, a look-up on the hub would wait for its timeout.
     local = Path(name).is_dir() or not hub_reachable()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local, **words)
-        model, report = head.from_pretrained(
-            name, local_files_only=local, output_loading_info=True, dtype=dtype or "auto"
-        )
+        with quiet():  # the errors below describe what is wrong
+            tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local, **words)
+            model, report = head.from_pretrained(
+                name, local_files_only=local, output_loading_info=True, dtype=dtype or "auto"
+            )
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         msg = (
