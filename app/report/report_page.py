@@ -245,7 +245,8 @@ def _missing(section: Section) -> Iterator[tuple[str, str]]:
         yield "Training curves: the run has no metrics of a training", ""
     if not evidence.classifies:
         task = {"choice": "multiple choice"}.get(evidence.task or "", evidence.task or "model")
-        yield f"Confusion matrix, calibration, certificates, attacks: not for a {task}", ""
+        attacks = "" if task == "regression" else ", attacks"
+        yield f"Confusion matrix, calibration, certificates{attacks}: not for a {task}", ""
         return
     yield from _missing_of_classes(section, command, tested=tested)
 
