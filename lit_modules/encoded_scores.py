@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from certify.encoding import ListedCertifier, ListedModel, cluster_words
+from certify.encoding.word_clusters import stability
 from certify.threats import Synonyms, TextCertifier, Threat, ThreatName
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling
 from layers.ngram_scores import NgramScores
@@ -178,7 +179,14 @@ class EncodedScores(RobustWords, method=True):
         ids = {token: index for index, token in enumerate(tokens)}
         for word, representative in encoding.representatives.items():
             forms[ids[word]] = ids[representative]
-        log.info("%d words have another representative", len(encoding.representatives))
+        moved = sum(counts[word] for word in encoding.representatives)
+        log.info(
+            "%d words, %.1f %% of the text, have another representative; a word and its "
+            "substitutes have %.1f encodings on average",
+            len(encoding.representatives),
+            100 * moved / max(1, sum(counts.values())),
+            stability(encoding, threat, counts),
+        )
         return forms
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
