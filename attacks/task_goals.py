@@ -24,7 +24,7 @@ Label = int | float | tuple[str, ...]
 """A class or choice by its index; a number; the names of several classes, or the tag of each word.
 """
 Gold = Label | tuple[tuple[str, ...], tuple[str, ...]]
-"""What a goal compares answers with; see `Reading.gold`."""
+"""The gold that a goal compares answers with; see `Reading.gold`."""
 LOW = -1e4
 """Score of a text that cannot succeed, such as one that lost a word of an entity."""
 
@@ -36,7 +36,7 @@ def task_of(victim: Any) -> VictimTask:
 
 
 class Reading:
-    """What the answers of a classifier mean; the base of the goals of other tasks.
+    """The meaning of the answers of a classifier; the base of the goals of other tasks.
 
     Attributes:
         task: of the victims that it reads.
@@ -93,7 +93,7 @@ class Reading:
 
 
 class ChoiceReading(Reading):
-    """What the answers of a model of multiple choice mean: the choices are its classes."""
+    """The meaning of the answers of a model of multiple choice: choices are its classes."""
 
     task: ClassVar[VictimTask] = "choice"
 
