@@ -92,8 +92,7 @@ def measure_masks(
 
 def _moved(module: lit_modules.ASA, batch: Batch, clean: Tensor, masks: Masks) -> float:
     """Return the sum of divergences of a batch's predictions with masks from those without."""
-    with module.attention.masked(masks):
-        biased = module(batch)
+    biased = module.masked_logits(batch, masks)
     return float(module.task.divergences(clean, biased, labels_of(batch)).sum())
 
 

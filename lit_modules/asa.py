@@ -4,18 +4,25 @@ Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023
 and Table 3. docs/methods/asa.md lists the differences between the paper, its code and this module.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from layers.attention.masking.learnt_masks import Masks
+from layers.attention.masking.masks import Masks
+from layers.attention.masking.rules import RuleMasks
 from layers.divergence import symmetric_divergence
+from layers.noise import row_seeds, sample_seeds
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.shared.masked_passes import MaskedAttention
 from lit_modules.shared.process_means import batch_weight, global_means
 from lit_modules.shared.task_module import labels_of
 from text import Batch
+from text.run_seed import run_seed
+
+MASK_FIGURES = ("masked", "divergence", "divergence_chance", "masked_loss", "chance_loss")
+"""Figures of a test of an adversary, see `ASA.mask_figures`."""
 
 
 class Passes(NamedTuple):
@@ -126,3 +133,59 @@ class ASA(MaskedAttention, FineTuning, method=True):
             for name, share in shares.items():
                 self.log(name, share, batch_size=len(batch))
         return loss
+
+    # The adversary, tested
+
+    @property
+    def mean_names(self) -> Sequence[str]:
+        return (*super().mean_names, *MASK_FIGURES)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        outcome = super().test_step(batch, batch_idx)
+        if self.masking.kind == "adversarial":
+            self.accumulate(self.test_means, self.mask_figures(batch), batch_idx)
+        return outcome
+
+    def on_test_epoch_end(self) -> None:
+        super().on_test_epoch_end()
+        if self.masking.kind == "adversarial":
+            self.log_means("test", self.test_means.take(MASK_FIGURES))
+
+    def mask_figures(self, batch: Batch) -> dict[str, Tensor]:
+        """Return figures of the adversary's masks, and of as many units masked by chance.
+
+        Returns:
+            `[B]` each, without dropout: `masked`, the share of the units (`[R]`, a mean over
+            layers); `divergence` of the prediction with these masks from the one without, and
+            `masked_loss`, the loss with them; `divergence_chance` and `chance_loss`, the same with
+            Bernoulli masks of the same share in each layer of each text. Of a tagging, means over
+            the words of a text.
+        """
+        labels = labels_of(batch)
+        # Not the epoch of the trainer: a test at the end of a fit and a later one draw the same.
+        seeds, others = (
+            row_seeds(sample_seeds(batch.sample_ids, seed=run_seed(), epoch=draw), batch.choices)
+            for draw in range(2)
+        )
+        masks = self.masking.masks(batch.mask, seeds)
+        assert masks is not None  # the kind is adversarial
+        clean, masked = self(batch), self.masked_logits(batch, masks)
+        shares = 1 - torch.stack(masks.kept)
+        chance = self.masked_logits(
+            batch, RuleMasks("bernoulli", shares, real=batch.mask, seeds=others)
+        )
+        units = self.task.units(labels).clamp_min(1)
+        figures = {
+            "divergence": self.task.divergences(clean, masked, labels),
+            "divergence_chance": self.task.divergences(clean, chance, labels),
+            "masked_loss": self.task.losses(masked, labels),
+            "chance_loss": self.task.losses(chance, labels),
+        }
+        means = {name: figure / units for name, figure in figures.items()}
+        return {"masked": shares.mean(dim=0), **means}
+
+    def masked_logits(self, batch: Batch, masks: Masks) -> Tensor:
+        """Return logits of a batch with masked attention."""
+        with self.attention.masked(masks):
+            logits: Tensor = self(batch)
+        return logits

@@ -22,7 +22,7 @@ class RuleMasks(Masks):
     Args:
         rule: `bernoulli` masks each unit with the same probability; `magnitude` masks the units of
             each sample with the greatest attention weights, averaged over the heads.
-        share: share that is masked, from 0 to below 1, by layer or for all of them.
+        share: share that is masked, from 0 to below 1: a number, one by layer, or `[L, B]`.
         real: `[B, N]` bool, True at real tokens.
         seeds: `[B]` int64, of the choice.
 
@@ -31,18 +31,18 @@ class RuleMasks(Masks):
     """
 
     def __init__(
-        self, rule: Rule, share: float | list[float], *, real: Tensor, seeds: Tensor
+        self, rule: Rule, share: float | list[float] | Tensor, *, real: Tensor, seeds: Tensor
     ) -> None:
         super().__init__(real)
-        shares = share if isinstance(share, list) else [share]
-        if not all(0 <= part < 1 for part in shares):
+        shares = torch.as_tensor(share)
+        if not bool(((shares >= 0) & (shares < 1)).all()):
             msg = f"got {share=} to be masked, expected numbers from 0 to below 1"
             raise ValueError(msg)
         self.rule, self.share, self.seeds = rule, share, seeds
 
     def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
         """Apply the rule; nothing here has a gradient."""
-        share = self.share[layer] if isinstance(self.share, list) else self.share
+        share = self.share[layer] if isinstance(self.share, list | Tensor) else self.share
         with torch.no_grad():
             if self.rule == "bernoulli":
                 length = hidden.shape[1]
@@ -55,11 +55,14 @@ class RuleMasks(Masks):
         return keep.float()
 
 
-def _log_odds(share: float) -> float:
+def _log_odds(share: float | Tensor) -> float | Tensor:
+    """Return log-odds, of `[B]` shares as `[B, 1, 1, 1]`."""
+    if isinstance(share, Tensor):
+        return share.logit()[:, None, None, None]
     return math.inf if share >= 1 else math.log(share / (1 - share))
 
 
-def _smallest(weights: Tensor, valid: Tensor, share: float) -> Tensor:
+def _smallest(weights: Tensor, valid: Tensor, share: float | Tensor) -> Tensor:
     """Return odds `[B, 1, N, N]`, positive for all but this share of the largest weights."""
     flat = weights.masked_fill(~valid.unsqueeze(1), -1.0).flatten(1)
     count = (share * valid.sum(dim=(1, 2))).round().long()

@@ -9,14 +9,18 @@ import pytest
 import torch
 from pytorch_lightning import seed_everything
 from torch import Tensor
+from torch.nn import functional
 
 from layers.attention.masking.learnt_masks import Masks
+from layers.attention.masking.rules import RuleMasks
+from layers.noise import sample_seeds
 from lit_modules import ASA, FineTuning
-from lit_modules.asa import Passes
+from lit_modules.asa import MASK_FIGURES, Passes
 from lit_modules.shared.task_module import labels_of
 from tests.unit.lit_modules.builders import trainer
 from tests.unit.lit_modules.encoders import CLASSES, DEBERTA, batch_of, loader, made
 from text import Batch, TaskName
+from text.run_seed import run_seed
 
 TASKS = list(CLASSES)
 ROWS = [1, 2, 4, 6]
@@ -385,3 +389,73 @@ def test_a_backbone_whose_attention_cannot_be_biased() -> None:
         ValueError, match=r"'rembert', whose attention cannot be biased.*bert, roberta"
     ):
         made(ASA, architecture=architecture, pooling="mean")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_figures_of_the_masks_of_a_test(task: TaskName) -> None:
+    """A test logs their means over samples, whatever the batches."""
+    module = attentive(made(ASA, task, initial_keep=0.6)).eval()
+
+    def tested(size: int) -> dict[str, float]:
+        [logged] = trainer(max_epochs=1).test(module, loader(module, size), verbose=False)
+        return {name: logged[f"test/{name}"] for name in (*MASK_FIGURES, "loss")}
+
+    logged = tested(7)
+    with torch.no_grad():
+        figures = module.mask_figures(batch_of(module, range(7)))
+        alone = [module.mask_figures(batch_of(module, [row])) for row in range(7)]
+    means = {name: float(figure.mean()) for name, figure in figures.items()}
+    assert {name: logged[name] for name in MASK_FIGURES} == pytest.approx(means)
+    assert 0.1 < logged["masked"] < 0.5
+    assert logged["divergence"] > 0
+    # Sample by sample: each text has its own masks and its own share. (The tags of a text that
+    # `batch_of` invents depend on the length of the batch.)
+    for name in () if task == "tagging" else MASK_FIGURES:
+        each = torch.cat([single[name] for single in alone])
+        assert torch.allclose(figures[name], each, rtol=1e-4, atol=1e-6), name
+    keep_all(module)
+    kept = tested(3)
+    assert kept["masked"] == 0
+    # Of equal logits, but for the rounding of another kernel of the attention.
+    assert kept["divergence"] == pytest.approx(0, abs=1e-6)
+    assert kept["divergence_chance"] == pytest.approx(0, abs=1e-6)
+    assert kept["chance_loss"] == pytest.approx(kept["masked_loss"])
+    if task != "tagging":  # whose `test/loss` is a mean over words, not over texts
+        assert kept["masked_loss"] == pytest.approx(kept["loss"])
+
+
+def test_masks_by_chance_have_the_share_of_the_adversary_in_each_layer() -> None:
+    """An adversary that masks units of the second layer only; both masks made by hand."""
+    module = attentive(made(ASA)).eval()
+    batch = batch_of(module, ROWS)
+    with torch.no_grad():
+        module.masking.adversary.offset.copy_(torch.tensor([1e4, 0.0]))
+    own, other = (
+        sample_seeds(batch.sample_ids, seed=run_seed(), epoch=epoch) for epoch in range(2)
+    )
+    masks = module.masking.masks(batch.mask, own)
+    assert masks is not None
+    with torch.no_grad():
+        figures = module.mask_figures(batch)
+        drawn = module.masked_logits(batch, masks)
+        shares = [1 - kept for kept in masks.kept]
+        assert not shares[0].any()
+        expected = [
+            # One row at a time, with the number of its own share.
+            module.masked_logits(
+                single,
+                RuleMasks(
+                    "bernoulli",
+                    [0.0, float(shares[1][row])],
+                    real=single.mask,
+                    seeds=other[row : row + 1],
+                ),
+            )
+            for row, single in enumerate(batch_of(module, [row]) for row in ROWS)
+        ]
+    assert torch.allclose(figures["masked"], shares[1] / 2)
+    labels = labels_of(batch)
+    for name, logits in (("masked_loss", drawn), ("chance_loss", torch.cat(expected))):
+        losses = functional.cross_entropy(logits, labels, reduction="none")
+        assert torch.allclose(figures[name], losses, atol=1e-5), name
+    assert not torch.allclose(figures["masked_loss"], figures["chance_loss"], atol=1e-3)
