@@ -130,6 +130,8 @@ class _Samples:
 
 _OVER_ATTACKS: Mapping[str, Callable[[Sequence[float]], float]] = {MEAN: fmean, WORST: min}
 """The figure of one sample, from its outcomes under several attacks."""
+_JOINED = re.compile(r"attack/([^/]+\+[^/]+)/accuracy")
+"""The accuracy under several attacks: the share of the texts that withstand all of them."""
 OutcomeOf = Callable[[Mapping[str, Any]], float]
 """The outcome of a sample, from its line in a file of records."""
 
@@ -144,6 +146,11 @@ class _Source(NamedTuple):
 
     file: str
     outcome: OutcomeOf
+
+
+def _attacks_of(metric: str) -> list[str]:
+    """Return the accuracies under each of the attacks of `attack/A+B/accuracy`."""
+    return [f"attack/{name}/accuracy" for name in metric.split("/")[1].split("+")]
 
 
 def _right(line: Mapping[str, Any]) -> float:
@@ -253,6 +260,8 @@ class _Reader:
         metrics = self.results["metrics"]
         if metric.startswith("diagnose/"):
             return self._diagnosed(metric)
+        if _JOINED.fullmatch(metric):
+            return self._joined(metric)
         if metric in metrics:
             return _Figure(metrics[metric])
         front, _, name = metric.rpartition("/")
@@ -260,6 +269,15 @@ class _Reader:
         if metric.startswith("attack/") and name in _DOUBTED and doubted in metrics:
             return _Figure(metrics[doubted], unreliable=True)
         return None
+
+    def _joined(self, metric: str) -> _Figure | None:
+        """Return the accuracy under several attacks, which no attack files; see `_JOINED`."""
+        samples = self._over_attacks(attacks := _attacks_of(metric), min)
+        if samples is None:
+            return None
+        figures = filter(None, map(self.figure, attacks))
+        # One attack that sees its way makes it a measurement.
+        return _Figure(samples.figure(), all(figure.unreliable for figure in figures))
 
     def _diagnosed(self, metric: str) -> _Figure | None:
         """Return a number of `diagnostics.json`, such as `diagnose/RECIPE/distances/mean`."""
@@ -321,8 +339,16 @@ class _Reader:
         Raises:
             StudyError: they result in another figure, or are about other weights.
         """
+        if _JOINED.fullmatch(metric):
+            return self._over_attacks(_attacks_of(metric), min)
         if metric in _OVER_ATTACKS:
-            return self._samples_over_attacks(metric, value)
+            names = [f"attack/{name}/accuracy" for name in SIX]
+            names = [name for name in names if name in self.results["metrics"]]
+            samples = self._over_attacks(names, _OVER_ATTACKS[metric])
+            # Runs of older versions may have a figure over fewer attacks.
+            if samples is not None and agree(samples.figure(), value, samples.kind):
+                return samples
+            return None
         problem = None
         for source in _sources(metric):
             path = self.run.path / source.file
@@ -340,20 +366,28 @@ class _Reader:
             raise StudyError(problem)
         return None
 
-    def _samples_over_attacks(self, metric: str, value: float) -> _Samples | None:
-        """Return for each sample the share of the attacks that it withstood, or if it did all."""
-        metrics = self.results["metrics"]
-        names = [f"attack/{name}/accuracy" for name in SIX if f"attack/{name}/accuracy" in metrics]
-        attacks = [self.samples(name, float(metrics[name] or 0.0)) for name in names]
-        recorded = [attack for attack in attacks if attack is not None]
-        # Both need the same samples in every attack.
-        if len(recorded) < len(names) or len({attack.digest for attack in recorded}) != 1:
+    def _over_attacks(
+        self, metrics: Sequence[str], combine: Callable[[Sequence[float]], float]
+    ) -> _Samples | None:
+        """Return the combined outcomes of each sample under several attacks.
+
+        Args:
+            metrics: their accuracies.
+            combine: the figure of a sample, from its outcomes.
+        """
+        figures = {metric: self.figure(metric) for metric in metrics}
+        recorded = [
+            samples
+            for metric, figure in figures.items()
+            if figure is not None
+            and figure.value is not None
+            and (samples := self.samples(metric, figure.value)) is not None
+        ]
+        # The same samples are needed in every attack.
+        if len(recorded) < len(metrics) or len({attack.digest for attack in recorded}) != 1:
             return None
         by_sample = zip(*(attack.outcomes for attack in recorded), strict=True)
-        outcomes = tuple(map(_OVER_ATTACKS[metric], by_sample))
-        samples = replace(recorded[0], outcomes=outcomes, predictions=None)
-        # Runs of older versions may have a figure over fewer attacks.
-        return samples if agree(samples.figure(), value, samples.kind) else None
+        return replace(recorded[0], outcomes=tuple(map(combine, by_sample)), predictions=None)
 
     def _read(self, path: Path, outcome: OutcomeOf, kind: Kind) -> _Samples | None:
         """Return the outcomes of a file; None if samples have no label, or one per word."""

@@ -492,9 +492,13 @@ def _unknown_figure(family: str, name: str, attacks: Sequence[str]) -> str | Non
         return f"got '{family}/{name}', expected perhaps {family}/{near[0]}" if near else None
     if family != "attack" or name.startswith("mean_"):
         return None
-    attack, _, figure = name.rpartition("/")
-    if attack not in attacks:
-        return f"got attack {attack!r}, {_one_of(attacks)}, as the stages name them"
+    names, _, figure = name.rpartition("/")
+    # Of `A+B`: the texts that withstand both.
+    for attack in (joined := names.split("+")):
+        if attack not in attacks:
+            return f"got attack {attack!r}, {_one_of(attacks)}, as the stages name them"
+    if len(joined) > 1 and figure != "accuracy":
+        return f"got {figure!r} of {len(joined)} attacks, expected accuracy"
     return None if figure in ATTACK_METRICS else f"got {figure!r}, {_one_of(ATTACK_METRICS)}"
 
 

@@ -141,6 +141,29 @@ def test_the_mean_of_attacks(tmp_path: Path) -> None:
     assert collected(run.path, "attack/mean_accuracy").outcomes == {}
 
 
+def test_the_texts_that_withstand_two_attacks(tmp_path: Path) -> None:
+    """The least outcome of each text under both scores; flagged only if both attacks are."""
+    accuracy, blind = "attack/pwws/accuracy", "attack/pwws-probability/unreliable_accuracy"
+    joined = "attack/pwws+pwws-probability/accuracy"
+    run = make_run(tmp_path / "r", metrics={accuracy: 0.6, blind: 0.4})
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001")
+    assert collected(run.path, joined).values == {}
+    write_attack(run, "pwws-probability", LABELS, ANSWERS, "01100")
+    found = collected(run.path, joined, accuracy)
+    assert list(found.outcomes[accuracy]) == [1, 1, 1, 0, 0]
+    assert list(found.outcomes[joined]) == [1, 0, 0, 0, 0]
+    assert found.values[joined] == 0.2
+    assert found.unreliable == ()
+    # On other texts there is no such figure.
+    write_attack(run, "pwws-probability", "0111", "0111", "0110")
+    run.results_path.write_text(run.results_path.read_text().replace("0.4", "0.5"))
+    assert collected(run.path, joined).values == {}
+    both = make_run(tmp_path / "both", metrics={blind: 0.4, "attack/pwws/unreliable_accuracy": 0.6})
+    write_attack(both, "pwws", LABELS, ANSWERS, "00001")
+    write_attack(both, "pwws-probability", LABELS, ANSWERS, "01100")
+    assert collected(both.path, joined).unreliable == (joined,)
+
+
 def test_a_figure_that_an_attack_flagged(tmp_path: Path) -> None:
     metrics = {"attack/textfooler/unreliable_accuracy": 0.4}
     run = make_run(tmp_path / "r", metrics=metrics)
