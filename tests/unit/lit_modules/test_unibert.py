@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from transformers import BertConfig, BertForSequenceClassification
 
 import lit_modules
 from layers import unitary_residual, unitary_weights
-from layers.pretrained_encoders import load_encoder
+from layers.architectures import build_masked_lm
+from layers.pretrained_encoders import load_encoder, save_model
 from lit_modules import MaskedLM, UniBERT
 from lit_modules.shared.multi_margin import multi_margin_losses
 from lit_modules.shared.unitary_projection import UnitaryProjection
@@ -27,8 +29,9 @@ from tests.unit.lit_modules.builders import (
     trainer,
 )
 from tests.unit.lit_modules.shared.unitary_models import unibert
-from text import PretrainedTokenizer, train_word_piece
+from text import PretrainedTokenizer, save_tokenizer, train_word_piece
 
+CONFIGS = Path(__file__).parents[3] / "configs"
 every = pytest.mark.parametrize("kind", ARCHITECTURES)
 
 
@@ -339,3 +342,26 @@ def test_the_learning_rate_of_the_head() -> None:
     assert rate == {p: pytest.approx(1e-3 if p in encoder else 2e-2) for p in rate}
     with pytest.raises(ValueError, match=r"^got head_lr_factor=0.0, expected .* more than 0$"):
         model(head_lr_factor=0.0)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "albert", "distilbert"])
+def test_the_baselines_of_table_2_fine_tune(kind: str, tmp_path: Path) -> None:
+    """Their settings files on a small encoder of their kind: cross-entropy, nothing unitary."""
+    content = yaml.safe_load((CONFIGS / f"unibert/trims/{kind}.yaml").read_text())
+    settings = content["model"]["init_args"]
+    assert settings.pop("backbone")["pretrained"].startswith(kind)
+    source = model(kind)
+    torch.manual_seed(0)
+    save_model(build_masked_lm(source.network.backbone.architecture), tmp_path)
+    save_tokenizer(source.require_tokenizer(), tmp_path)
+    groups = {group: settings.pop(group) for group in ("objective", "unitary")}
+    flat = {f"{group}.{name}": v for group, own in groups.items() for name, v in own.items()}
+    folder = str(tmp_path)
+    module = attached(lambda: make(UniBERT, pretrained=folder, max_length=30, **settings, **flat))
+    before = {name: p.clone() for name, p in module.named_parameters()}
+    run = trainer(max_steps=2, max_epochs=-1, limit_val_batches=0)
+    run.fit(module.train(), loader(module, SINGLE, 2), loader(module, SINGLE, 2))
+    assert module.projection is None
+    assert not module.own_objective
+    moved = [name for name, p in module.named_parameters() if not torch.equal(p, before[name])]
+    assert any(".attention." in name for name in moved)
