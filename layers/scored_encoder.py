@@ -65,10 +65,18 @@ class ScoredEncoder(nn.Module):
         return torch.cat([scores, words.to(scores.dtype)], dim=2)
 
     def encode(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return the logits `[B, C]` of the encoder; arguments as for `forward`."""
+        """Return the logits `[B, C]` of the encoder, within the bound; arguments as `forward`."""
+        return self.limit(self.encode_freely(x, mask))
+
+    def encode_freely(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Return the logits `[B, C]` of the encoder without the bound; arguments as `forward`."""
         start = self.encoder.backbone.embed(self.start.expand(len(x), 1))
         words = torch.cat([start, x[..., self.scores.classes :].to(start.dtype)], dim=1)
         logits: Tensor = self.encoder(words, functional.pad(mask, (1, 0), value=True))
+        return logits
+
+    def limit(self, logits: Tensor) -> Tensor:
+        """Return logits `[B, C]` of which no two differ by more than the bound."""
         if self.bound is None:
             return logits
         # All logits by one factor, so that their order stays; near 1 for small differences.

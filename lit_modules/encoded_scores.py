@@ -118,8 +118,9 @@ class EncodedScores(RobustWords, method=True):
             dropout: dropout in the head, while training.
             normalised: divide the sum of the scores by the square root of the number of words.
             score_rate: learning rate of the scores, in units of the encoder's; 0 keeps them.
-            score_dropout: share of the training texts whose loss leaves the scores out. Scores
-                that know the training texts would leave the encoder nothing to learn.
+            score_dropout: share of the training texts whose loss leaves out the scores, and the
+                bound with them. Scores that know the training texts would leave the encoder
+                nothing to learn.
             bound: largest difference that the encoder makes between the logits of two classes.
                 With it, scores that lead by more are certified without a list, and are trained on
                 their worst case over the whole sets. null: any difference.
@@ -324,14 +325,14 @@ class EncodedScores(RobustWords, method=True):
         batch = self.trained_on(batch)
         labels = labels_of(batch)
         x = self.embed(batch)
-        encoded = self.network.encode(x, batch.mask)
-        # The first C of the embedded numbers are the scores of a word, see `embed`.
         kept = self._kept_scores(batch)
+        encoded = self._training_logits(x, batch.mask, kept)
+        # The first C of the embedded numbers are the scores of a word, see `embed`.
         logits = encoded + kept * self.network.sum(x[..., : encoded.shape[1]], batch.mask)
         losses = functional.cross_entropy(logits, labels, reduction="none")
         kappa = self.robustness.weight(self.progress())
         if kappa > 0 and self.options is not None:
-            drawn, encoded = self._draw(batch, encoded)
+            drawn, encoded = self._draw(batch, encoded, kept)
             # The certificate of a bound is about all words of the sets, of the text as it is.
             changed = drawn if self.bound is None else batch
             leads = self._worst_leads(changed, encoded, labels, kept)
@@ -348,12 +349,18 @@ class EncodedScores(RobustWords, method=True):
         number = (uniform(seeds, numbers, draw=self.draws).squeeze(2) + 1) / 2
         return (number >= self.score_dropout).float()
 
-    def _draw(self, batch: Batch, encoded: Tensor) -> tuple[Batch, Tensor]:
+    def _training_logits(self, x: Tensor, mask: Tensor, kept: Tensor) -> Tensor:
+        """`[B, C]` of the encoder: without its bound where it has no scores to overrule."""
+        free = self.network.encode_freely(x, mask)
+        return torch.where(kept > 0, self.network.limit(free), free)
+
+    def _draw(self, batch: Batch, encoded: Tensor, kept: Tensor) -> tuple[Batch, Tensor]:
         """Return the worst of some random texts of the sets, and the encoder's logits of it.
 
         Args:
             batch: clean texts.
             encoded: `[B, C]` the encoder's logits of them, for `draws=0`.
+            kept: `[B, 1]`, see `_kept_scores`.
         """
         if self.draws == 0:
             return batch, encoded
@@ -366,7 +373,7 @@ class EncodedScores(RobustWords, method=True):
             rows = torch.stack(losses).argmax(dim=0)
             ids = torch.stack([text.input_ids for text in drawn])
             best = replace(batch, input_ids=ids[rows, torch.arange(len(rows), device=rows.device)])
-        return best, self.network.encode(self.embed(best), batch.mask)
+        return best, self._training_logits(self.embed(best), batch.mask, kept)
 
     def _random_text(self, batch: Batch, draw: int) -> Batch:
         options = self.options
