@@ -19,6 +19,7 @@ class ScoredEncoder(nn.Module):
         scores: of the words alone.
         pieces: most pieces of a word.
         normalised: divide the sum of the scores by the square root of the number of words.
+        bound: the encoder's logits of two classes differ by less than this; None for any number.
     """
 
     def __init__(
@@ -28,9 +29,10 @@ class ScoredEncoder(nn.Module):
         *,
         pieces: int,
         normalised: bool = True,
+        bound: float | None = None,
     ) -> None:
         super().__init__()
-        self.encoder, self.scores = encoder, scores
+        self.encoder, self.scores, self.bound = encoder, scores, bound
         self.sum = ScoreSum(normalised=normalised)
         self.pieces: Tensor
         self.register_buffer("pieces", torch.full((scores.size, pieces), -1))
@@ -63,11 +65,24 @@ class ScoredEncoder(nn.Module):
         return torch.cat([scores, words.to(scores.dtype)], dim=2)
 
     def encode(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Return the logits `[B, C]` of the encoder; arguments as for `forward`."""
+        """Return the logits `[B, C]` of the encoder, within the bound; arguments as `forward`."""
+        return self.limit(self.encode_freely(x, mask))
+
+    def encode_freely(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Return the logits `[B, C]` of the encoder without the bound; arguments as `forward`."""
         start = self.encoder.backbone.embed(self.start.expand(len(x), 1))
         words = torch.cat([start, x[..., self.scores.classes :].to(start.dtype)], dim=1)
         logits: Tensor = self.encoder(words, functional.pad(mask, (1, 0), value=True))
         return logits
+
+    def limit(self, logits: Tensor) -> Tensor:
+        """Return logits `[B, C]` of which no two differ by more than the bound."""
+        if self.bound is None:
+            return logits
+        # All logits by one factor, so that their order stays; near 1 for small differences.
+        width = (logits.amax(dim=1, keepdim=True) - logits.amin(dim=1, keepdim=True)) / self.bound
+        width = width.clamp_min(1e-6)
+        return logits * (width.tanh() / width)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, C + e]` embedded words and mask `[B, N]` to logits `[B, C]`."""

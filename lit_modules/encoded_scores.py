@@ -21,11 +21,13 @@ from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling
 from layers.ngram_scores import NgramScores
 from layers.noise import sample_seeds, uniform
 from layers.scored_encoder import ScoredEncoder
+from lit_modules.checkpoints.reading import CheckpointError, load
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.robust_words import RobustWords
 from lit_modules.shared.task_module import labels_of, require_layers
 from lit_modules.shared.word_robustness import WordOptions, WordRobustness, rival_leads
+from lit_modules.word_scores import WordScores
 from text import Batch, Encoding, Text, Tokenizer, WordTokenizer, check_choice, check_range
 from text.run_seed import run_seed
 from text.torch_archive import CHECKPOINT_KEY
@@ -52,13 +54,42 @@ class PieceIds(NamedTuple):
     max_length: int
 
 
+class InitialScores(NamedTuple):
+    """The scores of a `WordScores`.
+
+    Attributes:
+        class_names: C names.
+        table: `[V, C]` the score of each word.
+    """
+
+    class_names: Sequence[str]
+    table: Tensor
+
+    @torch.no_grad()
+    def copy_to(self, scores: NgramScores, class_names: Sequence[str]) -> None:
+        """Copy them to the first V of at least as many words.
+
+        Raises:
+            CheckpointError: other classes.
+        """
+        if list(class_names) != list(self.class_names):
+            msg = (
+                f"got init_from with the classes {', '.join(self.class_names)}, expected those of "
+                f"the corpus: {', '.join(class_names)}"
+            )
+            raise CheckpointError(msg)
+        # Words that only the sets of this training have come last.
+        scores.words[: len(self.table)] = self.table.to(scores.words.dtype)
+
+
 class EncodedScores(RobustWords, method=True):
     """An encoder that reads the representatives of words, plus a score of each word."""
 
     network: ScoredEncoder
     threats: Sequence[ThreatName] = ("synonyms", "substitutions")
     options: WordOptions | None = None
-    cluster: WordOptions | None = None
+    scored: WordOptions | None = None
+    """The replacements over which the scores have their worst case in training."""
 
     def __init__(
         self,
@@ -68,6 +99,9 @@ class EncodedScores(RobustWords, method=True):
         dropout: float = 0.1,
         normalised: bool = True,
         score_rate: float = 500.0,
+        score_dropout: float = 0.0,
+        bound: float | None = None,
+        init_from: str | None = None,
         fidelity: float = 1.0,
         draws: int = 1,
         swaps: float = 0.1,
@@ -83,7 +117,15 @@ class EncodedScores(RobustWords, method=True):
                 the architecture.
             dropout: dropout in the head, while training.
             normalised: divide the sum of the scores by the square root of the number of words.
-            score_rate: learning rate of the scores, in units of the encoder's.
+            score_rate: learning rate of the scores, in units of the encoder's; 0 keeps them.
+            score_dropout: share of the training texts whose loss leaves out the scores, and the
+                bound with them. Scores that know the training texts would leave the encoder
+                nothing to learn.
+            bound: largest difference that the encoder makes between the logits of two classes.
+                With it, scores that lead by more are certified without a list, and are trained on
+                their worst case over the whole sets. null: any difference.
+            init_from: checkpoint of a `WordScores` with window 1 to begin with: its vocabulary and
+                the scores of its words.
             fidelity: the clusters trade stability for fidelity: 1 has none, each word represents
                 itself; 0 joins all words that the sets connect. They need sets or lists.
             draws: random texts of the sets, on the worst of which the encoder is trained; 0 for
@@ -97,8 +139,10 @@ class EncodedScores(RobustWords, method=True):
         self.source = EncoderSource(backbone)
         check_choice("pooling", pooling, POOLINGS)
         check_range({"dropout": dropout}, least=0, below=1)
-        check_range({"score_rate": score_rate}, above=0)
-        check_range({"fidelity": fidelity, "swaps": swaps}, least=0, most=1)
+        check_range({"score_rate": score_rate}, least=0)
+        check_range({"bound": bound}, above=0)
+        shares = {"fidelity": fidelity, "swaps": swaps, "score_dropout": score_dropout}
+        check_range(shares, least=0, most=1)
         check_range({"draws": draws}, least=0)
         if robustness.against == "characters" or robustness.search == "intervals":
             msg = (
@@ -109,6 +153,9 @@ class EncodedScores(RobustWords, method=True):
         self.pooling: Pooling = pooling
         self.dropout, self.normalised, self.score_rate = dropout, normalised, score_rate
         self.fidelity, self.draws, self.swaps = fidelity, draws, swaps
+        self.score_dropout, self.bound, self.init_from = score_dropout, bound, init_from
+        self.initial: InitialScores | None = None
+        """The scores of `init_from`, until the layers are built."""
         self.pieces: tuple[Tensor, Tensor, int] | None = None
         """Return the words of the encoder, see `ScoredEncoder.set_words`, before its layers."""
         self.piece_ids = PieceIds(1, 1, 0, 1)
@@ -119,6 +166,8 @@ class EncodedScores(RobustWords, method=True):
             reasons |= dict.fromkeys(("fidelity", "draws", "swaps"), "robustness.against=none")
         else:
             reasons |= dict.fromkeys(("robustness.search", "robustness.together"), self.method)
+        if self.init_from is not None:
+            reasons |= dict.fromkeys(("min_count", "max_vocab_size"), "init_from")
         return reasons
 
     @property
@@ -129,13 +178,42 @@ class EncodedScores(RobustWords, method=True):
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         corpus = list(texts)
-        tokenizer = self.robust_tokenizer(corpus)
+        tokenizer = self._initial_tokenizer() if self.init_from else self.robust_tokenizer(corpus)
         # One vector for each word, and one in front.
         inner = self.source.build_tokenizer(corpus, max_length=self.max_length + 1)
         self.pieces = self._find_pieces(tokenizer, inner)
         width = self.pieces[0].shape[1]
         self.piece_ids = PieceIds(width, inner.vocab_size, inner.pad_id, inner.max_length)
         return tokenizer
+
+    def _initial_tokenizer(self) -> WordTokenizer:
+        """Read the checkpoint `init_from`, and return its tokenizer, with the words of the sets.
+
+        Raises:
+            CheckpointError: it cannot be read, or is of another method or other settings.
+            ValueError: see `WordRobustness.replacements`.
+            OSError: a resource is missing.
+        """
+        assert self.init_from is not None  # callers ask
+        origin = load(self.init_from).plain
+        if not isinstance(origin, WordScores) or origin.window > 1 or origin.bias:
+            msg = (
+                f"got init_from {self.init_from} of {origin.method}, expected WordScores with "
+                "window=1 and bias=false"
+            )
+            raise CheckpointError(msg)
+        for name in ("max_length", "normalised", "words"):
+            stored, own = getattr(origin, name), getattr(self, name)
+            if stored != own:
+                msg = (
+                    f"got {name}={own} with init_from {self.init_from} of {name}={stored}, "
+                    "expected the same: a score is that of a word in a text"
+                )
+                raise CheckpointError(msg)
+        tokenizer, names = origin.require_text()
+        assert isinstance(tokenizer, WordTokenizer)  # every WordScores has one
+        self.initial = InitialScores(names, require_layers(origin.scores).word_table().detach())
+        return self.robustness.add_words(tokenizer, ordered=self.ordered)
 
     def _find_pieces(
         self, tokenizer: WordTokenizer, inner: Tokenizer
@@ -216,10 +294,13 @@ class EncodedScores(RobustWords, method=True):
             NgramScores(tokenizer.vocab_size, len(names), specials=len(WordTokenizer.specials)),
             pieces=self.piece_ids.width,
             normalised=self.normalised,
+            bound=self.bound,
         )
         if self.pieces is not None:
             self.network.set_words(*self.pieces)
-        self.pieces = None
+        if self.initial is not None:
+            self.initial.copy_to(self.network.scores, names)
+        self.pieces = self.initial = None
 
     @property
     def output_layer(self) -> nn.Module | None:
@@ -237,30 +318,49 @@ class EncodedScores(RobustWords, method=True):
         super().on_fit_start()
         if self.robustness.against != "none":
             self.options = self.word_options()
-            self.cluster = self.options.within(self.network.forms)
+            bounded = self.bound is not None
+            self.scored = self.options if bounded else self.options.within(self.network.forms)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         batch = self.trained_on(batch)
         labels = labels_of(batch)
         x = self.embed(batch)
-        encoded = self.network.encode(x, batch.mask)
+        kept = self._kept_scores(batch)
+        encoded = self._training_logits(x, batch.mask, kept)
         # The first C of the embedded numbers are the scores of a word, see `embed`.
-        logits = encoded + self.network.sum(x[..., : encoded.shape[1]], batch.mask)
+        logits = encoded + kept * self.network.sum(x[..., : encoded.shape[1]], batch.mask)
         losses = functional.cross_entropy(logits, labels, reduction="none")
         kappa = self.robustness.weight(self.progress())
         if kappa > 0 and self.options is not None:
-            drawn, encoded = self._draw(batch, encoded)
-            leads = self._worst_leads(drawn, encoded, labels)
+            drawn, encoded = self._draw(batch, encoded, kept)
+            # The certificate of a bound is about all words of the sets, of the text as it is.
+            changed = drawn if self.bound is None else batch
+            leads = self._worst_leads(changed, encoded, labels, kept)
             losses = (1 - kappa) * losses + kappa * self.robustness.loss(leads, labels)
         loss = losses.mean()
         return self.log_loss_of(loss, logits, batch, batch_idx)
 
-    def _draw(self, batch: Batch, encoded: Tensor) -> tuple[Batch, Tensor]:
+    def _kept_scores(self, batch: Batch) -> Tensor:
+        """`[B, 1]`: 0 for texts whose scores are left out of the loss, else 1."""
+        # As with random texts, neither the batch nor the number of processes changes the choice.
+        seeds = sample_seeds(batch.sample_ids, seed=run_seed(), epoch=self.current_epoch)
+        numbers = torch.empty((len(seeds), 1, 1), dtype=torch.float32, device=seeds.device)
+        # From (-1, 1) to (0, 1); the draws before this one are those of random texts.
+        number = (uniform(seeds, numbers, draw=self.draws).squeeze(2) + 1) / 2
+        return (number >= self.score_dropout).float()
+
+    def _training_logits(self, x: Tensor, mask: Tensor, kept: Tensor) -> Tensor:
+        """`[B, C]` of the encoder: without its bound where it has no scores to overrule."""
+        free = self.network.encode_freely(x, mask)
+        return torch.where(kept > 0, self.network.limit(free), free)
+
+    def _draw(self, batch: Batch, encoded: Tensor, kept: Tensor) -> tuple[Batch, Tensor]:
         """Return the worst of some random texts of the sets, and the encoder's logits of it.
 
         Args:
             batch: clean texts.
             encoded: `[B, C]` the encoder's logits of them, for `draws=0`.
+            kept: `[B, 1]`, see `_kept_scores`.
         """
         if self.draws == 0:
             return batch, encoded
@@ -273,7 +373,7 @@ class EncodedScores(RobustWords, method=True):
             rows = torch.stack(losses).argmax(dim=0)
             ids = torch.stack([text.input_ids for text in drawn])
             best = replace(batch, input_ids=ids[rows, torch.arange(len(rows), device=rows.device)])
-        return best, self.network.encode(self.embed(best), batch.mask)
+        return best, self._training_logits(self.embed(best), batch.mask, kept)
 
     def _random_text(self, batch: Batch, draw: int) -> Batch:
         options = self.options
@@ -289,16 +389,16 @@ class EncodedScores(RobustWords, method=True):
         swapped = (swap < self.swaps) & batch.mask
         return replace(batch, input_ids=torch.where(swapped, new, ids))
 
-    def _worst_leads(self, batch: Batch, encoded: Tensor, labels: Tensor) -> Tensor:
-        """`[B, C]` minus the least margins of the labels, where words change in their clusters."""
-        cluster = self.cluster
-        assert cluster is not None  # set with `options`
+    def _worst_leads(self, batch: Batch, encoded: Tensor, labels: Tensor, kept: Tensor) -> Tensor:
+        """`[B, C]` minus the least margins of the labels, for fixed logits of the encoder."""
+        scored = self.scored
+        assert scored is not None  # set with `options`
         scores = self.network.scores
-        texts = cluster.worst(scores, batch.input_ids * batch.mask, labels, self.robustness.k)
+        texts = scored.worst(scores, batch.input_ids * batch.mask, labels, self.robustness.k)
         rows, count, length = texts.shape
         flat = texts.view(-1, length)
         sums = self.network.sum(scores(flat), flat > 0).view(rows, count, -1)
-        logits = encoded.unsqueeze(1) + sums
+        logits = encoded.unsqueeze(1) + kept.unsqueeze(1) * sums
         return rival_leads(logits, labels)
 
     # The classifier contract
@@ -321,6 +421,7 @@ class EncodedScores(RobustWords, method=True):
             form=lambda ids: tuple(forms[index] for index in ids),
             scores=scores,
             normalised=self.normalised,
+            bound=self.bound,
         )
 
     def _encoder_logits(self, batch: Batch) -> Tensor:

@@ -348,6 +348,8 @@ def _message(error: Exception) -> str:
         # Services that a run reports to.
         or module.partition(".")[0] in ("mlflow", "wandb")
     )
+    # Checks of the type of an argument say what was expected; a fault of the program does not.
+    expected = expected or (isinstance(error, TypeError) and ", expected " in text)
     # Lightning's error for a wrong setting of the trainer. By its name: importing it takes seconds.
     expected = expected or type(error).__name__ == "MisconfigurationException"
     if expected and text:

@@ -59,6 +59,7 @@ class ListedModel(NamedTuple):
         scores: `[V, C]` float64, of words by their ids, whose sum is added to the logits; None for
             none.
         normalised: True if the sum is divided by the root of the number of words that are read.
+        bound: largest difference of two logits of `answer`, of any input; None if not known.
         complete: False if the classifier drops what is between the words, which the model reads.
     """
 
@@ -68,6 +69,7 @@ class ListedModel(NamedTuple):
     form: Callable[[Ids], Hashable] = staticmethod(lambda ids: ids)
     scores: Tensor | None = None
     normalised: bool = False
+    bound: float | None = None
     complete: bool = True
 
     @classmethod
@@ -108,9 +110,10 @@ class ListedCertifier:
     """Certifies any classifier of words: exact where the inputs of a set are few enough to list.
 
     For each number of changes all inputs are classified, each once, or none if there may be more
-    than `limit`: then nothing is certified, and the certificate is called a lower bound. The
-    search begins with the changes that promise most, and ends at the first counterexample. A tie
-    counts as another prediction, and so does a margin that rounding could cause.
+    than `limit`: then nothing is certified, and the certificate is called a lower bound. Scores
+    whose lead the bound of the logits cannot make up need no list. The search begins with the
+    changes that promise most, and ends at the first counterexample. A tie counts as another
+    prediction, and so does a margin that rounding could cause.
 
     Args:
         model: the classifier.
@@ -172,14 +175,15 @@ class ListedCertifier:
         verdicts, exact, listed = list[bool](), True, 0
         for k in ks:
             most = len(words) if k is None else min(k, len(words))
-            fits = near is None and count(around.choices, k) <= self.limit
+            sure = near is None and around.sure(k)
+            fits = near is None and not sure and count(around.choices, k) <= self.limit
             # With scores, more changes move the scores of texts that have been listed, too.
             for number in range(listed + 1 if self.model.scores is None else 0, most + 1):
                 if fits and near is None:
                     near = yield from around.search(number, k)
                     listed = number
-            verdicts.append(fits and near is None)
-            exact = exact and (fits or near is not None)
+            verdicts.append((sure or fits) and near is None)
+            exact = exact and (sure or fits or near is not None)
         witness, rival = None, None
         if near is not None and near.margin <= 0:
             changed = list(self.threat.split(text))
@@ -241,12 +245,34 @@ class _Around:
         # Losses [N, C] by ids of the own form, and [C] of other forms: words that are not read
         # lose nothing.
         self._lost = torch.zeros(len(self.choices), len(logits), dtype=torch.float64)
+        # Losses [N, C] by ids of any form.
+        self._most = torch.zeros_like(self._lost)
         self._moved: dict[Change, Tensor] = {}
         for at, members in enumerate(self.members):
             for first, form in members.items():
                 least = self._leads[[ids[0] for ids in form]].amin(dim=0)
-                self._moved[at, first] = (self._leads[self.choices[at][0][0]] - least) * (at < read)
+                moved = (self._leads[self.choices[at][0][0]] - least) * (at < read)
+                self._moved[at, first] = moved
+                self._most[at] = torch.maximum(self._most[at], moved)
             self._lost[at] = self._moved[at, self.choices[at][0]]
+
+    def sure(self, k: int | None) -> bool:
+        """Return True if the scores alone keep the prediction, whatever the logits may be.
+
+        Args:
+            k: largest number of changed words; None for any number.
+        """
+        if self.model.scores is None or self.model.bound is None:
+            return False
+        most = len(self._most) if k is None else min(k, len(self._most))
+        return self._outweighs(self._own - self._most.topk(most, dim=0).values.sum(dim=0))
+
+    def _outweighs(self, least: Tensor) -> bool:
+        """Return True if least leads `[C]` by scores are above what the logits can make up."""
+        assert self.model.bound is not None  # callers ask
+        others = least[torch.arange(len(least)) != self.prediction]
+        slack = allowance(torch.cat([others, others.new_tensor([self.model.bound])]))
+        return bool((others - self.model.bound > slack).all())
 
     def inputs(self, texts: Sequence[Changes]) -> list[Encoding]:
         """Return what the classifier reads of texts with some changes."""
@@ -281,6 +307,8 @@ class _Around:
             for positions in combinations(movable, number)
             for ids in product(*(self.choices[at][1:] for at in positions))
         ]
+        if self.model.scores is not None and self.model.bound is not None:
+            texts = [text for text in texts if not self._outweighs(self._least(text, k))]
         texts.sort(key=lambda changes: -sum(self.promise[change] for change in changes))
         return (yield from self._classify(texts, k))
 

@@ -10,7 +10,8 @@ import torch
 from certify.threats import Substitutions, Typos
 from certify.words.score_certifiers import ScoreModel, SynonymCertifier
 from layers.ngram_scores import ScoreSum
-from lit_modules import EncodedScores, EncoderSettings, WordRobustness, load
+from lit_modules import EncodedScores, EncoderSettings, WordRobustness, WordScores, load
+from lit_modules.checkpoints.reading import CheckpointError
 from lit_modules.shared.word_robustness import WordOptions
 from tests.unit.certify.words.test_substitutions import FRONT, KS, Listed, Phrases, typos
 from tests.unit.lit_modules.builders import loader, trainer
@@ -41,9 +42,11 @@ def built(seed: int = 0, **settings: Any) -> EncodedScores:
     return module.eval()
 
 
-def random_model(seed: int, *, encoder: float = 1.0, scores: float = 1.0) -> EncodedScores:
+def random_model(
+    seed: int, *, encoder: float = 1.0, scores: float = 1.0, bound: float | None = None
+) -> EncodedScores:
     """Clusters of some words, and logits of both parts of about the same size."""
-    module = built(seed)
+    module = built(seed, bound=bound)
     network, (tokenizer, _) = module.network, module.require_text()
     assert isinstance(tokenizer, WordTokenizer)
     forms = network.forms.clone()
@@ -62,18 +65,22 @@ def random_model(seed: int, *, encoder: float = 1.0, scores: float = 1.0) -> Enc
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["typos", "both"])
-def test_certificates_equal_brute_force(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "bound"), [("typos", None), ("typos", 0.5), ("both", None), ("both", 0.5)]
+)
+def test_certificates_equal_brute_force(kind: str, bound: float | None) -> None:
     lists = Listed()
     sets = (Typos(FRONT), lists) if kind == "both" else (Typos(FRONT),)
     threat = Substitutions(words=FRONT, sets=sets)
-    held = failed = 0
+    held = failed = unlisted = 0
     for seed in range(3):
-        module = random_model(seed)
+        module = random_model(seed, bound=bound)
+        short = module.listed_certifier(threat, 1)(TEXTS, KS)
         copy = module.exact_copy().to(torch.float64)
         tokenizer = copy.require_tokenizer()
         assert isinstance(tokenizer, WordTokenizer)
-        for text, found in zip(TEXTS, module.text_certifier(threat)(TEXTS, KS), strict=True):
+        certified = module.text_certifier(threat)(TEXTS, KS)
+        for text, found, least in zip(TEXTS, certified, short, strict=True):
             surfaces = threat.split(text)
             choices = []
             for surface, word in zip(surfaces, tokenizer.splitter.read(surfaces), strict=True):
@@ -95,6 +102,9 @@ def test_certificates_equal_brute_force(kind: str) -> None:
                 verdicts.append(bool((answers == found.prediction).all()))
             assert found.kind == "exact"
             assert list(found.holds) == verdicts, text
+            # Without a list only the bound certifies, and never too much.
+            assert all(a <= b for a, b in zip(least.holds, verdicts, strict=True)), text
+            unlisted += sum(least.holds[1:])
             held, failed = held + sum(verdicts[1:]), failed + (False in verdicts)
             if found.witness is not None:
                 assert threat.at(KS[verdicts.index(False)]).contains(text, found.witness)
@@ -102,6 +112,96 @@ def test_certificates_equal_brute_force(kind: str) -> None:
                 assert prediction == found.witness_prediction != found.prediction
     assert held > 0
     assert failed > 0
+    assert (unlisted > 0) == (bound is not None)
+
+
+@pytest.mark.parametrize("bound", [0.01, 1.0, 8.0])
+def test_the_encoder_keeps_its_bound(bound: float) -> None:
+    free, bounded = random_model(2, encoder=50.0), random_model(2, encoder=50.0, bound=bound)
+    batch = free.encode_texts(TEXTS)
+    logits, less = (m.network.encode(m.embed(batch), batch.mask) for m in (free, bounded))
+    assert bool((logits.amax(1) - logits.amin(1) > 8).all())
+    assert bool((less.amax(1) - less.amin(1) <= bound * (1 + 1e-6)).all())
+    assert torch.equal(logits.argsort(dim=1), less.argsort(dim=1))
+    # Far below the bound nothing changes.
+    wide = random_model(2, bound=1e4)
+    narrow = wide.network.encode(wide.embed(batch), batch.mask)
+    other = random_model(2).network.encode(random_model(2).embed(batch), batch.mask)
+    assert torch.allclose(narrow, other, rtol=1e-4)
+
+
+def trained_scores(path: Path, **settings: Any) -> WordScores:
+    """Write the checkpoint of a `WordScores` with random scores."""
+    names = settings.pop("class_names", ["no", "perhaps", "yes"])
+    kept: dict[str, Any] = {"words": FRONT, "max_length": 16} | settings
+    module = WordScores(**kept)
+    module.attach(module.build_tokenizer(CORPUS), names)
+    module.configure_model()
+    assert module.scores is not None
+    with torch.no_grad():
+        module.scores.words.copy_(torch.randint(-8, 9, module.scores.words.shape) / 8)
+    fitting = trainer(max_epochs=0)
+    batches = loader(module, CORPUS, 2)
+    fitting.fit(module, batches, batches)
+    fitting.save_checkpoint(path)
+    return module.eval()
+
+
+def begun(path: Path, **settings: Any) -> EncodedScores:
+    module = EncodedScores(
+        backbone=EncoderSettings(architecture=dict(BERT), vocab_size=120),
+        words=FRONT,
+        max_length=16,
+        init_from=str(path),
+        **settings,
+    )
+    module.attach(module.build_tokenizer(CORPUS[:1]), ["no", "perhaps", "yes"])
+    module.configure_model()
+    return module.eval()
+
+
+def test_it_begins_with_the_scores_of_a_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / "scores.ckpt"
+    scores = trained_scores(path)
+    module = begun(path, score_rate=0.0, robustness=WordRobustness(against="typos"))
+    own, other = module.require_tokenizer(), scores.require_tokenizer()
+    assert isinstance(own, WordTokenizer)
+    assert isinstance(other, WordTokenizer)
+    size = other.vocab_size
+    assert own.vocabulary.get_itos()[:size] == other.vocabulary.get_itos()
+    with torch.no_grad():
+        module.network.encoder.projection.weight.zero_()
+        module.network.encoder.projection.bias.zero_()
+    assert torch.allclose(module.predict_texts(TEXTS).double(), scores.predict_texts(TEXTS))
+    before = module.network.scores.words.clone()
+    fitting = trainer(max_epochs=1)
+    batches = loader(module, CORPUS, 2)
+    fitting.fit(module.train(), batches, batches)
+    assert torch.equal(before, module.network.scores.words)
+    assert bool(module.network.encoder.projection.weight.any())
+    # The file is read once: a checkpoint has the scores.
+    fitting.save_checkpoint(tmp_path / "a.ckpt")
+    path.unlink()
+    again = load(tmp_path / "a.ckpt")
+    assert torch.equal(again.predict_texts(TEXTS), module.eval().predict_texts(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        ({"window": 2}, "expected WordScores with window=1 and bias=false"),
+        ({"bias": True}, "expected WordScores with window=1 and bias=false"),
+        ({"normalised": False}, "got normalised=True .* of normalised=False"),
+        ({"max_length": 12}, "got max_length=16 .* of max_length=12"),
+        ({"class_names": ["a", "b", "c"]}, "the classes a, b, c, expected .* no, perhaps, yes"),
+    ],
+)
+def test_scores_that_do_not_fit_are_refused(
+    stored: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    trained_scores(tmp_path / "scores.ckpt", **stored)
+    with pytest.raises(CheckpointError, match=message):
+        begun(tmp_path / "scores.ckpt")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -149,11 +249,11 @@ def test_training_meets_the_worst_words_of_the_clusters() -> None:
     assert isinstance(tokenizer, WordTokenizer)
     threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
     module.options = WordOptions.of(threat, tokenizer)
-    module.cluster = module.options.within(module.network.forms)
+    module.scored = module.options.within(module.network.forms)
     batch = module.encode_texts(["good bat a", "film"])
     labels = torch.tensor([1, 2])
     encoded = module.network.encode(module.embed(batch), batch.mask)
-    leads = module._worst_leads(batch, encoded, labels)
+    leads = module._worst_leads(batch, encoded, labels, torch.ones(2, 1))
     for row, label in enumerate(labels.tolist()):
         ids = batch.input_ids[row][batch.mask[row]].tolist()
         choices = []
@@ -166,6 +266,16 @@ def test_training_meets_the_worst_words_of_the_clusters() -> None:
         least = (logits - logits[:, label : label + 1]).amax(dim=0)
         assert torch.allclose(leads[row].double(), least.double(), atol=1e-5)
     assert len(leads) == 2
+
+
+def test_with_a_bound_training_meets_the_worst_words_of_the_whole_sets() -> None:
+    module = random_model(1, bound=1.0)
+    fitted = built(bound=1.0, robustness=WordRobustness(against="typos", kappa=1.0), draws=0)
+    fitted.network.load_state_dict(module.network.state_dict())
+    batches = loader(fitted, CORPUS, 2)
+    trainer(max_epochs=0).fit(fitted, batches, batches)
+    fitted.on_fit_start()
+    assert fitted.scored is fitted.options is not None
 
 
 def test_a_random_text_does_not_depend_on_its_batch() -> None:
@@ -188,6 +298,31 @@ def test_a_random_text_does_not_depend_on_its_batch() -> None:
             assert new == old or new in reach.ids[first:last, 0].tolist()
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_scores_are_left_out_of_a_share_of_the_texts(share: float) -> None:
+    module = built(score_dropout=share)
+    batch = module.encode_texts(["film"] * 400)
+    batch.sample_ids = torch.arange(400)
+    kept = module._kept_scores(batch)
+    assert kept.shape == (400, 1)
+    assert set(kept.flatten().tolist()) <= {0.0, 1.0}
+    assert abs(float(kept.mean()) - (1 - share)) < 0.1  # 4 standard errors
+    few = module.encode_texts(["film"] * 3)
+    few.sample_ids = torch.tensor([7, 300, 2])
+    assert torch.equal(module._kept_scores(few), kept[few.sample_ids])
+
+
+def test_left_out_scores_do_not_learn() -> None:
+    module = built(score_dropout=1.0, robustness=WordRobustness(against="typos", kappa=0.5))
+    before = module.network.scores.words.clone()
+    weights = module.network.encoder.projection.weight.clone()
+    fitting = trainer(max_epochs=1)
+    batches = loader(module, CORPUS, 2)
+    fitting.fit(module.train(), batches, batches)
+    assert torch.equal(before, module.network.scores.words)
+    assert not torch.equal(weights, module.network.encoder.projection.weight)
+
+
 @pytest.mark.long
 def test_a_fit_learns_clusters_and_a_checkpoint_has_them(tmp_path: Path) -> None:
     module = built(
@@ -200,7 +335,7 @@ def test_a_fit_learns_clusters_and_a_checkpoint_has_them(tmp_path: Path) -> None
     fitting.fit(module.train(), batches, batches)
     assert not torch.equal(before, module.network.scores.words)
     # Training changes words inside their clusters alone.
-    forms, cluster, options = module.network.forms, module.cluster, module.options
+    forms, cluster, options = module.network.forms, module.scored, module.options
     assert cluster is not None
     assert options is not None
     for word, (first, last) in enumerate(pairwise(cluster.starts.tolist())):

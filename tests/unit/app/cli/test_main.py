@@ -21,6 +21,8 @@ from training.interrupt import Stopped
         (ValueError("got a,\n  expected b"), 1, "error: got a, expected b\n"),
         (CheckpointError("got c"), 1, "error: got c\n"),
         (FileNotFoundError("got d"), 1, "error: got d\n"),
+        (TypeError("got a list, expected a name"), 1, "error: got a list, expected a name\n"),
+        (TypeError("f() takes 1"), 1, "error: TypeError: f() takes 1 (--debug shows where)\n"),
         (KeyError("e"), 1, "error: KeyError: 'e' (--debug shows where)\n"),
         (ValueError(), 1, "error: ValueError:  (--debug shows where)\n"),
         (SystemExit(2), 2, ""),
