@@ -353,11 +353,14 @@ def test_the_baselines_of_table_2_fine_tune(kind: str, tmp_path: Path) -> None:
     source = model(kind)
     torch.manual_seed(0)
     save_model(build_masked_lm(source.network.backbone.architecture), tmp_path)
-    save_tokenizer(source.require_tokenizer(), tmp_path)
+    tokenizer = source.tokenizer
+    assert isinstance(tokenizer, PretrainedTokenizer)
+    save_tokenizer(tokenizer, tmp_path)
     groups = {group: settings.pop(group) for group in ("objective", "unitary")}
     flat = {f"{group}.{name}": v for group, own in groups.items() for name, v in own.items()}
     folder = str(tmp_path)
     module = attached(lambda: make(UniBERT, pretrained=folder, max_length=30, **settings, **flat))
+    assert isinstance(module, UniBERT)
     before = {name: p.clone() for name, p in module.named_parameters()}
     run = trainer(max_steps=2, max_epochs=-1, limit_val_batches=0)
     run.fit(module.train(), loader(module, SINGLE, 2), loader(module, SINGLE, 2))
