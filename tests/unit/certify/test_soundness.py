@@ -132,16 +132,16 @@ def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "depth", "length"),
     [
-        pytest.param("plain", 1, 2, marks=pytest.mark.long),
-        pytest.param("plain", 2, 5, marks=pytest.mark.long),
+        pytest.param("plain", 1, 2, marks=pytest.mark.slow),
+        pytest.param("plain", 2, 5, marks=pytest.mark.slow),
         ("relu", 1, 5),
-        pytest.param("relu", 2, 2, marks=pytest.mark.long),
-        pytest.param("offsets-clip", 1, 2, marks=pytest.mark.long),
-        pytest.param("offsets-clip", 2, 5, marks=pytest.mark.long),
-        ("everything", 1, 5),
-        pytest.param("everything", 2, 2, marks=pytest.mark.long),
+        pytest.param("relu", 2, 2, marks=pytest.mark.slow),
+        ("offsets-clip", 1, 2),
+        pytest.param("offsets-clip", 2, 5, marks=pytest.mark.slow),
+        pytest.param("everything", 1, 5, marks=pytest.mark.slow),
+        ("everything", 2, 2),
         ("distance", 1, 2),
-        pytest.param("distance-kim", 1, 5, marks=pytest.mark.long),
+        ("distance-kim", 1, 5),
     ],
 )
 def test_no_pair_moves_the_output_by_more_than_the_constant(
