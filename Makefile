@@ -74,7 +74,8 @@ test: dev
 	@$(RUN) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 quick: dev
-	@$(RUN) -m pytest --numprocesses auto --dist worksteal -m "not slow and not long" $(PYTEST_ARGS) tests/unit/$(PACKAGE)
+	@$(RUN) -m pytest --numprocesses auto --dist worksteal -m "not slow and not long" $(if $(PACKAGE),,--cells 2) \
+		$(PYTEST_ARGS) tests/unit/$(PACKAGE)
 
 lint: dev
 	@$(RUN) -m ruff check .

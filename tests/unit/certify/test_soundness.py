@@ -38,6 +38,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "depth", "trained"),
     # In one layer quickly: other options are in `test_longer_weights_shrink_the_radius`.
@@ -197,6 +198,7 @@ def test_tokens_stay_within_the_radius_that_is_followed(name: str) -> None:
             assert torch.all(x.norm(dim=-1) <= radius.unsqueeze(1) * (1 + 1e-12))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("heads", "offsets", "clip", "alpha_1", "reached"),
     [
@@ -386,6 +388,7 @@ def test_tied_l2_attention_by_each_bound() -> None:
 BOUNDS_OF_L2: tuple[Bound, ...] = ("sound", "kim", "paper")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize(
     "alpha_1", [0.3, *(pytest.param(value, marks=pytest.mark.long) for value in (3.0, 30.0))]

@@ -189,6 +189,7 @@ def test_figures_of_a_split() -> None:
     ]
 
 
+@pytest.mark.long
 def test_correlations_do_not_depend_on_their_scale() -> None:
     random = np.random.default_rng(1)
     gold = random.normal(size=40)

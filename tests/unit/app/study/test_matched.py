@@ -70,6 +70,7 @@ def test_the_interval_is_that_of_the_drawn_texts() -> None:
     assert (found.high - found.low) / 2 == pytest.approx(1.96 * wide, rel=0.05)
 
 
+@pytest.mark.long
 def test_rows_answer_the_same_drawn_texts() -> None:
     across, up = "1100110011", "1010110100"
     line = [spot("0" * 10, "0" * 10), spot(across, up), spot("1" * 10, "1" * 10)]
@@ -118,6 +119,7 @@ CELLS = (
 )
 
 
+@pytest.mark.long
 def test_a_study_with_a_line() -> None:
     found = lined(*CELLS)
     inside, outside = found["matched"]["lines"]
@@ -131,6 +133,7 @@ def test_a_study_with_a_line() -> None:
     assert lined(*CELLS[:2])["matched"]["lines"] == []
 
 
+@pytest.mark.long
 def test_the_table_of_a_line() -> None:
     found = lined(*CELLS)
     (table,) = tables.matched(found)

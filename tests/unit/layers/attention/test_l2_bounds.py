@@ -92,6 +92,7 @@ def test_ours_grows_with_the_length_and_never_exceeds_theirs(norm: Norm) -> None
         assert (ours <= l2_bound(weights, lengths, norm=norm, formula="kim") * (1 + 1e-6)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("tokens", [2, 5])
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ def test_other_weights_are_trained_freely() -> None:
     assert "unitary/drift" not in fit(plain, max_steps=1).callback_metrics
 
 
+@pytest.mark.long
 def test_the_step_is_that_of_the_optimiser_and_then_the_factor() -> None:
     """By hand: loss, gradient, AdamW, factor of the definition."""
     module = model(dropout=0.0, backbone_dropout=0.0)
