@@ -222,13 +222,16 @@ def test_scripts_of_hub_datasets_are_not_executed(tmp_path: Path, marker: Marker
 # What a checkpoint says of its backbone
 
 
-@pytest.fixture
-def good(folder: Path, tmp_path: Path) -> Path:
-    module = attached(olsa(backbone=str(folder), max_length=30)).train()
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that loads."""
+    where = tmp_path_factory.mktemp("good")
+    save_backbone(where / "backbone", "bert")
+    module = attached(olsa(backbone=str(where / "backbone"), max_length=30)).train()
     run = trainer(max_steps=1, max_epochs=-1)
     run.fit(module, loader(module, SINGLE, 2), loader(module, SINGLE, 4))
-    run.save_checkpoint(tmp_path / "good.ckpt")
-    return tmp_path / "good.ckpt"
+    run.save_checkpoint(where / "good.ckpt")
+    return where / "good.ckpt"
 
 
 @pytest.mark.parametrize("sealed", [False, True])
@@ -334,9 +337,11 @@ def test_a_tokenizer_cannot_ask_for_padding_of_gigabytes(good: Path) -> None:
 # The same of encoders that are trained here
 
 
-@pytest.fixture(params=["UniBERT", "MaskedLM"])
-def trained_encoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    path = tmp_path / "encoder.ckpt"
+@pytest.fixture(scope="module", params=["UniBERT", "MaskedLM"])
+def trained_encoder(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    path = tmp_path_factory.mktemp("trained") / "encoder.ckpt"
     if request.param == "UniBERT":
         module: TextModule = attached(unibert())
     else:
