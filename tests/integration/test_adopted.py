@@ -181,6 +181,7 @@ def test_commands_on_an_adopted_folder(hub: str, steadfast: Steadfast) -> None:
     assert steadfast("predict", "--run=theirs", "--ckpt_path=moved", "--text=cold").status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hub", ["roberta"], indirect=True)
 def test_an_adopted_folder_is_served(hub: str, steadfast: Steadfast) -> None:
     assert steadfast("export", "--victim", hub, "--output=ours").status == 0

@@ -15,6 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from attacks.outcome import from_line
 from tests.faults.program import Piped
 from tests.integration.conftest import OLSA, QUIET, Steadfast, lines, results
+from tests.integration.several import TWO, run_two
 from tests.integration.test_matrix import corpus
 from training.checkpoint_callbacks import AtomicCheckpointIO
 
@@ -403,10 +404,7 @@ def test_a_model_that_breaks_down(
 @pytest.mark.distributed
 def test_two_processes_do_what_one_does(letters: str, steadfast: Steadfast) -> None:
     command = attack("--run=done", f"--attack={letters}", "--num_samples=31")
-    two = ["--trainer.devices=2", "--trainer.strategy=ddp", "--attack.tag=two", "--attack.show=1"]
-    program = Piped(*command, *two)
-    out, err = program.communicate()
-    assert program.returncode == 0, err
+    out = run_two(*command, *TWO, "--attack.tag=two", "--attack.show=1", where=Path.cwd()).out
     assert out.count("clean accuracy") == 1
     assert out.count("letters-two\n") == 1
     assert steadfast(command).status == 0

@@ -236,6 +236,7 @@ def test_what_is_no_shard(letters: str, steadfast: Steadfast) -> None:
     assert "got shard '4/3', expected I/N" in outcome.err
 
 
+@pytest.mark.slow
 def test_a_killed_shard_goes_on(trained: Path, steadfast: Steadfast) -> None:
     Path("slow.py").write_text(SLOW)
     spec = {**LETTERS, "transformation": {"class_path": "slow.Slow"}}
