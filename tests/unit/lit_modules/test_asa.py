@@ -185,7 +185,7 @@ def test_the_lower_tau_the_more_is_masked() -> None:
         module = attentive(made(ASA, tau=tau, initial_keep=0.6, rate=0.0, warmup=0.0))
         module.adversary_lr_factor = 20.0
         seed_everything(0, verbose=False)
-        trainer(max_epochs=10).fit(module.train(), loader(module, 7), loader(module, 7))
+        trainer(max_epochs=20).fit(module.train(), loader(module, 7), loader(module, 7))
         share: float = module.masking.masked_over_training[-1]
         return share
 
