@@ -35,7 +35,7 @@ RUN := .venv/bin/python
 help:
 	@echo 'make train    train on configs/default.yaml (ARGS="..." for more arguments)'
 	@echo 'make test     run the tests (PYTEST_ARGS="..." for more arguments)'
-	@echo 'make quick    run the unit tests but the long ones, in 2 minutes on 2 cores (PACKAGE=layers: one package)'
+	@echo 'make quick    run two cells of each unit test but the long ones (PACKAGE=layers: all cells of one package)'
 	@echo 'make lint     ruff, the import contracts, figures in pages, and known weaknesses of the locked versions'
 	@echo 'make types    mypy'
 	@echo 'make format   let ruff format and repair what it can'
@@ -74,7 +74,8 @@ test: dev
 	@$(RUN) -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 quick: dev
-	@$(RUN) -m pytest --numprocesses auto --dist worksteal -m "not slow and not long" $(PYTEST_ARGS) tests/unit/$(PACKAGE)
+	@$(RUN) -m pytest --numprocesses auto --dist worksteal -m "not slow and not long" $(if $(PACKAGE),,--cells 2) \
+		$(PYTEST_ARGS) tests/unit/$(PACKAGE)
 
 lint: dev
 	@$(RUN) -m ruff check .

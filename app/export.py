@@ -273,6 +273,7 @@ def _max_difference(model: nn.Module, batches: list[dict[str, Tensor]], path: Pa
     for inputs in batches:
         expected = model(**inputs)  # [B, C]
         [logits] = session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})
+        # Relative to large logits, absolute for small ones.
         scale = float(expected.abs().max().clamp_min(1))
         differences.append(float((torch.from_numpy(logits) - expected).abs().max()) / scale)
     return max(differences)

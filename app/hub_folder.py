@@ -298,4 +298,5 @@ def _has_same_logits(model: TaskModule, twin: torch.nn.Module) -> bool:
     if batch.segment_ids is not None and segments >= 2:
         inputs["token_type_ids"] = batch.segment_ids
     logits = twin(**inputs).logits  # [B, C]
+    # Relative to large logits, absolute for small ones.
     return bool((model(batch) - logits).abs().max() <= _TOLERANCE * logits.abs().max().clamp_min(1))

@@ -30,6 +30,7 @@ def digest(parts: Iterable[str | bytes]) -> str:
     """Return the first `LENGTH` digits of the SHA-256 of several contents in their order."""
     state, buffer = hashlib.sha256(), bytearray()
     for part in parts:
+        # A text from a JSON file may have single surrogates, which UTF-8 refuses.
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         # The length keeps ["ab", "c"] and ["a", "bc"] apart.
         buffer += b"%d " % len(content)

@@ -62,6 +62,7 @@ def count_words(text: str) -> int:
 
 def hides(text: str) -> bool:
     """Return True if it has letters that are not displayed: a program may still read a word."""
+    # From plane 14 on there are tags, variation selectors and private characters only.
     return max(text, default="") >= "\U000e0000"
 
 
@@ -162,6 +163,7 @@ class Document:
 
     def position(self, original: int) -> int | None:
         """Return the present number of a word of the original; None if it is gone."""
+        # Most words are where they were; a search takes time in each of thousands of steps.
         if original < len(self.origin) and self.origin[original] == original:
             return original
         return self.origin.index(original) if original in self.origin else None
@@ -179,6 +181,7 @@ class Document:
         column, start, end = self.spans[index]
         if frame is None:
             text = self.columns[column]
+            # Sliced once: a word has hundreds of candidates, and its text may be a page.
             frame = self._frames[index] = (text[:start], text[end:])
         before, after = frame
         texts = [
@@ -220,6 +223,7 @@ class Document:
         """Insert a word before one of the words, or after it, with a space between them."""
         column, start, end = self.spans[index]
         text = self.columns[column]
+        # Scripts that are cut into words have no spaces between them.
         space = "" if self.cut is not None and not text[start:end].isascii() else " "
         at = end if after else start
         joined = f"{space}{word}" if after else f"{word}{space}"

@@ -197,6 +197,7 @@ class Engine:
             VictimError: the victim failed, or gave no valid answer at all. Former records stay
                 valid.
         """
+        # Read as room allows: a stream of samples is never in memory whole.
         source = iter(samples)
         active: list[_Run] = []
         invalid: list[_Run] = []
@@ -417,6 +418,7 @@ class Engine:
         judged, logits = self._query(texts, golds, self._surrogate)
         margins, start = self._reading.margins(logits).tolist(), 0
         for run, items in zip(runs, requests, strict=True):
+            # The first `start` is read before the walrus moves it.
             rows = slice(start, start := start + len(items))
             if run.context is not None and run.context.surrogate is not None:
                 facts = run.context.surrogate
@@ -496,6 +498,7 @@ class Engine:
         # Each text of a sample goes to the victim once, however often it is billed.
         new: dict[tuple[int, Text], _Run] = {}
         queries: list[tuple[_Run, list[Text], bool]] = []
+        # By its number: two samples with the same text are billed and judged apart.
         for number, run in enumerate(runs):
             if not isinstance(run.waiting, Query):
                 continue
@@ -551,6 +554,7 @@ class Engine:
                 logits = ask([text for text, _ in remaining])
             except InvalidAnswers as error:
                 rest = [win for win in remaining if win[0] not in error.reasons]
+                # Reasons about none of these texts would repeat this query for ever.
                 if len(rest) == len(remaining):
                     raise
                 remaining = rest

@@ -94,6 +94,7 @@ class Progress:
 
     def figures(self) -> str:
         """Return the text behind the bar."""
+        # A clock may stand still between two calls.
         seconds = max(time.monotonic() - self._started, 1e-9)
         accuracy = f"{self._standing / self._done:.3f}" if self._done else "?"
         return f"accuracy under attack {accuracy}, {self.queries / seconds:.0f} queries/s"

@@ -206,6 +206,7 @@ class Greedy:
         # The score without the word, not the drop: the largest is ranked first.
         values = np.array([judged.score for judged in answers.judged], dtype=np.float64)
         exhausted = answers.exhausted
+        # Not strict: the budget may have cut the query.
         context.salience = dict(zip(indices, (values - context.clean.score).tolist(), strict=False))
         if self.ranking == "weighted-saliency" and not exhausted:
             gains, exhausted = yield from self._gains(context, indices)
@@ -237,6 +238,7 @@ class Greedy:
             answers: Answers = yield Query(candidates)
             exhausted = answers.exhausted
             best_of: dict[int, float] = {}
+            # Not strict: the budget may have cut the query.
             for candidate, judged in zip(candidates, answers.judged, strict=False):
                 # A word without candidates gains nothing.
                 best_of[candidate.index] = max(judged.score, best_of.get(candidate.index, -np.inf))
@@ -275,6 +277,7 @@ class KnownOrder(Greedy):
             return list(self.orders[columns]), False
         order, exhausted = yield from super()._order(context)
         if order:
+            # An order that the budget cut is empty, and must not be reused.
             self.new_orders[columns] = list(order)
         return order, exhausted
 
@@ -298,6 +301,7 @@ def _most_similar(
         return chosen
     # Among successes the most similar text is best, as in TextFooler.
     top = max(similarity for similarity, _ in measured)
+    # Equal similarities differ in the last digits.
     close = 0.0 if reference else 1e-6
     return min(
         (i for similarity, i in measured if similarity >= top - close),

@@ -151,6 +151,7 @@ class Decoder(NextToken):
         )
         self.head = nn.Linear(width, vocab_size)
         self.length = length
+        # Not in checkpoints: it follows from the settings.
         self.register_buffer("positions", sinusoids(length, width), persistent=False)
 
     @override

@@ -78,6 +78,7 @@ class TokenEmbedding(nn.Module):
         self.segments = nn.Embedding(2, width) if pairs else None
         if positions == "sinusoidal":
             self.waves: Tensor
+            # Not in checkpoints: it follows from the settings.
             self.register_buffer("waves", sinusoids(max_length, width), persistent=False)
         # Norms near 1: only directions matter for normalised embeddings, and a step of length s
         # turns a vector of norm n by s / n.

@@ -101,6 +101,7 @@ class FrozenBackbone(nn.Module):
         if not all(key in self._cache for key in keys):
             vectors = self._encode(input_ids, mask, segment_ids)
             for row, key in enumerate(keys):
+                # A view would keep the vectors of the whole batch in memory.
                 self._cache[key] = vectors[row, mask[row]].clone()
             return vectors
         cached = torch.cat([self._cache[key] for key in keys])

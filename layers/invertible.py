@@ -309,6 +309,7 @@ class _History:
             images = ((flat - self.images).transpose(0, 1) * use).to(torch.float64)
             gram = steps @ steps.mT
             eye = torch.eye(gram.shape[1]).to(gram)
+            # Steps that are nearly parallel make a matrix that cannot be solved.
             shift = 1e-10 * gram.diagonal(dim1=1, dim2=2).sum(dim=1) + torch.finfo(gram.dtype).tiny
             gram = gram + shift[:, None, None] * eye
             right = steps @ step.to(torch.float64).unsqueeze(-1)

@@ -100,4 +100,5 @@ class LSTMClassifier(nn.Module):
 
 def _real_first(mask: Tensor) -> Tensor:
     """`[B, N]`: the positions of the real tokens in their order, then those of padding."""
+    # False comes before True, and a stable sort keeps the order within both.
     return (~mask).long().argsort(dim=1, stable=True)

@@ -190,6 +190,7 @@ def _polar(matrices: Sequence[Tensor]) -> Tensor:
                 u, _, vh = torch.linalg.svd(matrix.double(), full_matrices=False)
                 x.copy_(u @ vh)
                 break
+            # A copy: the product reads what it adds to.
             x.baddbmm_(x.clone(), deviation, alpha=-0.5)
             if size < torch.finfo(x.dtype).eps ** 0.5:  # squared by this step
                 break

@@ -132,6 +132,7 @@ class WindowNet(nn.Module):
             lower = lower + _shift(entries.amin(dim=2), steps)
             upper = upper + _shift(entries.amax(dim=2), steps)
         weights = (direction @ self.output().T).transpose(1, 2)
+        # Of a negative weight the least product has the upper end.
         bounds = lower.relu() @ weights.clamp_min(0.0) + upper.relu() @ weights.clamp_max(0.0)
         return bounds * (candidates[..., :1] != 0)
 

@@ -151,6 +151,7 @@ class MaskedLM(EncoderTraining, method=True):
             self._guessed = torch.zeros_like(total[-1])
         if self._guessed is not None:
             self._guessed += total[-1]
+        # Processes average their gradients: times their number, it is the mean over all tokens.
         parts = counts * self.trainer.world_size * sums[:-1] / total[-1].clamp_min(1)
         # NaN without guesses: a loss of 0 would mean that all are right.
         return parts, total[:-1] / total[-1]

@@ -262,6 +262,7 @@ class _Texts:
         gold = np.broadcast_to(labels[..., None, :], outcomes.shape)
         if self.kind == "f1":
             hits = np.sum(outcomes * gold, axis=-1)
+            # 0 where the class is neither predicted nor labelled: F1 is 0 / 1 below.
             ones = np.sum(outcomes, axis=-1) + np.sum(gold, axis=-1)
             return np.asarray(np.mean(2 * hits / np.maximum(1.0, ones), axis=-1))
         figures = (_macro_f1 if self.kind == "macro_f1" else _correlation)(outcomes, gold)
@@ -347,6 +348,7 @@ def _test_texts(texts: _Texts) -> tuple[float, Test]:
         signed = (first - second).sum(axis=0)
         signed = signed[signed != 0]
         return _permute((signed,), lambda data, axis: data.sum(axis=axis), 1), "permutation"
+    # A swap of equal outcomes changes nothing: only the other texts are permuted.
     varied = np.flatnonzero(np.any(first != second, axis=0))
     fixed = np.setdiff1d(np.arange(first.shape[-1]), varied)
     labels = None if labels is None else labels[np.concatenate([varied, fixed])]
@@ -378,6 +380,7 @@ def _permute(data: tuple[Array, ...], statistic: Callable[..., Array], seeds: in
         permutation_type="samples",
         vectorized=True,
         n_resamples=RESAMPLES,
+        # Else SciPy holds all resamples in memory at once.
         batch=max(1, _BATCH // (texts * seeds)),
         rng=np.random.default_rng(0),
     )
@@ -410,6 +413,7 @@ def _bootstrap(texts: _Texts) -> tuple[float | None, float | None]:
         confidence_level=CONFIDENCE,
         vectorized=True,
         n_resamples=RESAMPLES,
+        # Else SciPy holds all resamples in memory at once.
         batch=max(1, _BATCH // texts.first.size),
         rng=np.random.default_rng(0),
     ).confidence_interval

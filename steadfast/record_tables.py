@@ -96,6 +96,7 @@ class RecordTable(Sequence[Record]):
 
     def _csv(self) -> str:
         stream = io.StringIO()
+        # Records may differ in their fields: the header has all, in the order of first use.
         fields = list(dict.fromkeys(field for record in self for field in record))
         writer = csv.DictWriter(stream, fields, lineterminator="\n")
         writer.writeheader()
@@ -261,6 +262,7 @@ def _draw_queries(axes: Any, records: Sequence[Record], name: str) -> None:
     right = sum(record["outcome"] in ("succeeded", "failed") for record in counted)
     accuracies = [(right - n) / max(len(counted), 1) for n in range(len(flips) + 1)]
     end = max((record["queries"] for record in counted), default=0)
+    # One step down for each success; the last level extends to the end of all searches.
     axes.step([0, *flips, end], [*accuracies, accuracies[-1]], where="post", label=name)
     axes.set(xlabel="queries for each text", ylabel="accuracy", ylim=(0, 1))
 

@@ -4,6 +4,7 @@ import functools
 import gc
 import importlib.metadata
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,8 +58,17 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folder, and put first what takes longest.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make quick`."""
+    help_text = "how many cells of each parametrised test to run, the first ones; all by default"
+    parser.addoption("--cells", type=int, default=None, help=help_text)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Mark tests by their folder, leave out cells, and put first what takes longest.
 
     So no process ends with minutes of work for it alone.
     """
@@ -66,4 +76,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in KINDS:
             item.add_marker(folder)
+    yield  # `-m` leaves out tests here, and reads the markers from above
+    if (cells := config.getoption("cells")) is not None:
+        counts: Counter[str] = Counter()
+        left_out = []
+        for item in items:
+            test = item.nodeid.partition("[")[0]
+            counts[test] += 1
+            if counts[test] > cells:
+                left_out.append(item)
+        config.hook.pytest_deselected(items=left_out)
+        chosen = {*items} - {*left_out}
+        items[:] = [item for item in items if item in chosen]
     items.sort(key=lambda item: "integration" not in item.path.parts)

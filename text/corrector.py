@@ -167,6 +167,7 @@ class Corrector:
         rows = _drop_equal(np.concatenate(keys))
         owners, first, second = rows // base**2, rows // base % base, rows % base - 1
         typed = (first != own[owners]) | (second >= 0)
+        # `lexsort` sorts by its last key first.
         order = np.lexsort((first, second >= 0, typed, owners))
         ids = np.stack([first, second], 1)[order]
         # A word may come more than once.
@@ -174,6 +175,7 @@ class Corrector:
         begin = np.searchsorted(owners, np.arange(len(distinct) + 1))
         lengths = np.diff(begin)[positions]
         starts = np.append(0, np.cumsum(lengths))
+        # The rows of each word: `arange` counts through all, the offset moves it to their begin.
         picks = np.repeat(begin[positions] - starts[:-1], lengths) + np.arange(starts[-1])
         return Reach(torch.from_numpy(ids[picks]), torch.from_numpy(starts))
 
@@ -227,6 +229,7 @@ class Corrector:
         for target, number in self._targets.items():
             for i in range(len(target)):
                 head, tail = target[:i], target[i + 1 :]
+                # Ids rise: the first target that has a key is the smallest.
                 near.setdefault(head + tail, number)
                 near.setdefault(f"{head}{MASK}{tail}", number)
         for target, number in self._targets.items():
@@ -308,6 +311,7 @@ class Corrector:
             numbers = np.array([self._targets[token] for token in tokens], np.int64)
             for typos, authors, flags in _list_typos(blocks, length, kind):
                 strings = np.concatenate([typos, probes], 1)
+                # Probes belong to the item that does not count.
                 typists = np.append(authors, np.full(probes.shape[1], len(items)))
                 alone = _find_single(strings)
                 alone[len(authors) :] = False
@@ -327,6 +331,7 @@ class Corrector:
                 order, starts = _sort(strings[:, met])
                 typists = typists[met[order]]
                 sizes = np.diff(starts, append=len(order))
+                # The smallest target of all that share a string.
                 result = np.minimum.reduceat(best[typists], starts)
                 at = np.flatnonzero(order >= size)
                 group = np.empty(probes.shape[1], np.int64)

@@ -284,6 +284,7 @@ def _read_selectors(run: str) -> str:
     selectors = [code for code in codes if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF]
     data = bytes(code - 0xFE00 if code < 0xFE10 else code - 0xE0100 + 16 for code in selectors)
     try:
+        # Single surrogates, which UTF-8 refuses, may be hidden in this way, too.
         secret = data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
         return ""

@@ -10,9 +10,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.claim_files import STATEMENT, digest, scores_file, seal
+from app.claim_files import (
+    STATEMENT,
+    check_detector_threat,
+    detector_files,
+    digest,
+    is_readable,
+    scores_file,
+    seal,
+)
 from app.cli.run_options import RUN, add_option, command_parser
-from app.detector_claims import check_detector_threat, detector_files, is_readable
 from attacks.resources.catalogue import Resources, resources_named
 from attacks.set_names import ADDED, check_threat
 from attacks.word_sets import changes_of, find_threat

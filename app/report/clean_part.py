@@ -1,4 +1,4 @@
-"""Confusion matrix and calibration of a run, from its records of clean texts."""
+"""Confusion matrix, calibration and curves of a detector, from the clean texts of a run."""
 
 import math
 from collections.abc import Sequence
@@ -15,9 +15,18 @@ from app.report.clean_figures import (
     macro_f1,
     reliability,
 )
-from app.report.report_pictures import Picture, reliability_picture
+from app.report.page_parts import format_number
+from app.report.report_pictures import (
+    Panel,
+    PanelLine,
+    Picture,
+    panels_picture,
+    reliability_picture,
+)
 from measure.evidence import Evidence, StageRecords
 from run_files.sample_records import Record
+from text.bounded_files import DataError, kind_of, read_json
+from text.json_shapes import check_shape
 
 
 @dataclass(frozen=True)
@@ -98,3 +107,40 @@ def has_logits(record: Record) -> bool:
         and len(logits) > 1
         and all(isinstance(logit, int | float) and math.isfinite(logit) for logit in logits)
     )
+
+
+def detection_picture(evidence: Evidence, number: int) -> Picture | None:
+    """Draw the curves that `test` has stored of a detector; None without them.
+
+    Raises:
+        DataError: the file has another content.
+    """
+    path = evidence.run.detection
+    if kind_of(path) is None:
+        return None
+    content = read_json(path, "curves of a detector; move it away")
+    check_shape(content, dict[str, list[Any]], path)
+    points = content.get("points", [])
+    if not points or not all(
+        isinstance(point, list) and len(point) == 3 and all(type(v) in (int, float) for v in point)
+        for point in points
+    ):
+        msg = f"got {path} without points, expected false alarms, recall and precision of some"
+        raise DataError(msg)
+    alarms, recall, precision = zip(*points, strict=True)
+    figures = [evidence.metrics.get(f"test/{name}") for name in ("false_alarms", "recall")]
+    at = [figure for figure in figures if figure is not None]
+    threshold = []
+    if len(at) == 2:
+        threshold = [PanelLine("threshold", at[:1], at[1:], 1)]
+    area, mean = (
+        f"{title} {format_number(evidence.metrics.get(f'test/{name}'))}"
+        for title, name in (("AUC", "auc"), ("average", "average_precision"))
+    )
+    panels = [
+        Panel("ROC", [PanelLine(area, alarms, recall, 0), *threshold], "false alarms"),
+        # The first point detects nothing: it has no precision.
+        Panel("Precision", [PanelLine(mean, recall[1:], precision[1:], 0)], "detected"),
+    ]
+    alt = f"Detected texts over false alarms, {area}; precision over detected texts, {mean}."
+    return panels_picture(f"detection-{number}", panels, alt=alt, top=1.02)

@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.report import report_pictures as pictures
 from app.report.attack_part import AttackPart, attack_part
-from app.report.clean_part import Calibration, CleanFigures, calibrate, count_clean, is_labelled
-from app.report.detection_part import detection_picture
+from app.report.clean_part import (
+    Calibration,
+    CleanFigures,
+    calibrate,
+    count_clean,
+    detection_picture,
+    is_labelled,
+)
 from app.report.heat_maps import RunAttacks, heat_maps, run_attacks
 from app.report.page_parts import format_number
 from app.report.report_pictures import AccuracyCurve, Picture

@@ -277,6 +277,7 @@ class _WatchedSearch:
                 self._live.send("step", lead=-score, word=word, after=after)
             reply = yield request
             if isinstance(request, Query):
+                # Not strict: the budget may have cut the query.
                 judged = zip(request.items, reply.judged, strict=False)
                 scores = {item.text: judgement.score for item, judgement in judged}
 

@@ -202,6 +202,7 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
     """
     if norm == "linf":
         return gradient.sign()
+    # A gradient of 0 stays 0, instead of NaN.
     return gradient / frobenius(gradient).clamp_min(torch.finfo(gradient.dtype).tiny)
 
 
@@ -210,6 +211,7 @@ def into_ball(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:
     limit = radius[:, None, None]
     if norm == "linf":
         return delta.clamp(-limit, limit)
+    # A perturbation of 0 stays 0, instead of NaN.
     length = frobenius(delta).clamp_min(torch.finfo(delta.dtype).tiny)
     return delta * (limit / length).clamp_max(1.0)
 

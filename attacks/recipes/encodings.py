@@ -35,6 +35,7 @@ def percent(text: str) -> str:
 
 
 def _bytes(text: str) -> bytes:
+    # A text from a JSON file may have single surrogates, which UTF-8 refuses.
     return text.encode("utf-8", "surrogatepass")
 
 

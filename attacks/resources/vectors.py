@@ -127,6 +127,7 @@ def _save(cache: Path | None, name: str, arrays: Mapping[str, Any]) -> None:
         with os.fdopen(descriptor, "wb") as stream:
             np.savez(stream, **arrays)
             stream.flush()
+            # After a power failure the new name must not be that of an empty file.
             os.fsync(stream.fileno())
         Path(part).replace(cache / f"{name}-v{VERSION}.npz")
     except OSError as error:

@@ -67,6 +67,7 @@ class FlipBeam:
                 break
             beam = [
                 (document.accept(candidate), judged)
+                # Not strict: the budget may have cut the query.
                 for (_, document, candidate), judged in zip(chosen, answers.judged, strict=False)
             ]
         return top

@@ -90,6 +90,7 @@ class RankedActions:
     ) -> list[Target]:
         """Return the targets whose best candidate improves on the original, the best first."""
         scores: dict[Target, float] = {}
+        # Not strict: the budget may have cut the query.
         for candidate, answer in zip(pool, judged, strict=False):
             target = candidate.index, _TAKEN[candidate.width]
             scores[target] = max(answer.score, scores.get(target, -np.inf))

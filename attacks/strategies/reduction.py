@@ -123,6 +123,7 @@ class RankedReduction(Greedy):
                 return SearchEnd(item, judged[item.columns])
             answer = yield request
             if isinstance(request, Query):
+                # Not strict: the budget may have cut the query.
                 pairs = list(zip(request.items, answer.judged, strict=False))
                 judged |= {item.columns: row for item, row in pairs}
                 rows = [_reduced(item, row, original) for item, row in pairs]

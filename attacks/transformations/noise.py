@@ -144,6 +144,7 @@ def add_diacritic(character: str, random: Random) -> str:
     del random  # each letter has one neighbour
     if not character.isalpha():
         return character
+    # Where Unicode has no such letter, NFC leaves two characters, which do not count.
     marked = (unicodedata.normalize("NFC", character + mark) for mark in _MARKS)
     return next((letter for letter in marked if len(letter) == 1), character)
 
@@ -196,6 +197,7 @@ def intrude(word: str, random: Random, *, share: float) -> str:
     if len(word) < 2 or share <= 0:
         return word
     while True:
+        # Drawn again until one place has the sign; two letters have a single place.
         drawn = [len(word) == 2 or random.random() < share for _ in word[1:]]
         if any(drawn):
             break

@@ -65,10 +65,12 @@ class SubwordSwap:
         self.stop_words = frozenset(map(str.lower, stop_words))
         self._tokenizer = tokenizer
         self.reference = Compat(compat).reference
+        # `model_max_length` is 10^30 where the folder of a tokenizer does not state it.
         limits = [tokenizer.model_max_length, longest_text(model), 512]
         self.max_length = min(limit for limit in limits if limit)
         self._batches = Batches(batch_size, model.device.type)
         self._special = set(tokenizer.all_special_ids)
+        # Only the state of a fast tokenizer has the mark of pieces that continue a word.
         pieces_of = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
         self._mark: str | None = pieces_of.get("continuing_subword_prefix") or None
 
@@ -129,6 +131,7 @@ class SubwordSwap:
             for position in positions
         ]
         words = []
+        # Most combinations of pieces are no words: eight times as many are tried.
         for tokens in combinations(options, limit=self.k * 8):
             word = self._joined(tokens)
             # One whole word with a letter: no marks, no numbers.
@@ -198,6 +201,7 @@ class SubwordSwap:
             for _, ids in chunk
         ]
         length = max(map(len, rows))
+        # Masked: any id pads, where the tokenizer has none for it.
         pad, device = self._tokenizer.pad_token_id or 0, self.model.device
         ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row in rows], device=device)
         mask = torch.tensor(
@@ -233,6 +237,7 @@ def combinations(
 
     first = (0,) * len(options)
     # Best-first: the next best combination differs from a former one in one position.
+    # The sums are negative: `heapq` pops the smallest entry.
     heap, visited = [(-total(first), first)], {first}
     results: list[tuple[str, ...]] = []
     while heap and len(results) < limit:

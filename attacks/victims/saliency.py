@@ -206,6 +206,7 @@ def transformer_gains(
 
     def gradient(x: Tensor) -> Tensor:
         leaf = x.clone().unsqueeze(0).requires_grad_()
+        # What a forward hook returns replaces the output of its module.
         handle = table.register_forward_hook(lambda *_: leaf)
         row = {name: values[:1] for name, values in questions[0].items()}
         batch = tokenizer.pad(row, return_tensors="pt").to(model.device)
@@ -271,6 +272,7 @@ def _weights(
     """Return the weights of all documents; `gradients` returns `[n, d]` for each of some rows."""
     # Texts of like length share a batch.
     order = sorted(range(len(documents)), key=lambda row: len(spans[row]))
+    # Dropout draws for a whole batch: a text has its own draws in any company only alone.
     batch_size = 1 if training else batch_size
     result: list[list[float]] = [[] for _ in documents]
     # The engine may be called under inference mode, where nothing could be differentiated.
@@ -314,6 +316,7 @@ def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> l
     # [words, d]: sums over the tokens of each word.
     total.index_add_(0, where, gradient[torch.tensor(tokens, dtype=torch.int64)])
     count = torch.bincount(where, minlength=len(document))
+    # Words without tokens, beyond the longest text, would divide 0 by 0.
     norms = total.abs().sum(dim=1) / count.clamp_min(1)
     weights: list[float] = torch.where(count > 0, norms, UNSEEN).tolist()
     return weights
@@ -342,7 +345,9 @@ def _seeded(text: str | None) -> Iterator[None]:
     if text is None:
         yield
         return
+    # By default, `fork_rng` would copy the generators of all GPUs.
     device = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=device):
+        # Not `hash`, which gives a text another number in each process.
         torch.manual_seed(zlib.crc32(text.encode("utf-8", "surrogatepass")))
         yield

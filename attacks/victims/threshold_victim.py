@@ -67,6 +67,7 @@ class ThresholdVictim:
 
         rivals = np.delete(logits, self.positive, axis=1)
         log_odds = logits[:, self.positive] - logsumexp(rivals, axis=1)
+        # `log1p` keeps the digits of a threshold close to 0.
         cut = math.log(self.threshold) - math.log1p(-self.threshold)
         shifted = logits.copy()
         # With more than two classes, the largest other logit is not all that the others have.

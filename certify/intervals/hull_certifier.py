@@ -67,6 +67,7 @@ class HullCertifier:
             if not rows.shape[1]:
                 rows = torch.full((len(some), 1), -1)
             rows[:, 0] = rows[:, 0].where(rows[:, 0] >= 0, unknown)
+            # Padding is -1: it reads row 0, which the mask drops.
             mask, rows = rows >= 0, rows.clamp_min(0)
             bounds = [part[rows] for part in hull]
             batch = [texts[i] for i in some.tolist()]

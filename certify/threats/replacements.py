@@ -117,6 +117,7 @@ class ReadChoices(NamedTuple):
 
         # Rows are filled up with the word itself, the first entry of each list.
         owners, own = self.owners, self.ids[self.starts[:-1], :1]
+        # `amax` of no words raises.
         table = own.repeat(1, int(self.starts.diff().amax()) if len(own) else 1)
         table[owners, torch.arange(len(owners)) - self.starts[owners]] = self.ids[:, 0]
         return table

@@ -108,6 +108,7 @@ class ListedWords(WordSet):
         starts = [0]
         for word in words:
             texts = (plain(word), *self.replacements(word))
+            # A list takes the keys of a dictionary: each once, in their order.
             rows += dict.fromkeys(_ids_of(text, tokenizer) for text in texts)
             starts.append(len(rows))
         return Reach(torch.tensor(rows, dtype=torch.int64).view(-1, 2), torch.tensor(starts))
@@ -115,6 +116,7 @@ class ListedWords(WordSet):
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
         """See `WordSet`."""
         texts = (plain(word), *self.replacements(word))
+        # A single id is filled up with -1, as in the rows of `reach`.
         pair = (*ids, -1)[:2]
         return next((text for text in texts if _ids_of(text, tokenizer) == pair), None)
 
@@ -273,9 +275,11 @@ def distinct_rows(owner: "Tensor", ids: "Tensor", count: int) -> Reach:
     """
     import torch
 
+    # Ids begin at -1: shifted by one, they are digits of a number in this base.
     base = int(ids.max()) + 2 if len(ids) else 2
     # One number for a word and its result; a stable sort keeps the first of equal ones in front.
     keys, order = ((owner * base + ids[:, 0] + 1) * base + ids[:, 1] + 1).sort(stable=True)
+    # The first of each run of equal keys, back in the order of the words.
     chosen = order[torch.cat([keys.new_full((1,), -1), keys]).diff() != 0].sort().values
     starts = torch.zeros(count + 1, dtype=torch.int64)
     starts[1:] = torch.bincount(owner[chosen], minlength=count).cumsum(0)

@@ -125,6 +125,7 @@ def _write(part: Path, blocks: Iterable[Blocks], length: int, kind: np.dtype[Any
                 if time.monotonic() - logged > _EVERY:
                     logged = time.monotonic()
                     log.info("packed %d million tokens", tokens // 10**6)
+        # Written before the folder gets its name: a power failure leaves no half corpus under it.
         file.flush()
         os.fsync(file.fileno())
     if n == 0:

@@ -185,6 +185,7 @@ def _find_shape(
         encoding, reason = _find_encoding(path, head)
         remarks += reason
     ending = _ending(path)
+    # The head may end inside a character.
     first = head.decode(encoding, "replace").lstrip("\ufeff \t\r\n")[:1]
     if ending in _JSON or (ending not in (".csv", ".tsv", ".psv") and first in ("{", "[")):
         if separator is not None:
@@ -227,6 +228,7 @@ def _find_encoding(path: Path, head: bytes) -> tuple[str, list[str]]:
     for mark, name in _MARKS:
         if head.startswith(mark):
             return name, ["byte order mark"]
+    # In UTF-16 the high byte of Latin letters is zero.
     zeros = [head[start::2].count(0) / max(1, len(head[start::2])) for start in (0, 1)]
     if max(zeros) > 0.3 and min(zeros) < 0.05:
         return ("utf-16-be" if zeros[0] > zeros[1] else "utf-16-le"), ["every second byte is zero"]

@@ -54,5 +54,6 @@ class CosFormerAttention(HeadedAttention):
         if self.relu:
             below = below.clamp_min(LEAST)
         else:
+            # Not `sign`, which is 0 at 0.
             below = torch.where(below < 0, -1.0, 1.0) * below.abs().clamp_min(LEAST_SIGNED)
         return (above / below).to(self.output.weight.dtype)

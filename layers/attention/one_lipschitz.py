@@ -119,6 +119,7 @@ class OneLipschitzSelfAttention(nn.Module):
         if self.activation == "relu":
             return (weight.square().sum(dim=-1) / 4).amax().sqrt()
         gap = weight[:, 0::2] - weight[:, 1::2]
+        # The slope of the square root at 0 is infinite.
         return (gap.square().sum(dim=-1) / 2).amax().clamp_min(1e-30).sqrt()
 
     def value_radius(self, radius: Tensor) -> Tensor:

@@ -168,6 +168,7 @@ def anchors(gradient: Tensor, mask: Tensor, low: float, high: float) -> tuple[Te
         high: share of the words with smaller gradients, below.
     """
     norms = gradient.float().norm(dim=-1).masked_fill(~mask, torch.inf)
+    # The order of an order is the rank of each word.
     ranks = norms.argsort(dim=1, stable=True).argsort(dim=1)
     lengths = mask.sum(dim=1).tolist()
     bounds = [[ceil(length * low), ceil(length * high)] for length in lengths]

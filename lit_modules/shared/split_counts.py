@@ -105,6 +105,7 @@ class SplitCounts(Metric):
 
 def _standard_error(squares: Tensor, mean: Tensor, count: Tensor) -> Tensor:
     """Return the standard error of a mean from the sum of the squares."""
+    # Rounding may leave the variance of equal numbers below 0.
     return ((squares / count - mean.square()).clamp_min(0) / count).sqrt()
 
 

@@ -49,6 +49,7 @@ class Task:
 
     def mean(self, values: Tensor, labels: Tensor) -> Tensor:
         """Return the mean over all units of a batch, from `[B]` sums over the units of samples."""
+        # No unit with a label: the loss is 0, not NaN.
         return values.sum() / self.units(labels).sum().clamp_min(1)
 
     def divergences(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:

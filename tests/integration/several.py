@@ -21,6 +21,7 @@ from tests.faults.child import Task
 from tests.faults.program import HANGS, Forked, Outcome, Piped, free_port, rank_variables, variables
 
 ROOT = Path(__file__).parents[2]
+MODULE = "tests.integration.several"
 # Asking git would start one more process; and a commit meanwhile would change the answer.
 REVISION = {"STEADFAST_REVISION": "tests"}
 CLUSTER = ROOT / "configs" / "cluster"
@@ -46,11 +47,16 @@ def entry() -> int:
     return 0
 
 
+def listed(commands: Sequence[Sequence[str]], *, where: Path) -> str:
+    """Write commands into a file for `entry`; returns its path."""
+    path = where / "commands.json"
+    path.write_text(json.dumps([list(command) for command in commands]))
+    return str(path)
+
+
 def run(commands: Sequence[Sequence[str]], *, where: Path) -> tuple[str, str]:
     """Run commands in the same processes; returns standard output and standard error."""
-    listing = where / "commands.json"
-    listing.write_text(json.dumps([list(command) for command in commands]))
-    program = Piped(str(listing), where=where, module="tests.integration.several", **REVISION)
+    program = Piped(listed(commands, where=where), where=where, module=MODULE, **REVISION)
     out, err = program.communicate()
     assert program.returncode == 0, err
     return out, err

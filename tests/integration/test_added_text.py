@@ -27,7 +27,9 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("threat", METHODS)
+@pytest.mark.parametrize(
+    "threat", [t if t == "append" else pytest.param(t, marks=pytest.mark.slow) for t in METHODS]
+)
 def test_added_text(here: Path, steadfast: Steadfast, threat: str) -> None:
     rate = "--model.classifier" if threat == "append-lines" else "--model"
     adam = [f"{rate}.optimisation.optimizer=Adam", f"{rate}.optimisation.optimizer.lr=0.1"]

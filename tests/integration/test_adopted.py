@@ -138,6 +138,14 @@ def test_commands_on_a_folder_of_transformers(hub: str, steadfast: Steadfast) ->
     assert "or a victim with --vocabulary" in outcome.err
 
 
+@pytest.mark.parametrize(
+    "hub",
+    [
+        kind if kind == "distilbert" else pytest.param(kind, marks=pytest.mark.slow)
+        for kind in KINDS
+    ],
+    indirect=True,
+)
 def test_commands_on_an_adopted_folder(hub: str, steadfast: Steadfast) -> None:
     assert steadfast("export", "--victim", hub, "--output=ours").status == 0
     expected = [record["probability"] for record in sf.load(hub).predict(TEXTS)]
@@ -173,6 +181,7 @@ def test_commands_on_an_adopted_folder(hub: str, steadfast: Steadfast) -> None:
     assert steadfast("predict", "--run=theirs", "--ckpt_path=moved", "--text=cold").status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hub", ["roberta"], indirect=True)
 def test_an_adopted_folder_is_served(hub: str, steadfast: Steadfast) -> None:
     assert steadfast("export", "--victim", hub, "--output=ours").status == 0

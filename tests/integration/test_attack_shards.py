@@ -80,35 +80,35 @@ def test_an_ensemble_in_shards(letters: str, steadfast: Steadfast) -> None:
     assert "attack/worst/accuracy" in results("done")["metrics"]
 
 
-def test_shards_file_what_one_attack_files(letters: str, steadfast: Steadfast) -> None:
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 3])
+def test_shards_file_what_one_attack_files(letters: str, steadfast: Steadfast, count: int) -> None:
     shutil.copytree("runs", "before")
     both = f"--attack={letters},deepwordbug"
     attack(steadfast, both)
     names = ["letters", "deepwordbug"]
     whole = filed(names)
-    for count in (1, 3):
-        shutil.rmtree("runs")
-        shutil.copytree("before", "runs")
-        before = results("done")
-        for index in reversed(range(1, count + 1)):
-            outcome = attack(steadfast, both, f"--attack.shard={index}/{count}")
-            assert f"letters: shard {index}/{count}, " in outcome.out
-            assert "attack merge --run done" in outcome.out
-            assert "clean accuracy" not in outcome.out
-            # A figure of a part is none.
-            assert results("done") == before
-        assert not (FOLDER / "letters.jsonl").exists()
-        outcome = merge(steadfast)
-        assert outcome.status == 0, outcome.err
-        assert filed(names) == whole
-        assert results("done")["seconds"]["attack/letters"] > 0
-        rows = [word[0] for word in re.findall(r"(?m)^(\w+) +([01]\.\d+)", outcome.out)]
-        assert rows == names
-        assert "mean accuracy" not in outcome.out  # of one of the six
-        # Once more, or without shards, nothing changes.
-        assert merge(steadfast, f"--attack={letters}").status == 0
-        assert attack(steadfast, both).status == 0
-        assert filed(names) == whole
+    shutil.rmtree("runs")
+    shutil.copytree("before", "runs")
+    before = results("done")
+    for index in reversed(range(1, count + 1)):
+        outcome = attack(steadfast, both, f"--attack.shard={index}/{count}")
+        assert f"letters: shard {index}/{count}, " in outcome.out
+        assert "attack merge --run done" in outcome.out
+        assert "clean accuracy" not in outcome.out
+        # A figure of a part is none.
+        assert results("done") == before
+    assert not (FOLDER / "letters.jsonl").exists()
+    outcome = merge(steadfast)
+    assert outcome.status == 0, outcome.err
+    assert filed(names) == whole
+    assert results("done")["seconds"]["attack/letters"] > 0
+    rows = [word[0] for word in re.findall(r"(?m)^(\w+) +([01]\.\d+)", outcome.out)]
+    assert rows == names
+    assert "mean accuracy" not in outcome.out  # of one of the six
+    # Once more, or without shards, nothing changes.
+    assert merge(steadfast, f"--attack={letters}").status == 0
+    assert attack(steadfast, both).status == 0
+    assert filed(names) == whole
 
 
 def test_what_is_missing_is_named(letters: str, steadfast: Steadfast) -> None:
@@ -236,6 +236,7 @@ def test_what_is_no_shard(letters: str, steadfast: Steadfast) -> None:
     assert "got shard '4/3', expected I/N" in outcome.err
 
 
+@pytest.mark.slow
 def test_a_killed_shard_goes_on(trained: Path, steadfast: Steadfast) -> None:
     Path("slow.py").write_text(SLOW)
     spec = {**LETTERS, "transformation": {"class_path": "slow.Slow"}}

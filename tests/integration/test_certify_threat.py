@@ -303,7 +303,9 @@ def test_edits_of_lips_lev(here: Path, steadfast: Steadfast) -> None:
     assert {one["kind"] for one in records} == {"unproven"}
 
 
-@pytest.mark.parametrize("part", [[], ["--trainer.limit_test_batches=4"]])
+@pytest.mark.parametrize(
+    "part", [[], pytest.param(["--trainer.limit_test_batches=4"], marks=pytest.mark.slow)]
+)
 def test_radii_of_a_killed_command_are_kept(
     here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch, part: list[str]
 ) -> None:

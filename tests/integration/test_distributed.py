@@ -146,8 +146,8 @@ TASKS = {
     "choice": [*OTHER, "--data=HellaSwag"],
 }
 """What is no classification."""
-QUICK = ("olsa", "unibert", "text", "tavat", "asa", "tagging")
-"""In the default run: an own encoder, pretrained ones, two kinds of adversary, another task."""
+QUICK = ("olsa", "unibert", "text", "tavat", "tagging")
+"""In the default run: an own encoder, a pretrained one, two adversaries, ASA on another task."""
 REST = tuple(name for name in (*RUNS, *TASKS) if name not in QUICK)
 HALVES = [*TWO, "--data.batch_size=8", "--data.eval_batch_size=48"]
 WHOLE = ["--data.batch_size=16", "--data.eval_batch_size=96"]

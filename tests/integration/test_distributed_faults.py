@@ -13,7 +13,19 @@ from lit_modules import read_checkpoint
 from tests.faults.program import Piped, free_port, variables
 from tests.integration.conftest import OLSA, lines
 from tests.integration.faulty_rank import FAULTS
-from tests.integration.several import CLUSTER, QUIET, REVISION, TWO, children, run, same_bits, until
+from tests.integration.several import (
+    CLUSTER,
+    MODULE,
+    QUIET,
+    REVISION,
+    TWO,
+    children,
+    listed,
+    run,
+    run_two,
+    same_bits,
+    until,
+)
 
 pytestmark = pytest.mark.distributed
 
@@ -114,7 +126,8 @@ def resumed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     where = tmp_path_factory.mktemp("faults")
     for stop in STOPS.values():
         stop(where)
-    run([[*FIT, *TWO, f"--run={name}"] for name in (*STOPS, "whole")], where=where)
+    commands = [[*FIT, *TWO, f"--run={name}"] for name in (*STOPS, "whole")]
+    run_two(listed(commands, where=where), where=where, module=MODULE)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(where)
         yield where

@@ -88,7 +88,7 @@ def kill_before_the_record(*args: object, **_: object) -> None:
     raise RuntimeError(msg)
 
 
-@pytest.mark.parametrize("reopened", [False, True])
+@pytest.mark.parametrize("reopened", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_run_that_ended_early_and_is_not_recorded_has_ended(
     here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch, reopened: bool
 ) -> None:

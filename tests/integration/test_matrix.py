@@ -32,14 +32,16 @@ FEW = [f"--trainer.limit_{loop}_batches=2" for loop in ("val", "test", "predict"
 UNCERTIFIED = ("TextClassifier", "AdversarialTraining-TextAdversary")
 # Each method writes its page once.
 CORPORA = {"Reviews": [], "TextFiles-single": [], "TextFiles-pair": [pytest.mark.report]}
-# Each method with pairs of texts; with other corpora, the method that the others are made of.
+# Each corpus once, and once an own, a certified and an adversarial method.
+QUICK = (
+    ("TextClassifier", "Reviews"),
+    ("TextClassifier", "TextFiles-single"),
+    ("OLSA", "TextFiles-pair"),
+    ("AdversarialTraining-FreeLB", "TextFiles-pair"),
+)
 CELLS = [
     pytest.param(
-        *(method, kind),
-        marks=[
-            *marks,
-            *([] if kind.endswith("pair") or method == "TextClassifier" else [pytest.mark.slow]),
-        ],
+        *(method, kind), marks=[*marks, *([] if (method, kind) in QUICK else [pytest.mark.slow])]
     )
     for method in METHODS
     for kind, marks in CORPORA.items()

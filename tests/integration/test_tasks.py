@@ -89,11 +89,15 @@ def write(folder: str, name: str, rows: list[str]) -> None:
     path.write_text("\n".join(rows) + "\n")
 
 
+# Each task and each way of training once.
+QUICK = [("FreeLB", "classification"), ("SMART", "regression")]
+QUICK += [("FineTuning", "tagging"), ("ASA", "choice")]
 EVERY = [("ASA", task) for task in FIGURES] + [("FreeLB", task) for task in FIGURES]
 EVERY += [("FineTuning", "tagging"), ("SMART", "regression"), ("SMART", "choice")]
+CELLS = [cell if cell in QUICK else pytest.param(*cell, marks=pytest.mark.slow) for cell in EVERY]
 
 
-@pytest.mark.parametrize(("method", "task"), EVERY)
+@pytest.mark.parametrize(("method", "task"), CELLS)
 def test_train_test_predict(here: Path, steadfast: Steadfast, method: str, task: str) -> None:
     arguments = [*METHODS[method], *corpus(task), *QUIET, "--trainer.max_epochs=1", "--run=a"]
     outcome = steadfast("train", arguments, "--pgd.steps=2", "--trainer.log_every_n_steps=1")
@@ -137,7 +141,9 @@ def test_train_test_predict(here: Path, steadfast: Steadfast, method: str, task:
 KINDS = ("corporation", "creative-work", "group", "location", "person", "product")
 
 
-@pytest.mark.parametrize("task", ["regression", "tagging", "choice"])
+@pytest.mark.parametrize(
+    "task", ["regression", "tagging", pytest.param("choice", marks=pytest.mark.slow)]
+)
 def test_what_is_about_classes_only(here: Path, steadfast: Steadfast, task: str) -> None:
     arguments = [*METHODS["ASA"], *corpus(task), *QUIET, "--trainer.max_epochs=1", "--run=a"]
     assert steadfast("fit", arguments).status == 0

@@ -95,6 +95,7 @@ def test_a_bag_of_words_is_not_enough(bag: float) -> None:
     assert 0.65 < bag < 0.78
 
 
+@pytest.mark.slow
 def test_transformer_reads_word_order(bag: float) -> None:
     """Measured after 12 epochs: 0.926 ... 0.953 for three seeds; 7 are enough for the bound."""
 

@@ -114,8 +114,8 @@ for name in {names}:
 
 
 @contextmanager
-def serving(files: Mapping[str, bytes]) -> Iterator[tuple[str, list[str]]]:
-    """A hub whose every model repository holds these files."""
+def serving(repositories: Mapping[str, Path]) -> Iterator[tuple[str, list[str]]]:
+    """A hub with models by name, each with the files of a folder."""
     requests: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -125,12 +125,16 @@ def serving(files: Mapping[str, bytes]) -> Iterator[tuple[str, list[str]]]:
         def do_GET(self) -> None:
             requests.append(self.path)
             path = self.path.split("?")[0]
-            found = files.get(path.rsplit("/", 1)[1]) if "/resolve/" in path else None
-            about = b"[]" if "/tree/" in path else b'{"id": "evil/model"}'
-            body = about if path.startswith("/api/") and files else found
+            name = next((name for name in repositories if f"/{name}/" in f"{path}/"), None)
+            body = None
+            if name is not None and path.startswith("/api/"):
+                body = b"[]" if "/tree/" in path else json.dumps({"id": name}).encode()
+            elif name is not None and "/resolve/" in path:
+                file = repositories[name] / path.rsplit("/", 1)[1]
+                body = file.read_bytes() if file.is_file() else None
             self.send_response(200 if body is not None else 404)
             if body is None:
-                self.send_header("X-Error-Code", "EntryNotFound" if files else "RepoNotFound")
+                self.send_header("X-Error-Code", "EntryNotFound" if name else "RepoNotFound")
             self.send_header("X-Repo-Commit", "1" * 40)
             self.send_header("ETag", f'"{hash(body):x}"')
             self.send_header("Content-Length", str(len(body or b"")))
@@ -167,33 +171,36 @@ def python(program: str, home: Path, endpoint: str) -> subprocess.CompletedProce
     )
 
 
-@pytest.mark.parametrize("model_type", ["bert", "evil"])
-def test_code_on_the_hub_is_not_executed(
-    model_type: str, folder: Path, tmp_path: Path, marker: Marker
-) -> None:
+def test_code_on_the_hub_is_not_executed(folder: Path, tmp_path: Path, marker: Marker) -> None:
+    """As a stand-in for an architecture that is known, and as one that is not."""
     (folder / "evil.py").write_text(CODE.format(command=marker.command))
-    change(folder, "config.json", auto_map=REMOTE, model_type=model_type)
     change(folder, "tokenizer_config.json", auto_map=REMOTE, tokenizer_class="EvilTokenizer")
-    program = """
+    models = {f"evil/{model_type}": tmp_path / model_type for model_type in ("bert", "evil")}
+    for path in models.values():
+        shutil.copytree(folder, path)
+        change(path, "config.json", auto_map=REMOTE, model_type=path.name)
+    program = f"""
 from layers.frozen_backbone import FrozenBackbone, FrozenEncoder
 from text.pretrained_tokenizer import PretrainedTokenizer
-for build in (
-    lambda name: FrozenBackbone(FrozenEncoder(pretrained=name)),
-    lambda name: PretrainedTokenizer.from_pretrained(name, max_length=9),
-):
-    try:
-        print("loaded", build("evil/model"))
-    except ValueError as error:
-        print("refused", error)
+for model in {[*models]}:
+    for build in (
+        lambda name: FrozenBackbone(FrozenEncoder(pretrained=name)),
+        lambda name: PretrainedTokenizer.from_pretrained(name, max_length=9),
+    ):
+        try:
+            print(model, "loaded", build(model))
+        except ValueError as error:
+            print(model, "refused", error)
 """
-    with serving({path.name: path.read_bytes() for path in folder.iterdir()}) as (at, requests):
+    with serving(models) as (at, requests):
         done = python(program, tmp_path, at)
     assert done.returncode == 0, done.stderr
-    assert "evil/model/resolve" in "".join(requests)
+    assert all(f"{model}/resolve" in "".join(requests) for model in models)
     assert not [request for request in requests if request.endswith(".py")]
     assert "[y/N]" not in done.stdout
     assert marker.untouched()
-    assert ("refused" if model_type == "evil" else "loaded") in done.stdout
+    assert "evil/bert loaded" in done.stdout
+    assert "evil/evil refused" in done.stdout
 
 
 def test_scripts_of_hub_datasets_are_not_executed(tmp_path: Path, marker: Marker) -> None:
@@ -215,13 +222,16 @@ def test_scripts_of_hub_datasets_are_not_executed(tmp_path: Path, marker: Marker
 # What a checkpoint says of its backbone
 
 
-@pytest.fixture
-def good(folder: Path, tmp_path: Path) -> Path:
-    module = attached(olsa(backbone=str(folder), max_length=30)).train()
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint that loads."""
+    where = tmp_path_factory.mktemp("good")
+    save_backbone(where / "backbone", "bert")
+    module = attached(olsa(backbone=str(where / "backbone"), max_length=30)).train()
     run = trainer(max_steps=1, max_epochs=-1)
     run.fit(module, loader(module, SINGLE, 2), loader(module, SINGLE, 4))
-    run.save_checkpoint(tmp_path / "good.ckpt")
-    return tmp_path / "good.ckpt"
+    run.save_checkpoint(where / "good.ckpt")
+    return where / "good.ckpt"
 
 
 @pytest.mark.parametrize("sealed", [False, True])
@@ -327,9 +337,11 @@ def test_a_tokenizer_cannot_ask_for_padding_of_gigabytes(good: Path) -> None:
 # The same of encoders that are trained here
 
 
-@pytest.fixture(params=["UniBERT", "MaskedLM"])
-def trained_encoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    path = tmp_path / "encoder.ckpt"
+@pytest.fixture(scope="module", params=["UniBERT", "MaskedLM"])
+def trained_encoder(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    path = tmp_path_factory.mktemp("trained") / "encoder.ckpt"
     if request.param == "UniBERT":
         module: TextModule = attached(unibert())
     else:

@@ -133,19 +133,25 @@ def flat(*args: Any) -> list[str]:
     return [word for arg in args for word in ([arg] if isinstance(arg, str) else arg)]
 
 
+COMMANDS = [
+    ("test", "inside callbacks"),
+    ("fit", "inside loops"),
+    ("test", "legacy format"),
+    ("certify", "prefixed pickle"),
+    ("predict", "replaced pickle"),
+    ("validate", "bare pickle"),
+    ("fit", "prefixed pickle"),
+]
+
+
 @pytest.mark.parametrize(
-    ("command", "name"),
+    ("kind", "command", "name"),
     [
-        ("test", "inside callbacks"),
-        ("test", "legacy format"),
-        ("certify", "prefixed pickle"),
-        ("predict", "replaced pickle"),
-        ("validate", "bare pickle"),
-        ("fit", "inside loops"),
-        ("fit", "prefixed pickle"),
+        *(("plain", *case) for case in COMMANDS),
+        *(("sealed", *case) for case in COMMANDS[:2]),
+        *(pytest.param("sealed", *case, marks=pytest.mark.slow) for case in COMMANDS[2:]),
     ],
 )
-@pytest.mark.parametrize("kind", BOTH)
 def test_commands_refuse_a_checkpoint_with_code(
     kind: str, command: str, name: str, trained: Path, steadfast: Steadfast, marker: Marker
 ) -> None:

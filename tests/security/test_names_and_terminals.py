@@ -23,30 +23,36 @@ def acts(text: str) -> list[str]:
     return [c for c in text if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf", "Cs")]
 
 
+NAMES = [
+    "../escaped",
+    "..",
+    ".",
+    "a/b",
+    "/tmp/escaped",
+    ".hidden",
+    "-rf",
+    "a b",
+    "a\n",
+    "a\nb",
+    "a\x1b[2J",
+    "a\\b",
+    "a:b",
+    "$(touch x)",
+    "a;b",
+    "",
+    "\u202ea",
+    "å",
+]
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("command", "name"),
     [
-        "../escaped",
-        "..",
-        ".",
-        "a/b",
-        "/tmp/escaped",
-        ".hidden",
-        "-rf",
-        "a b",
-        "a\n",
-        "a\nb",
-        "a\x1b[2J",
-        "a\\b",
-        "a:b",
-        "$(touch x)",
-        "a;b",
-        "",
-        "\u202ea",
-        "å",
+        *(("fit", name) for name in NAMES),
+        *(("test", name) for name in NAMES[:2]),
+        *(pytest.param("test", name, marks=pytest.mark.slow) for name in NAMES[2:]),
     ],
 )
-@pytest.mark.parametrize("command", ["fit", "test"])
 def test_names_that_no_run_can_have(
     command: str,
     name: str,

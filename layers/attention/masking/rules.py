@@ -66,6 +66,7 @@ def _smallest(weights: Tensor, valid: Tensor, share: float | Tensor) -> Tensor:
     """Return odds `[B, 1, N, N]`, positive for all but this share of the largest weights."""
     flat = weights.masked_fill(~valid.unsqueeze(1), -1.0).flatten(1)
     count = (share * valid.sum(dim=(1, 2))).round().long()
+    # Stable: of equal weights the first are the largest, on every device.
     order = flat.argsort(dim=1, descending=True, stable=True)
     rank = torch.empty_like(order).scatter_(
         1, order, torch.arange(order.shape[1], device=order.device).expand_as(order)

@@ -29,6 +29,7 @@ def test_words(text: str, expected: str) -> None:
     assert count_words(text) == len(expected.split())
 
 
+@pytest.mark.long
 @given(words, words)
 def test_spans_are_where_the_words_are(first: str, second: str) -> None:
     document = Document((first, second))

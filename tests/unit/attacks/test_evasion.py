@@ -484,6 +484,7 @@ class Fixed:
         raise AssertionError(texts)  # they know nothing of the threshold
 
 
+@pytest.mark.long
 @given(
     st.lists(st.lists(st.floats(-8, 8), min_size=3, max_size=3), min_size=1, max_size=5),
     st.floats(0.01, 0.99),

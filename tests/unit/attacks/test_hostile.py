@@ -352,12 +352,14 @@ EVERYTHING = st.text(max_size=40) | st.text(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.lists(EVERYTHING, min_size=1, max_size=5), st.sampled_from(sorted(SEARCHES)))
 def test_any_text_with_a_cheap_victim(texts: list[Text], search: str) -> None:
     attacked(BagVictim(), texts, search=SEARCHES[search], budget=60, white_box=search == "gradient")
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(
     st.lists(st.tuples(EVERYTHING, EVERYTHING), min_size=1, max_size=4),

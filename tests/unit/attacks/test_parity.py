@@ -65,6 +65,7 @@ def test_the_command(
     assert '"attack": "textfooler"' in out.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_a_difference_is_seen(data_dir: Path, peer: Path, tmp_path: Path) -> None:
     lines = (peer / "pwws_0_300.jsonl").read_text().splitlines()[:20]

@@ -49,6 +49,7 @@ def proposed(attack: Attack, text: str, draw: int) -> Sequence[str]:
     return [candidate.columns[0] for candidate in candidates]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recipe", LISTABLE)
 def test_a_set_has_what_its_recipe_proposes(recipe: str, resources: Resources) -> None:
     settings = RecipeSettings(
@@ -188,6 +189,7 @@ def test_the_part_of_speech_in_the_text_selects_synonyms(resources: Resources) -
     assert set(tagged.listed("film")) == set(every.listed("film"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", ["wordnet-pos", "wordnet-pos-and-typos", "wordnet-pos,delete"])
 def test_certificates_by_part_of_speech_equal_brute_force(names: str, resources: Resources) -> None:
     vocabulary = ("film", "movie", "shoot", "to", "the", "mo", "hoot", "move")

@@ -81,6 +81,7 @@ def test_the_step_of_asa_is_that_of_its_training(monkeypatch: pytest.MonkeyPatch
     assert torch.equal(whole, loss)
 
 
+@pytest.mark.long
 def test_lengths_are_measured_kept_and_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def test_each_kind_does_both_passes(kind: str) -> None:
     assert all(parameter.grad is None for parameter in module.parameters())
 
 
+@pytest.mark.long
 def test_memory_is_that_of_the_pass() -> None:
     # SOFT holds a number for each pair of tokens of a head: 32 MiB, a few times.
     (found,) = peaks(("soft", "step"), [2048], Namespace(**vars(SMALL) | {"heads": 2}))

@@ -48,6 +48,7 @@ def test_a_form_that_reads_less_is_noticed() -> None:
     assert find_changed(["free", "@snoop", "123"], CanonicalForm()) == ["free", "@snoop", "123"]
 
 
+@pytest.mark.long
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "form"),

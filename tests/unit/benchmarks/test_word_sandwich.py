@@ -40,6 +40,7 @@ def threats() -> list[Threat]:
     return [Synonyms.of(LISTS, words=ascii_words), Characters(k=1, words=ascii_words)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threat", threats(), ids=("synonyms", "characters"))
 def test_certified_is_below_attacked(threat: Threat, capsys: pytest.CaptureFixture[str]) -> None:
     made = model()

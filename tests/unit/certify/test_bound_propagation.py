@@ -159,6 +159,7 @@ class Toy:
         return x
 
 
+@pytest.mark.long
 def test_radii_hold_in_every_choice_of_words() -> None:
     model = network(1, activation="relu", classes=2)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]]).bool()

@@ -131,6 +131,7 @@ def test_rounding_between_long_and_nearly_equal_rows_is_no_margin() -> None:
     assert certify(toy, batch).radius.tolist() == [0.0] * 50
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_nothing_is_certified_from_weights_that_are_not_finite(bad: float) -> None:
     names = [name for name, _ in classifier(2, **OPTIONS["everything"]).network.named_parameters()]

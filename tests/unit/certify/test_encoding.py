@@ -95,6 +95,7 @@ def logits(texts: list[str]) -> Tensor:
     return torch.stack([(place < 4).float(), (place >= 4).float()], dim=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fidelity", [0.0, 0.5, 0.7, 1.0])
 def test_certificates_are_those_of_all_texts(fidelity: float) -> None:
     encoding = cluster_words(SYNONYMS, COUNTS, fidelity)

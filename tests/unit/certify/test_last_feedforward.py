@@ -65,6 +65,7 @@ def logits_behind(toy: Toy, inputs: Tensor, mask: Tensor) -> Tensor:
     return logits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{"feedforward": True}, NORMED])
 @pytest.mark.parametrize("stretched", [1.0, 1.001])
 def test_no_lead_falls_within_the_distance_but_soon_after(
@@ -117,6 +118,7 @@ def test_without_anything_local_the_bound_is_the_sound_one() -> None:
         assert torch.equal(local.radius, whole.radius)
 
 
+@pytest.mark.long
 def test_local_radii_do_not_depend_on_the_batch() -> None:
     toy, batch = trained(1, steps=5, feedforward=True), tokens(LENGTHS, seed=1)
     certifier = Certifier(toy, "local")
@@ -128,6 +130,7 @@ def test_local_radii_do_not_depend_on_the_batch() -> None:
         torch.testing.assert_close(certifier(one).radius[0], together[row])
 
 
+@pytest.mark.long
 def test_a_lead_that_turns_late_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the kinks the distance would be too long: descent finds a lead that falls."""
     monkeypatch.setattr(Tensor, "clamp_min", _nothing_kept(Tensor.clamp_min))

@@ -138,6 +138,7 @@ def test_shares_of_two_layers() -> None:
     assert edit_constant(torch.ones(1).double(), spread=1.0, size=0.5) == 1.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_certificates_hold_at_distance_one(seed: int) -> None:
     model = network(kernel=2, classes=2, seed=seed)

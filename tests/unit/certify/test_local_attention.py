@@ -105,6 +105,7 @@ def test_the_bound_is_not_far_above_what_ascent_finds(kind: str, share: float) -
     assert float(found.amin()) > share
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["plain", "relu"])
 def test_logits_of_a_row_drift_apart_no_faster(kind: str) -> None:
     """Ascent on all differences of two logits of a row: D is nearly reached."""

@@ -35,6 +35,7 @@ def answers(made: RelaxedModel, texts: list[str]) -> list[int]:
 KS = [0, 1, 2, None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [0, 1000], ids=["relaxed", "listed"])
 def test_certificates_are_those_of_all_texts(limit: int) -> None:
     outcomes, kinds = set(), set()
@@ -115,6 +116,7 @@ def test_listing(k: int | None) -> None:
     assert found[0] == ["a", "d", "e"]
 
 
+@pytest.mark.long
 def test_worst_texts_have_no_choice_that_only_fills_up(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds = ReplacedWords.__call__
 

@@ -31,17 +31,15 @@ from text import Text, WordTokenizer
 LENGTHS = [1, 2, 3, 4, 5, 5, 2, 4]
 
 
-CASES = [
-    *((name, 1 + place % 3, 25) for place, name in enumerate(OPTIONS)),
-    *((name, depth, 0) for name in ("plain", "everything") for depth in (1, 2)),
-    ("everything", 3, 25),
-]
+CASES = [*((name, 1 + place % 3, 25) for place, name in enumerate(OPTIONS)), ("everything", 2, 0)]
+MORE = [("plain", 1, 0), ("plain", 2, 0), ("everything", 1, 0), ("everything", 3, 25)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "depth", "trained"),
     # In one layer quickly: other options are in `test_longer_weights_shrink_the_radius`.
-    [case if case[1] == 1 else pytest.param(*case, marks=pytest.mark.long) for case in CASES],
+    [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE)],
 )
 def test_attacks_inside_the_radius_fail(name: str, depth: int, trained: int) -> None:
     toy, batch = classifier(depth, **OPTIONS[name]), tokens(LENGTHS, seed=depth)
@@ -88,14 +86,7 @@ def lightning_module(name: str) -> tuple[CertifiedClassifier, list[Text]]:
     return module, texts
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("single", marks=pytest.mark.long),
-        pytest.param("pairs", marks=pytest.mark.long),
-        "bag",
-    ],
-)
+@pytest.mark.parametrize("name", [pytest.param("single", marks=pytest.mark.slow), "pairs", "bag"])
 def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
     """The modules that users train, with their own embeddings and segment ids, in float64."""
     module, texts = lightning_module(name)
@@ -132,16 +123,16 @@ def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "depth", "length"),
     [
-        pytest.param("plain", 1, 2, marks=pytest.mark.long),
-        pytest.param("plain", 2, 5, marks=pytest.mark.long),
+        pytest.param("plain", 1, 2, marks=pytest.mark.slow),
+        pytest.param("plain", 2, 5, marks=pytest.mark.slow),
         ("relu", 1, 5),
-        pytest.param("relu", 2, 2, marks=pytest.mark.long),
-        pytest.param("offsets-clip", 1, 2, marks=pytest.mark.long),
-        pytest.param("offsets-clip", 2, 5, marks=pytest.mark.long),
-        ("everything", 1, 5),
-        pytest.param("everything", 2, 2, marks=pytest.mark.long),
+        pytest.param("relu", 2, 2, marks=pytest.mark.slow),
+        ("offsets-clip", 1, 2),
+        pytest.param("offsets-clip", 2, 5, marks=pytest.mark.slow),
+        pytest.param("everything", 1, 5, marks=pytest.mark.slow),
+        ("everything", 2, 2),
         ("distance", 1, 2),
-        pytest.param("distance-kim", 1, 5, marks=pytest.mark.long),
+        ("distance-kim", 1, 5),
     ],
 )
 def test_no_pair_moves_the_output_by_more_than_the_constant(
@@ -197,6 +188,7 @@ def test_tokens_stay_within_the_radius_that_is_followed(name: str) -> None:
             assert torch.all(x.norm(dim=-1) <= radius.unsqueeze(1) * (1 + 1e-12))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("heads", "offsets", "clip", "alpha_1", "reached"),
     [
@@ -386,6 +378,7 @@ def test_tied_l2_attention_by_each_bound() -> None:
 BOUNDS_OF_L2: tuple[Bound, ...] = ("sound", "kim", "paper")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize(
     "alpha_1", [0.3, *(pytest.param(value, marks=pytest.mark.long) for value in (3.0, 30.0))]

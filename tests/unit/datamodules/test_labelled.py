@@ -178,6 +178,7 @@ def test_loaders_leave_the_global_generator_alone() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.long
 def test_workers_give_the_same_batches() -> None:
     alone, helped = ready(limit_train=100), ready(limit_train=100, num_workers=2)
     loader = helped.train_dataloader()
@@ -244,6 +245,7 @@ def test_limit_train_draws_with_the_seed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert kept() == kept(1)
 
 
+@pytest.mark.long
 def test_upsampling_repeats_training_texts_of_a_class() -> None:
     plain, upsampled = ready(), ready(upsample={"negative": 3, "positive": 1})
     rows = plain.examples("train")
@@ -327,6 +329,7 @@ def test_pairs_carry_both_texts_and_segments(pairs: TextFiles) -> None:
         assert (batch.segment_ids[~batch.mask] == 0).all()
 
 
+@pytest.mark.long
 def test_encoding_in_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ready()
     assert module.tokenizer is not None

@@ -51,6 +51,7 @@ def test_sentences_are_short_and_words_are_few(reviews: Reviews) -> None:
     } <= vocabulary
 
 
+@pytest.mark.long
 def test_a_sentence_has_one_label() -> None:
     labels: dict[str, int] = {}
     for seed in range(4):

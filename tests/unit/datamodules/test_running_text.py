@@ -121,6 +121,7 @@ def test_streamed_from_a_thread_the_same(folder: Path) -> None:
         seen(threaded.train_dataloader())
 
 
+@pytest.mark.long
 def test_workers_read_the_blocks_on_disk(folder: Path) -> None:
     single, other = (corpus(folder, num_workers=n) for n in (0, 2))
     assert seen(single.train_dataloader()) == seen(other.train_dataloader())

@@ -89,6 +89,7 @@ def uninterrupted(
     return folder, module.seen, request.param
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("checkpoint", "done"),
     [("step=4", 4), (f"step={BATCHES}", BATCHES), ("step=17", 17), ("epoch=1", 2 * BATCHES)],

@@ -107,6 +107,7 @@ def test_transposing_changes_nothing_that_matters() -> None:
     assert torch.equal(spectral_norm_bound(weight), spectral_norm_bound(weight.mT))
 
 
+@pytest.mark.long
 @given(SIZES, SIZES, SEEDS)
 def test_row_sums_are_never_below_the_exact_ones(rows: int, columns: int, seed: int) -> None:
     weight = matrix(rows, columns, seed) * 0.1

@@ -66,6 +66,7 @@ def test_padding_plays_no_part_wherever_it_stands(left: int, garbage: float) -> 
         assert bool((other[~mask] == 0).all())
 
 
+@pytest.mark.long
 def test_gradients() -> None:
     module, x = build(), torch.cat([tokens(4), tokens(4, seed=2)])
     mask = torch.tensor([[True, True, False, False], [True] * 4])

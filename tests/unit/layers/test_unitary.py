@@ -76,6 +76,7 @@ def test_polar_is_the_nearest(make: Make, size: int) -> None:
     assert float(residual.max()) < 1e-5
 
 
+@pytest.mark.long
 def test_width_of_a_bert() -> None:
     stack = stepped(768)[:1]
     factor, residual = unitary_factor(stack)

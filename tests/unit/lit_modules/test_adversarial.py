@@ -54,6 +54,7 @@ def saved(module: TaskModule, path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_without_a_perturbation_it_is_plain_training() -> None:
     """Step for step, with the optimiser, the dropout and the schedule of the classifier."""
     module = attached(plain(dropout=0.3, warmup=0.2, decay="linear"))

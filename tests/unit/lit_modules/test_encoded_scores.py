@@ -220,6 +220,7 @@ def test_without_encoder_certificates_are_those_of_scores(seed: int) -> None:
         assert (found.prediction, found.holds) == (other.prediction, other.holds)
 
 
+@pytest.mark.long
 def test_without_scores_words_of_a_cluster_are_one_input() -> None:
     module = random_model(0, scores=0.0)
     for text in ("god bat", "good bad", "go bat"):

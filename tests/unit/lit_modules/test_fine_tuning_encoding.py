@@ -55,6 +55,7 @@ def test_certificates_are_those_of_all_texts(path: str) -> None:
     assert plain > 20
 
 
+@pytest.mark.long
 def test_a_checkpoint_has_the_encoding(path: str, tmp_path: Path) -> None:
     module = sharp(path)
     trainer = pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)

@@ -201,6 +201,7 @@ def test_a_first_look_at_unknown_words_is_a_warning(
     assert NOTHING.format("the val split") in caplog.text
 
 
+@pytest.mark.long
 def test_a_batch_of_unknown_words_teaches_nothing(tmp_path: Path) -> None:
     """It has no loss, and the others' metrics are as without it."""
     module = model(optimizer=sgd, share=0.5)
@@ -318,6 +319,7 @@ def test_a_head_that_is_missing_begins_at_random(
     assert "has no head for masked words: it begins at random" in caplog.text
 
 
+@pytest.mark.long
 def test_a_checkpoint_is_enough(tmp_path: Path, text: RunningText) -> None:
     module = model("roberta")
     run = fit(module, text, limit_train_batches=2, limit_val_batches=1)

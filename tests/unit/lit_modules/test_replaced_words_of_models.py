@@ -38,6 +38,7 @@ def sharp(build: Callable[[], TaskModule]) -> TaskModule:
     return module
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ABLE)
 def test_certificates_are_those_of_all_texts(name: str) -> None:
     module = sharp(ABLE[name])
@@ -51,6 +52,7 @@ def test_certificates_are_those_of_all_texts(name: str) -> None:
             assert holds == bool((answers == certificate.prediction).all())
 
 
+@pytest.mark.long
 def test_the_model_may_change_afterwards() -> None:
     module = sharp(ABLE["olsa"])
     certifier = module.text_certifier(SYNONYMS)

@@ -129,6 +129,7 @@ def fit(noise: SmoothingNoise, seen: Seen, ckpt_path: Path | None = None) -> Tex
     return module
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("noise", ["mask", "delete", "substitute"])
 def test_training_alone_is_noisy_and_a_resumed_run_goes_on(

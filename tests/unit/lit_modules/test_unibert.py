@@ -98,6 +98,7 @@ def test_from_a_folder_without_which_it_is_loaded(tmp_path: Path) -> None:
     assert torch.equal(again.predict_texts(SINGLE), module.eval().predict_texts(SINGLE))
 
 
+@pytest.mark.long
 def test_from_a_folder_of_a_classifier_with_named_classes(tmp_path: Path) -> None:
     """Its names of classes, which come by number, are not kept: checkpoints take none such."""
     folder = Path(save_backbone(tmp_path, "bert"))
@@ -161,6 +162,7 @@ def test_objectives() -> None:
     assert model().objective.margin == 100
 
 
+@pytest.mark.long
 def test_how_many_samples_meet_the_margin_is_logged() -> None:
     """At a margin of 0.05 some do; the objective is the hinge, the loss is cross-entropy."""
     module = model(margin=0.05, unitary="none", dropout=0.0, backbone_dropout=0.0)

@@ -175,6 +175,7 @@ def test_its_folder_is_an_encoder(folder: Path, tmp_path: Path) -> None:
         assert torch.allclose(encoder(**inputs).last_hidden_state, expected, atol=1e-6)
 
 
+@pytest.mark.long
 def test_a_checkpoint_needs_no_original(folder: Path, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(folder, tmp_path / "original"))
     module = model(copied)

@@ -89,6 +89,7 @@ def test_windows() -> None:
     assert len(spans) == len(tokenizer.encode([text])[0].input_ids)
 
 
+@pytest.mark.long
 def test_windows_of_a_line_do_not_depend_on_other_lines() -> None:
     rng = random.Random(0)
 

@@ -68,6 +68,7 @@ def test_bars_stand_beside_each_other() -> None:
     assert starts(lines, logarithmic="x") == [1.0] * len(lines)
 
 
+@pytest.mark.long
 def test_a_logarithmic_axis_has_plain_numbers() -> None:
     figure = error_bars([Series(name="a", x=[1, 100], mean=[1e-6, 10])], logarithmic="xy")
     pixels(figure)
@@ -133,6 +134,7 @@ TWO = ["128", "256"]
 BARS = Bars(name="a", height=[2.0, 3.0], low=[1.5, 3.0], high=[2.25, 4.0])
 
 
+@pytest.mark.long
 def test_groups_of_bars(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     every = [replace(BARS, name=str(i)) for i in range(len(COLOURS))]
@@ -214,6 +216,7 @@ def test_a_long_interval_leaves_the_points_apart() -> None:
     assert axes.get_xlim()[0] < -99
 
 
+@pytest.mark.long
 def test_many_points_are_rows() -> None:
     every = [Point(name=f"row {i}", x=i, y=i % 20, y_ends=(i % 20 - 1, 300)) for i in range(24)]
     figure = scatter(every, line=[(3.0, 3.0)], x_label="accuracy", y_label="attacked")

@@ -153,6 +153,7 @@ def test_similarity_of_different_texts() -> None:
         assert found == pytest.approx(sum(cosines) / len(cosines))
 
 
+@pytest.mark.long
 @given(sizes=st.lists(st.integers(0, 5), min_size=1, max_size=6), seed=st.integers(0, 1000))
 def test_moments_of_batches_are_those_of_the_whole(sizes: list[int], seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

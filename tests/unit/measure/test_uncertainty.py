@@ -189,6 +189,7 @@ def test_figures_of_a_split() -> None:
     ]
 
 
+@pytest.mark.long
 def test_correlations_do_not_depend_on_their_scale() -> None:
     random = np.random.default_rng(1)
     gold = random.normal(size=40)
@@ -266,7 +267,7 @@ def share(p_values: Iterable[float | None], level: float) -> float:
 @pytest.mark.parametrize("seeds", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_the_size_of_the_tests(monkeypatch: pytest.MonkeyPatch, seeds: int) -> None:
     monkeypatch.setattr("measure.uncertainty.RESAMPLES", 499)
-    draws = 600
+    draws = 300
     found = null(draws, seeds)
     for level in (0.05, 0.2, 0.5):
         # Three standard errors of a share of the draws; and a little for ties of seeds.

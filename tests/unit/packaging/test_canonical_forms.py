@@ -29,6 +29,7 @@ CONFUSABLES = """\
 """
 
 
+@pytest.mark.long
 def test_file_of_a_small_unicode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "UnicodeData.txt").write_text(CHARACTERS)
     (tmp_path / "confusables.txt").write_text(CONFUSABLES)

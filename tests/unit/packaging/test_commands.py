@@ -16,6 +16,7 @@ from pytorch_lightning.cli import LightningCLI
 from app.cli.arguments import classes_first, device_words, with_configs
 from app.cli.commands import LIGHTNING, check_options, find_command
 from app.cli.data_files import file_words
+from app.cli.parser import remembered_actions
 from app.cli.robust_cli import RobustCLI
 from app.cli.run_options import full_names
 from lit_modules import unused_settings
@@ -183,7 +184,9 @@ def test_every_command_of_the_pages_can_be_given(
         options = ["--data", "SST2", *options]
     helps = any(key.endswith(".help") for key in keys)
     with pytest.raises(SystemExit, match=r"^0$") if helps else nullcontext():
-        PARSED[tuple(words)] = parsers[call.name].parse_args(classes_first(with_configs(options)))
+        options = classes_first(with_configs(options))
+        with remembered_actions():
+            PARSED[tuple(words)] = parsers[call.name].parse_args(options)
 
 
 def trained(words: list[str]) -> bool:

@@ -51,6 +51,7 @@ def test_threads_sleep_while_they_wait(program: str) -> None:
     assert read_at_torch(*PROGRAMS[program]) == "{'OMP_WAIT_POLICY': 'PASSIVE'}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "chosen",
     [{"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "1000"}, {"KMP_BLOCKTIME": "200"}],

@@ -82,6 +82,7 @@ def least_cost(lengths: list[int], batch_size: int, overhead: int) -> float:
     return min(costs)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.sampled_from([3, 4, 9, 20, 33, 90]) | st.integers(1, 300), min_size=1, max_size=9),
     st.integers(1, 10),

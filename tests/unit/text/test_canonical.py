@@ -129,6 +129,7 @@ def test_private_characters_and_surrogates_stay() -> None:
     assert canonical(text) == text
 
 
+@pytest.mark.long
 def test_case_makes_no_difference() -> None:
     # Small and capital letters that look like different ones.
     different = {"υ", "Υ", "ν", "Ν", "ƽ", "Ƽ"}

@@ -41,6 +41,7 @@ def test_a_number_is_the_same_label_as_its_digits(value: float) -> None:
     assert label_text(value) == label_text(str(value))
 
 
+@pytest.mark.long
 @given(st.text())
 def test_a_spelling_is_its_own_spelling(text: str) -> None:
     try:

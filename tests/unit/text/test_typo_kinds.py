@@ -102,6 +102,7 @@ def test_all_results_of_a_kind_and_nothing_else(
     check(name, tokens, words, frozenset(tokens[3::2]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", KINDS)
 @given(st.text(ALPHABET, min_size=1, max_size=5), st.text(LETTERS, min_size=1, max_size=5))
 @settings(max_examples=300)

@@ -21,6 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "steadfast" / "help"
 
 
+@pytest.mark.long
 def test_all_commands_are_listed_without_torch() -> None:
     program = (
         "import sys; from app.cli.main import entry; status = entry(sys.argv[1:]); "

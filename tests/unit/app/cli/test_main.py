@@ -87,6 +87,7 @@ def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     assert re.fullmatch(r"steadfast \S+ \(git abc123\)\n", capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_resources_need_no_torch() -> None:
     program = (
         "import sys; from app.cli.main import entry; status = entry(['resources', '--help']); "

@@ -11,6 +11,7 @@ from app.cli.robust_cli import _PARSERS, RobustCLI
 SETTINGS = ["--model=OLSA", "--data=Reviews"]
 
 
+@pytest.mark.long
 def test_a_wrong_line_leaves_nothing_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

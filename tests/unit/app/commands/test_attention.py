@@ -118,6 +118,7 @@ def test_a_cross_in_each_masked_unit() -> None:
     ]
 
 
+@pytest.mark.long
 def test_two_models_side_by_side() -> None:
     models = [made(WORDS, name="asa"), made(WORDS, adversary=False, name="plain $x$")]
     figure = draw(models, BOTH[:1], text="a film")
@@ -137,6 +138,7 @@ def test_any_token_is_drawn() -> None:
     assert pixels(figure).shape[2] == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [pytest.param(TOKENS, marks=pytest.mark.slow), TOKENS + 1])
 def test_a_long_text_is_cut(count: int) -> None:
     figure = draw([made(["word"] * count)], BOTH[:1], text="word " * count)

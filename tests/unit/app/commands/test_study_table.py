@@ -68,6 +68,7 @@ def test_nothing_to_do() -> None:
         table_main(["--help"])
 
 
+@pytest.mark.long
 def test_no_heavy_library_is_loaded() -> None:
     heavy = ("torch", "transformers", "datasets", "scipy", "statsmodels", "matplotlib", "pandas")
     program = (

@@ -123,6 +123,7 @@ def test_a_contradiction_is_a_banner_and_status_1(
     assert "1 1.500 1 PGD 1.000 0" in found.text
 
 
+@pytest.mark.long
 def test_a_clean_text_with_two_answers_is_a_contradiction(runs: Path) -> None:
     run = certified_run(runs / "first")
     path = run.path / "pgd.jsonl"
@@ -134,6 +135,7 @@ def test_a_clean_text_with_two_answers_is_a_contradiction(runs: Path) -> None:
     assert "no attack, in float32" in written.page.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["rows", "norm"])
 def test_what_is_not_comparable_is_not_compared(runs: Path, change: str) -> None:
     run = certified_run(runs / "first", attacked=(1, 0, 0, 0))
@@ -215,6 +217,7 @@ def test_the_same_runs_give_the_same_bytes(runs: Path) -> None:
     assert first == second
 
 
+@pytest.mark.long
 def test_other_weights_are_named_and_not_used(runs: Path) -> None:
     run = certified_run(runs / "first", attacked=(1, 0, 0, 0))
     write_text_attack(run, "typos", [("good", "bad")], checkpoint="f" * 64)
@@ -277,6 +280,7 @@ def test_without_certificates_the_reason_is_given(runs: Path) -> None:
     assert found.text.count("steadfast certify") == 1
 
 
+@pytest.mark.long
 def test_accuracy_over_the_radii_of_a_sweep(runs: Path) -> None:
     run = certified_run(runs / "first")
     records = [json.loads(line) for line in (run.path / "pgd.jsonl").read_text().splitlines()]
@@ -322,6 +326,7 @@ def test_pages_of_wrong_commands(runs: Path, capsys: pytest.CaptureFixture[str])
     assert not (runs / "first" / "report").exists()
 
 
+@pytest.mark.long
 def test_another_folder(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     certified_run(runs / "first")
     assert main(["--run", "first", "--run", "first", "--output", "here"]) == 0
@@ -378,6 +383,7 @@ def attack_inside(run: RunDirectory, name: str, k: str, *changed: str | None) ->
     write_text_attack(run, name, list(zip(texts, changed, strict=True)), threat=about)
 
 
+@pytest.mark.long
 def test_certificates_in_words_below_attacks(runs: Path) -> None:
     run = words_run(runs / "words")
     attack_inside(run, "pwws", "all", None, f"a fine movie {HOSTILE}")
@@ -423,6 +429,7 @@ def test_a_report_of_files_loads_no_library_of_models(runs: Path) -> None:
     assert "exact: 2 texts" in found.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "k"), [("pwws", "all"), ("random", "1")])
 def test_a_contradiction_in_words_is_a_banner_and_status_1(
     runs: Path, capsys: pytest.CaptureFixture[str], name: str, k: str
@@ -438,6 +445,7 @@ def test_a_contradiction_in_words_is_a_banner_and_status_1(
     assert f"Contradiction in words A{said[1:]}ples 0)" in found.text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "why"),
     [

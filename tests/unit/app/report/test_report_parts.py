@@ -118,6 +118,7 @@ def test_the_explorer_has_the_interesting_texts_first_and_a_limit(runs: Path) ->
     assert explorer([], (), set()) is None
 
 
+@pytest.mark.long
 def test_words_are_shaded_by_their_salience(runs: Path) -> None:
     run = certified_run(runs / "first")
     write_text_attack(run, "typos", [("a good <b>film", "a god <b>film"), ("so long", None)])
@@ -136,6 +137,7 @@ def test_words_are_shaded_by_their_salience(runs: Path) -> None:
     assert "Shaded words" in write_report([run]).page.read_text()
 
 
+@pytest.mark.long
 def test_metrics_of_a_training(runs: Path) -> None:
     run = certified_run(runs / "first")
     assert read_metrics(run) == {}

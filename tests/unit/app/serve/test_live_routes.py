@@ -30,6 +30,7 @@ def site() -> Iterator[TestClient]:
         yield found
 
 
+@pytest.mark.long
 def test_the_page_needs_nothing_from_elsewhere(site: TestClient) -> None:
     html = site.get("/").text
     named = re.findall(r'(?:src|href)="([^"#]+)"', html)
@@ -225,6 +226,7 @@ def test_wrong_texts(site: TestClient, fields: dict[str, Any], status: int, mess
     assert message in answer.json()["error"]
 
 
+@pytest.mark.long
 def test_a_single_model_needs_no_name(site: TestClient) -> None:
     assert "olsa, plain, pairs" in site.post("/api/predict", json={"text": "a"}).json()["error"]
     with live() as made:

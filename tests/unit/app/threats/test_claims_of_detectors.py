@@ -11,8 +11,8 @@ import pytest
 import torch
 from safetensors.numpy import load, save
 
+from app.claim_files import check_detector_threat, is_readable
 from app.commands.certify_export import _claim, _contents
-from app.detector_claims import check_detector_threat, is_readable
 from certify.threats import ADDITIONS, Additions, Substitutions, Typos
 from certify.words.evidence import EvidenceCertifier
 from layers.ngram_scores import GRID

@@ -75,11 +75,13 @@ WORDS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(words=WORDS)
 def test_tags_of_a_text(words: list[str]) -> None:
     assert small_tagger().tag(words) == naive(WEIGHTS, words)
 
 
+@pytest.mark.long
 @given(before=WORDS, tried=WORDS.filter(bool), after=WORDS)
 def test_words_tried_in_a_place(before: list[str], tried: list[str], after: list[str]) -> None:
     tagger = small_tagger()
@@ -87,6 +89,7 @@ def test_words_tried_in_a_place(before: list[str], tried: list[str], after: list
     assert found == [naive(WEIGHTS, [*before, word, *after])[len(before)] for word in tried]
 
 
+@pytest.mark.long
 @given(before=WORDS, tried=WORDS.filter(bool), after=WORDS, seed=st.integers(0, 2**16))
 def test_ties_and_rounding_as_in_the_original(
     before: list[str], tried: list[str], after: list[str], seed: int

@@ -168,6 +168,7 @@ def test_numbers_of_the_published_thresholds() -> None:
     assert math.cos(0.2 * math.pi) == pytest.approx(0.809, abs=1e-3)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.sampled_from(["a", "b-c", "d.", "(e)", "...", "'f'"]), min_size=1, max_size=12),
     st.integers(0, 11),

@@ -188,6 +188,7 @@ def test_finds_the_boundary_of_a_linear_model(classes: int, loss: Loss, restarts
         assert found.tolist() == [expected] * len(x)
 
 
+@pytest.mark.long
 def test_points_found_are_misclassified() -> None:
     network, (x, mask) = curved(), sample([3] * 20)
     labels = network(x, mask).argmax(dim=1)
@@ -274,6 +275,7 @@ def test_what_is_found_first_is_kept_whatever_the_others_need() -> None:
     torch.testing.assert_close(points[:1], alone, rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
 def test_more_restarts_never_lose() -> None:
     network, (x, mask) = curved(), sample([3] * 20)
     labels = network(x, mask).argmax(dim=1)
@@ -323,6 +325,7 @@ def test_parameters_and_inputs_are_left_alone(frozen: bool) -> None:
     assert not x.requires_grad
 
 
+@pytest.mark.long
 def test_epsilon_zero_moves_nothing() -> None:
     network, (x, mask) = curved(), sample(LENGTHS)
     labels = network(x, mask).argmax(dim=1)

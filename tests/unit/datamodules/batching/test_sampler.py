@@ -46,6 +46,7 @@ def test_permutation_is_the_same_on_every_machine_and_looks_random() -> None:
     assert abs(np.corrcoef(permutation(10_000, 1), permutation(10_000, 2))[0, 1]) < 0.05
 
 
+@pytest.mark.long
 @given(values=lengths, size=sizes, seed=st.integers(0, 5), epoch=st.integers(0, 3))
 def test_one_process_trains_on_every_sample_once(
     values: list[int], size: int, seed: int, epoch: int
@@ -70,6 +71,7 @@ def every_rank(values: list[int], size: int, world: int, **more: Any) -> list[Bu
     ]
 
 
+@pytest.mark.long
 @given(values=lengths, size=sizes, world=worlds)
 def test_evaluation_sees_every_sample_once_over_all_processes(
     values: list[int], size: int, world: int
@@ -83,6 +85,7 @@ def test_evaluation_sees_every_sample_once_over_all_processes(
     assert not values or min(map(len, batches)) > 0
 
 
+@pytest.mark.long
 @given(values=lengths, size=sizes, world=worlds, epoch=st.integers(0, 3))
 def test_processes_share_the_batches_of_one_process(
     values: list[int], size: int, world: int, epoch: int
@@ -114,6 +117,7 @@ def test_three_samples_on_four_processes(shuffle: bool) -> None:
     assert [sampler.weight(0) for sampler in samplers] == [4 / 3, 4 / 3, 4 / 3, 0]
 
 
+@pytest.mark.long
 @given(values=lengths, size=sizes, skip=st.integers(0, 8), epoch=st.integers(0, 3))
 def test_skip_leaves_out_what_a_resumed_run_has_had(
     values: list[int], size: int, skip: int, epoch: int

@@ -33,6 +33,7 @@ def joined(blocks: list[Blocks]) -> tuple[np.ndarray, np.ndarray]:
     return ids, tokens
 
 
+@pytest.mark.long
 @given(lines=lines, length=st.integers(3, 40))
 def test_blocks_hold_every_token_once_and_in_order(lines: list[list[str]], length: int) -> None:
     texts = [" ".join(words) for words in lines]
@@ -50,6 +51,7 @@ def test_blocks_hold_every_token_once_and_in_order(lines: list[list[str]], lengt
     assert list(chain(*inner)) == list(chain(*expected))
 
 
+@pytest.mark.long
 @given(lines=lines, limit=st.integers(1, 90))
 def test_a_limit_is_kept_exactly(lines: list[list[str]], limit: int) -> None:
     texts = [" ".join(words) for words in lines]

@@ -76,6 +76,7 @@ def test_bad_lines_may_be_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert "8 bad lines or rows skipped" in caplog.text
 
 
+@pytest.mark.long
 def test_bombs_pipes_and_folders(tmp_path: Path) -> None:
     gzip_bomb(tmp_path / "bomb.txt.gz", b"a\n", b"\n" * 2**20, 200)
     with pytest.raises(DataError, match="memory from a file of"):

@@ -30,6 +30,7 @@ def test_a_mistake_is_named_once_with_its_texts(text: str, name: str) -> None:
     assert text_mistakes(["a word", "caf\u00e9 & 1 < 2"]) == []
 
 
+@pytest.mark.long
 def test_invisible_characters_are_not_printable() -> None:
     # Printable texts are not searched for them.
     hidden = [c for c in CHARACTERS if likely_mistakes._INVISIBLE.match(c)]
@@ -37,6 +38,7 @@ def test_invisible_characters_are_not_printable() -> None:
     assert not any(map(str.isprintable, hidden))
 
 
+@pytest.mark.long
 def test_lower_case_has_the_same_words() -> None:
     # `inspect` counts words and compares texts in lower case.
     assert not any(bool(c.casefold().split()) != bool(c.split()) for c in CHARACTERS)

@@ -174,6 +174,7 @@ def test_find_file(tmp_path: Path) -> None:
 field = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1)
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(field, field), min_size=1, max_size=5))
 def test_csv_written_by_the_library_comes_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]

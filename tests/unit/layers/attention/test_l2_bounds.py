@@ -92,15 +92,12 @@ def test_ours_grows_with_the_length_and_never_exceeds_theirs(norm: Norm) -> None
         assert (ours <= l2_bound(weights, lengths, norm=norm, formula="kim") * (1 + 1e-6)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("tokens", [2, 5])
 @pytest.mark.parametrize(
     ("heads", "size", "scale"),
-    [
-        (1, 1, 1.0),
-        pytest.param(2, 2, 0.7, marks=pytest.mark.long),
-        pytest.param(1, 2, 2.0, marks=pytest.mark.long),
-    ],
+    [(1, 1, 1.0), (2, 2, 0.7), pytest.param(1, 2, 2.0, marks=pytest.mark.slow)],
 )
 def test_a_search_never_exceeds_our_bound(
     norm: Norm, tokens: int, heads: int, size: int, scale: float

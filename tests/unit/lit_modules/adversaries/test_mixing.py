@@ -372,6 +372,7 @@ def test_more_padding_changes_nothing(world: World, make_one: Callable[[], Any])
     torch.testing.assert_close(narrow, wide, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.long
 def test_texts_are_kept_or_dropped(folder: Path) -> None:
     sizes = {}
     for keep in (True, False):

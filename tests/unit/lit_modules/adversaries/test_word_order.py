@@ -80,6 +80,7 @@ def test_it_does_not_matter_in_which_batch_a_text_is(folder: Path) -> None:
     assert results[0] == results[1] == results[2]
 
 
+@pytest.mark.long
 def test_a_resumed_run_has_the_same_orders(folder: Path) -> None:
     world = World()
     attacker = adversary(folder, 3)

@@ -24,6 +24,7 @@ def kept(module: TaskModule) -> dict[int, Tensor]:
     return cache
 
 
+@pytest.mark.long
 def test_out_of_the_optimizer_and_in_evaluation_mode(bert: str) -> None:
     module = attached(olsa(backbone=bert, max_length=30)).train()
     encoder = backbone_of(module).encoder
@@ -113,6 +114,7 @@ def test_longest_text_works_and_a_longer_one_is_refused(
         backbone_of(module).check_fits(10, 41)
 
 
+@pytest.mark.long
 def test_foreign_tokenizer_is_refused(bert: str) -> None:
     module = olsa(backbone=bert)()
     words = WordTokenizer.build([f"word{i}" for i in range(100)], max_length=30)
@@ -130,6 +132,7 @@ def test_no_backbone_there() -> None:
         module.configure_model()
 
 
+@pytest.mark.long
 @pytest.mark.pretrained
 def test_real_backbone_cached(minilm: str) -> None:
     module = attached(olsa(backbone=minilm, heads=8, max_length=30, cache=True)).train()

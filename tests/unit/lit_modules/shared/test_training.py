@@ -103,6 +103,7 @@ def test_every_precision(build: Build, precision: str) -> None:
     assert {"train/loss", "val/loss", "test/accuracy", "test/pgd_accuracy"} <= metrics.keys()
 
 
+@pytest.mark.long
 @PRECISIONS
 def test_backbone_in_every_precision(bert: str, precision: str) -> None:
     module = attached(olsa(backbone=bert, max_length=30, cache=True))

@@ -68,12 +68,12 @@ class Watch(pl.Callback):
 
 @pytest.mark.long
 @pytest.mark.parametrize("unitary", ["qr", "polar"])
-def test_unitary_after_a_hundred_steps(unitary: str) -> None:
+def test_unitary_after_forty_steps(unitary: str) -> None:
     module = model(unitary=unitary)
     assert residual(module.state_dict()) > 0.1
     watch = Watch()
-    run = fit(module, max_steps=100, callbacks=[watch])
-    assert run.global_step == 100
+    run = fit(module, max_steps=40, callbacks=[watch])
+    assert run.global_step == 40
     assert max(watch.before) < TINY  # the very first step, too
     assert residual(module.state_dict()) < TINY
     assert float(run.callback_metrics["unitary/residual"]) < TINY
@@ -91,6 +91,7 @@ def test_other_weights_are_trained_freely() -> None:
     assert "unitary/drift" not in fit(plain, max_steps=1).callback_metrics
 
 
+@pytest.mark.long
 def test_the_step_is_that_of_the_optimiser_and_then_the_factor() -> None:
     """By hand: loss, gradient, AdamW, factor of the definition."""
     module = model(dropout=0.0, backbone_dropout=0.0)

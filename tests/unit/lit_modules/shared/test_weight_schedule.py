@@ -69,6 +69,7 @@ def test_settings_without_effect() -> None:
     assert "objective.schedule.shape=linear has no effect with objective.gamma=0" in without
 
 
+@pytest.mark.long
 def test_training_logs_the_weight_and_uses_it() -> None:
     """Of the target radius and of kappa: the values that the loss had, step by step."""
     rising = WeightSchedule(shape="step", jumps=2)

@@ -45,6 +45,7 @@ def logit(x: float) -> float:
 # Which units may be masked
 
 
+@pytest.mark.long
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=4),
     st.integers(0, 3),

@@ -75,6 +75,7 @@ WAYS = list(product((1, H), (False, True), (False, True)))
 CASES = list(zip([*BIASES] * 2, cycle(WAYS), strict=False))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "way"),
     [*CASES[:3], *(pytest.param(*case, marks=pytest.mark.long) for case in CASES[3:])],
