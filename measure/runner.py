@@ -13,6 +13,7 @@ from run_files.distributed import Alone, Team, gather
 from run_files.ledger import Ledger
 from run_files.sample_records import Records
 from run_files.shard import Shard
+from text.plural import plural
 from text.subjects import Subject
 from training.interrupt import Stopped, interruption
 
@@ -55,6 +56,7 @@ def run(
     names = measurement.class_names
     with closing(Records(path, stamp=measurement.stamp(), class_names=names)) as records:
         done = records.begin(team, subject=subject, elsewhere=measurement.elsewhere)
+        _agree(team, _stray(done, everything))
         seconds, former = 0.0, set[int]()
         if own is not None and lead and not measurement.replaces:
             former = _add_former(records, ledgers, subject, done, only)
@@ -115,6 +117,21 @@ def _file_shard(
         "evaluation": archive.admit(measurement.about()),
     }
     ledger.finish(subject, outcome.seconds, None, shard=facts)
+
+
+def _stray(done: Collection[int], samples: Sequence[Sample]) -> str | None:
+    """Return the reason why records of a stopped measurement cannot count among those of `samples`.
+
+    Samples are measured side by side: those that ended first are the easy ones.
+    """
+    more = len({*done} - {sample.sample_id for sample in samples})
+    if not more:
+        return None
+    return (
+        f"got {plural(more, 'record')} of further samples, from a measurement of more of them that "
+        f"was stopped, for one of {len(samples):,}; expected at least as many samples as there: "
+        "those that ended first are no random choice"
+    )
 
 
 def _agree(team: Team, problem: str | None) -> None:

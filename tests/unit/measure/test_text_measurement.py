@@ -49,10 +49,14 @@ class SuffixSettings:
 
 
 class Suffix(TextMeasurement):
-    """Accuracy with a suffix."""
+    """Accuracy with a suffix, of the first samples."""
 
+    count = 6
     name = "suffix"
     settings_class: ClassVar[type[Any] | None] = SuffixSettings
+
+    def samples(self) -> Sequence[Sample]:
+        return super().samples()[: self.count]
 
     def measure_batch(self, samples: Sequence[Sample]) -> Sequence[Record]:
         predictions = self.predict([f"{s.text} {self.settings.suffix}" for s in samples])
@@ -65,13 +69,16 @@ class Suffix(TextMeasurement):
         return {"accuracy": sum(r["label"] == r["prediction"] for r in records) / len(records)}
 
 
-def measure(folder: Path, victim: Good, *, weights: str = "a", **options: Any) -> list[Record]:
+def measure(
+    folder: Path, victim: Good, *, weights: str = "a", count: int = 6, **options: Any
+) -> list[Record]:
     files = RunDirectory(folder / "run")
     identity = {"run": "run", "method": "good", "corpus": "six", "seed": 0}
     options = {"known_weights": True, **options}
     measurement = Suffix(
         victim, SAMPLES, classes=("no", "yes"), about={"checkpoint": weights}, **options
     )
+    measurement.count = count
     return list(run(measurement, FolderArchive(files, identity)).records)
 
 
@@ -93,6 +100,19 @@ def test_a_second_start_asks_only_for_the_rest(
     results = RunDirectory(tmp_path / "run").results()
     assert results is not None
     assert results["metrics"] == {"measure/suffix/accuracy": 1}
+
+
+def test_fewer_samples_than_a_stopped_measurement_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_measurement, "AT_ONCE", 2)
+    with pytest.raises(VictimError):
+        measure(tmp_path, Good(most=4))
+    with pytest.raises(ValueError, match=r"got 2 records of further samples, .* for one of 2"):
+        measure(tmp_path, Good(), count=2)
+    assert len(measure(tmp_path, Good(), count=4)) == 4
+    # Of a finished one all records count.
+    assert len(measure(tmp_path, Good(), count=2)) == 4
 
 
 def test_another_subject_is_refused_and_a_tag_files_it_apart(tmp_path: Path) -> None:
