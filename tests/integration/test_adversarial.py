@@ -73,7 +73,7 @@ def test_a_calibration_is_in_the_best_weights_alone(steadfast: Steadfast) -> Non
         (["--model.adversary=FreeLP"], "got --model.adversary FreeLP, expected one of PGDAdv"),
         (
             ["--model.adversary=FreeLB", "--model.classifier=MaskedLM"],
-            "got --model.classifier MaskedLM, expected one of FineTuning, ASA, EncodedScores",
+            "got --model.classifier MaskedLM, expected one of FineTuning, ASA, WordScores",
         ),
         (
             [
