@@ -79,9 +79,10 @@ class ScoredEncoder(nn.Module):
         """Return logits `[B, C]` of which no two differ by more than the bound."""
         if self.bound is None:
             return logits
+        # From 0 on: a large number in all logits would round their differences.
+        logits = logits - logits.amin(dim=1, keepdim=True)
         # All logits by one factor, so that their order stays; near 1 for small differences.
-        width = (logits.amax(dim=1, keepdim=True) - logits.amin(dim=1, keepdim=True)) / self.bound
-        width = width.clamp_min(1e-6)
+        width = (logits.amax(dim=1, keepdim=True) / self.bound).clamp_min(1e-6)
         return logits * (width.tanh() / width)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
