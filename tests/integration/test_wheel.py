@@ -125,6 +125,14 @@ def test_both_names_of_a_module_are_one_module(site: Path, here: Path) -> None:
     assert said.stderr.endswith("ModuleNotFoundError: No module named 'text.nothing'\n")
 
 
+def test_no_module_names_a_package_that_a_user_may_have(site: Path) -> None:
+    """Not at its top, nor inside of functions, which run later."""
+    imports = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(PACKAGES)})\b", re.MULTILINE)
+    for path in (site / "steadfast").rglob("*.py"):
+        assert not imports.search(path.read_text(encoding="utf-8")), path
+
+
+@pytest.mark.slow
 def test_no_module_imports_by_a_name_that_a_user_may_have(site: Path, here: Path) -> None:
     """All modules are imported where every such import raises."""
     for name in PACKAGES:
@@ -147,10 +155,6 @@ def test_no_module_imports_by_a_name_that_a_user_may_have(site: Path, here: Path
     count, _, others = said.stdout.strip().partition(" ")
     assert int(count) > 500
     assert others == "[]"
-    # Also inside of functions, which run later.
-    imports = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(PACKAGES)})\b", re.MULTILINE)
-    for path in (site / "steadfast").rglob("*.py"):
-        assert not imports.search(path.read_text(encoding="utf-8")), path
 
 
 PROGRAM = """
