@@ -324,11 +324,8 @@ class EncodedScores(RobustWords, method=True):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         batch = self.trained_on(batch)
         labels = labels_of(batch)
-        x = self.embed(batch)
         kept = self._kept_scores(batch)
-        encoded = self._training_logits(x, batch.mask, kept)
-        # The first C of the embedded numbers are the scores of a word, see `embed`.
-        logits = encoded + kept * self.network.sum(x[..., : encoded.shape[1]], batch.mask)
+        encoded, logits = self._training_logits(batch, kept)
         losses = functional.cross_entropy(logits, labels, reduction="none")
         kappa = self.robustness.weight(self.progress())
         if kappa > 0 and self.options is not None:
@@ -349,10 +346,17 @@ class EncodedScores(RobustWords, method=True):
         number = (uniform(seeds, numbers, draw=self.draws).squeeze(2) + 1) / 2
         return (number >= self.score_dropout).float()
 
-    def _training_logits(self, x: Tensor, mask: Tensor, kept: Tensor) -> Tensor:
-        """`[B, C]` of the encoder: without its bound where it has no scores to overrule."""
-        free = self.network.encode_freely(x, mask)
-        return torch.where(kept > 0, self.network.limit(free), free)
+    def _training_logits(self, batch: Batch, kept: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits `[B, C]` of the encoder, and those of the sum.
+
+        Where the scores are left out, neither has the bound: there are no scores to overrule.
+        """
+        x = self.embed(batch)
+        free = self.network.encode_freely(x, batch.mask)
+        encoded = torch.where(kept > 0, self.network.limit(free), free)
+        # The first C of the embedded numbers are the scores of a word, see `embed`.
+        scores = self.network.sum(x[..., : encoded.shape[1]], batch.mask)
+        return encoded, encoded + kept * scores
 
     def _draw(self, batch: Batch, encoded: Tensor, kept: Tensor) -> tuple[Batch, Tensor]:
         """Return the worst of some random texts of the sets, and the encoder's logits of it.
@@ -369,11 +373,12 @@ class EncodedScores(RobustWords, method=True):
         best = drawn[0]
         if self.draws > 1:
             with torch.no_grad():
-                losses = [self.losses(self(text), labels) for text in drawn]
+                sums = [self._training_logits(text, kept)[1] for text in drawn]
+                losses = [self.losses(logits, labels) for logits in sums]
             rows = torch.stack(losses).argmax(dim=0)
             ids = torch.stack([text.input_ids for text in drawn])
             best = replace(batch, input_ids=ids[rows, torch.arange(len(rows), device=rows.device)])
-        return best, self._training_logits(self.embed(best), batch.mask, kept)
+        return best, self._training_logits(best, kept)[0]
 
     def _random_text(self, batch: Batch, draw: int) -> Batch:
         options = self.options

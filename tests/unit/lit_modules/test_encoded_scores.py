@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from certify.threats import Substitutions, Typos
 from certify.words.score_certifiers import ScoreModel, SynonymCertifier
@@ -315,6 +316,32 @@ def test_scores_are_left_out_of_a_share_of_the_texts(share: float) -> None:
     few = module.encode_texts(["film"] * 3)
     few.sample_ids = torch.tensor([7, 300, 2])
     assert torch.equal(module._kept_scores(few), kept[few.sample_ids])
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_worst_of_the_random_texts_is_that_of_the_trained_sum(share: float) -> None:
+    """Where the scores are left out of the loss, the encoder alone says which text is worst."""
+    module = random_model(4, bound=1.0)
+    module.score_dropout, module.draws, module.swaps = share, 4, 0.6
+    tokenizer = module.require_tokenizer()
+    assert isinstance(tokenizer, WordTokenizer)
+    module.options = WordOptions.of(Substitutions(words=FRONT, sets=(Typos(FRONT),)), tokenizer)
+    network = module.network
+    batch = module.encode_texts(CORPUS)
+    batch.sample_ids, batch.labels = torch.arange(5), torch.tensor([0, 1, 2, 0, 1])
+    best, encoded = module._draw(batch, torch.empty(0), module._kept_scores(batch))
+    texts = [module._random_text(batch, draw) for draw in range(4)]
+    read = [module.embed(text) for text in texts]
+    if share == 0:
+        logits = [network(x, batch.mask) for x in read]
+    else:
+        logits = [network.encode_freely(x, batch.mask) for x in read]
+    losses = torch.stack([cross_entropy(row, batch.labels, reduction="none") for row in logits])
+    for row, draw in enumerate(losses.argmax(dim=0).tolist()):
+        assert torch.equal(best.input_ids[row], texts[draw].input_ids[row])
+        own = network.encode if share == 0 else network.encode_freely
+        assert torch.allclose(encoded[row], own(read[draw], batch.mask)[row], atol=1e-5)
+    assert len(losses.argmax(dim=0).unique()) > 1
 
 
 def test_left_out_scores_do_not_learn() -> None:
