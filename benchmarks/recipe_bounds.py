@@ -2,18 +2,21 @@
 
     python -m benchmarks.recipe_bounds --run runs/NAME [--recipes pwws deepwordbug ...]
         [--num_samples 1000] [--similarity 0] [--data_dir DIR] [--resources DIR]
+    python -m benchmarks.recipe_bounds --run runs/NAME --recorded [--set pwws] [--recipes ...]
 
 For each recipe the texts of the run's test split are certified for the set of the recipe
 (docs/robust_words.md), any number of words changed, and attacked by the recipe as published, its
 budget included. A certified text that a text of the set changes refutes the certificate: it is
 printed, and the command ends with 1. Texts that left the set are counted with the way out.
-`--similarity 0` runs recipes without their sentence encoder, which makes them stronger.
+`--similarity 0` runs recipes without their sentence encoder, which makes them stronger. `--set`
+names one set for all recipes, such as that of the training. `--recorded` reads the outcomes of
+`attack` on this run instead of attacking anew.
 """
 
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -21,6 +24,8 @@ from difflib import SequenceMatcher
 from rapidfuzz.distance import OSA
 
 from attacks import attack
+from attacks.digests import file_digest
+from attacks.outcome import AttackRecord, from_line
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, find_recipe
 from attacks.resources.catalogue import Resources
@@ -30,6 +35,7 @@ from benchmarks.word_sandwich import draw_subjects
 from certify.threats import Substitutions
 from lit_modules import TaskModule, load
 from measure.corpus_split import words_read
+from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
 from text.word_splitter import WordSplitter
 
@@ -80,63 +86,83 @@ def ways_out(threat: Substitutions, original: str, changed: str) -> Iterator[tup
                 yield reason, " -> ".join(pair)
 
 
-def bound(
+def attacked(
     model: TaskModule,
     samples: list[tuple[str, int]],
     recipe: str,
     resources: Resources,
     similarity: float | None = None,
-) -> Bound:
-    """Certify texts for the set of a recipe, and attack them by the recipe.
-
-    Args:
-        model: a classifier with certificates for perturbation sets.
-        samples: texts with their classes.
-        recipe: its name.
-        resources: of the recipe.
-        similarity: least similarity of sentences; None as published.
-    """
-    threat = find_sets(recipe, words_read(model), resources)
-    certificates = model.text_certifier(threat)([text for text, _ in samples], (None,))
+) -> list[AttackRecord]:
+    """Attack texts with their classes by a recipe; its similarity of sentences is as published."""
     has = "similarity" in find_recipe(recipe).settings
     settings = RecipeSettings(recipe=recipe, similarity=similarity if has else None)
     # A copy: a model that has answered is no longer as it was loaded, and gets no certificate.
     victim = deepcopy(model)
-    records = attack(victim, samples, recipe=build(settings, resources), progress=False).records
+    return attack(victim, samples, recipe=build(settings, resources), progress=False).records
+
+
+def recorded(run: RunDirectory, recipe: str) -> list[AttackRecord]:
+    """Return the outcomes of a finished attack on the weights of a run.
+
+    Raises:
+        ValueError: there are none, or they are of other weights.
+    """
+    ledger = attack_ledger(run, recipe)
+    lines = ledger.records()
+    if not lines or ledger.subject().get("checkpoint") != file_digest(run.chosen):
+        msg = (
+            f"got {'records of other weights' if lines else 'no records'} in "
+            f"{ledger.records_path}, expected those of `attack --run {run.name} --attack {recipe}`"
+        )
+        raise ValueError(msg)
+    return [record for line in lines if (record := from_line(line)).outcome != "error"]
+
+
+def bound(model: TaskModule, records: Sequence[AttackRecord], threat: Substitutions) -> Bound:
+    """Certify the attacked texts for a set, and look their adversarial texts up in it.
+
+    Args:
+        model: a classifier with certificates for perturbation sets.
+        records: outcomes of an attack on this model.
+        threat: the set.
+    """
     outcome = Bound()
-    for index, (certificate, (_, label)) in enumerate(zip(certificates, samples, strict=True)):
-        if certificate.prediction == label:
+    certificates = model.text_certifier(threat)([str(r.text) for r in records], (None,))
+    for index, (certificate, record) in enumerate(zip(certificates, records, strict=True)):
+        if certificate.prediction == record.label:
             outcome.right.add(index)
             outcome.certified |= {index} if certificate.holds[0] else set()
-    for record in records:
         if record.outcome != "succeeded" or not isinstance(record.adversarial, str):
             continue
-        outcome.changed.add(record.sample_id)
-        text = samples[record.sample_id][0]
-        if not threat.contains(text, record.adversarial):
-            outcome.outside.add(record.sample_id)
-            for way, words in ways_out(threat, text, record.adversarial):
+        outcome.changed.add(index)
+        if not threat.contains(str(record.text), record.adversarial):
+            outcome.outside.add(index)
+            for way, words in ways_out(threat, str(record.text), record.adversarial):
                 outcome.ways[way] += 1
                 outcome.examples.setdefault(way, words)
     return outcome
 
 
-def report(bounds: dict[str, Bound], count: int) -> str:
-    """Return the tables of all recipes."""
+def report(bounds: dict[str, Bound], counts: dict[str, int]) -> str:
+    """Return the tables of all recipes, with their numbers of attacked texts."""
     rows: list[list[object]] = []
     ways: list[list[object]] = []
     for recipe, outcome in bounds.items():
+        count = counts[recipe]
         shares = (
             f"{100 * len(indices) / count:.1f}"
             for indices in (outcome.right, outcome.certified, outcome.right - outcome.changed)
         )
         left = outcome.outside
         rows.append(
-            [recipe, *shares, len(outcome.broken), len(left), len(left & outcome.certified)]
+            [
+                *(recipe, count, *shares, len(outcome.broken)),
+                *(len(outcome.changed), len(left), len(left & outcome.certified)),
+            ]
         )
         ways += [[recipe, way, n, outcome.examples[way]] for way, n in outcome.ways.most_common()]
-    head = ["recipe", "clean, %", "certified, %", "under the recipe, %"]
-    head += ["certified texts changed in the set", "texts that left the set", "certified of these"]
+    head = ["recipe", "texts", "clean, %", "certified, %", "under the recipe, %"]
+    head += ["certified texts changed in the set", "changed", "left the set", "certified of these"]
     parts = [table(head, rows)]
     if ways:
         parts.append(table(["recipe", "way out of the set", "words", "example"], ways))
@@ -151,20 +177,31 @@ def main() -> int:
     add("--num_samples", type=int, default=1000, help="texts, drawn as `attack` draws them")
     add("--resources", help="folder with resources of attacks (docs/attacks.md)")
     add("--similarity", type=float, help="least similarity of sentences; 0 without an encoder")
+    add("--set", help="set of all recipes (default: that of each recipe)")
+    add("--recorded", action="store_true", help="read the outcomes of `attack` on the run")
     options: Namespace = parser.parse_args()
-    model = load(RunDirectory(options.run).chosen)
+    run = RunDirectory(options.run)
+    model = load(run.chosen)
     resources = Resources(options.resources)
-    threat = find_sets("canonical", words_read(model), resources)
-    samples = draw_subjects(threat, options)
-    bounds = {
-        recipe: bound(model, samples, recipe, resources, options.similarity)
-        for recipe in options.recipes
-    }
-    print(f"{len(samples)} texts, any number of words changed\n\n{report(bounds, len(samples))}")
+    words = words_read(model)
+    forms = find_sets("canonical", words, resources)
+    samples = [] if options.recorded else draw_subjects(forms, options)
+    bounds, texts = {}, {}
+    for recipe in options.recipes:
+        threat = find_sets(options.set or recipe, words, resources)
+        records = (
+            recorded(run, recipe)
+            if options.recorded
+            else attacked(model, samples, recipe, resources, options.similarity)
+        )
+        bounds[recipe] = bound(model, records, threat)
+        texts[recipe] = [str(record.text) for record in records]
+    counts = {recipe: len(own) for recipe, own in texts.items()}
+    print(f"any number of words changed\n\n{report(bounds, counts)}")
     broken = {recipe: sorted(outcome.broken) for recipe, outcome in bounds.items()}
     for recipe, indices in broken.items():
         for index in indices:
-            print(f"broken, {recipe}: {samples[index][0]}")
+            print(f"broken, {recipe}: {texts[recipe][index]}")
     figures = {
         recipe: {
             "right": len(outcome.right),
@@ -176,7 +213,7 @@ def main() -> int:
         }
         for recipe, outcome in bounds.items()
     }
-    save(options.out, {"about": {"run": str(options.run), "texts": len(samples)}, "by": figures})
+    save(options.out, {"about": {"run": str(options.run), "texts": counts}, "by": figures})
     return int(any(broken.values()))
 
 
