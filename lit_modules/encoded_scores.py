@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,7 @@ from text.torch_archive import CHECKPOINT_KEY
 
 log = logging.getLogger(__name__)
 
+Replacement = Literal["random", "gradient"]
 LISTED = 4096
 """Inputs of a text that are listed for its certificate, unless `certify --list` has a number."""
 
@@ -82,6 +83,20 @@ class InitialScores(NamedTuple):
         scores.words[: len(self.table)] = self.table.to(scores.words.dtype)
 
 
+class TrainingSum(NamedTuple):
+    """The sum of encoder and scores for the texts of a step.
+
+    Attributes:
+        x: `[B, N, C + e]`, see `EncodedScores.embed`.
+        encoded: `[B, C]` the logits of the encoder.
+        logits: `[B, C]` those of the sum.
+    """
+
+    x: Tensor
+    encoded: Tensor
+    logits: Tensor
+
+
 class EncodedScores(RobustWords, method=True):
     """An encoder that reads the representatives of words, plus a score of each word."""
 
@@ -105,6 +120,7 @@ class EncodedScores(RobustWords, method=True):
         fidelity: float = 1.0,
         draws: int = 1,
         swaps: float = 0.1,
+        replacement: Replacement = "random",
         robustness: WordRobustness = WordRobustness(),
         optimisation: Optimisation = Optimisation(warmup=0.06, decay="linear"),
         **base: Any,
@@ -131,6 +147,8 @@ class EncodedScores(RobustWords, method=True):
             draws: random texts of the sets, on the worst of which the encoder is trained; 0 for
                 the clean text alone.
             swaps: share of the words that are replaced in such a text.
+            replacement: the word in the place of another one: any of the sets, or that with which
+                the loss grows most by its gradient (HotFlip; a third of a pass more).
             robustness: the sets against which it is trained.
             optimisation: optimiser and learning rate.
             base: settings of `RobustWords`.
@@ -144,6 +162,7 @@ class EncodedScores(RobustWords, method=True):
         shares = {"fidelity": fidelity, "swaps": swaps, "score_dropout": score_dropout}
         check_range(shares, least=0, most=1)
         check_range({"draws": draws}, least=0)
+        check_choice("replacement", replacement, get_args(Replacement))
         if robustness.against == "characters" or robustness.search == "intervals":
             msg = (
                 f"got robustness.against={robustness.against} and search={robustness.search} for "
@@ -153,6 +172,7 @@ class EncodedScores(RobustWords, method=True):
         self.pooling: Pooling = pooling
         self.dropout, self.normalised, self.score_rate = dropout, normalised, score_rate
         self.fidelity, self.draws, self.swaps = fidelity, draws, swaps
+        self.replacement: Replacement = replacement
         self.score_dropout, self.bound, self.init_from = score_dropout, bound, init_from
         self.initial: InitialScores | None = None
         """The scores of `init_from`, until the layers are built."""
@@ -163,7 +183,8 @@ class EncodedScores(RobustWords, method=True):
     def unused(self) -> dict[str, str]:
         reasons = super().unused() | self.source.unused
         if self.robustness.against == "none":
-            reasons |= dict.fromkeys(("fidelity", "draws", "swaps"), "robustness.against=none")
+            names = ("fidelity", "draws", "swaps", "replacement")
+            reasons |= dict.fromkeys(names, "robustness.against=none")
         else:
             reasons |= dict.fromkeys(("robustness.search", "robustness.together"), self.method)
         if self.init_from is not None:
@@ -325,11 +346,12 @@ class EncodedScores(RobustWords, method=True):
         batch = self.trained_on(batch)
         labels = labels_of(batch)
         kept = self._kept_scores(batch)
-        encoded, logits = self._training_logits(batch, kept)
+        clean = self._training_sum(batch, kept)
+        encoded, logits = clean.encoded, clean.logits
         losses = functional.cross_entropy(logits, labels, reduction="none")
         kappa = self.robustness.weight(self.progress())
         if kappa > 0 and self.options is not None:
-            drawn, encoded = self._draw(batch, encoded, kept)
+            drawn, encoded = self._draw(batch, clean, kept)
             # The certificate of a bound is about all words of the sets, of the text as it is.
             changed = drawn if self.bound is None else batch
             leads = self._worst_leads(changed, encoded, labels, kept)
@@ -346,41 +368,40 @@ class EncodedScores(RobustWords, method=True):
         number = (uniform(seeds, numbers, draw=self.draws).squeeze(2) + 1) / 2
         return (number >= self.score_dropout).float()
 
-    def _training_logits(self, batch: Batch, kept: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits `[B, C]` of the encoder, and those of the sum.
-
-        Where the scores are left out, neither has the bound: there are no scores to overrule.
-        """
+    def _training_sum(self, batch: Batch, kept: Tensor) -> TrainingSum:
+        """Return the logits of texts; without the bound where there are no scores to overrule."""
         x = self.embed(batch)
         free = self.network.encode_freely(x, batch.mask)
         encoded = torch.where(kept > 0, self.network.limit(free), free)
         # The first C of the embedded numbers are the scores of a word, see `embed`.
         scores = self.network.sum(x[..., : encoded.shape[1]], batch.mask)
-        return encoded, encoded + kept * scores
+        return TrainingSum(x, encoded, encoded + kept * scores)
 
-    def _draw(self, batch: Batch, encoded: Tensor, kept: Tensor) -> tuple[Batch, Tensor]:
+    def _draw(self, batch: Batch, clean: TrainingSum, kept: Tensor) -> tuple[Batch, Tensor]:
         """Return the worst of some random texts of the sets, and the encoder's logits of it.
 
         Args:
             batch: clean texts.
-            encoded: `[B, C]` the encoder's logits of them, for `draws=0`.
+            clean: their logits.
             kept: `[B, 1]`, see `_kept_scores`.
         """
         if self.draws == 0:
-            return batch, encoded
+            return batch, clean.encoded
         labels = labels_of(batch)
-        drawn = [self._random_text(batch, draw) for draw in range(self.draws)]
+        words = self._steepest(batch, clean) if self.replacement == "gradient" else None
+        drawn = [self._random_text(batch, draw, words) for draw in range(self.draws)]
         best = drawn[0]
         if self.draws > 1:
             with torch.no_grad():
-                sums = [self._training_logits(text, kept)[1] for text in drawn]
+                sums = [self._training_sum(text, kept).logits for text in drawn]
                 losses = [self.losses(logits, labels) for logits in sums]
             rows = torch.stack(losses).argmax(dim=0)
             ids = torch.stack([text.input_ids for text in drawn])
             best = replace(batch, input_ids=ids[rows, torch.arange(len(rows), device=rows.device)])
-        return best, self._training_logits(best, kept)[0]
+        return best, self._training_sum(best, kept).encoded
 
-    def _random_text(self, batch: Batch, draw: int) -> Batch:
+    def _random_text(self, batch: Batch, draw: int, words: Tensor | None = None) -> Batch:
+        """Replace a random share of the words: by `words` `[B, N]`, or at random."""
         options = self.options
         assert options is not None  # the caller has checked
         ids = batch.input_ids
@@ -389,10 +410,43 @@ class EncodedScores(RobustWords, method=True):
         numbers = torch.empty((*ids.shape, 2), dtype=torch.float32, device=ids.device)
         # From (-1, 1) to (0, 1): which result replaces a word, and whether one does.
         word, swap = ((uniform(seeds, numbers, draw=draw) + 1) / 2).unbind(dim=2)
-        sizes = options.starts.diff()[ids]
-        new = options.ids[options.starts[ids] + (word * sizes).long(), 0]
+        if words is None:
+            sizes = options.starts.diff()[ids]
+            words = options.ids[options.starts[ids] + (word * sizes).long(), 0]
         swapped = (swap < self.swaps) & batch.mask
-        return replace(batch, input_ids=torch.where(swapped, new, ids))
+        return replace(batch, input_ids=torch.where(swapped, words, ids))
+
+    def _steepest(self, batch: Batch, clean: TrainingSum) -> Tensor:
+        """`[B, N]` ids: for each word the result with which the encoder's loss grows most.
+
+        To first order, each word on its own: Ebrahimi et al., "HotFlip", 2018, equation 5.
+        """
+        options = self.options
+        assert options is not None  # the caller has checked
+        loss = self.losses(clean.logits, labels_of(batch)).sum()
+        (gradient,) = torch.autograd.grad(loss, clean.x, retain_graph=True)
+        vectors_from = clean.encoded.shape[1]
+        with torch.no_grad():
+            words, inverse = torch.unique(batch.input_ids, return_inverse=True)
+            results, starts = options.of_words(words)
+            vectors = self.network.embed(results[:, :1])[:, 0, vectors_from:]
+            slopes = gradient[..., vectors_from:].flatten(0, 1).to(vectors.dtype)
+            # All results of all positions in one row: `owner` is the position.
+            position = inverse.flatten()
+            sizes = starts.diff()[position]
+            owner = torch.arange(len(position), device=sizes.device).repeat_interleave(sizes)
+            before = sizes.cumsum(0) - sizes
+            result = torch.arange(len(owner), device=sizes.device) + (
+                starts[position] - before
+            ).repeat_interleave(sizes)
+            gains = (vectors[result] * slopes[owner]).sum(dim=1)
+            most = gains.new_full((len(position),), -torch.inf)
+            most = most.scatter_reduce(0, owner, gains, "amax")
+            best = gains == most[owner]
+            # The first of equal ones: the word itself where nothing is gained.
+            chosen = torch.full_like(position, len(results))
+            chosen = chosen.scatter_reduce(0, owner[best], result[best], "amin")
+            return results[chosen, 0].view_as(batch.input_ids)
 
     def _worst_leads(self, batch: Batch, encoded: Tensor, labels: Tensor, kept: Tensor) -> Tensor:
         """`[B, C]` minus the least margins of the labels, for fixed logits of the encoder."""

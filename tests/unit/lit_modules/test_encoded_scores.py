@@ -329,7 +329,8 @@ def test_the_worst_of_the_random_texts_is_that_of_the_trained_sum(share: float) 
     network = module.network
     batch = module.encode_texts(CORPUS)
     batch.sample_ids, batch.labels = torch.arange(5), torch.tensor([0, 1, 2, 0, 1])
-    best, encoded = module._draw(batch, torch.empty(0), module._kept_scores(batch))
+    kept = module._kept_scores(batch)
+    best, encoded = module._draw(batch, module._training_sum(batch, kept), kept)
     texts = [module._random_text(batch, draw) for draw in range(4)]
     read = [module.embed(text) for text in texts]
     if share == 0:
@@ -341,7 +342,50 @@ def test_the_worst_of_the_random_texts_is_that_of_the_trained_sum(share: float) 
         assert torch.equal(best.input_ids[row], texts[draw].input_ids[row])
         own = network.encode if share == 0 else network.encode_freely
         assert torch.allclose(encoded[row], own(read[draw], batch.mask)[row], atol=1e-5)
-    assert len(losses.argmax(dim=0).unique()) > 1
+    assert len(set(losses.argmax(dim=0).tolist())) > 1
+
+
+def test_replaced_words_follow_the_gradient() -> None:
+    """Position by position, the result with the largest first-order gain of the encoder's loss."""
+    module = random_model(4)
+    module.replacement, module.draws, module.swaps = "gradient", 1, 1.0
+    tokenizer = module.require_tokenizer()
+    assert isinstance(tokenizer, WordTokenizer)
+    options = WordOptions.of(Substitutions(words=FRONT, sets=(Typos(FRONT),)), tokenizer)
+    module.options = options
+    batch = module.encode_texts(["good bat film", "zz at", "go"])
+    batch.sample_ids, batch.labels = torch.arange(3), torch.tensor([0, 1, 2])
+    kept = torch.ones(3, 1)
+    clean = module._training_sum(batch, kept)
+    best, _ = module._draw(batch, clean, kept)
+    loss = cross_entropy(clean.logits, batch.labels, reduction="sum")
+    (gradient,) = torch.autograd.grad(loss, clean.x)
+    changed = 0
+    for row, column in batch.mask.nonzero().tolist():
+        old = int(batch.input_ids[row, column])
+        first, last = options.starts[old : old + 2].tolist()
+        results = options.ids[first:last, 0]
+        vectors = module.network.embed(results[None])[0, :, 3:]
+        gains = vectors @ gradient[row, column, 3:]
+        assert int(best.input_ids[row, column]) == int(results[gains.argmax()])
+        changed += int(best.input_ids[row, column]) != old
+    assert changed > 0
+    assert torch.equal(best.input_ids[~batch.mask], batch.input_ids[~batch.mask])
+
+
+def test_the_gradient_of_the_words_does_not_train() -> None:
+    """Where no word is replaced, both kinds of replacement train the same weights."""
+    trained = []
+    for replacement in ("gradient", "random"):
+        module = built(
+            robustness=WordRobustness(against="typos", kappa=0.5),
+            replacement=replacement,
+            swaps=0.0,
+        )
+        batches = loader(module, CORPUS, 2)
+        trainer(max_epochs=1).fit(module.train(), batches, batches)
+        trained.append([*module.state_dict().values()])
+    assert all(map(torch.equal, *trained))
 
 
 def test_left_out_scores_do_not_learn() -> None:
