@@ -399,8 +399,6 @@ class AdversarialTraining(ClassifierWrapper, method=True):
         """Return the input of the adversary for a batch."""
         seeds = sample_seeds(batch.sample_ids, seed=self.run_seed, epoch=self.current_epoch)
         seeds = row_seeds(seeds, batch.choices)
-        # In 16-mixed precision, Lightning scales losses; gradients of perturbations need it too.
-        scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         return InnerProblem(
             classifier=self.classifier,
             batch=batch,
@@ -409,7 +407,7 @@ class AdversarialTraining(ClassifierWrapper, method=True):
             logs=logs,
             epoch=self.current_epoch,
             seed=self.run_seed,
-            scale=1.0 if scaler is None else float(scaler.get_scale()),
+            scale=self.loss_scale,
             samples=self.samples if self.adversary.reads_texts else None,
             average=getattr(self, "average", None),
             memory=self.memory if self.adversary.remembers else nn.ParameterDict(),

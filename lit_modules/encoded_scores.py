@@ -34,7 +34,8 @@ from text.torch_archive import CHECKPOINT_KEY
 
 log = logging.getLogger(__name__)
 
-Replacement = Literal["random", "gradient"]
+ReplacementRule = Literal["random", "gradient"]
+"""Choice of the word that replaces another one in training."""
 LISTED = 4096
 """Inputs of a text that are listed for its certificate, unless `certify --list` has a number."""
 
@@ -120,7 +121,7 @@ class EncodedScores(RobustWords, method=True):
         fidelity: float = 1.0,
         draws: int = 1,
         swaps: float = 0.1,
-        replacement: Replacement = "random",
+        replacement: ReplacementRule = "random",
         robustness: WordRobustness = WordRobustness(),
         optimisation: Optimisation = Optimisation(warmup=0.06, decay="linear"),
         **base: Any,
@@ -162,7 +163,7 @@ class EncodedScores(RobustWords, method=True):
         shares = {"fidelity": fidelity, "swaps": swaps, "score_dropout": score_dropout}
         check_range(shares, least=0, most=1)
         check_range({"draws": draws}, least=0)
-        check_choice("replacement", replacement, get_args(Replacement))
+        check_choice("replacement", replacement, get_args(ReplacementRule))
         if robustness.against == "characters" or robustness.search == "intervals":
             msg = (
                 f"got robustness.against={robustness.against} and search={robustness.search} for "
@@ -172,7 +173,7 @@ class EncodedScores(RobustWords, method=True):
         self.pooling: Pooling = pooling
         self.dropout, self.normalised, self.score_rate = dropout, normalised, score_rate
         self.fidelity, self.draws, self.swaps = fidelity, draws, swaps
-        self.replacement: Replacement = replacement
+        self.replacement: ReplacementRule = replacement
         self.score_dropout, self.bound, self.init_from = score_dropout, bound, init_from
         self.initial: InitialScores | None = None
         """The scores of `init_from`, until the layers are built."""
@@ -424,13 +425,13 @@ class EncodedScores(RobustWords, method=True):
         options = self.options
         assert options is not None  # the caller has checked
         loss = self.losses(clean.logits, labels_of(batch)).sum()
-        (gradient,) = torch.autograd.grad(loss, clean.x, retain_graph=True)
-        vectors_from = clean.encoded.shape[1]
+        (gradient,) = torch.autograd.grad(self.loss_scale * loss, clean.x, retain_graph=True)
+        classes = clean.encoded.shape[1]
         with torch.no_grad():
             words, inverse = torch.unique(batch.input_ids, return_inverse=True)
             results, starts = options.of_words(words)
-            vectors = self.network.embed(results[:, :1])[:, 0, vectors_from:]
-            slopes = gradient[..., vectors_from:].flatten(0, 1).to(vectors.dtype)
+            vectors = self.network.embed(results[:, :1])[:, 0, classes:]
+            slopes = gradient[..., classes:].flatten(0, 1).to(vectors.dtype)
             # All results of all positions in one row: `owner` is the position.
             position = inverse.flatten()
             sizes = starts.diff()[position]

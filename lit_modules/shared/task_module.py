@@ -566,6 +566,12 @@ class TaskModule(TextModule):
         """Return the training objective, a mean over the batch."""
         return self.task.mean(self.losses(logits, labels), labels)
 
+    @property
+    def loss_scale(self) -> float:
+        """Factor of losses in 16-mixed precision, also for gradients of embedded words; else 1."""
+        scaler = getattr(self.trainer.precision_plugin, "scaler", None)
+        return 1.0 if scaler is None else float(scaler.get_scale())
+
     def step_weight(self, batch: Batch, batch_idx: int) -> float:
         """Return the weight of this process's batch mean, see `batch_weight`."""
         weight = batch_weight(self.trainer, batch_idx)

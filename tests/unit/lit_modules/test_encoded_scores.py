@@ -320,7 +320,7 @@ def test_scores_are_left_out_of_a_share_of_the_texts(share: float) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_the_worst_of_the_random_texts_is_that_of_the_trained_sum(share: float) -> None:
-    """Where the scores are left out of the loss, the encoder alone says which text is worst."""
+    """The encoder alone says which text is worst if the loss leaves out the scores."""
     module = random_model(4, bound=1.0)
     module.score_dropout, module.draws, module.swaps = share, 4, 0.6
     tokenizer = module.require_tokenizer()
@@ -345,8 +345,13 @@ def test_the_worst_of_the_random_texts_is_that_of_the_trained_sum(share: float) 
     assert len(set(losses.argmax(dim=0).tolist())) > 1
 
 
-def test_replaced_words_follow_the_gradient() -> None:
-    """Position by position, the result with the largest first-order gain of the encoder's loss."""
+@pytest.mark.parametrize("scale", [4.0, -1.0])
+def test_replaced_words_follow_the_gradient(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Position by position, the result with the largest first-order gain of the encoder's loss.
+
+    The gradient is that of the loss as mixed precision scales it: below 0, all gains turn round.
+    """
+    monkeypatch.setattr(EncodedScores, "loss_scale", scale)
     module = random_model(4)
     module.replacement, module.draws, module.swaps = "gradient", 1, 1.0
     tokenizer = module.require_tokenizer()
@@ -366,7 +371,7 @@ def test_replaced_words_follow_the_gradient() -> None:
         first, last = options.starts[old : old + 2].tolist()
         results = options.ids[first:last, 0]
         vectors = module.network.embed(results[None])[0, :, 3:]
-        gains = vectors @ gradient[row, column, 3:]
+        gains = scale * (vectors @ gradient[row, column, 3:])
         assert int(best.input_ids[row, column]) == int(results[gains.argmax()])
         changed += int(best.input_ids[row, column]) != old
     assert changed > 0
@@ -374,7 +379,7 @@ def test_replaced_words_follow_the_gradient() -> None:
 
 
 def test_the_gradient_of_the_words_does_not_train() -> None:
-    """Where no word is replaced, both kinds of replacement train the same weights."""
+    """Both rules train the same weights if no word is replaced."""
     trained = []
     for replacement in ("gradient", "random"):
         module = built(
