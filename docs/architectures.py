@@ -140,7 +140,7 @@ RULES = """\
   each row a unit in sight is kept.
 - **Grouped queries** (EuroBERT): heads that share a key and a value have maps of their own.
 - **UniBERT.** Of a weight with query, key and value in one matrix (ModernBERT's `Wqkv`, 3 d x d),
-  each of the three is unitary by itself. Keys and values that heads share (fewer rows than columns)
+  each of the three is unitary. Keys and values that heads share (fewer rows than columns)
   get orthonormal rows: the map lengthens no vector. DeBERTa v1 mixes the rows of its one matrix by
   head: only its attention output is unitary. XLNet's weights have three dimensions: an error.
 - **AMDA after a layer** needs a list of layers that map tokens to tokens: ALBERT has one layer for
