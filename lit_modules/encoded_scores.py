@@ -17,6 +17,7 @@ from torch.nn import functional
 from certify.encoding import ListedCertifier, ListedModel, cluster_words
 from certify.encoding.word_clusters import stability
 from certify.threats import Synonyms, TextCertifier, Threat, ThreatName
+from certify.words.worst_path import first_least
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling
 from layers.ngram_scores import NgramScores
 from layers.noise import sample_seeds, uniform
@@ -432,21 +433,15 @@ class EncodedScores(RobustWords, method=True):
             results, starts = options.of_words(words)
             vectors = self.network.embed(results[:, :1])[:, 0, classes:]
             slopes = gradient[..., classes:].flatten(0, 1).to(vectors.dtype)
-            # All results of all positions in one row: `owner` is the position.
+            # All results of all positions in one row, position by position.
             position = inverse.flatten()
             sizes = starts.diff()[position]
-            owner = torch.arange(len(position), device=sizes.device).repeat_interleave(sizes)
-            before = sizes.cumsum(0) - sizes
-            result = torch.arange(len(owner), device=sizes.device) + (
-                starts[position] - before
-            ).repeat_interleave(sizes)
-            gains = (vectors[result] * slopes[owner]).sum(dim=1)
-            most = gains.new_full((len(position),), -torch.inf)
-            most = most.scatter_reduce(0, owner, gains, "amax")
-            best = gains == most[owner]
+            begin = sizes.cumsum(0) - sizes
+            result = torch.arange(int(sizes.sum()), device=sizes.device)
+            result += (starts[position] - begin).repeat_interleave(sizes)
+            lost = -(vectors[result] * slopes.repeat_interleave(sizes, dim=0)).sum(dim=1)
             # The first of equal ones: the word itself where nothing is gained.
-            chosen = torch.full_like(position, len(results))
-            chosen = chosen.scatter_reduce(0, owner[best], result[best], "amin")
+            chosen = result[first_least(lost, sizes)[1]]
             return results[chosen, 0].view_as(batch.input_ids)
 
     def _worst_leads(self, batch: Batch, encoded: Tensor, labels: Tensor, kept: Tensor) -> Tensor:

@@ -77,20 +77,32 @@ def worst_results(scores: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         with this loss.
     """
     classes = scores.shape[1]
-    sizes = starts.diff()
-    owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+    sizes, words = starts.diff(), starts[:-1]
     lost = scores.new_zeros(len(sizes), classes, classes)
-    first = starts[:-1, None, None].repeat(1, classes, classes)
+    first = words[:, None, None].repeat(1, classes, classes)
     for y, j in permutations(range(classes), 2):
         lead = scores[:, y] - scores[:, j]
-        least = torch.segment_reduce(lead, "min", lengths=sizes)
-        lost[:, y, j] = lead[starts[:-1]] - least
-        # Negated, so that NaN matches, too: a word without a match would keep an index past the
-        # end.
-        at = (~(lead > least[owner])).nonzero().flatten()
-        none = torch.full_like(sizes, len(lead))
-        first[:, y, j] = none.scatter_reduce_(0, owner[at], at, "amin")
+        least, first[:, y, j] = first_least(lead, sizes)
+        lost[:, y, j] = lead[words] - least
     return lost, first
+
+
+def first_least(values: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the least value of each group, and the position of the first that is as small.
+
+    Args:
+        values: `[M]`, group by group.
+        sizes: `[U]`, at least 1 each; their sum is M.
+
+    Returns:
+        `[U]` values and `[U]` positions in `values`; where a group has NaN, one of its positions.
+    """
+    least = torch.segment_reduce(values, "min", lengths=sizes)
+    # Negated, so that NaN matches, too: a group without a match would keep a position past the end.
+    at = (~(values > least.repeat_interleave(sizes))).nonzero().flatten()
+    owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+    none = torch.full_like(sizes, len(values))
+    return least, none.scatter_reduce_(0, owner[at], at, "amin")
 
 
 @torch.no_grad()

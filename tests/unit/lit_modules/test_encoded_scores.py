@@ -17,7 +17,7 @@ from lit_modules.shared.word_robustness import WordOptions
 from tests.unit.certify.words.test_substitutions import FRONT, KS, Listed, Phrases, typos
 from tests.unit.lit_modules.builders import loader, trainer
 from tests.unit.lit_modules.encoders import BERT
-from text import Text, WordTokenizer
+from text import Batch, Text, WordTokenizer
 
 CORPUS: list[Text] = [
     "good bat film",
@@ -345,6 +345,19 @@ def test_the_worst_of_the_random_texts_is_that_of_the_trained_sum(share: float) 
     assert len(set(losses.argmax(dim=0).tolist())) > 1
 
 
+def with_options(texts: list[str]) -> tuple[EncodedScores, Batch]:
+    """Return a model that replaces all words by gradients, and a batch of these texts."""
+    module = random_model(4)
+    module.replacement, module.draws, module.swaps = "gradient", 1, 1.0
+    tokenizer = module.require_tokenizer()
+    assert isinstance(tokenizer, WordTokenizer)
+    module.options = WordOptions.of(Substitutions(words=FRONT, sets=(Typos(FRONT),)), tokenizer)
+    batch = module.encode_texts(texts)
+    batch.sample_ids = torch.arange(len(texts))
+    batch.labels = torch.arange(len(texts)) % 3
+    return module, batch
+
+
 @pytest.mark.parametrize("scale", [4.0, -1.0])
 def test_replaced_words_follow_the_gradient(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Position by position, the result with the largest first-order gain of the encoder's loss.
@@ -352,14 +365,10 @@ def test_replaced_words_follow_the_gradient(scale: float, monkeypatch: pytest.Mo
     The gradient is that of the loss as mixed precision scales it: below 0, all gains turn round.
     """
     monkeypatch.setattr(EncodedScores, "loss_scale", scale)
-    module = random_model(4)
-    module.replacement, module.draws, module.swaps = "gradient", 1, 1.0
-    tokenizer = module.require_tokenizer()
-    assert isinstance(tokenizer, WordTokenizer)
-    options = WordOptions.of(Substitutions(words=FRONT, sets=(Typos(FRONT),)), tokenizer)
-    module.options = options
-    batch = module.encode_texts(["good bat film", "zz at", "go"])
-    batch.sample_ids, batch.labels = torch.arange(3), torch.tensor([0, 1, 2])
+    module, batch = with_options(["good bat film", "zz at", "go"])
+    options = module.options
+    assert options is not None
+    assert batch.labels is not None
     kept = torch.ones(3, 1)
     clean = module._training_sum(batch, kept)
     best, _ = module._draw(batch, clean, kept)
@@ -376,6 +385,20 @@ def test_replaced_words_follow_the_gradient(scale: float, monkeypatch: pytest.Mo
         changed += int(best.input_ids[row, column]) != old
     assert changed > 0
     assert torch.equal(best.input_ids[~batch.mask], batch.input_ids[~batch.mask])
+
+
+def test_an_overflow_of_the_gradient_leaves_words_of_the_sets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Mixed precision begins with a scale that is too large, and its first gradients are NaN."""
+    monkeypatch.setattr(EncodedScores, "loss_scale", torch.inf)
+    module, batch = with_options(["good bat film", "zz at", "go"])
+    options, kept = module.options, torch.ones(3, 1)
+    assert options is not None
+    best, _ = module._draw(batch, module._training_sum(batch, kept), kept)
+    for row, column in batch.mask.nonzero().tolist():
+        first, last = options.starts[int(batch.input_ids[row, column]) :][:2].tolist()
+        assert int(best.input_ids[row, column]) in options.ids[first:last, 0]
 
 
 def test_the_gradient_of_the_words_does_not_train() -> None:
