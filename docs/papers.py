@@ -160,7 +160,7 @@ missing and that every command, section and published study exists.
 """
 
 COSTS = """\
-Three rows for each paper that would add most. Hours are those of the runs, one after the other: the
+Rows that would add most to each paper. Hours are those of the runs, one after the other: the
 median time of published runs of this kind (`docs/results`), on a CPU that other programs shared.
 """
 

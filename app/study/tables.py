@@ -346,7 +346,7 @@ def notes(content: Content) -> list[str]:
     ]
     if content["missing"]:
         lines.append(_missing(content))
-    if content["paper"] is not None:
+    if any(PAPER in table.header for table in main_tables(content)):
         lines.append(f"“paper”: {content['paper']['source']}.")
     if content["cells"]:
         lines.append(_revisions(content))
