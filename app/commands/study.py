@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -176,9 +177,10 @@ def _status(args: argparse.Namespace) -> int:
     states = {cell.run: state_of(cell, work) for cell in selected}
     width = max(map(len, states), default=0)
     for cell in selected:
-        state, ended = states[cell.run]
-        print(harmless(f"{cell.run:{width}}  {ended} of {len(cell.stages)} stages  {state}"))
-    done = sum(state == "done" for state, _ in states.values())
+        state = states[cell.run]
+        ended = f"{state.ended} of {len(cell.stages)} stages"
+        print(harmless(f"{cell.run:{width}}  {ended}  {state.words}"))
+    done = sum(state.words == "done" for state in states.values())
     print(f"\n{study.name}: {done} of {len(selected)} runs are done")
     return 0
 
@@ -220,9 +222,10 @@ def _run(args: argparse.Namespace) -> int:
         return 128 + signals[0]
     figures, unusable = _figures(study, cells if shard is None else selected, work, outcomes)
     outcomes |= unusable
+    written = True
     # A part of a study has no complete tables.
     if shard is None:
-        _write(study, figures, versions(), out)
+        written = _write(study, figures, versions(), out, unusable.keys())
     else:
         path = shard_path(study.name, shard, out)
         write_shard(path, study, shard, figures, versions())
@@ -233,7 +236,7 @@ def _run(args: argparse.Namespace) -> int:
     for cell in failed:
         outcome = outcomes[cell.run]
         _say(f"  {cell.run}: {outcome.error}{f' ({outcome.log})' if outcome.log else ''}")
-    return 1 if failed else 0
+    return 1 if failed or not written else 0
 
 
 def _executor(
@@ -280,7 +283,7 @@ def _collect(args: argparse.Namespace) -> int:
         earlier = published_figures(args.published, study, versions())
         figures += [cell for cell in earlier if cell.run not in here]
     work.context.out.mkdir(parents=True, exist_ok=True)
-    _write(study, figures, versions(), work.context.out)
+    _write(study, figures, versions(), work.context.out, unusable.keys())
     print(f"{study.name}: figures of {len(figures)} of {len(cells)} runs")
     for run, outcome in unusable.items():
         _say(f"  {run} cannot be used: {outcome.error}")
@@ -303,9 +306,12 @@ def _figures(
     figures, unusable = [], {}
     for cell in cells:
         # This call has not looked at cells that it did not select.
-        state = outcomes[cell.run].state if cell.run in outcomes else state_of(cell, work)[0]
-        if state != "done":
-            continue
+        if cell.run not in outcomes or outcomes[cell.run].state != "done":
+            state = state_of(cell, work)
+            if state.error:
+                unusable[cell.run] = CellOutcome(state="failed", error=state.error)
+            if state.words != "done":
+                continue
         weights = RunDirectory(work.context.runs_dir / cell.run).chosen
         try:
             measured = collect(study, cell, work.context.runs_dir)
@@ -317,12 +323,25 @@ def _figures(
 
 
 def _write(
-    study: Study, figures: Sequence[CellFigures], versions: Mapping[str, str], out: Path
-) -> None:
-    """Write `study.json`, tables and pictures."""
+    study: Study,
+    figures: Sequence[CellFigures],
+    versions: Mapping[str, str],
+    out: Path,
+    unusable: AbstractSet[str] = frozenset(),
+) -> bool:
+    """Write `study.json`, tables and pictures, or return False.
+
+    Those of an earlier call are kept if they have figures of a run that is unusable now.
+    """
     from app.commands.study_table import write_all
     from app.study.study_json import content, outcomes_of
 
+    if lost := sorted(unusable & _tabled(out)):
+        _say(
+            f"the tables in {out} are kept, with figures of {', '.join(lost)}, which cannot be "
+            "used now: move these runs away, or give the study's file another name"
+        )
+        return False
     write_all(study, content(study, figures, versions), out, outcomes_of(study, figures))
     for column in study.columns:
         cells = [cell for cell in figures if column.corpus in (None, cell.corpus)]
@@ -332,6 +351,17 @@ def _write(
                 "their results.json; correct the column, and give the same command again"
             )
     print(out)
+    return True
+
+
+def _tabled(out: Path) -> set[str]:
+    """Return the runs with figures in the `study.json` of an earlier call."""
+    from app.study.study_json import read
+
+    try:
+        return {cell["run"] for cell in read(out / "study.json")["cells"]}
+    except (StudyError, OSError):  # none, or of another version
+        return set()
 
 
 def _merge(args: argparse.Namespace) -> int:

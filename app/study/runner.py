@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from app.study.cell_check import Kind, Parsed, kind_of
 from app.study.cells import TRAINING, StudyContext, command_line
@@ -118,18 +118,30 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def state_of(cell: Cell, work: Work) -> tuple[str, int]:
-    """Return the state of a cell that is not running, in words, and the number of ended stages."""
+class CellState(NamedTuple):
+    """The state of a cell that is not running, and the number of its ended stages.
+
+    `error` is the reason that its run cannot be used for the study.
+    """
+
+    words: str
+    ended: int
+    error: str = ""
+
+
+def state_of(cell: Cell, work: Work) -> CellState:
+    """Return the state of a cell that is not running."""
     run = RunDirectory(Path(work.where, work.context.runs_dir, cell.run))
     for number, (stage, settings) in enumerate(_stages(cell, work)):
         try:
             _check(cell, run, settings, work)
             if (reason := missing(run, stage, settings)) is not None:
                 begun = "begun" if run.begun and number == 0 else ""
-                return begun or (f"next: {stage.command} ({reason})" if number else "open"), number
+                following = f"next: {stage.command} ({reason})" if number else "open"
+                return CellState(begun or following, number)
         except (ValueError, OSError) as error:
-            return f"refused: {error}", number
-    return "done", len(cell.stages)
+            return CellState(f"refused: {error}", number, " ".join(str(error).split()))
+    return CellState("done", len(cell.stages))
 
 
 def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> CellOutcome:

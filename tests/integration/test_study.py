@@ -97,12 +97,19 @@ def test_a_study_is_run_and_then_there_is_nothing_left(tiny: Path, steadfast: St
     assert "tiny-plain-s0: fit" not in other.err
     assert results("tiny-plain-s0")["metrics"]["test/pgd_epsilon"] == pytest.approx(0.1)
     # Another training is refused: a run is never overwritten.
+    finished = figures()
     changed = {**BASE, "trainer.max_epochs": 2, "model.width": 9}
     written(base={"settings": changed})
     refused = steadfast("study", "run", "tiny.yaml")
     assert refused.status == 1
     assert "tiny-plain-s0 was made with other settings (model.width 8 in the run, 9" in refused.err
     assert "trainer.max_epochs 1 in the run, 2 in the study" in refused.err
+    # The tables of the finished study stay, also without `run`.
+    collected = steadfast("study", "collect", "tiny.yaml")
+    assert collected.status == 1
+    assert "tiny-plain-s0 cannot be used: run tiny-plain-s0 was made with other" in collected.err
+    assert "are kept, with figures of tiny-plain-s0" in collected.err
+    assert figures() == finished
 
 
 def test_a_failed_run_stops_only_what_needs_it(here: Path, steadfast: Steadfast) -> None:
