@@ -56,7 +56,7 @@ def run(
     names = measurement.class_names
     with closing(Records(path, stamp=measurement.stamp(), class_names=names)) as records:
         done = records.begin(team, subject=subject, elsewhere=measurement.elsewhere)
-        _agree(team, _stray(done, everything))
+        _agree(team, _stray(done, everything, records.folder))
         seconds, former = 0.0, set[int]()
         if own is not None and lead and not measurement.replaces:
             former = _add_former(records, ledgers, subject, done, only)
@@ -119,7 +119,9 @@ def _file_shard(
     ledger.finish(subject, outcome.seconds, None, shard=facts)
 
 
-def _stray(done: Collection[int], samples: Sequence[Sample]) -> str | None:
+def _stray(
+    done: Collection[int], samples: Sequence[Sample], folder: Path | None
+) -> str | None:
     """Return the reason why records of a stopped measurement cannot count among those of `samples`.
 
     Samples are measured side by side: those that ended first are the easy ones.
@@ -128,9 +130,9 @@ def _stray(done: Collection[int], samples: Sequence[Sample]) -> str | None:
     if not more:
         return None
     return (
-        f"got {plural(more, 'record')} of further samples, from a measurement of more of them that "
-        f"was stopped, for one of {len(samples):,}; expected at least as many samples as there: "
-        "those that ended first are no random choice"
+        f"got --num_samples {len(samples)}, and in {folder} {plural(more, 'record')} of further "
+        "samples, from a measurement of more of them that was stopped; expected --num_samples as "
+        "large as there, because those that ended first are no random choice; or delete the folder"
     )
 
 
@@ -202,10 +204,22 @@ def _ledgers(records: Path, shard: Shard | None) -> list[Ledger]:
 def _problem(
     kind: Measurement[Any] | type[Measurement[Any]], ledgers: Sequence[Ledger], subject: Subject
 ) -> str | None:
-    if kind.elsewhere is None or kind.replaces:
+    if kind.elsewhere is None:
         return None
-    problems = (ledger.problem(subject, kind.elsewhere) for ledger in ledgers)
+    find = _fewer if kind.replaces else Ledger.problem
+    problems = (find(ledger, subject, kind.elsewhere) for ledger in ledgers)
     return next(filter(None, problems), None)
+
+
+def _fewer(ledger: Ledger, subject: Subject, elsewhere: str) -> str | None:
+    """Return the reason not to replace a finished outcome by one of fewer samples."""
+    now = subject.get("num_samples")
+    if now is None or (count := len(ledger.records())) <= now:
+        return None
+    return (
+        f"got --num_samples {now}, and {count:,} samples in {ledger.records_path}, expected no "
+        f"fewer: {elsewhere}, or delete {ledger.path.with_suffix('')}.*"
+    )
 
 
 def _add_former(

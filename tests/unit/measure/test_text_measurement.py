@@ -108,7 +108,7 @@ def test_fewer_samples_than_a_stopped_measurement_are_refused(
     monkeypatch.setattr(text_measurement, "AT_ONCE", 2)
     with pytest.raises(VictimError):
         measure(tmp_path, Good(most=4))
-    with pytest.raises(ValueError, match=r"got 2 records of further samples, .* for one of 2"):
+    with pytest.raises(ValueError, match=r"got --num_samples 2, and in .*2 records of further"):
         measure(tmp_path, Good(), count=2)
     assert len(measure(tmp_path, Good(), count=4)) == 4
     # Of a finished one all records count.
