@@ -119,9 +119,7 @@ def _file_shard(
     ledger.finish(subject, outcome.seconds, None, shard=facts)
 
 
-def _stray(
-    done: Collection[int], samples: Sequence[Sample], folder: Path | None
-) -> str | None:
+def _stray(done: Collection[int], samples: Sequence[Sample], folder: Path | None) -> str | None:
     """Return the reason why records of a stopped measurement cannot count among those of `samples`.
 
     Samples are measured side by side: those that ended first are the easy ones.

@@ -74,8 +74,8 @@ class Comparison:
 
     Attributes:
         effect: mean difference.
-        low: lower end of its 95 % interval: Student's over seeds; for a single seed by the
-            bootstrap over texts. None where neither is possible.
+        low: lower end of its 95 % interval: Student's over seeds; for a single seed, and for equal
+            differences at all seeds, by the bootstrap over texts. None where neither is possible.
         high: upper end.
         p_texts: p over texts; None if the outcomes are unknown.
         p_seeds: p over seeds; None for a single seed, and for equal differences at all seeds.
@@ -152,13 +152,14 @@ def compare(
     low = high = p_seeds = p_texts = test = None
     if seeds > 1:
         low, high, p_seeds = _test_seeds(*values)
-        # A difference of two shares is between -1 and 1.
-        span = bounds[1] - bounds[0]
-        low, high = max(low, -span), min(high, span)
+        if low is not None and high is not None:
+            # A difference of two shares is between -1 and 1.
+            span = bounds[1] - bounds[0]
+            low, high = max(low, -span), min(high, span)
     count = None if texts is None else texts.first.shape[-1]
     if texts is not None:
         p_texts, test = _test_texts(texts)
-        if seeds == 1:
+        if low is None:
             low, high = _bootstrap(texts)
     return Comparison(
         effect=float(np.mean(values[0] - values[1])),
@@ -229,7 +230,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
-def _test_seeds(first: Array, second: Array) -> tuple[float, float, float | None]:
+def _test_seeds(first: Array, second: Array) -> tuple[float | None, float | None, float | None]:
     """Return both ends of the interval of the mean difference, and its p."""
     from scipy import stats
 
@@ -237,7 +238,7 @@ def _test_seeds(first: Array, second: Array) -> tuple[float, float, float | None
     mean, scale = float(np.mean(differences)), float(np.max(np.abs([first, second])))
     if float(np.ptp(differences)) <= _ROUNDING * scale:
         # Without spread there is no t statistic; only the texts can tell.
-        return mean, mean, 1.0 if abs(mean) <= _ROUNDING * scale else None
+        return None, None, 1.0 if abs(mean) <= _ROUNDING * scale else None
     test = stats.ttest_rel(first, second)
     interval = test.confidence_interval(CONFIDENCE)
     return float(interval.low), float(interval.high), float(test.pvalue)

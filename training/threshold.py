@@ -1,5 +1,6 @@
 """Chooses the threshold of a detector at the end of a fit, and stores it in its best weights."""
 
+import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,6 +18,8 @@ from lit_modules.shared.task_module import labels_of
 from run_files.distributed import gather_parts
 from text.torch_archive import CHECKPOINT_KEY
 from training.launch import launch
+
+log = logging.getLogger(__name__)
 
 
 class UnshiftedWeights(pl.Callback):
@@ -39,6 +42,11 @@ class UnshiftedWeights(pl.Callback):
             pl_module.unfold()
         if self.detection.positive is not None:
             check_detector(trainer, pl_module, self.detection.positive)
+            return
+        default = asdict(Detection())
+        for name, value in asdict(self.detection).items():
+            if value != default[name]:
+                log.warning("detect.%s=%s has no effect with detect.positive=null", name, value)
 
 
 def check_detector(trainer: pl.Trainer, module: pl.LightningModule, positive: str) -> None:

@@ -38,6 +38,8 @@ _CELL_KEYS = (
     *("row", "corpus", "seed", "run", "values", "collapsed", "revisions", "samples", "weights"),
     "data",
 )
+_BOOTSTRAPPED = (None, 1.0)
+"""p over seeds of the comparisons whose interval is that of the bootstrap over texts."""
 Content = dict[str, Any]
 """A `study.json` as JSON values."""
 Pair = tuple[str, str, str]
@@ -347,12 +349,12 @@ def _comparison(
         return line
     if not with_texts:
         line |= {key: earlier[key] for key in ("p_texts", "texts_test", "texts")}
-        if len(seeds) == 1:
+        if line["p_seeds"] in _BOOTSTRAPPED:
             line |= {end: earlier[end] for end in ENDS}
     # Other versions of the libraries draw other permutations: the published p stays.
     elif _by_chance(earlier["p_texts"], line["p_texts"], RESAMPLES):
         line["p_texts"] = earlier["p_texts"]
-        if len(seeds) == 1:
+        if line["p_seeds"] in _BOOTSTRAPPED:
             line |= _close_ends(earlier, line)
     line["p"] = joint_p(line["p_texts"], line["p_seeds"], seeds=len(seeds), texts=line["texts"])
     return line

@@ -74,6 +74,8 @@ def test_wrong_settings(here: Path, steadfast: Steadfast, given: list[str], mess
 
 def test_a_setting_without_effect_is_said(here: Path, steadfast: Steadfast) -> None:
     given = ["--model=TextClassifier", "--model.encoder=mean", "--model.depth=5"]
-    outcome = steadfast(FIT, given, "--data.limit_train=32", "--trainer.limit_val_batches=0")
+    given += ["--detect.false_alarms=0.1", "--trainer.limit_val_batches=0"]
+    outcome = steadfast(FIT, given, "--data.limit_train=32")
     assert outcome.status == 0, outcome.err
     assert "depth=5 has no effect with encoder=mean" in outcome.err
+    assert "detect.false_alarms=0.1 has no effect with detect.positive=null" in outcome.err

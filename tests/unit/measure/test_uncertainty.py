@@ -147,12 +147,12 @@ def test_equal_rows(seeds: int, kind: str) -> None:
 
 def test_differences_without_spread() -> None:
     found = compare(Side(values=[0.5, 0.6]), Side(values=[0.4, 0.5]))
-    assert found.p is None
-    assert (found.low, found.high) == (found.effect, found.effect)
+    assert (found.p, found.low, found.high) == (None, None, None)
     # The texts decide where seeds have no spread.
     with_texts = compare(side([[1, 1, 0]] * 3), side([[0, 0, 0]] * 3))
     assert with_texts.p_seeds is None
     assert with_texts.p == with_texts.p_texts == 0.5
+    assert (with_texts.low, with_texts.high) == (0.0, 1.0)
     alone = compare(Side(values=[0.5]), Side(values=[0.4]))
     assert (alone.p, alone.low, alone.high) == (None, None, None)
     single = compare(side([[1]]), side([[0]]))
