@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from datamodules.batching.examples import Example, Unlabelled, target, to_examples, to_text
-from datamodules.sources.column_names import check_header, choose_columns, column_names
+from datamodules.sources.column_names import choose_columns, column_names, header_problem
 from datamodules.sources.readers import DataError, Row, read_rows
 from datamodules.sources.rows import Split
 from datamodules.sources.survey import check_rows
@@ -102,8 +102,11 @@ class TextTable:
             msg = f"{path}: got column {brief(twice[0])} twice, expected it once: rename one"
             raise DataError(msg)
         samples = list(islice(self.samples(path, names), _FIRST))
-        if self.shape(path).format == "table":
-            check_header(path, names, samples)
+        shape = self.shape(path)
+        if shape.format == "table" and (
+            problem := header_problem(path, names, samples, shape.separator)
+        ):
+            raise DataError(problem)
         likely = choose_columns(names, samples)
         guesses = {
             "text_column": likely.text,

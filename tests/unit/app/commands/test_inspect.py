@@ -110,6 +110,30 @@ def test_inspect_and_train_agree_on_each_file(
             check_user_data(words)
 
 
+@pytest.mark.parametrize(
+    ("name", "columns", "header"),
+    [
+        ("rows.csv", "{text},{label}", "text,label"),
+        ("rows.tsv", "{number}\t{label}\t{text}", "column1<tab>label<tab>text"),
+    ],
+)
+def test_a_table_without_header_is_trained_on_once_it_has_the_line_of_the_message(
+    tmp_path: Path, name: str, columns: str, header: str
+) -> None:
+    path = tmp_path / name
+    rows = [columns.format(number=i, text=text, label=y) for i, (text, y) in enumerate(ROWS)]
+    path.write_text("\n".join(rows))
+    data = inspect(tmp_path, name)
+    [problem] = data.problems
+    assert problem.endswith(f"add a line before it, such as {header}")
+    command = next_command(data, {})
+    assert command is not None
+    assert "_column" not in command
+    path.write_text("\n".join([header.replace("<tab>", "\t"), *rows]))
+    assert next_command(inspect(tmp_path, name), {}) == command
+    check_user_data(command.split()[4:])
+
+
 def test_missing_columns_are_one_message(folder: Path) -> None:
     with pytest.raises(DataError) as caught:
         check_user_data(["--data", str(folder / "semicolon.csv")])
