@@ -159,24 +159,23 @@ class TextTable:
         """Return the rows of each label of a file, in sorted order; numbers by their size.
 
         Raises:
-            DataError: fewer than two or more than `LABELS`, or several labels in a row.
+            DataError: fewer than two or more than `LABELS`, also because rows are unreadable or
+                have several labels.
         """
         labels: Counter[str] = Counter()
         unreadable = list[str]()
         bad = rows = 0
         for row in self.rows(path, (self.label_column,)):
             rows += 1
+            label, problem = None, row.problem
             try:
-                label = (
-                    None if row.problem is not None else label_text(row.values[self.label_column])
-                )
-            except ValueError as error:
-                msg = f"{path}, {row.place}: {error}"
-                raise DataError(msg) from error
+                label = None if problem is not None else label_text(row.values[self.label_column])
+            except FileLabelsError as error:
+                problem = str(error)
             # Bad rows are reported by `to_examples`, unless they hide the classes.
-            if row.problem is not None:
+            if problem is not None:
                 bad += 1
-                unreadable += [f"{path}, {row.place}: {row.problem}"] if bad <= _SHOWN else []
+                unreadable += [f"{path}, {row.place}: {problem}"] if bad <= _SHOWN else []
             elif label is not None:
                 labels[label] += 1
             # One too many is enough for the error: the rest of a large file is not read.

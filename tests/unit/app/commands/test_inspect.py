@@ -60,6 +60,12 @@ CASES: dict[str, tuple[list[str], str | None]] = {
         ["several labels in one row, which are not supported"],
         r"line 1: got label \['neg', 'short'\].*multi-label.*write one label in each row",
     ),
+    "one_list.jsonl": (
+        ["several labels in one row", "got 4 bad row(s)"],
+        r"line 1: got label \['neg', 'short'\].*(?s:\n.*line 122: got columns \['text'\]"
+        ".*line 123: column 'text' holds int.*line 124: column 'text' holds list"
+        ".*line 125: not a JSON value)",
+    ),
     "joined.csv": (["40 rows have several labels in one, such as 'joy|fear'"], None),
     "none.csv": (["14 rows have the label 'None'", """'["neg", "pos"]' --data.on_bad_row"""], None),
     "minus.csv": (["14 rows have the label '-1'", """--data.classes '["0", "1"]'"""], None),
