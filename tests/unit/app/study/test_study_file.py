@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.study.cell_check import check
 from app.study.cells import StudyContext, cells, chains, command_line, lay_out, only
 from app.study.study import Stage, StudyError
 from app.study.study_file import ATTACK_METRICS, attacks_of, examine, read_study
@@ -176,6 +177,22 @@ def test_metrics_that_the_stages_measure(tmp_path: Path, metric: str, problem: s
     found = problems(tmp_path, stages=stages, columns={"c": {"metric": metric}})
     assert len(found) == bool(problem)
     assert problem in "".join(found)
+
+
+def test_a_misspelt_recipe_is_the_only_error_about_it(tmp_path: Path) -> None:
+    attack = {"attack": {"recipe": "depwordbug"}}
+    path = written(
+        tmp_path,
+        rows={"a": {"settings": {"model": "OLSA", "model.hads": 4, "data": "Reviews"}}},
+        stages=["fit", attack, {"diagnose": {"recipe": "deepwordbug"}}],
+        columns={"c": {"metric": "attack/deepwordbug/accuracy"}},
+    )
+    study = read_study(path)
+    context = place()
+    _, found = check(cells(study, context), context)
+    assert [line.split(": ")[0] for line in found] == ["rows.a, fit", "rows.a, attack"]
+    assert found[1].startswith("rows.a, attack: got attack 'depwordbug'")
+    assert found[1].endswith(": perhaps deepwordbug")
 
 
 def test_the_mean_of_attacks_is_compared_as_they_are(tmp_path: Path) -> None:
