@@ -127,7 +127,7 @@ def test_one_message_lists_all_that_is_wrong(tmp_path: Path) -> None:
         read_study(path)
     for part in (
         "titel: got an unknown key",
-        "seeds: got [0, 0]",
+        "seeds: got [0, 0], expected a list of whole numbers from 0 on, at least one and each once",
         "rows.plain.after: got 'gone'",
         "rows.plain.colour: got an unknown key",
         "circle of `after`: a -> b -> a",
