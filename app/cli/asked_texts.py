@@ -96,8 +96,8 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
         pairs: True if the model reads pairs.
 
     Raises:
-        DataError: file or column not found, or a row is unreadable or has an empty text; the
-            message names the line.
+        DataError: file or column not found, a table without rows, or a row is unreadable or has an
+            empty text; the message names the line.
     """
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".txt") or not name.endswith(TABLES):
@@ -106,6 +106,7 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
             yield from _read_lines(numbered, str(path), pairs=pairs)
         return
     names = columns if pairs else columns[:1]
+    row = None
     for row in read_rows(path, names, shape=find_shape(path)):
         problem = row.problem
         if problem is None:
@@ -117,6 +118,9 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
                 yield NumberedText((first, second[0]) if pairs else first, row.line)
                 continue
         msg = f"got {path}, {row.place}: {problem}"
+        raise DataError(msg)
+    if row is None:
+        msg = f"{path}: got no rows after the names of the columns, expected texts"
         raise DataError(msg)
 
 

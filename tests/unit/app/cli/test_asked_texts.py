@@ -127,6 +127,9 @@ def test_wrong_tables(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text('{"text": "fine"}\n{"text": 3}\n')
     with pytest.raises(DataError, match="line 2: "):
         list(read_file(tmp_path / "b.jsonl", COLUMNS, pairs=False))
+    (tmp_path / "c.csv").write_text("text,label\n")
+    with pytest.raises(DataError, match=r"c\.csv: got no rows after the names of the columns, exp"):
+        list(read_file(tmp_path / "c.csv", COLUMNS, pairs=False))
     with pytest.raises(DataError, match="not found"):
         list(read_file(tmp_path / "nowhere.txt", COLUMNS, pairs=False))
 
