@@ -12,7 +12,7 @@ from datamodules.batching.examples import checked
 from datamodules.sources.readers import decode, read_rows
 from datamodules.sources.table_shape import TABLES, find_shape
 from text import Text
-from text.bounded_files import DataError, lines, opened
+from text.bounded_files import DataError, kind_of, lines, missing, opened
 from text.plural import plural
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,8 @@ def read_texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedTex
     """Return the texts that the options of `add_texts` name; see `check_texts` and `read_file`."""
     if args.file is None:
         return map(NumberedText, check_texts(args.text, args.text_pair, pairs=pairs))
+    if kind_of(args.file) is None:
+        raise missing(args.file, "a table, or a file with a text on each line, after --file")
     return read_file(args.file, (args.text_column, args.text_pair_column), pairs=pairs)
 
 

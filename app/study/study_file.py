@@ -29,7 +29,15 @@ from app.study.yaml_reader import NAME, YamlReader
 from attacks.recipes import SIX, is_ensemble, recipe_names
 from attacks.task_figures import NAMES as TASK_FIGURES
 from run_files.certified_bounds import FILE_OF
-from text.bounded_files import YAML_LIMIT, DataError, decode, parse_yaml, read_bytes
+from text.bounded_files import (
+    YAML_LIMIT,
+    DataError,
+    decode,
+    kind_of,
+    missing,
+    parse_yaml,
+    read_bytes,
+)
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _RECIPE_FILES = (".yaml", ".yml", ".json")
@@ -132,6 +140,8 @@ def examine(path: Path) -> tuple[Study, list[str]]:
     """
     expected = "the YAML file of a study: configs/studies/example.yaml"
     try:
+        if kind_of(path) is None:
+            raise missing(path, expected)
         raw = read_bytes(path, limit=YAML_LIMIT)
         content = parse_yaml(decode(raw, path), path, expected)
     except DataError as error:

@@ -171,6 +171,17 @@ def test_all_problems_of_all_files_are_one_message(folder: Path, tmp_path: Path)
     assert "commas.csv, line 9: got 3 fields" in message
 
 
+def test_a_missing_file_is_not_sent_to_inspect(tmp_path: Path) -> None:
+    table = tmp_path / "train.tsv"
+    table.touch()
+    with pytest.raises(DataError) as caught:
+        check_user_data(["--data", f"{tmp_path}/trian.tsv"])
+    message = f"got {tmp_path}/trian.tsv, not found, expected a table (there is train.tsv)"
+    assert str(caught.value) == message
+    with pytest.raises(DataError, match=r"empty file(?s:.*)inspect .* lists all about the data"):
+        check_user_data(["--data", str(table)])
+
+
 def test_bad_rows_may_be_skipped(folder: Path) -> None:
     words = ["--data", str(folder / "none.csv"), '--data.classes=["neg", "pos"]']
     with pytest.raises(DataError, match="unknown label 'None'"):

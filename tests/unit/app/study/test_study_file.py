@@ -237,6 +237,13 @@ def test_the_state_of_runs_needs_no_data(
         study_main(["run", str(path), *where])
 
 
+def test_a_study_that_is_not_there(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    message = r"smal\.yaml, not found, expected the YAML file of a study: .*there is small\.yaml"
+    with pytest.raises(StudyError, match=message):
+        read_study(path.with_name("smal.yaml"))
+
+
 def test_a_key_that_stands_twice(tmp_path: Path) -> None:
     path = tmp_path / "small.yaml"
     path.write_text("rows:\n  a: {}\n  b: {}\n  a: {title: other}\n")
