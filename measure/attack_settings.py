@@ -1,5 +1,6 @@
 """Settings of the command `attack`, and the attacks that they select."""
 
+import difflib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -383,9 +384,11 @@ def _option_names(name: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(names))
     if name not in recipes.recipe_names():
         if not name.endswith(_FILES):
+            near = difflib.get_close_matches(name, recipes.recipe_names(), n=1)
             msg = (
                 f"got attack {name!r}, expected all, {WORST}, one of "
                 f"{', '.join(recipes.recipe_names())}, or a YAML file with an attack of your own"
+                f"{''.join(f': perhaps {recipe}' for recipe in near)}"
             )
             raise ValueError(msg)
         return tuple(_OF_RESOURCES.values())

@@ -13,6 +13,7 @@ from measure.split_batches import BatchMeasurement, MeasuredSplit
 from run_files.certified_bounds import FILE_OF, STAGE_OF, CertifyStage
 from text import Batch
 
+RADII_RULE = "one or more finite numbers of at least 0, for example --radii '[0, 0.5, 1]'"
 Certified = Literal[CertifiedBound, "propagation"]
 """A Lipschitz bound, or bound propagation."""
 
@@ -139,10 +140,7 @@ def word_records(radii: WordRadii, batch: Batch, settings: WordBalls) -> list[Re
 def check_radii(radii: list[float]) -> None:
     """Raise ValueError unless there are radii, each a finite number of at least 0."""
     if not radii or not all(0 <= radius < math.inf for radius in radii):
-        msg = (
-            f"got radii={radii}, expected one or more finite numbers of at least 0, for example "
-            "--radii '[0, 0.5, 1]'"
-        )
+        msg = f"got radii={radii}, expected {RADII_RULE}"
         raise ValueError(msg)
 
 

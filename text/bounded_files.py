@@ -7,6 +7,7 @@ only exception is `DataError`, which names the file and the expected content.
 
 import codecs
 import csv
+import difflib
 import gzip
 import json
 import os
@@ -14,7 +15,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
@@ -86,8 +87,18 @@ def _other(mode: int) -> str:
 def refuse(path: Path, kind: str | None) -> DataError:
     """Return the error for a pipe, a device and the like: reading one may never end."""
     if kind is None:
-        return DataError(f"got {path}, not found, expected one")
+        return missing(path, "a file")
     return DataError(f"got {path}, which is {kind}, expected a regular file: remove or replace it")
+
+
+def missing(path: Path, expected: str) -> DataError:
+    """Return the error for a file that is not there; it has the similar names in its folder."""
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(other.name for other in path.parent.iterdir())
+    near = difflib.get_close_matches(path.name, names, cutoff=0.75)
+    there = f" (there is {', '.join(near)})" if near else ""
+    return DataError(f"got {path}, not found, expected {expected}{there}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from datamodules.batching.examples import checked
 from datamodules.sources.readers import decode, read_rows
 from datamodules.sources.table_shape import TABLES, find_shape
 from text import Text
-from text.bounded_files import DataError, lines, opened
+from text.bounded_files import DataError, kind_of, lines, missing, opened
 from text.plural import plural
 
 log = logging.getLogger(__name__)
@@ -53,6 +53,8 @@ def read_texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedTex
     """Return the texts that the options of `add_texts` name; see `check_texts` and `read_file`."""
     if args.file is None:
         return map(NumberedText, check_texts(args.text, args.text_pair, pairs=pairs))
+    if kind_of(args.file) is None:
+        raise missing(args.file, "a table, or a file with a text on each line, after --file")
     return read_file(args.file, (args.text_column, args.text_pair_column), pairs=pairs)
 
 
@@ -96,8 +98,8 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
         pairs: True if the model reads pairs.
 
     Raises:
-        DataError: file or column not found, or a row is unreadable or has an empty text; the
-            message names the line.
+        DataError: file or column not found, a table without rows, or a row is unreadable or has an
+            empty text; the message names the line.
     """
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".txt") or not name.endswith(TABLES):
@@ -106,6 +108,7 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
             yield from _read_lines(numbered, str(path), pairs=pairs)
         return
     names = columns if pairs else columns[:1]
+    row = None
     for row in read_rows(path, names, shape=find_shape(path)):
         problem = row.problem
         if problem is None:
@@ -117,6 +120,9 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
                 yield NumberedText((first, second[0]) if pairs else first, row.line)
                 continue
         msg = f"got {path}, {row.place}: {problem}"
+        raise DataError(msg)
+    if row is None:
+        msg = f"{path}: got no rows after the names of the columns, expected texts"
         raise DataError(msg)
 
 

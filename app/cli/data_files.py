@@ -152,8 +152,9 @@ def check_user_data(words: Sequence[str]) -> None:
     )
     if problems:
         paths = " ".join(map(str, data.files.values()))
-        last = f"`python -m steadfast inspect {paths}` lists all about the data"
-        raise DataError("\n".join([*problems, last]))
+        if all(map(kind_of, data.files.values())):
+            problems.append(f"`python -m steadfast inspect {paths}` lists all about the data")
+        raise DataError("\n".join(problems))
 
 
 def _number(value: str | None, default: int) -> int:

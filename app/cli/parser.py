@@ -22,6 +22,7 @@ from app.cli.run_options import short_name
 from datamodules import CORPORA
 from lit_modules import METHODS
 from lit_modules.shared.settings import names
+from measure.radii import RADII_RULE
 from run_files.terminal import harmless
 from text.module_names import find_class, real_name, stored_name
 
@@ -33,22 +34,28 @@ _GIVEN = re.compile(r"Given value:(?: (?P<value>.*))?")
 _REQUIRED = re.compile(r".*following arguments are required: (?P<names>.+)")
 _OBJECT = re.compile(r"Namespace\(class_path='(?P<path>.+?)'.*")
 _OPTION = re.compile(
-    r"Option '(?P<name>.+)' is not accepted|unrecognized arguments: --(?P<nested>[\w.]+).*"
+    r"Option '(?P<name>.+)' is not accepted|"
+    r"(?:unrecognized arguments|ambiguous option): --(?P<nested>[\w.]+).*"
 )
 _RESTRICTED = re.compile(
     r"Not of type (?P<type>\w+): (?:(?P<value>.+) does not conform to restriction |"
     r"does not match regular expression )?(?P<rule>.*)"
 )
-_RULES = {"RunName": "letters, digits and . _ @ + = -, a letter or a digit first"}
-"""Rules in words, instead of a type's regular expression."""
+_NESTED = re.compile(r"NestedArg\(key='(?P<key>.+?)', val='?(?P<value>.*?)'?\)")
+_RULES = {
+    "RunName": "letters, digits and . _ @ + = -, a letter or a digit first",
+    "radii": RADII_RULE,
+}
+"""Rules in words, instead of a type's regular expression, or of the type of a setting."""
 _UNKNOWN = re.compile(r"unrecognized arguments: (?P<option>--?[\w.]*)")
 _SETTING = re.compile(r"--[\w.]+")
 _PLAIN = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text"}
-_CALLABLE = re.compile(r"Type .+? expects a function or a callable class: (?=Parser key )")
+_PLAIN |= {"list": "a list", "Iterable": "a list"}
+_CALLABLE = re.compile(r"Type .+? expects a function or a callable class: (?=Parser key |Option )")
 """The beginning of jsonargparse's errors about settings of optimisers and schedulers."""
-_BUILT = re.compile(r"\. Got value: Namespace\(.*\)$")
-_NO_NUMBER = ("path but ", "dot import path string")
-"""Other forms of a tensor, where jsonargparse also takes a number: left out of messages."""
+_BUILT = re.compile(r"\. Got value: Namespace\((?:class_path='(?P<path>.+?)')?.*\)$")
+_FORMS = {"path but ": "a file", "dot import path string": "a class, such as package.module.Name"}
+"""Forms of an object; of a tensor, too, where a number will do: left out of messages there."""
 _FRAME = ("Does not validate against", "Subtypes: ", "Errors:", "Given value type: ")
 
 
@@ -236,9 +243,11 @@ def plain(message: str) -> str:
     # type, or an unknown name.
     keys: list[str] = []
     expectations: list[str] = []
+    reasons: list[str] = []
     owner, required, value = "", "", None
     for line in message.splitlines():
         text = _CALLABLE.sub("", _BUILT.sub("", line.strip().removeprefix("- ")))
+        owner = ((match := _BUILT.search(line)) and match["path"]) or owner
         if match := _KEY.match(text):
             keys.append(match["key"].removeprefix("init_args."))
             text = text[match.end() :].strip()
@@ -249,8 +258,8 @@ def plain(message: str) -> str:
             cls = owner.rpartition(".")[2]
             lacks = f"got --{group}.{name}, which {cls} does not have{_nearest(owner, group, name)}"
             return f"{lacks}; --{group}.help {cls} lists its settings"
-        elif text.startswith(tuple(f"Expected a {words}" for words in _NO_NUMBER)):
-            continue
+        elif forms := [_FORMS[words] for words in _FORMS if text.startswith(f"Expected a {words}")]:
+            expectations += forms
         elif match := _WANTED.fullmatch(text):
             expectations.append(_name(match["type"]))
             value = match["value"] or value
@@ -262,27 +271,34 @@ def plain(message: str) -> str:
         elif match := _REQUIRED.fullmatch(text):
             required = match["names"]
         elif text and not text.startswith(_FRAME):
-            expectations.append(text)
+            reasons.append(text)
     if keys and value is not None and required and (match := _OBJECT.fullmatch(value)):
         key, name = ".".join(keys), match["path"].rsplit(".", 1)[-1]
         first = required.split(",")[0].strip()
         return f"got --{key} {name} without {required}, expected --{key}.{first} as well"
     if not keys or value is None:
         return " ".join(message.split())
-    expected = " or ".join(
-        dict.fromkeys(expectation for expectation in expectations if expectation != "NoneType")
-    )
-    return f"got --{'.'.join(keys)} {value}, expected {expected}"
+    outermost = [match["key"] for match in _NESTED.finditer(message)][-1:]
+    name = ".".join([keys[0], *outermost] if _NESTED.fullmatch(value) else keys)
+    value = _NESTED.sub(r"\g<value>", value)
+    left_out = {"NoneType", *(_FORMS.values() if "a number" in expectations else ())}
+    expected = " or ".join(name for name in dict.fromkeys(expectations) if name not in left_out)
+    expected = _RULES.get(keys[-1], expected)
+    reason = f" ({'; '.join(dict.fromkeys(reasons))})" if reasons else ""
+    return f"got --{name} {value}{reason}{expected and f', expected {expected}'}"
 
 
 def _nearest(path: str, group: str, name: str) -> str:
     """Return a hint at the setting of a class with the most similar name, in any of its groups."""
     module, _, cls = path.rpartition(".")
-    options = names(getattr(sys.modules.get(real_name(module)), cls, object))
+    options = list(names(getattr(sys.modules.get(real_name(module)), cls, object)))
+    # Each class of optimisers has settings of its own, and all have a learning rate.
+    options = [f"{option}.lr" for option in options if option.endswith("optimizer")] + options
     by_last_part = {option.rpartition(".")[2]: option for option in options}
     for part in reversed(name.split(".")):
-        if matches := difflib.get_close_matches(part, by_last_part, n=1, cutoff=0.75):
-            return f", expected perhaps --{group}.{by_last_part[matches[0]]}"
+        matches = difflib.get_close_matches(part, by_last_part, n=1, cutoff=0.75)
+        if matches and not name.startswith(f"{(near := by_last_part[matches[0]])}."):
+            return f", expected perhaps --{group}.{near}"
     return ""
 
 

@@ -121,6 +121,8 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> P
         options = _plainly(threats(), command_line(cell, stage, context))
         numbers(options["k"], endless=is_endless(options["threat"]))
         return options
+    if stage.command == "attack":  # an error in the settings of the run must not hide one here
+        check_attacks(AttackSettings(recipe=str(stage.options.get("recipe", "textfooler"))))
     # An evaluation takes model and data from its run, which does not exist yet.
     line = [stage.command, *training_words(cell, context), *words(options_of(stage, context))]
     # The files of the run before a cell do not exist yet, either: nothing is built.

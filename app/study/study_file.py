@@ -26,10 +26,18 @@ from app.study.study import (
     StudyRow,
 )
 from app.study.yaml_reader import NAME, YamlReader
-from attacks.recipes import SIX
+from attacks.recipes import SIX, is_ensemble, recipe_names
 from attacks.task_figures import NAMES as TASK_FIGURES
 from run_files.certified_bounds import FILE_OF
-from text.bounded_files import YAML_LIMIT, DataError, decode, parse_yaml, read_bytes
+from text.bounded_files import (
+    YAML_LIMIT,
+    DataError,
+    decode,
+    kind_of,
+    missing,
+    parse_yaml,
+    read_bytes,
+)
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _RECIPE_FILES = (".yaml", ".yml", ".json")
@@ -132,6 +140,8 @@ def examine(path: Path) -> tuple[Study, list[str]]:
     """
     expected = "the YAML file of a study: configs/studies/example.yaml"
     try:
+        if kind_of(path) is None:
+            raise missing(path, expected)
         raw = read_bytes(path, limit=YAML_LIMIT)
         content = parse_yaml(decode(raw, path), path, expected)
     except DataError as error:
@@ -281,7 +291,8 @@ def _stages(reader: YamlReader, key: str, content: Any) -> tuple[Stage, ...]:
         stage = Stage(command=name, options=dict(options or {}))
         if name == "transfer" and "attack" not in stage.options:
             reader.add(key, entry, "the attacks of both runs: transfer: {attack: pwws}")
-        if name == "diagnose" and (recipe := _diagnosed(stage)) not in attacks_of(stages):
+        recipe = _diagnosed(stage) if name == "diagnose" else None
+        if recipe not in (None, *attacks_of(stages)) and not _unknown_recipes(stages):
             reader.problems.append(
                 f"{key}: got diagnose of {recipe!r}, {_one_of(attacks_of(stages))}, as the attacks "
                 "before it are named"
@@ -327,11 +338,22 @@ def attacks_of(stages: Sequence[Stage]) -> list[str]:
         if stage.command != "attack":
             continue
         tag = stage.options.get("tag")  # keeps attacks of one recipe apart
-        for recipe in map(str.strip, str(stage.options.get("recipe", "textfooler")).split(",")):
+        for recipe in _recipes(stage):
             stem = Path(recipe).stem if recipe.endswith(_RECIPE_FILES) else recipe
             attacks = SIX if recipe == "all" else (stem,)
             names += [name if tag is None else f"{name}-{tag}" for name in attacks]
     return list(dict.fromkeys(names))
+
+
+def _recipes(attack: Stage) -> list[str]:
+    return [*map(str.strip, str(attack.options.get("recipe", "textfooler")).split(","))]
+
+
+def _unknown_recipes(stages: Sequence[Stage]) -> bool:
+    """Return True if an attack has no such recipe: the check of its run says so."""
+    known = {*recipe_names(), "all"}
+    recipes = [r for stage in stages if stage.command == "attack" for r in _recipes(stage)]
+    return not all(r in known or r.endswith(_RECIPE_FILES) or is_ensemble(r) for r in recipes)
 
 
 def _pairs(
@@ -481,10 +503,10 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         diagnosed = {_diagnosed(stage) for stage in stages if stage.command == "diagnose"}
         attack = name.partition("/")[0]
         return None if attack in diagnosed else f"got diagnosis {attack!r}, {_one_of(diagnosed)}"
-    return _unknown_figure(family, name, attacks_of(stages))
+    return _unknown_figure(family, name, stages)
 
 
-def _unknown_figure(family: str, name: str, attacks: Sequence[str]) -> str | None:
+def _unknown_figure(family: str, name: str, stages: Sequence[Stage]) -> str | None:
     """Return the reason that a test or an attack has no such figure; None if it may have it."""
     if family in ("test", "val") and name not in _TEST_METRICS:
         # Methods have metrics of their own, so that only a misspelt usual one is an error.
@@ -493,9 +515,10 @@ def _unknown_figure(family: str, name: str, attacks: Sequence[str]) -> str | Non
     if family != "attack" or name.startswith("mean_"):
         return None
     names, _, figure = name.rpartition("/")
+    attacks = attacks_of(stages)
     # Of `A+B`: the texts that withstand both.
     for attack in (joined := names.split("+")):
-        if attack not in attacks:
+        if attack not in attacks and not _unknown_recipes(stages):
             return f"got attack {attack!r}, {_one_of(attacks)}, as the stages name them"
     if len(joined) > 1 and figure != "accuracy":
         return f"got {figure!r} of {len(joined)} attacks, expected accuracy"

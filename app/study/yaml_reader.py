@@ -21,7 +21,7 @@ _KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
         lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
     ),
     tuple[int, ...]: (
-        "a list of whole numbers from 0 on",
+        "a list of whole numbers from 0 on, at least one and each once",
         lambda value: (
             isinstance(value, list)
             and all(type(item) is int and item >= 0 for item in value)

@@ -114,15 +114,15 @@ def to_examples(
     """
     examples: list[Example] = []
     problems, bare = list[tuple[int, str]](), list[tuple[int, str]]()
-    bad = dropped = 0
+    bad, dropped, contradiction = 0, 0, ""
     no_label = f"no label in column {label_column!r}"
     for number, row in enumerate(rows):
         try:
             sample, label = _parse_row(row, parse, no_label if unlabelled == "bad" else None)
         except FileLabelsError as error:
             # The file is contradictory, not the row: skipping rows would not help.
-            msg = f"{source}, {row.place}: {error}"
-            raise DataError(msg) from error
+            contradiction = contradiction or f"{source}, {row.place}: {error}"
+            continue
         except ValueError as error:
             bad += 1
             if bad <= _SHOWN:
@@ -145,8 +145,9 @@ def to_examples(
         problems = sorted(problems + [(n, text + expected) for n, text in bare])[:_SHOWN]
         bad += without
         examples = [example._replace(sample_id=i) for i, example in enumerate(labelled)]
-    if bad:
-        _report(source, problems, bad, len(examples), stop=on_bad_row == "stop")
+    if bad or contradiction:
+        stop = on_bad_row == "stop"
+        _report(source, contradiction, problems, bad, len(examples), stop=stop)
     if not examples:
         msg = f"{source}: got no usable row, expected at least one"
         raise DataError(msg)
@@ -172,14 +173,22 @@ def _parse_row(
 
 
 def _report(
-    source: str, problems: list[tuple[int, str]], bad: int, good: int, *, stop: bool
+    source: str,
+    contradiction: str,
+    problems: list[tuple[int, str]],
+    bad: int,
+    good: int,
+    *,
+    stop: bool,
 ) -> None:
     listing = "\n".join(problem for _, problem in problems)
     listing += f"\n... and {bad - _SHOWN} more" if bad > _SHOWN else ""
-    if stop:
-        msg = (
+    messages = [contradiction] if contradiction else []
+    if stop and bad:
+        messages.append(
             f"got {bad} bad row(s), expected none: correct them, or pass "
             f"`--data.on_bad_row skip` to continue without them\n{listing}"
         )
-        raise DataError(msg)
+    if messages:
+        raise DataError("\n".join(messages))
     log.warning("%s: %d bad row(s) skipped of %d\n%s", source, bad, bad + good, listing)

@@ -83,23 +83,30 @@ def choose_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> L
     return LikelyColumns(first, second, label)
 
 
-def check_header(path: Path, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the first line of a table holds names of columns.
+def header_problem(
+    path: Path, names: Sequence[str], rows: Sequence[Mapping[str, Any]], separator: str
+) -> str | None:
+    """Return the reason that the first line of a table does not hold names of columns, if any.
 
     Args:
         path: the file.
         names: the first line.
         rows: some of the rows.
-
-    Raises:
-        DataError: it looks like a row.
+        separator: of the columns.
     """
     # A label in the first line occurs again below it, as no name of a column does.
     repeated = any(sum(row.get(name) == name for row in rows) > 1 for name in names)
-    if repeated or any(len(name.split()) > _NAME for name in names):
-        msg = f"{path}: got a first line that looks like a row ({brief(list(names), 80)}), "
-        msg += "expected the names of the columns: add a line before it, such as text,label"
-        raise DataError(msg)
+    if not repeated and all(len(name.split()) <= _NAME for name in names):
+        return None
+    likely = choose_columns(names, rows)
+    usual = {likely.text: "text", likely.label: "label"}
+    header = [usual.get(name, f"column{i}") for i, name in enumerate(names, 1)]
+    header = header if {*usual} <= {*names} else ["text", "label"]
+    line = separator.replace("\t", "<tab>").join(header)
+    return (
+        f"{path}: got a first line that looks like a row ({brief(list(names), 80)}), expected the "
+        f"names of the columns: add a line before it, such as {line}"
+    )
 
 
 def column_names(path: str | Path, shape: TableShape | None = None) -> list[str]:

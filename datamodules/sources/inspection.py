@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, Literal, NamedTuple
 
-from datamodules.sources.column_names import check_header, choose_columns, column_names
+from datamodules.sources.column_names import choose_columns, column_names, header_problem
 from datamodules.sources.likely_mistakes import label_mistakes, row_hints, text_mistakes
 from datamodules.sources.readers import DataError
 from datamodules.sources.rows import Row, Split
@@ -126,14 +126,18 @@ def inspect_files(paths: Sequence[Path], settings: Mapping[str, Any]) -> DataIns
         texts = {file.file: keys for file, _, keys in inspected}
         problems = [problem for _, own, _ in inspected for problem in own]
         return DataInspection([file for file, *_ in inspected], _leaks(texts), problems, None)
-    problems, unchosen = list[str](), True
+    problems, unchosen, headless = list[str](), True, False
     for path in paths:
         try:
             # The first file that can be read decides.
             table, unchosen = _choose(path, table, settings) if unchosen else table, False
-            if "text_column" not in settings and table.shape(path).format == "table":
-                names = column_names(path, table.shape(path))
-                check_header(path, names, list(islice(table.samples(path, names), _FIRST)))
+            shape = table.shape(path)
+            if "text_column" not in settings and shape.format == "table":
+                names = column_names(path, shape)
+                samples = list(islice(table.samples(path, names), _FIRST))
+                if problem := header_problem(path, names, samples, shape.separator):
+                    problems.append(problem)
+                    headless |= table.text_column in names
         except DataError as error:
             problems.append(str(error))
     for split, path in splits.items():
@@ -147,6 +151,8 @@ def inspect_files(paths: Sequence[Path], settings: Mapping[str, Any]) -> DataIns
     if task == "numbers" and limits:
         bounds = min(low for low, _ in limits), max(high for _, high in limits)
         table = replace(table, task="regression", target_range=bounds)
+    if headless:  # the columns of the line that the user is asked to add
+        table = replace(table, text_column="text", label_column="label")
     if not problems:
         problems = table.problems(splits, corpus=paths[0].stem)
     return DataInspection(files, _leaks(texts), problems, table)

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from text.bounded_files import DataError, kind_of, lines, opened, reading
+from text.bounded_files import DataError, kind_of, lines, missing, opened, reading
 
 ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet")
 """Endings of the files of a corpus in the order tried; `.gz` may follow all but the last."""
@@ -82,8 +82,7 @@ def usual_shape(path: Path, quoted: bool | None = None) -> TableShape:
         msg = f"got {path}, expected a file ending in {', '.join(ENDINGS)} (.gz but for Parquet)"
         raise DataError(msg)
     if kind_of(path) is None:
-        msg = f"got {path}, not found, expected a {ending[1:]} file"
-        raise DataError(msg)
+        raise missing(path, f"a {ending[1:]} file")
     if ending in (".jsonl", ".parquet"):
         return TableShape(format="JSON lines" if ending == ".jsonl" else "Parquet")
     separator = "\t" if ending == ".tsv" else ","
@@ -108,10 +107,7 @@ def find_shape(
     """
     path = Path(path)
     if kind_of(path) is None:
-        msg = f"got {path}, not found, expected a table"
-        near = [other.name for other in _siblings(path)]
-        msg += f" (there is {', '.join(near)})" if near else ""
-        raise DataError(msg)
+        raise missing(path, "a table")
     separator, encoding = check_separator(separator), check_encoding(encoding)
     with opened(path):  # a regular file
         state = path.stat()
@@ -146,15 +142,6 @@ def check_encoding(encoding: str | None) -> str | None:
         raise ValueError(msg) from error
     # UTF-8 is read with or without a byte order mark.
     return {"utf-8-sig": "utf-8", "iso8859-1": "latin-1"}.get(name or "", name)
-
-
-def _siblings(path: Path) -> list[Path]:
-    """Return the files next to a missing one whose names begin alike."""
-    stem = path.name.partition(".")[0][:4]
-    try:
-        return sorted(path.parent.glob(f"{stem}*"))[:3] if stem.isidentifier() else []
-    except OSError:
-        return []
 
 
 def _ending(path: Path) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from datamodules.batching.examples import Example, Unlabelled, target, to_examples, to_text
-from datamodules.sources.column_names import check_header, choose_columns, column_names
+from datamodules.sources.column_names import choose_columns, column_names, header_problem
 from datamodules.sources.readers import DataError, Row, read_rows
 from datamodules.sources.rows import Split
 from datamodules.sources.survey import check_rows
@@ -102,8 +102,11 @@ class TextTable:
             msg = f"{path}: got column {brief(twice[0])} twice, expected it once: rename one"
             raise DataError(msg)
         samples = list(islice(self.samples(path, names), _FIRST))
-        if self.shape(path).format == "table":
-            check_header(path, names, samples)
+        shape = self.shape(path)
+        if shape.format == "table" and (
+            problem := header_problem(path, names, samples, shape.separator)
+        ):
+            raise DataError(problem)
         likely = choose_columns(names, samples)
         guesses = {
             "text_column": likely.text,
@@ -156,24 +159,23 @@ class TextTable:
         """Return the rows of each label of a file, in sorted order; numbers by their size.
 
         Raises:
-            DataError: fewer than two or more than `LABELS`, or several labels in a row.
+            DataError: fewer than two or more than `LABELS`, also because rows are unreadable or
+                have several labels.
         """
         labels: Counter[str] = Counter()
         unreadable = list[str]()
         bad = rows = 0
         for row in self.rows(path, (self.label_column,)):
             rows += 1
+            label, problem = None, row.problem
             try:
-                label = (
-                    None if row.problem is not None else label_text(row.values[self.label_column])
-                )
-            except ValueError as error:
-                msg = f"{path}, {row.place}: {error}"
-                raise DataError(msg) from error
+                label = None if problem is not None else label_text(row.values[self.label_column])
+            except FileLabelsError as error:
+                problem = str(error)
             # Bad rows are reported by `to_examples`, unless they hide the classes.
-            if row.problem is not None:
+            if problem is not None:
                 bad += 1
-                unreadable += [f"{path}, {row.place}: {row.problem}"] if bad <= _SHOWN else []
+                unreadable += [f"{path}, {row.place}: {problem}"] if bad <= _SHOWN else []
             elif label is not None:
                 labels[label] += 1
             # One too many is enough for the error: the rest of a large file is not read.

@@ -9,7 +9,7 @@ import torch
 
 from attacks.resources.catalogue import ResourceError
 from layers.attention.own_attention import NotImportedError
-from lit_modules.checkpoints.exported import is_exported, read_exported
+from lit_modules.checkpoints.exported import SETTINGS, is_exported, read_exported
 from lit_modules.checkpoints.plausible import check_content, without_weights
 from lit_modules.checkpoints.sealed import intact
 from lit_modules.shared.settings import parameters
@@ -33,11 +33,17 @@ def verify(path: str | Path) -> None:
     """Compare a checkpoint with its checksum; a missing checksum is only logged.
 
     Raises:
-        CheckpointError: no such file, or a damaged one.
+        CheckpointError: no such file, another folder than one of `export`, or a damaged file.
     """
     path = Path(path)
     if is_exported(path):
         return  # `read_exported` compares its checksum
+    if path.is_dir():
+        best = [*path.glob("checkpoints/best.ckpt"), *path.glob("best.ckpt")]
+        others = f"--run NAME, or for a model of transformers `attack --victim hf:{path}`"
+        msg = f"got checkpoint {path}, a folder without {SETTINGS}, expected one of `export`, or a "
+        msg += f"file: use {best[0] if best else others}"
+        raise CheckpointError(msg)
     if not path.is_file():
         msg = f"got checkpoint {path}, not found; expected one written by `fit` or `train`"
         raise CheckpointError(msg)

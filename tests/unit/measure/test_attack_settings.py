@@ -105,6 +105,8 @@ def test_unknown_recipes_are_told_which_there_are() -> None:
     for recipe in ("textfoler", "", "pwws,", "all.", "/etc/passwd"):
         with pytest.raises(ValueError, match=r"expected all, worst, one of a2t, .*textfooler"):
             plan(AttackSettings(recipe=recipe))
+    with pytest.raises(ValueError, match=r"of your own: perhaps textfooler$"):
+        plan(AttackSettings(recipe="textfoler"))
 
 
 @pytest.mark.usefixtures("bare")

@@ -56,6 +56,14 @@ def test_what_is_no_regular_file(kind: str, read: Callable[[Path], Any], tmp_pat
         read(path)
 
 
+def test_a_missing_file_has_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "words.json").touch()
+    (tmp_path / "other.json").touch()
+    message = rf"got {tmp_path}/wrods.json, not found, expected a file \(there is words.json\)$"
+    with pytest.raises(DataError, match=message):
+        read_json(tmp_path / "wrods.json", "JSON")
+
+
 @pytest.mark.long
 def test_bombs(tmp_path: Path) -> None:
     path = tmp_path / "a.json.gz"

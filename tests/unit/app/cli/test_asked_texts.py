@@ -1,5 +1,6 @@
 """Texts of the command line: words, files, streams."""
 
+import argparse
 import gzip
 import io
 import json
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.asked_texts import check_texts, chunks, read_file, read_stream
+from app.cli.asked_texts import check_texts, chunks, read_file, read_stream, read_texts
 from text.bounded_files import DataError
 
 COLUMNS = ("text", "other")
@@ -127,8 +128,17 @@ def test_wrong_tables(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text('{"text": "fine"}\n{"text": 3}\n')
     with pytest.raises(DataError, match="line 2: "):
         list(read_file(tmp_path / "b.jsonl", COLUMNS, pairs=False))
+    (tmp_path / "c.csv").write_text("text,label\n")
+    with pytest.raises(DataError, match=r"c\.csv: got no rows after the names of the columns, exp"):
+        list(read_file(tmp_path / "c.csv", COLUMNS, pairs=False))
     with pytest.raises(DataError, match="not found"):
         list(read_file(tmp_path / "nowhere.txt", COLUMNS, pairs=False))
+
+
+def test_a_missing_file_is_named_with_its_option(tmp_path: Path) -> None:
+    args = argparse.Namespace(file=tmp_path / "nowhere.txt")
+    with pytest.raises(DataError, match=r"nowhere\.txt, not found, expected a table, .* --file$"):
+        read_texts(args, pairs=False)
 
 
 def test_chunks_read_no_further_than_they_must() -> None:

@@ -59,6 +59,11 @@ FILES: dict[str, bytes] = {
     "floats.csv": table(HALVES, head=("text", "score")).encode(),
     "decimal.csv": table([(t, str(y).replace(".", ",")) for t, y in HALVES], ";").encode(),
     "lists.jsonl": json_lines([{"text": t, "label": [y, "short"]} for t, y in ROWS]).encode(),
+    "one_list.jsonl": (
+        json_lines([{"text": "first", "label": ["neg", "short"]}, *OBJECTS, {"text": "bare"}])
+        + json_lines([{"text": 5, "label": "pos"}, {"text": ["a"], "label": "pos"}])
+        + "no JSON\n"
+    ).encode(),
     "joined.csv": table(
         [(t, ("joy", "fear", "joy|fear")[i % 3]) for i, (t, _) in enumerate(ROWS)]
     ).encode(),

@@ -60,6 +60,12 @@ CASES: dict[str, tuple[list[str], str | None]] = {
         ["several labels in one row, which are not supported"],
         r"line 1: got label \['neg', 'short'\].*multi-label.*write one label in each row",
     ),
+    "one_list.jsonl": (
+        ["several labels in one row", "got 4 bad row(s)"],
+        r"line 1: got label \['neg', 'short'\].*(?s:\n.*line 122: got columns \['text'\]"
+        ".*line 123: column 'text' holds int.*line 124: column 'text' holds list"
+        ".*line 125: not a JSON value)",
+    ),
     "joined.csv": (["40 rows have several labels in one, such as 'joy|fear'"], None),
     "none.csv": (["14 rows have the label 'None'", """'["neg", "pos"]' --data.on_bad_row"""], None),
     "minus.csv": (["14 rows have the label '-1'", """--data.classes '["0", "1"]'"""], None),
@@ -110,6 +116,30 @@ def test_inspect_and_train_agree_on_each_file(
             check_user_data(words)
 
 
+@pytest.mark.parametrize(
+    ("name", "columns", "header"),
+    [
+        ("rows.csv", "{text},{label}", "text,label"),
+        ("rows.tsv", "{number}\t{label}\t{text}", "column1<tab>label<tab>text"),
+    ],
+)
+def test_a_table_without_header_is_trained_on_once_it_has_the_line_of_the_message(
+    tmp_path: Path, name: str, columns: str, header: str
+) -> None:
+    path = tmp_path / name
+    rows = [columns.format(number=i, text=text, label=y) for i, (text, y) in enumerate(ROWS)]
+    path.write_text("\n".join(rows))
+    data = inspect(tmp_path, name)
+    [problem] = data.problems
+    assert problem.endswith(f"add a line before it, such as {header}")
+    command = next_command(data, {})
+    assert command is not None
+    assert "_column" not in command
+    path.write_text("\n".join([header.replace("<tab>", "\t"), *rows]))
+    assert next_command(inspect(tmp_path, name), {}) == command
+    check_user_data(command.split()[4:])
+
+
 def test_missing_columns_are_one_message(folder: Path) -> None:
     with pytest.raises(DataError) as caught:
         check_user_data(["--data", str(folder / "semicolon.csv")])
@@ -139,6 +169,17 @@ def test_all_problems_of_all_files_are_one_message(folder: Path, tmp_path: Path)
     message = str(caught.value)
     assert "odd.csv, line 11: unknown label 'good', expected one of ['neg', 'pos']" in message
     assert "commas.csv, line 9: got 3 fields" in message
+
+
+def test_a_missing_file_is_not_sent_to_inspect(tmp_path: Path) -> None:
+    table = tmp_path / "train.tsv"
+    table.touch()
+    with pytest.raises(DataError) as caught:
+        check_user_data(["--data", f"{tmp_path}/trian.tsv"])
+    message = f"got {tmp_path}/trian.tsv, not found, expected a table (there is train.tsv)"
+    assert str(caught.value) == message
+    with pytest.raises(DataError, match=r"empty file(?s:.*)inspect .* lists all about the data"):
+        check_user_data(["--data", str(table)])
 
 
 def test_bad_rows_may_be_skipped(folder: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.study.cell_check import check
 from app.study.cells import StudyContext, cells, chains, command_line, lay_out, only
 from app.study.study import Stage, StudyError
 from app.study.study_file import ATTACK_METRICS, attacks_of, examine, read_study
@@ -126,7 +127,7 @@ def test_one_message_lists_all_that_is_wrong(tmp_path: Path) -> None:
         read_study(path)
     for part in (
         "titel: got an unknown key",
-        "seeds: got [0, 0]",
+        "seeds: got [0, 0], expected a list of whole numbers from 0 on, at least one and each once",
         "rows.plain.after: got 'gone'",
         "rows.plain.colour: got an unknown key",
         "circle of `after`: a -> b -> a",
@@ -178,6 +179,22 @@ def test_metrics_that_the_stages_measure(tmp_path: Path, metric: str, problem: s
     assert problem in "".join(found)
 
 
+def test_a_misspelt_recipe_is_the_only_error_about_it(tmp_path: Path) -> None:
+    attack = {"attack": {"recipe": "depwordbug"}}
+    path = written(
+        tmp_path,
+        rows={"a": {"settings": {"model": "OLSA", "model.hads": 4, "data": "Reviews"}}},
+        stages=["fit", attack, {"diagnose": {"recipe": "deepwordbug"}}],
+        columns={"c": {"metric": "attack/deepwordbug/accuracy"}},
+    )
+    study = read_study(path)
+    context = place()
+    _, found = check(cells(study, context), context)
+    assert [line.split(": ")[0] for line in found] == ["rows.a, fit", "rows.a, attack"]
+    assert found[1].startswith("rows.a, attack: got attack 'depwordbug'")
+    assert found[1].endswith(": perhaps deepwordbug")
+
+
 def test_the_mean_of_attacks_is_compared_as_they_are(tmp_path: Path) -> None:
     columns = {
         "accuracy": {"metric": "test/accuracy"},
@@ -218,6 +235,13 @@ def test_the_state_of_runs_needs_no_data(
     assert study_main(["collect", str(path), *where]) == 0
     with pytest.raises(StudyError, match="expected --data_dir DIR"):
         study_main(["run", str(path), *where])
+
+
+def test_a_study_that_is_not_there(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    message = r"smal\.yaml, not found, expected the YAML file of a study: .*there is small\.yaml"
+    with pytest.raises(StudyError, match=message):
+        read_study(path.with_name("smal.yaml"))
 
 
 def test_a_key_that_stands_twice(tmp_path: Path) -> None:

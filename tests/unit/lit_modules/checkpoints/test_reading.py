@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 import random
+import re
 import shutil
 import socket
 import zipfile
@@ -95,8 +96,15 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.ckpt", tmp_path):
-        with pytest.raises(CheckpointError, match="not found; expected one written by"):
+    with pytest.raises(CheckpointError, match="not found; expected one written by"):
+        read_checkpoint(tmp_path / "none.ckpt")
+    with pytest.raises(CheckpointError, match=r"without steadfast.json, .*use --run NAME, .* hf:"):
+        read_checkpoint(tmp_path)
+    best = tmp_path / "checkpoints" / "best.ckpt"
+    best.parent.mkdir()
+    best.touch()
+    for path in (tmp_path, best.parent):
+        with pytest.raises(CheckpointError, match=f"or a file: use {re.escape(str(best))}$"):
             read_checkpoint(path)
 
 
