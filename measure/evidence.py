@@ -12,7 +12,7 @@ from measure.attack_report import class_name
 from run_files.certified_bounds import BOUNDS
 from run_files.checkpoint_lookup import checkpoint_text
 from run_files.ledger import Ledger, attack_ledgers
-from run_files.results import COMBINED, Results
+from run_files.results import Results, is_combined
 from run_files.run_directory import OTHERS, TRANSFER, RunDirectory
 from run_files.sample_records import Record
 from text.bounded_files import json_lines, read_json
@@ -268,11 +268,14 @@ class RunReader:
             self.unused.append(
                 f"results.json, {name}: of other weights ({str(self._of(name))[:SHORT]})"
             )
-        dropped = [f"{name}/" for name in stages]
-        # They include the attacks on other weights.
-        dropped += COMBINED if any(stage.startswith("attack/") for stage in stages) else []
-        metrics = self.results["metrics"]
-        return {k: v for k, v in metrics.items() if not k.startswith(tuple(dropped))}
+        dropped = tuple(f"{name}/" for name in stages)
+        # Figures over several attacks include those on other weights.
+        attack = any(stage.startswith("attack/") for stage in stages)
+        return {
+            name: value
+            for name, value in self.results["metrics"].items()
+            if not name.startswith(dropped) and not (attack and is_combined(name))
+        }
 
     def _of(self, stage: str) -> Any:
         return self.subject(stage).get("checkpoint")

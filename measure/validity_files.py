@@ -50,7 +50,7 @@ def report_of(
     attacked = [record for record in records if record.attacked]
     succeeded = [record for record in attacked if record.outcome == "succeeded"]
     valid = sum(not names for names in failed)
-    right = sum(record.prediction == record.label for record in records)
+    right = sum(record.right for record in records)
     report: dict[str, Any] = {
         "limits": dict(limits),
         "checks": list(checks),

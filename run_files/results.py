@@ -20,8 +20,7 @@ Stage = Literal["fit", "validate", "test", CertifyStage, "predict"]
 
 _MOST_SAMPLES = 2**53
 """Above, JSON has no exact numbers."""
-COMBINED = ("attack/mean_", "attack/worst_")
-"""Beginnings of metrics over several attacks: each attack changes them."""
+_COMBINED = ("attack/mean_", "attack/worst_")
 
 
 class Results(TypedDict):
@@ -165,10 +164,21 @@ def after(
 ) -> dict[str, float | None]:
     """Return all numbers of a run after a stage has ended."""
     # Fitting and validation have the same metrics; each attack changes the mean over attacks.
-    dropped = ["val/" if stage in ("fit", "validate") else f"{stage}/"]
-    dropped += COMBINED if stage.startswith("attack/") else []
+    own = "val/" if stage in ("fit", "validate") else f"{stage}/"
+    attack = stage.startswith("attack/")
     former = old["metrics"].items() if old else ()
-    return {**{n: value for n, value in former if not n.startswith(tuple(dropped))}, **metrics}
+    kept = {
+        name: value
+        for name, value in former
+        if not name.startswith(own) and not (attack and is_combined(name))
+    }
+    return {**kept, **metrics}
+
+
+def is_combined(metric: str) -> bool:
+    """Return True for a metric over several attacks: each attack changes it."""
+    # An attack may have such a name, too: `attack/worst_case/accuracy`.
+    return metric.startswith(_COMBINED) and metric.count("/") == 1
 
 
 def foreign_subjects(

@@ -18,12 +18,13 @@ from text.marks import JOINED
 
 _SHAPES = str.maketrans("l1|0`", "iiio'")
 """ASCII characters that look like another one, in lower case; "I" is an "i" there."""
-_BY_SHAPE = {"৭": "9"}
-"""A digit that looks like another digit."""
-UPSIDE_DOWN = dict(
+_BY_SHAPE = {"৭": "9", "㈃": "(2)"}
+"""Digits that look like another digit."""
+UPSIDE_DOWN = dict(zip("ᵄᵓᴲᶡᶣʴᶺꭩ𐞠㉣ℇᵋ", "acefhrvwy233", strict=True)) | dict(
     zip("ɐⱯɔƆǝƎɟƃƂɥꞍɾʞꞰɯƜɹʇꞱʌɅʍʎᄅƐɛㄣϛϚㄥ", "aacceefgghhjkkmmrttvvwy2334557", strict=True)
 )
-"""Letters and digits upside down, which are no other letter of ASCII then; capitals as well."""
+"""Letters and digits upside down, which are no other letter of ASCII then; capitals, and others
+with the same form, as well."""
 _UPSIDE_DOWN_I = dict.fromkeys("ᴉƖɩ", "i")
 OTHER = "\ue000"
 """Stands for any character that a word has not."""

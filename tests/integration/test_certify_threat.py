@@ -69,12 +69,12 @@ def test_certify_threat(here: Path, steadfast: Steadfast) -> None:
     assert "certify_synonyms-held-out/accuracy" in results("a")["metrics"]
 
     # Certificates of more texts are not lost to those of fewer.
-    records = Path("runs/a/certificates_synonyms.jsonl").read_text()
+    before = Path("runs/a/certificates_synonyms.jsonl").read_text()
     fewer = steadfast("certify", synonyms, "--num_samples=39")
     assert fewer.status == 1
     assert "got --num_samples 39, and 40 samples in runs/a/certificates_syn" in fewer.err
     assert "file this with another --tag, or delete runs/a/certificates_synonyms.*" in fewer.err
-    assert Path("runs/a/certificates_synonyms.jsonl").read_text() == records
+    assert Path("runs/a/certificates_synonyms.jsonl").read_text() == before
 
 
 def test_a_model_with_attention(here: Path, steadfast: Steadfast) -> None:

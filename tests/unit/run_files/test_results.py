@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from run_files import results
-from run_files.results import Results, Stage
+from run_files.results import Results
 from run_files.summary_table import notes, table
 
 IDENTITY: dict[str, Any] = {"run": "a", "method": "OLSA", "corpus": "reviews", "seed": 3}
 
 
-def merge(path: Path, stage: Stage, metrics: dict[str, float]) -> Results:
+def merge(path: Path, stage: str, metrics: dict[str, float]) -> Results:
     return results.merge(path, stage, identity=IDENTITY, metrics=metrics, seconds=1.23456)
 
 
@@ -226,3 +226,14 @@ def test_figures_about_other_weights_or_rows(tmp_path: Path) -> None:
     assert results.foreign_subjects(content, checkpoint="b") == [measured]
     assert results.foreign_subjects(content, checkpoint="a", rows={"test": "2"}) == [measured]
     assert results.foreign_subjects(None, checkpoint="a") == []
+
+
+def test_an_attack_with_the_name_of_a_mean_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    merge(path, "attack/worst_case", {"attack/worst_case/accuracy": 0.1})
+    merge(path, "attack/a", {"attack/a/accuracy": 0.5, "attack/mean_accuracy": 0.3})
+    found = merge(path, "attack/b", {"attack/b/accuracy": 0.75})
+    assert found["metrics"] == {
+        f"attack/{name}/accuracy": value
+        for name, value in (("worst_case", 0.1), ("a", 0.5), ("b", 0.75))
+    }

@@ -1,6 +1,7 @@
 """Displayed forms: what looks the same is the same, for every way of the recipe `unicode`."""
 
 import random
+import sys
 from collections.abc import Callable, Sequence
 from itertools import product
 
@@ -14,6 +15,7 @@ from attacks.recipes.spacing import dots, hyphens, letters
 from attacks.transformations.unseen import InsertInvisible, Reorder, SwapTwins
 from certify.threats import Substitutions, Typos
 from text import CanonicalForm, WordSettings, WordTokenizer
+from text.canonical import canonical, canonical_origins
 from text.display import UPSIDE_DOWN, list_typos, may_turn
 from text.typo_kinds import LETTERS, list_edits
 from text.word_splitter import WordSplitter
@@ -255,3 +257,14 @@ def test_other_sets_are_refused() -> None:
     words = WordSettings(split="joined", front_end="spelling", canonical=FORM)
     with pytest.raises(ValueError, match="for substitutions, expected none of its options"):
         Substitutions(sets=(Typos(words=words, splits=True),), words=words)
+
+
+def test_characters_with_an_upside_down_form_are_upside_down() -> None:
+    text = "".join(chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
+    form, origins = canonical(text), canonical_origins(text)
+    pairs = zip(form, origins, strict=True)
+    characters = {text[origin] for char, origin in pairs if char in UPSIDE_DOWN}
+    assert "\u1d44" in characters
+    for char in characters:
+        for word in (char, f"gre{char}t"):
+            assert FORM(FORM(word)) == FORM(word), ascii(char)
