@@ -65,7 +65,8 @@ class FrozenBackbone(nn.Module):
         if not -states <= settings.layer < states:
             msg = f"got backbone.layer={settings.layer}, expected {-states} ... {states - 1}"
             raise ValueError(msg)
-        self._cache: dict[int, Tensor] | None = {} if settings.cache else None
+        # By sample: the text, and its vectors.
+        self._cache: dict[int, tuple[list[int], Tensor]] | None = {} if settings.cache else None
 
     def check_fits(self, vocab_size: int, max_length: int) -> None:
         """See `layers.pretrained_encoders.check_fits`."""
@@ -92,19 +93,28 @@ class FrozenBackbone(nn.Module):
     ) -> Tensor:
         """Return token vectors `[B, N, d]` of the chosen layer, of norm `norm` at real tokens.
 
-        Sample ids `[B]` are the keys of the cache.
+        Sample ids `[B]` are the keys of the cache, which has one text for each: a changed text of
+        the same sample is encoded anew.
         """
         if self._cache is None or sample_ids is None:
             return self._encode(input_ids, mask, segment_ids)
         # Only real tokens are cached: padding differs from batch to batch.
+        parts = input_ids if segment_ids is None else torch.cat([input_ids, segment_ids], dim=1)
+        real = mask if segment_ids is None else mask.repeat(1, 2)
+        texts = [part[row].tolist() for part, row in zip(parts, real, strict=True)]
         keys = sample_ids.tolist()
-        if not all(key in self._cache for key in keys):
+        known = [self._cache.get(key) for key in keys]
+        found = [
+            entry[1] for entry, text in zip(known, texts, strict=True) if entry and entry[0] == text
+        ]
+        if len(found) < len(keys):
             vectors = self._encode(input_ids, mask, segment_ids)
-            for row, key in enumerate(keys):
-                # A view would keep the vectors of the whole batch in memory.
-                self._cache[key] = vectors[row, mask[row]].clone()
+            for row, (key, text) in enumerate(zip(keys, texts, strict=True)):
+                if key not in self._cache:
+                    # A view would keep the vectors of the whole batch in memory.
+                    self._cache[key] = text, vectors[row, mask[row]].clone()
             return vectors
-        cached = torch.cat([self._cache[key] for key in keys])
+        cached = torch.cat(found)
         out = cached.new_zeros(*mask.shape, cached.shape[-1])
         out[mask] = cached
         return out

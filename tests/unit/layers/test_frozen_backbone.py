@@ -58,3 +58,16 @@ def test_frozen_in_evaluation_mode(folder: str) -> None:
 def test_folder_without_an_encoder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected a folder with config\.json and weights"):
         FrozenBackbone(FrozenEncoder(pretrained=str(tmp_path)))
+
+
+def test_the_cache_knows_a_changed_text_of_a_sample(folder: str) -> None:
+    """Adversarial texts have the ids of their samples, and may have other lengths."""
+    ids, mask = inputs()
+    samples, segments = torch.tensor([4, 9]), torch.zeros_like(ids)
+    backbone = FrozenBackbone(FrozenEncoder(pretrained=folder, cache=True))
+    plain = FrozenBackbone(FrozenEncoder(pretrained=folder))
+    plain.load_state_dict(backbone.state_dict())
+    for changed, real in ((ids, mask), (ids + mask.long(), mask), (ids, mask & (ids != 3))):
+        for _ in range(2):
+            vectors = backbone(changed, real, segments, sample_ids=samples)
+            assert torch.equal(vectors[real], plain(changed, real, segments)[real])

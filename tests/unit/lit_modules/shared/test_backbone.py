@@ -18,7 +18,7 @@ def backbone_of(module: TaskModule) -> FrozenBackbone:
     return module.embedding
 
 
-def kept(module: TaskModule) -> dict[int, Tensor]:
+def kept(module: TaskModule) -> dict[int, tuple[list[int], Tensor]]:
     cache = backbone_of(module)._cache
     assert cache is not None
     return cache
