@@ -7,14 +7,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from app.serve.model_worker import BATCH, BusyError, ModelWorker
 from app.serve.serve_limits import ServeLimits
-from attacks.composition import Attack, Context, Group, Job, Propose, Query, Search, Steps
-from attacks.document import Candidate, Document
+from attacks.composition import Attack, Context, Propose, Query, Search, Steps
+from attacks.document import Document
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
@@ -251,10 +252,13 @@ class _Victim:
 
 
 class _WatchedSearch:
-    """A search that sends an event for each step."""
+    """A search that sends an event for each step; its other attributes are passed on."""
 
     def __init__(self, search: Search, live: LiveAttack) -> None:
         self._search, self._live = search, live
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._search, name)
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
@@ -283,31 +287,32 @@ class _WatchedSearch:
 
 
 class _LockedPart:
-    """A part of an attack that several threads share: one of them uses it at a time."""
+    """A part of an attack that several threads share: one of them uses it at a time.
+
+    It has what the part has and no more: searches ask for methods of some parts, like `admits`.
+    """
 
     def __init__(self, part: Any, lock: "threading.Lock") -> None:
         self._part, self._lock = part, lock
-        self.cost: float = getattr(part, "cost", 0.0)
 
-    def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
-        """See `attacks.composition.Transformation`."""
-        with self._lock:
-            candidates: list[list[Candidate]] = self._part.propose(jobs)
-        return candidates
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._part, name)
+        if not callable(value):
+            return value
 
-    def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
-        """See `attacks.composition.Constraint`."""
-        with self._lock:
-            allowed: list[list[bool]] = self._part.keep(groups)
-        return allowed
+        def locked(*args: Any, **settings: Any) -> Any:
+            with self._lock:
+                return value(*args, **settings)
+
+        return locked
 
 
 def _share(attack: Attack) -> Attack:
     """Return an attack whose parts, which keep models and caches, several threads may use."""
     # One lock for all parts: constraints and the transformation may share a model.
-    lock = threading.Lock()
+    share: Any = partial(_LockedPart, lock=threading.Lock())
     return replace(
         attack,
-        transformation=_LockedPart(attack.transformation, lock),
-        constraints=[_LockedPart(constraint, lock) for constraint in attack.constraints],
+        transformation=share(attack.transformation),
+        constraints=[share(constraint) for constraint in attack.constraints],
     )

@@ -9,11 +9,18 @@ from typing import Any
 import pytest
 
 import attacks
-from app.serve.live_attacks import AttackPool, LiveAttack
+from app.serve.live_attacks import AttackPool, LiveAttack, _WatchedSearch
 from app.serve.model_worker import BusyError, ModelWorker
 from app.serve.serve_limits import ServeLimits
+from attacks.composition import Attack
+from attacks.constraints import WordsChanged
+from attacks.engine import Engine
+from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
+from attacks.strategies import HardLabel
+from attacks.transformations import SwapCharacters
+from attacks.victims.kinds import CallableVictim
 from tests.unit.app.serve.serving import TEXT, worker
 from tests.unit.lit_modules.builders import plain
 
@@ -171,3 +178,31 @@ def test_an_answer_that_changes_inside_its_certificate_is_said(pool: AttackPool)
             assert event["inside_certificate"] is expected
     finally:
         model.close()
+
+
+def test_shared_parts_and_watched_searches_hide_nothing(model: ModelWorker) -> None:
+    attack = Attack(
+        name="three words",
+        transformation=SwapCharacters(),
+        search=HardLabel(tries=60),
+        constraints=[WordsChanged(maximum=2)],
+    )
+    pool = AttackPool({attack.name: attack}, ServeLimits(attacks=1))
+    try:
+        shared = pool.attacks[attack.name]
+    finally:
+        pool.close()
+    watched = replace(shared, search=_WatchedSearch(attack.search, Watching(model).live))
+    words = TEXT.split()
+
+    def classify(texts: list[Any]) -> list[list[float]]:
+        """Another class from three changed words on."""
+        changed = [sum(map(str.__ne__, words, text.split())) for text in texts]
+        return [[2.0, 0.0] if count < 3 else [0.0, 2.0] for count in changed]
+
+    for one in (attack, watched):
+        engine = Engine(one, CallableVictim(classify))
+        (record,) = engine.run([Sample(sample_id=0, text=TEXT, label=0)])
+        assert record.outcome == "failed"
+    assert getattr(watched.search, "refines", False)
+    assert not hasattr(shared.transformation, "certified")
