@@ -15,7 +15,7 @@ import numpy as np
 from app.serve.model_worker import BATCH, BusyError, ModelWorker
 from app.serve.serve_limits import ServeLimits
 from attacks.composition import Attack, Context, Propose, Query, Search, Steps
-from attacks.document import Document
+from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
@@ -249,6 +249,21 @@ class _Victim:
         """See `attacks.engine.WhiteBox`."""
         self._live.check()
         return self._live.worker.weights(documents, compat=compat, attack=True).result()
+
+    def flip_gains(
+        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+    ) -> list[list[float]]:
+        """See `attacks.engine.WhiteBox`."""
+        rows = []
+        for document, every in zip(documents, candidates, strict=True):
+            row: list[float] = []
+            # In batches, see `logits`.
+            for start in range(0, len(every), BATCH):
+                self._live.check()
+                chunk = every[start : start + BATCH]
+                row += self._live.worker.gains(document, chunk).result()
+            rows.append(row)
+        return rows
 
 
 class _WatchedSearch:

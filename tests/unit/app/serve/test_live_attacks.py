@@ -10,7 +10,7 @@ import pytest
 
 import attacks
 from app.serve.live_attacks import AttackPool, LiveAttack, _WatchedSearch
-from app.serve.model_worker import BusyError, ModelWorker
+from app.serve.model_worker import BATCH, BusyError, ModelWorker
 from app.serve.serve_limits import ServeLimits
 from attacks.composition import Attack
 from attacks.constraints import WordsChanged
@@ -18,10 +18,11 @@ from attacks.engine import Engine
 from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
-from attacks.strategies import HardLabel
+from attacks.strategies import FlipBeam, HardLabel
 from attacks.transformations import SwapCharacters
-from attacks.victims.kinds import CallableVictim
+from attacks.victims.kinds import CallableVictim, ModuleVictim
 from tests.unit.app.serve.serving import TEXT, worker
+from tests.unit.attacks.toys import Synonyms
 from tests.unit.lit_modules.builders import plain
 
 
@@ -47,10 +48,17 @@ def pool() -> Iterator[AttackPool]:
 class Watching:
     """An attack and its events."""
 
-    def __init__(self, model: ModelWorker, *, queries: int = 500, seconds: float = 600) -> None:
+    def __init__(
+        self,
+        model: ModelWorker,
+        recipe: str = "deepwordbug",
+        *,
+        queries: int = 500,
+        seconds: float = 600,
+    ) -> None:
         self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self.live = LiveAttack(
-            model, TEXT, "deepwordbug", queries=queries, seconds=seconds, send=self.events.put
+            model, TEXT, recipe, queries=queries, seconds=seconds, send=self.events.put
         )
 
     def all(self) -> list[dict[str, Any]]:
@@ -206,3 +214,24 @@ def test_shared_parts_and_watched_searches_hide_nothing(model: ModelWorker) -> N
         assert record.outcome == "failed"
     assert getattr(watched.search, "refines", False)
     assert not hasattr(shared.transformation, "certified")
+
+
+def test_flips_by_the_gradient(model: ModelWorker) -> None:
+    words = ["bad", "fine", "see", "far", "would", "too"]
+    table = dict.fromkeys(TEXT.replace(",", "").split(), words)
+    assert len(table) * len(words) > BATCH
+    attack = Attack(name="flips", transformation=Synonyms(table), search=FlipBeam(), white_box=True)
+    pool = AttackPool({attack.name: attack}, ServeLimits(attacks=1))
+    try:
+        watching = Watching(model, attack.name)
+        pool.start(watching.live)
+        start, *_, end = watching.all()
+    finally:
+        pool.close()
+    label = model.classes.index(start["prediction"])
+    engine = Engine(attack, ModuleVictim(model.model, batch_size=BATCH))
+    (record,) = engine.run([Sample(sample_id=0, text=TEXT, label=label)])
+    assert end["event"] == "end"
+    for name in ("outcome", "unique_queries"):
+        assert end[name] == getattr(record, name)
+    assert end["texts"] == [record.adversarial]
