@@ -17,7 +17,7 @@ from app.serve.serve_limits import ServeLimits
 from attacks.composition import Attack, Context, Propose, Query, Search, Steps
 from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits
-from attacks.goals import Floats
+from attacks.goals import Floats, Goal, Unchanged
 from attacks.outcome import AttackRecord, Sample
 from attacks.victims.kinds import VictimError
 from measure.attack_report import columns, compare
@@ -96,7 +96,7 @@ class LiveAttack:
                 columns=("text",) if isinstance(self.text, str) else ("text", "text_pair"),
             )
             for record in engine.run([Sample(sample_id=0, text=self.text, label=label)]):
-                self._end(record, answer)
+                self._end(record, answer, attack.goal)
         except (EndedError, CancelledError):
             self.send("stopped", reason="stopped")
         except TimeoutError:
@@ -112,7 +112,7 @@ class LiveAttack:
         finally:
             self._send(None)
 
-    def _end(self, record: AttackRecord, answer: TextPrediction) -> None:
+    def _end(self, record: AttackRecord, answer: TextPrediction, goal: Goal) -> None:
         if record.prediction is None or record.score is None or record.outcome == "error":
             raise VictimError(record.reason)
         adversarial = self.text if record.adversarial is None else record.adversarial
@@ -127,7 +127,7 @@ class LiveAttack:
             "end",
             outcome=record.outcome,
             prediction=self.worker.classes[record.prediction if label is None else label],
-            lead=-(record.score if score is None else score),
+            lead=_lead(goal, record.score if score is None else score),
             texts=list(columns(adversarial)),
             before=before,
             after=after,
@@ -293,12 +293,18 @@ class _WatchedSearch:
                 score = scores.get(current.text, score)
                 word = current.words[request.indices[0]] if len(request.indices) else None
                 _, after = self._live.split(current.text)
-                self._live.send("step", lead=-score, word=word, after=after)
+                lead = _lead(context.attack.goal, score)
+                self._live.send("step", lead=lead, word=word, after=after)
             reply = yield request
             if isinstance(request, Query):
                 # Not strict: the budget may have cut the query.
                 judged = zip(request.items, reply.judged, strict=False)
                 scores = {item.text: judgement.score for item, judgement in judged}
+
+
+def _lead(goal: Goal, score: float) -> float:
+    """Return the margin of the first class, of a score of an attack that keeps or leaves it."""
+    return score if isinstance(goal, Unchanged) else -score
 
 
 class _LockedPart:

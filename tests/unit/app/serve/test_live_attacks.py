@@ -15,6 +15,7 @@ from app.serve.serve_limits import ServeLimits
 from attacks.composition import Attack
 from attacks.constraints import WordsChanged
 from attacks.engine import Engine
+from attacks.goals import Untargeted
 from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
@@ -112,6 +113,23 @@ def test_events_end_with_the_record_of_the_engine(
     assert leads == sorted(leads, reverse=True)
 
 
+def test_the_lead_of_a_class_that_is_kept(model: ModelWorker) -> None:
+    recipe = "input-reduction"
+    pool = AttackPool({recipe: build(RecipeSettings(recipe=recipe))}, ServeLimits(attacks=1))
+    try:
+        watching = Watching(model, recipe)
+        pool.start(watching.live)
+        start, *steps, end = watching.all()
+    finally:
+        pool.close()
+    assert end["outcome"] == "succeeded"
+    assert end["prediction"] == start["prediction"]
+    assert steps[0]["lead"] == pytest.approx(start["lead"], abs=1e-5)
+    (answer,) = model.answer(end["texts"]).result()
+    assert end["lead"] == pytest.approx(answer["margin"], abs=1e-5)
+    assert all(step["lead"] > 0 for step in steps)
+
+
 def test_an_attack_that_is_stopped_frees_its_place(
     model: ModelWorker, pool: AttackPool, gate: threading.Event
 ) -> None:
@@ -180,7 +198,7 @@ def test_an_answer_that_changes_inside_its_certificate_is_said(pool: AttackPool)
         record = replace(record, outcome="succeeded", adversarial=other)
         for radius, expected in ((1e9, True), (answer["radius"], False)):
             watching = Watching(model)
-            watching.live._end(record, {**answer, "radius": radius})
+            watching.live._end(record, {**answer, "radius": radius}, Untargeted())
             event = watching.events.get()
             assert event is not None
             assert event["inside_certificate"] is expected
