@@ -134,7 +134,8 @@ class LiveAttack:
             **{name: getattr(record, name) for name in _SHOWN},
             moved=moved,
             radius=radius,
-            inside_certificate=inside and record.outcome == "succeeded",
+            # Not every success is another class: some attacks keep it.
+            inside_certificate=inside and label not in (None, record.prediction),
         )
 
     def split(self, changed: Text) -> tuple[list[list[Event]], list[list[Event]]]:

@@ -196,9 +196,14 @@ def test_an_answer_that_changes_inside_its_certificate_is_said(pool: AttackPool)
         ).records
         other = TEXT.replace("good", "bad")
         record = replace(record, outcome="succeeded", adversarial=other)
-        for radius, expected in ((1e9, True), (answer["radius"], False)):
+        for radius, changed, expected in (
+            (1e9, 1 - label, True),
+            (1e9, label, False),
+            (answer["radius"], 1 - label, False),
+        ):
             watching = Watching(model)
-            watching.live._end(record, {**answer, "radius": radius}, Untargeted())
+            forged = replace(record, adversarial_prediction=changed)
+            watching.live._end(forged, {**answer, "radius": radius}, Untargeted())
             event = watching.events.get()
             assert event is not None
             assert event["inside_certificate"] is expected
