@@ -24,6 +24,7 @@ from attacks.composition import Attack
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources, resources_named
+from attacks.strategies import TokenDistribution
 from attacks.transformations.benign_texts import Addition
 from lit_modules.checkpoints.reading import load
 from measure.certified_answers import ThreatCertifiers
@@ -213,6 +214,13 @@ def _build_attacks(
     ]
     resources = Resources.of(settings[0], device=torch_device(args.device))
     attacks = [build(recipe, resources).certified(None, None) for recipe in settings]
+    drawing = [one.name for one in attacks if isinstance(one.search, TokenDistribution)]
+    if drawing:
+        msg = (
+            f"got --recipes {drawing[0]}, for which other requests would wait for seconds, "
+            f"expected other attacks; `attack --run NAME --attack {drawing[0]}` runs it"
+        )
+        raise ValueError(msg)
     learning = [
         name
         for name, attack in zip(names, attacks, strict=True)

@@ -7,16 +7,17 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from app.serve.model_worker import BATCH, BusyError, ModelWorker
 from app.serve.serve_limits import ServeLimits
-from attacks.composition import Attack, Context, Group, Job, Propose, Query, Search, Steps
+from attacks.composition import Attack, Context, Propose, Query, Search, Steps
 from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits
-from attacks.goals import Floats
+from attacks.goals import Floats, Goal, Unchanged
 from attacks.outcome import AttackRecord, Sample
 from attacks.victims.kinds import VictimError
 from measure.attack_report import columns, compare
@@ -95,7 +96,7 @@ class LiveAttack:
                 columns=("text",) if isinstance(self.text, str) else ("text", "text_pair"),
             )
             for record in engine.run([Sample(sample_id=0, text=self.text, label=label)]):
-                self._end(record, answer)
+                self._end(record, answer, attack.goal)
         except (EndedError, CancelledError):
             self.send("stopped", reason="stopped")
         except TimeoutError:
@@ -111,7 +112,7 @@ class LiveAttack:
         finally:
             self._send(None)
 
-    def _end(self, record: AttackRecord, answer: TextPrediction) -> None:
+    def _end(self, record: AttackRecord, answer: TextPrediction, goal: Goal) -> None:
         if record.prediction is None or record.score is None or record.outcome == "error":
             raise VictimError(record.reason)
         adversarial = self.text if record.adversarial is None else record.adversarial
@@ -126,14 +127,15 @@ class LiveAttack:
             "end",
             outcome=record.outcome,
             prediction=self.worker.classes[record.prediction if label is None else label],
-            lead=-(record.score if score is None else score),
+            lead=_lead(goal, record.score if score is None else score),
             texts=list(columns(adversarial)),
             before=before,
             after=after,
             **{name: getattr(record, name) for name in _SHOWN},
             moved=moved,
             radius=radius,
-            inside_certificate=inside and record.outcome == "succeeded",
+            # Not every success is another class: some attacks keep it.
+            inside_certificate=inside and label not in (None, record.prediction),
         )
 
     def split(self, changed: Text) -> tuple[list[list[Event]], list[list[Event]]]:
@@ -249,12 +251,30 @@ class _Victim:
         self._live.check()
         return self._live.worker.weights(documents, compat=compat, attack=True).result()
 
+    def flip_gains(
+        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+    ) -> list[list[float]]:
+        """See `attacks.engine.WhiteBox`."""
+        rows = []
+        for document, every in zip(documents, candidates, strict=True):
+            row: list[float] = []
+            # In batches, see `logits`.
+            for start in range(0, len(every), BATCH):
+                self._live.check()
+                chunk = every[start : start + BATCH]
+                row += self._live.worker.gains(document, chunk).result()
+            rows.append(row)
+        return rows
+
 
 class _WatchedSearch:
-    """A search that sends an event for each step."""
+    """A search that sends an event for each step; its other attributes are passed on."""
 
     def __init__(self, search: Search, live: LiveAttack) -> None:
         self._search, self._live = search, live
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._search, name)
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
@@ -274,7 +294,8 @@ class _WatchedSearch:
                 score = scores.get(current.text, score)
                 word = current.words[request.indices[0]] if len(request.indices) else None
                 _, after = self._live.split(current.text)
-                self._live.send("step", lead=-score, word=word, after=after)
+                lead = _lead(context.attack.goal, score)
+                self._live.send("step", lead=lead, word=word, after=after)
             reply = yield request
             if isinstance(request, Query):
                 # Not strict: the budget may have cut the query.
@@ -282,32 +303,38 @@ class _WatchedSearch:
                 scores = {item.text: judgement.score for item, judgement in judged}
 
 
+def _lead(goal: Goal, score: float) -> float:
+    """Return the margin of the first class, of a score of an attack that keeps or leaves it."""
+    return score if isinstance(goal, Unchanged) else -score
+
+
 class _LockedPart:
-    """A part of an attack that several threads share: one of them uses it at a time."""
+    """A part of an attack that several threads share: one of them uses it at a time.
+
+    It has what the part has and no more: searches ask for methods of some parts, like `admits`.
+    """
 
     def __init__(self, part: Any, lock: "threading.Lock") -> None:
         self._part, self._lock = part, lock
-        self.cost: float = getattr(part, "cost", 0.0)
 
-    def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
-        """See `attacks.composition.Transformation`."""
-        with self._lock:
-            candidates: list[list[Candidate]] = self._part.propose(jobs)
-        return candidates
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._part, name)
+        if not callable(value):
+            return value
 
-    def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
-        """See `attacks.composition.Constraint`."""
-        with self._lock:
-            allowed: list[list[bool]] = self._part.keep(groups)
-        return allowed
+        def locked(*args: Any, **settings: Any) -> Any:
+            with self._lock:
+                return value(*args, **settings)
+
+        return locked
 
 
 def _share(attack: Attack) -> Attack:
     """Return an attack whose parts, which keep models and caches, several threads may use."""
     # One lock for all parts: constraints and the transformation may share a model.
-    lock = threading.Lock()
+    share: Any = partial(_LockedPart, lock=threading.Lock())
     return replace(
         attack,
-        transformation=_LockedPart(attack.transformation, lock),
-        constraints=[_LockedPart(constraint, lock) for constraint in attack.constraints],
+        transformation=share(attack.transformation),
+        constraints=[share(constraint) for constraint in attack.constraints],
     )

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 
-from attacks.document import Document
+from attacks.document import Candidate, Document
 from attacks.goals import Floats
 from attacks.victims.kinds import ModuleVictim
 from measure.predictions import TextPrediction, TextPredictor
@@ -104,6 +104,11 @@ class ModelWorker:
         """Queue documents; the result is the gradients of words (`attacks.engine.WhiteBox`)."""
         lane = self._attacks if attack else self._people
         return self._add(_Job(lambda: self._victim.word_weights(documents, compat=compat)), lane)
+
+    def gains(self, document: Document, candidates: Sequence[Candidate]) -> "Future[list[float]]":
+        """Queue at most `BATCH` candidates of an attack (`attacks.engine.WhiteBox.flip_gains`)."""
+        victim, lane = self._victim, self._attacks
+        return self._add(_Job(lambda: victim.flip_gains([document], [candidates])[0]), lane)
 
     def moved(self, text: Text, other: Text) -> "Future[float | None]":
         """Queue two texts; the result is their distance in the space of the certificate.

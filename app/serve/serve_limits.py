@@ -11,7 +11,7 @@ class ServeLimits:
 
     Attributes:
         characters: of a text; of a pair for each of the two.
-        texts: of a request; each counts for `rate`.
+        texts: of a request; each counts for `rate`, which therefore bounds them, too.
         body: bytes of a request.
         rate: requests to the API per minute and address; null: no bound.
         seconds: for a prediction, and for a request to arrive.
@@ -52,6 +52,8 @@ class ServeLimits:
         check_range({"waiting_attacks": self.waiting_attacks}, least=0)
         for name in ("seconds", "attack_seconds", "head_seconds"):
             check_range({name: getattr(self, name)}, above=0)
+        # More would be refused however long a client waits.
+        object.__setattr__(self, "texts", min(self.texts, self.rate or self.texts))
 
     @property
     def response_seconds(self) -> float:

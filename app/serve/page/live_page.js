@@ -508,11 +508,11 @@ async function attack(panel) {
   showPieces(part("after"), unchanged, "ins");
   part("outcome").className = "outcome";
   part("outcome").textContent = `${body.recipe} begins.`;
-  let lead = 1, ended = false;
+  let lead = 1, original = "", ended = false;
   const show = (event) => {
     part("queries").textContent = event.queries;
     if (event.lead !== undefined) {
-      if (event.event === "start") lead = event.lead || 1;
+      if (event.event === "start") [lead, original] = [event.lead || 1, event.prediction];
       part("lead").textContent = decimal(event.lead);
       part("remaining").value = Math.max(0, event.lead / lead);
     }
@@ -530,7 +530,8 @@ async function attack(panel) {
       showPieces(part("after"), event.after, "ins");
       part("changed").textContent = `${event.words_changed} of ${event.words}`;
       part("outcome").textContent = {
-        succeeded: `The prediction changed to ${event.prediction}, after ${event.queries} queries.`,
+        succeeded: (event.prediction === original ? "Succeeded: the prediction stays" : "The prediction changed to")
+          + ` ${event.prediction}, after ${event.queries} queries.`,
         failed: `The prediction stays ${event.prediction}, after ${event.queries} queries`
           + (event.exhausted ? ": they are used up." : ": no other change to try."),
         skipped: "Not attacked.",

@@ -9,12 +9,21 @@ from typing import Any
 import pytest
 
 import attacks
-from app.serve.live_attacks import AttackPool, LiveAttack
-from app.serve.model_worker import BusyError, ModelWorker
+from app.serve.live_attacks import AttackPool, LiveAttack, _WatchedSearch
+from app.serve.model_worker import BATCH, BusyError, ModelWorker
 from app.serve.serve_limits import ServeLimits
+from attacks.composition import Attack
+from attacks.constraints import WordsChanged
+from attacks.engine import Engine
+from attacks.goals import Untargeted
+from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
+from attacks.strategies import FlipBeam, HardLabel
+from attacks.transformations import SwapCharacters
+from attacks.victims.kinds import CallableVictim, ModuleVictim
 from tests.unit.app.serve.serving import TEXT, worker
+from tests.unit.attacks.toys import Synonyms
 from tests.unit.lit_modules.builders import plain
 
 
@@ -40,10 +49,17 @@ def pool() -> Iterator[AttackPool]:
 class Watching:
     """An attack and its events."""
 
-    def __init__(self, model: ModelWorker, *, queries: int = 500, seconds: float = 600) -> None:
+    def __init__(
+        self,
+        model: ModelWorker,
+        recipe: str = "deepwordbug",
+        *,
+        queries: int = 500,
+        seconds: float = 600,
+    ) -> None:
         self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self.live = LiveAttack(
-            model, TEXT, "deepwordbug", queries=queries, seconds=seconds, send=self.events.put
+            model, TEXT, recipe, queries=queries, seconds=seconds, send=self.events.put
         )
 
     def all(self) -> list[dict[str, Any]]:
@@ -95,6 +111,23 @@ def test_events_end_with_the_record_of_the_engine(
     # The lead falls with each change that is kept.
     leads = [step["lead"] for step in steps]
     assert leads == sorted(leads, reverse=True)
+
+
+def test_the_lead_of_a_class_that_is_kept(model: ModelWorker) -> None:
+    recipe = "input-reduction"
+    pool = AttackPool({recipe: build(RecipeSettings(recipe=recipe))}, ServeLimits(attacks=1))
+    try:
+        watching = Watching(model, recipe)
+        pool.start(watching.live)
+        start, *steps, end = watching.all()
+    finally:
+        pool.close()
+    assert end["outcome"] == "succeeded"
+    assert end["prediction"] == start["prediction"]
+    assert steps[0]["lead"] == pytest.approx(start["lead"], abs=1e-5)
+    (answer,) = model.answer(end["texts"]).result()
+    assert end["lead"] == pytest.approx(answer["margin"], abs=1e-5)
+    assert all(step["lead"] > 0 for step in steps)
 
 
 def test_an_attack_that_is_stopped_frees_its_place(
@@ -163,11 +196,65 @@ def test_an_answer_that_changes_inside_its_certificate_is_said(pool: AttackPool)
         ).records
         other = TEXT.replace("good", "bad")
         record = replace(record, outcome="succeeded", adversarial=other)
-        for radius, expected in ((1e9, True), (answer["radius"], False)):
+        for radius, changed, expected in (
+            (1e9, 1 - label, True),
+            (1e9, label, False),
+            (answer["radius"], 1 - label, False),
+        ):
             watching = Watching(model)
-            watching.live._end(record, {**answer, "radius": radius})
+            forged = replace(record, adversarial_prediction=changed)
+            watching.live._end(forged, {**answer, "radius": radius}, Untargeted())
             event = watching.events.get()
             assert event is not None
             assert event["inside_certificate"] is expected
     finally:
         model.close()
+
+
+def test_shared_parts_and_watched_searches_hide_nothing(model: ModelWorker) -> None:
+    attack = Attack(
+        name="three words",
+        transformation=SwapCharacters(),
+        search=HardLabel(tries=60),
+        constraints=[WordsChanged(maximum=2)],
+    )
+    pool = AttackPool({attack.name: attack}, ServeLimits(attacks=1))
+    try:
+        shared = pool.attacks[attack.name]
+    finally:
+        pool.close()
+    watched = replace(shared, search=_WatchedSearch(attack.search, Watching(model).live))
+    words = TEXT.split()
+
+    def classify(texts: list[Any]) -> list[list[float]]:
+        """Another class from three changed words on."""
+        changed = [sum(map(str.__ne__, words, text.split())) for text in texts]
+        return [[2.0, 0.0] if count < 3 else [0.0, 2.0] for count in changed]
+
+    for one in (attack, watched):
+        engine = Engine(one, CallableVictim(classify))
+        (record,) = engine.run([Sample(sample_id=0, text=TEXT, label=0)])
+        assert record.outcome == "failed"
+    assert getattr(watched.search, "refines", False)
+    assert not hasattr(shared.transformation, "certified")
+
+
+def test_flips_by_the_gradient(model: ModelWorker) -> None:
+    words = ["bad", "fine", "see", "far", "would", "too"]
+    table = dict.fromkeys(TEXT.replace(",", "").split(), words)
+    assert len(table) * len(words) > BATCH
+    attack = Attack(name="flips", transformation=Synonyms(table), search=FlipBeam(), white_box=True)
+    pool = AttackPool({attack.name: attack}, ServeLimits(attacks=1))
+    try:
+        watching = Watching(model, attack.name)
+        pool.start(watching.live)
+        start, *_, end = watching.all()
+    finally:
+        pool.close()
+    label = model.classes.index(start["prediction"])
+    engine = Engine(attack, ModuleVictim(model.model, batch_size=BATCH))
+    (record,) = engine.run([Sample(sample_id=0, text=TEXT, label=label)])
+    assert end["event"] == "end"
+    for name in ("outcome", "unique_queries"):
+        assert end[name] == getattr(record, name)
+    assert end["texts"] == [record.adversarial]

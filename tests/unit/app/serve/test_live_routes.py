@@ -209,6 +209,16 @@ def test_several_texts_are_one_request_and_each_counts() -> None:
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "5")
 
 
+def test_a_request_has_at_most_as_many_texts_as_the_rate_allows() -> None:
+    with client(ServeLimits(rate=3)) as site:
+        assert site.get("/api/runs").json()["limits"]["texts"] == 3
+        answer = site.post("/api/predict", json={"run": "olsa", "texts": ["good"] * 4})
+        assert (answer.status_code, answer.json()["error"]) == (413, "got 4 texts, expected 1 to 3")
+    with client(ServeLimits(rate=3)) as site:
+        answer = site.post("/api/predict", json={"run": "olsa", "texts": ["good"] * 3})
+        assert answer.status_code == 200
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "message"),
     [

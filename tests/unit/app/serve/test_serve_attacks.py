@@ -37,3 +37,8 @@ def test_without_examples_of_two_classes_they_are_refused() -> None:
         with pytest.raises(ValueError, match="got --recipes split without examples of two classes"):
             _build_attacks(parser().parse_args(["--recipes=case,split"]), examples)
         assert list(_build_attacks(parser().parse_args(["--recipes=case"]), examples)) == ["case"]
+
+
+def test_attacks_that_hold_the_model_for_seconds_are_refused() -> None:
+    with pytest.raises(ValueError, match="got --recipes gbda, for which other requests"):
+        _build_attacks(parser().parse_args(["--recipes=case,gbda"]), [])
