@@ -70,10 +70,11 @@ class Prices(NamedTuple):
     @classmethod
     def of(cls, scores: NgramScores, candidates: Tensor, orders: Sequence[int]) -> "Prices":
         """Find the ways of candidates `[1, N, S]`, the word itself first."""
-        _, length, size = candidates.shape
-        numbers = torch.arange(length * size).view(1, length, size) + scores.specials
         keep = candidates != candidates[..., :1]
         keep[..., 0] = True
+        # Without gaps: an n-gram of numbers is one int64.
+        last = int(keep.sum()) + scores.specials
+        numbers = keep.flatten().cumsum(0).view_as(keep) - 1 + scores.specials
         # Rows are filled up with the word itself: one and the same candidate.
         numbers = torch.where(keep, numbers, numbers[..., :1])
         table = scores.word_table()[:, 0]
@@ -86,7 +87,7 @@ class Prices(NamedTuple):
             words = numbers.flatten(0, 1)[found.places, found.choices]
             key = words[0]
             for word in words[1:]:
-                key = key * (scores.specials + length * size) + word
+                key = key * last + word
             # In the order in which `set_ngrams` sorts them.
             by_key = key.argsort()
             ways.append(words[:, by_key])
@@ -95,10 +96,7 @@ class Prices(NamedTuple):
             first += len(values[-1])
         used, owner = torch.unique(torch.cat(rows), return_inverse=True)
         priced = NgramScores(
-            scores.specials + length * size,
-            1,
-            counts=[part.shape[1] for part in ways[1:]],
-            specials=scores.specials,
+            last, 1, counts=[part.shape[1] for part in ways[1:]], specials=scores.specials
         )
         priced = priced.to(torch.float64).requires_grad_(requires_grad=False).eval()
         priced.set_ngrams([part.T for part in ways[1:]])

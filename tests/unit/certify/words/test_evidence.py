@@ -12,9 +12,10 @@ from certify.threats import ADDITIONS, Additions, ListedWords, Substitutions, Sy
 from certify.words.evidence import EvidenceCertifier, EvidenceModel
 from certify.words.worst_path import drop_dominated, worst_path
 from layers.evidence import EvidenceSum, first_occurrences
+from layers.ngram_scores import NgramScores
 from lit_modules import MonotoneScores
 from tests.unit.certify.words.score_models import LISTS, WORDS, score_model
-from text import WordSettings
+from text import Vocabulary, WordSettings, WordTokenizer
 from text.canonical import CanonicalForm
 
 ASCII = WordSettings(split="ascii")
@@ -316,3 +317,21 @@ def test_mutants_of_the_model_are_noticed(mutant: str, monkeypatch: pytest.Monke
         < float(model.predict_texts(text).diff(dim=1))
         or int(model.predict_texts(changed).argmax()) == 0
     )
+
+
+@pytest.mark.parametrize("length", [4, 400])
+def test_a_long_list_in_a_long_text(length: int) -> None:
+    """Positions times the longest list are no limit: (250 · 400)^4 is more than an int64 has."""
+    words = [f"w{number}" for number in range(250)]
+    tokenizer = WordTokenizer(Vocabulary(dict.fromkeys(words, 9)), max_length=2**31 - 1)
+    scores = NgramScores(tokenizer.vocab_size, 1, counts=[1, 1, 1])
+    scores.set_ngrams([torch.tensor([tokenizer.ids(words[:m])]) for m in (2, 3, 4)])
+    with torch.no_grad():
+        scores.words.fill_(0.125)
+    network = EvidenceSum(positive=1).eval().requires_grad_(requires_grad=False)
+    scores = scores.keep().requires_grad_(requires_grad=False)
+    certifier = EvidenceCertifier(
+        EvidenceModel(scores, network, tokenizer), Synonyms.of({"w0": words})
+    )
+    text = " ".join(["w0", *["w1"] * (length - 1)])
+    assert certifier([text], [1])[0].holds == (True,)
