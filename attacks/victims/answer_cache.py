@@ -37,7 +37,9 @@ class AnswerCache:
         self._known: dict[Text, list[float]] = {}
         if path is None:
             return
-        records, self._stream = resume_lines(path, subject, _record, "answers of another victim")
+        records, self._stream = resume_lines(
+            path, subject, _record, "with answers of another victim"
+        )
         for text, row, again in records:
             with suppress(ValueError):
                 check(row)
