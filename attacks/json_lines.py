@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from text import Text
 from text.bounded_files import LINE_LIMIT, DataError, opened, parse_json, reading
 from text.file_lock import take
 from text.subjects import as_stored, differences, joined
@@ -15,6 +16,15 @@ Record = TypeVar("Record")
 
 _BEGIN = b'{"about": '
 _SUBJECT = "the settings with which a file of records begins: give another file"
+
+
+def writable(text: Text) -> bool:
+    """Return False for a text with half a surrogate pair: its line could not be read again."""
+    try:
+        "".join(text).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, list[Record], int]:
