@@ -310,9 +310,10 @@ class Document:
     def _respanned(self, candidate: Candidate) -> list[tuple[int, int, int]] | None:
         """Return the words of a candidate; only those near the change are looked for anew.
 
-        Words that are cut depend on all of their run: None has all looked for.
+        Words that are cut depend on all of their run, and a candidate without a replacement may
+        differ anywhere: None has all looked for.
         """
-        if self.cut is not None:
+        if self.cut is not None or not candidate.word:
             return None
         spans, column = self.spans, candidate.column
         first, last = candidate.index - 1, candidate.index + candidate.width

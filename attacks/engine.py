@@ -562,7 +562,9 @@ class Engine:
             reached: Sequence[bool | None] = [None] * len(remaining)
             if logits is not None:
                 labels = self._reading.labels([gold for _, gold in remaining], logits)
-                reached = self.attack.goal.reached(logits, labels).tolist()
+                shares = self._shares(logits)
+                goal = self.attack.goal
+                reached = goal.reached(logits, labels, probabilities=shares).tolist()
             verdicts.update(zip(remaining, reached, strict=True))
             break
         return [verdicts[win] for win in wins]
@@ -580,11 +582,13 @@ class Engine:
         if probabilities is not None:
             return logarithms(probabilities)[rows], probabilities[rows]
         logits = victim.logits(texts)[rows]
-        if self.attack.compat.rows_as_probabilities and bool(
-            (abs(logits.sum(axis=1) - 1) < 1e-6).all()
-        ):
-            probabilities = logits
-        return logits, probabilities
+        return logits, self._shares(logits)
+
+    def _shares(self, logits: Floats) -> Floats | None:
+        """Return rows as probabilities where the reference reads them so."""
+        if not self.attack.compat.rows_as_probabilities:
+            return None
+        return logits if bool((abs(logits.sum(axis=1) - 1) < 1e-6).all()) else None
 
     def _query(
         self, texts: Sequence[Text], gold: Sequence[Gold], surrogate: Victim | None = None
@@ -616,7 +620,7 @@ class Engine:
         except ValueError as error:
             raise VictimError(str(error)) from error
         scores = goal.judge(logits, labels, probabilities=probabilities).tolist()
-        success = goal.reached(logits, labels).tolist()
+        success = goal.reached(logits, labels, probabilities=probabilities).tolist()
         predictions = self._reading.predictions(logits)
         return [Verdict(*row) for row in zip(scores, success, predictions, strict=True)]
 

@@ -34,8 +34,10 @@ class Goal(Protocol):
         `probabilities` are those of the victim, if it gives some.
         """
 
-    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
-        """Return `[n]` bool, True where the argmax reaches the goal."""
+    def reached(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> NDArray[np.bool_]:
+        """Return `[n]` bool, True where the prediction reaches the goal; see `judge`."""
 
 
 def top_margins(logits: Floats) -> Floats:
@@ -107,8 +109,11 @@ class Untargeted:
             return 1 - _probability(logits, labels, probabilities)
         return _best_other(logits, labels) - _pick(logits, labels)
 
-    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
+    def reached(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> NDArray[np.bool_]:
         """See `Goal`."""
+        del probabilities
         moved: NDArray[np.bool_] = logits.argmax(axis=1) != labels
         return moved
 
@@ -132,9 +137,11 @@ class Unsure(Untargeted):
 
         check_range({"bound": self.bound}, above=0, most=1)
 
-    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
+    def reached(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> NDArray[np.bool_]:
         """See `Goal`."""
-        low: NDArray[np.bool_] = _pick(probabilities(logits), labels) < self.bound
+        low: NDArray[np.bool_] = _probability(logits, labels, probabilities) < self.bound
         return low
 
 
@@ -165,8 +172,11 @@ class Targeted:
             return _probability(logits, classes, probabilities)
         return _pick(logits, classes) - _best_other(logits, classes)
 
-    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
+    def reached(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> NDArray[np.bool_]:
         """See `Goal`."""
+        del probabilities
         hit: NDArray[np.bool_] = logits.argmax(axis=1) == self._classes(logits)
         return hit
 
@@ -189,9 +199,11 @@ class Evade(Untargeted):
         """See `Goal`."""
         return super().judge(logits, self._classes(logits), probabilities=probabilities)
 
-    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
+    def reached(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> NDArray[np.bool_]:
         """See `Goal`."""
-        return super().reached(logits, self._classes(logits))
+        return super().reached(logits, self._classes(logits), probabilities=probabilities)
 
     def _classes(self, logits: Floats) -> Labels:
         return np.full(len(logits), self.positive)
@@ -220,8 +232,11 @@ class Unchanged:
             return _probability(logits, labels, probabilities)
         return _pick(logits, labels) - _best_other(logits, labels)
 
-    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
+    def reached(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> NDArray[np.bool_]:
         """See `Goal`."""
+        del probabilities
         same: NDArray[np.bool_] = logits.argmax(axis=1) == labels
         return same
 

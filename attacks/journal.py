@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from attacks.json_lines import append, open_lines, read_lines
+from attacks.json_lines import append, read_lines, resume_lines
 from attacks.outcome import AttackRecord, Sample, from_line
-from text.subjects import as_stored, differences, joined
 
 
 class Journal:
@@ -23,24 +22,13 @@ class Journal:
         records: those that the file held.
 
     Raises:
-        ValueError: the file is about something else, or no such file.
+        ValueError: the file is about something else, no such file, or another process writes it.
     """
 
     def __init__(self, path: str | Path, subject: Mapping[str, Any]) -> None:
         self.path = Path(path)
-        settings = as_stored(subject)
-        self.records: list[AttackRecord] = []
-        length = 0
-        if self.path.is_file() and self.path.stat().st_size:
-            description, self.records, length = read(self.path)
-            other = differences(description, settings)
-            if other:
-                msg = (
-                    f"got {self.path}, which is about other settings ({joined(other)}), "
-                    "expected the same: give another path, or the former settings"
-                )
-                raise ValueError(msg)
-        self._stream = open_lines(self.path, settings, length)
+        kind = "which is about other settings"
+        self.records, self._stream = resume_lines(self.path, subject, from_line, kind)
 
     def of(self, samples: Iterable[Sample]) -> dict[int, AttackRecord]:
         """The records of those samples that have one, by their ids.
@@ -81,7 +69,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], list[AttackRecord], int]:
     """Return the settings of a journal, its whole records, and their length in bytes.
 
     Raises:
-        ValueError: not a journal.
+        ValueError: not a journal, or a line before the last one cannot be read.
     """
     subject, records, length = read_lines(path, from_line)
     if not isinstance(subject, dict):

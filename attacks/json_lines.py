@@ -3,53 +3,76 @@
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from text import Text
 from text.bounded_files import LINE_LIMIT, DataError, opened, parse_json, reading
 from text.file_lock import take
 from text.subjects import as_stored, differences, joined
 
 Record = TypeVar("Record")
 
+_BEGIN = b'{"about": '
+_SUBJECT = "the settings with which a file of records begins: give another file"
+
+
+def writable(text: Text) -> bool:
+    """Return False for a text with half a surrogate pair: its line could not be read again."""
+    try:
+        "".join(text).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
 
 def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, list[Record], int]:
-    """Return the subject of the records (None if unknown), the records, and their bytes.
+    """Return the subject of the records (None without a first line), the records, and their bytes.
 
-    Reading ends at the first incomplete line, as a kill or a full disk leaves it. `record` makes a
-    record of a JSON value; an exception means an invalid one.
+    A last record that cannot be read is left out, as a kill or a full disk leaves it. `record`
+    makes a record of a JSON value; an exception means an invalid one.
+
+    Raises:
+        DataError: another line cannot be read; it is named.
     """
     subject: Any = None
     records: list[Record] = []
     length = 0
     with opened(Path(path)) as stream:
-        # A line without its end is torn, or longer than allowed.
-        while (line := stream.readline(LINE_LIMIT)).endswith(b"\n"):
+        for number in count(1):
+            line = stream.readline(LINE_LIMIT)
+            place = f"{path}, line {number}"
+            expected = "a record: remove that line, or give another file" if length else _SUBJECT
             try:
-                with reading(path, "records"):
-                    content = parse_json(line, path, "a record")
+                with reading(place, expected):
+                    if not line.endswith(b"\n"):
+                        msg = f"no line end in {len(line):,} bytes"
+                        raise ValueError(msg)
+                    content = parse_json(line, place, expected)
                     if length:
                         records.append(record(content))
                     else:
                         subject = content["about"]
             except DataError:
+                # A file of another kind is not empty, even if it has no line end.
+                ours = length or _BEGIN.startswith(line[: len(_BEGIN)])
+                if not ours or stream.read(1):
+                    raise
                 break
             length += len(line)
     return subject, records, length
 
 
-def open_lines(path: Path, subject: Any, length: int) -> IO[bytes]:
-    """Open a file to append records; its first line is their subject.
-
-    All but the first `length` bytes are cut off; 0 begins a new file.
+def open_lines(path: Path) -> IO[bytes]:
+    """Open a file for this process alone, made if there is none; read it only then.
 
     Raises:
         ValueError: another process writes the file.
         OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Not emptied before it is ours.
-    stream = path.open("r+b" if length else "ab")
+    stream = path.open("ab")
     with suppress(OSError):  # a file system without locks
         if not take(stream):
             stream.close()
@@ -58,13 +81,14 @@ def open_lines(path: Path, subject: Any, length: int) -> IO[bytes]:
                 "one, or give another name"
             )
             raise ValueError(msg)
-    if length:
-        stream.truncate(length)
-        stream.seek(length)
-    else:
-        stream.truncate(0)
-        append(stream, [{"about": subject}])
     return stream
+
+
+def cut_lines(stream: IO[bytes], subject: Any, length: int) -> None:
+    """Cut off all but the first `length` bytes; 0 begins the file, its first line the subject."""
+    stream.truncate(length)
+    if not length:
+        append(stream, [{"about": subject}])
 
 
 def resume_lines(
@@ -76,22 +100,27 @@ def resume_lines(
         path: the file, made if there is none.
         subject: all that the records depend on.
         record: makes a record of a JSON value; an exception means an invalid one.
-        kind: name of records with another subject, for the error.
+        kind: says in an error what a file with another subject is.
 
     Raises:
-        ValueError: the file has another subject, or another process writes it.
+        ValueError: the file has another subject, a line before the last one cannot be read, or
+            another process writes it.
     """
-    records: list[Record] = []
-    length = 0
-    if path.is_file() and path.stat().st_size:
+    stream = open_lines(path)
+    try:
         stored, records, length = read_lines(path, record)
-        if other := differences(stored if isinstance(stored, dict) else {}, subject):
+        other = differences(stored if isinstance(stored, dict) else {}, subject)
+        if length and other:
             msg = (
-                f"got {path} with {kind} ({joined(other)}), expected the same: give another "
-                "--output, or move the file away"
+                f"got {path}, {kind} ({joined(other)}), expected the same: give another path "
+                "or --output, or move the file away"
             )
             raise ValueError(msg)
-    return records, open_lines(path, as_stored(subject), length)
+        cut_lines(stream, as_stored(subject), length)
+    except BaseException:
+        stream.close()
+        raise
+    return records, stream
 
 
 def append(stream: IO[bytes], contents: Iterable[Any]) -> None:

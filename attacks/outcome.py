@@ -8,6 +8,7 @@ from rapidfuzz.distance import LCSseq, Levenshtein
 
 from attacks.compat import Compat
 from attacks.document import Document
+from attacks.json_lines import writable
 from text import Text
 
 Outcome = Literal["skipped", "failed", "succeeded", "error"]
@@ -40,6 +41,12 @@ class Sample:
             msg = (
                 f"got {text!r:.80} as text of sample {self.sample_id}, expected a string, or "
                 "a pair (tuple) of strings"
+            )
+            raise ValueError(msg)
+        if not writable(text):
+            msg = (
+                f"got {text!r:.80} as text of sample {self.sample_id}, with half a surrogate pair, "
+                'expected one that is UTF-8: text.encode("utf-8", "replace").decode() is'
             )
             raise ValueError(msg)
         label: Any = self.label

@@ -116,7 +116,9 @@ class TaskGoal(Reading):
         """See `Goal`."""
         raise NotImplementedError  # each goal has its own
 
-    def reached(self, logits: Any, labels: Any) -> NDArray[np.bool_]:
+    def reached(
+        self, logits: Any, labels: Any, *, probabilities: Floats | None = None
+    ) -> NDArray[np.bool_]:
         """See `Goal`."""
         raise NotImplementedError  # each goal has its own
 
@@ -155,8 +157,11 @@ class Moved(TaskGoal):
         distance: Floats = np.abs(logits[:, 0] - labels)
         return distance
 
-    def reached(self, logits: Any, labels: Any) -> NDArray[np.bool_]:
+    def reached(
+        self, logits: Any, labels: Any, *, probabilities: Floats | None = None
+    ) -> NDArray[np.bool_]:
         """See `Goal`."""
+        del probabilities
         far: NDArray[np.bool_] = self.judge(logits, labels) >= self.delta
         return far
 
@@ -204,8 +209,11 @@ class LabelsChanged(TaskGoal):
         wrong: Floats = np.where(labels, -logits, logits).max(axis=1)
         return wrong
 
-    def reached(self, logits: Any, labels: Any) -> NDArray[np.bool_]:
+    def reached(
+        self, logits: Any, labels: Any, *, probabilities: Floats | None = None
+    ) -> NDArray[np.bool_]:
         """See `Goal`."""
+        del probabilities
         changed: NDArray[np.bool_] = ((logits > 0) != labels).any(axis=1)
         return changed
 
@@ -292,8 +300,11 @@ class EntitiesChanged(TaskGoal):
             [self._wrongness(answer, *gold) for answer, gold in zip(logits, labels, strict=True)]
         )
 
-    def reached(self, logits: Any, labels: Any) -> NDArray[np.bool_]:
+    def reached(
+        self, logits: Any, labels: Any, *, probabilities: Floats | None = None
+    ) -> NDArray[np.bool_]:
         """See `Goal`."""
+        del probabilities
         pairs = zip(logits, labels, self.predictions(logits), strict=True)
         changed = []
         for answer, gold, predicted in pairs:

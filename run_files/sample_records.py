@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import IO, Any
 
-from attacks.json_lines import append, open_lines, read_lines
+from attacks.json_lines import append, cut_lines, open_lines, read_lines
 from run_files import atomic
 from run_files.distributed import Meeting, Team, gather, gather_parts
 from text.subjects import Difference, Subject, as_stored, differences, joined
@@ -275,8 +275,8 @@ class Records:
             return
         path = self.folder / f"rank-{rank}.jsonl"
         # Stale parts are deleted by now; an incomplete line at the end is cut off.
-        length = read_part(path)[2] if path.is_file() else 0
-        self._part = open_lines(path, self._subject, length)
+        self._part = open_lines(path)
+        cut_lines(self._part, self._subject, read_part(path)[2])
 
 
 def _name_classes(record: Record, names: Sequence[str]) -> Record:

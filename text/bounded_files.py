@@ -27,6 +27,8 @@ from text.multi_line_error import MultiLineError
 
 LINE_LIMIT = 16 * 2**20
 """Bytes of the longest line, and of the longest text: a novel has 3 million characters."""
+# For all of the process: Python itself refuses fields of more than 131,072 characters.
+csv.field_size_limit(LINE_LIMIT)
 DOCUMENT_LIMIT = 512 * 2**20
 """Bytes of a file that is read as a whole; lists of neighbours of all words have 30 million."""
 YAML_LIMIT = 2**20

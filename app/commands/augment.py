@@ -15,7 +15,7 @@ from app.cli.run_options import add_option, command_parser
 from attacks.augmenting import TOGETHER, Augmenter
 from attacks.digests import content_digest
 from attacks.fingerprint import describe, flat
-from attacks.json_lines import append, open_lines, read_lines
+from attacks.json_lines import append, cut_lines, open_lines, read_lines
 from attacks.recipe_settings import Language, RecipeSettings
 from attacks.resources.catalogue import resources_named
 from run_files.atomic import replacing
@@ -113,7 +113,8 @@ class AugmentedFile:
         records: records of former starts, then those of this one.
 
     Raises:
-        ValueError: the journal is about other settings or texts.
+        ValueError: the journal is about other settings or texts, has a line before its last one
+            that cannot be read, or another process writes it.
     """
 
     def __init__(self, path: Path, subject: Mapping[str, Any], texts: Sequence[Text]) -> None:
@@ -121,22 +122,28 @@ class AugmentedFile:
         self._journal = path.with_name(f"{path.name}.journal")
         # As it will be read: JSON turns tuples into lists.
         settings = json.loads(json.dumps({**subject, "texts": content_digest(list(texts))}))
-        self.records: list[dict[str, Any]] = []
-        length = 0
-        if self._journal.is_file() and self._journal.stat().st_size:
-            before, self.records, length = read_lines(self._journal, dict)
-            changes = differences(before or {}, settings)
-            content = b"".join(map(_line, self.records))
-            if changes and self.path.is_file() and self.path.read_bytes() == content:
-                # The file is complete: a kill came before its journal was removed.
-                self.records, length = [], 0
-            elif length and changes:
-                msg = (
-                    f"got {self._journal} with other settings ({joined(changes)}), expected "
-                    "the same: give another --output, or delete it"
-                )
-                raise ValueError(msg)
-        self._stream: IO[bytes] = open_lines(self._journal, settings, length)
+        self._stream: IO[bytes] = open_lines(self._journal)
+        try:
+            self.records, length = self._former(settings)
+            cut_lines(self._stream, settings, length)
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def _former(self, settings: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
+        """Return the records of the journal, and the bytes of it that stay."""
+        before, records, length = read_lines(self._journal, dict)
+        changes = differences(before or {}, settings)
+        if not length or not changes:
+            return records, length
+        if self.path.is_file() and self.path.read_bytes() == b"".join(map(_line, records)):
+            # The file is complete: a kill came before its journal was removed.
+            return [], 0
+        msg = (
+            f"got {self._journal} with other settings ({joined(changes)}), expected "
+            "the same: give another --output, or delete it"
+        )
+        raise ValueError(msg)
 
     def add(self, record: dict[str, Any]) -> None:
         """Write one record."""

@@ -58,9 +58,10 @@ class EditDistance:
 def _change(document: Document, candidate: Candidate) -> float:
     """Return an upper bound of the distance of a candidate from a document.
 
-    It is infinite where the candidate was made from another document, or merges words.
+    It is infinite where the candidate was made from another document, merges words, or names no
+    replacement: any part of the text may then be another.
     """
-    if candidate.base is not document or candidate.width > 1:
+    if candidate.base is not document or candidate.width > 1 or not candidate.word:
         return math.inf
     old = len(document.words[candidate.index]) if candidate.width else 0
     # The space next to a word goes or comes with it.

@@ -210,7 +210,7 @@ def write_paraphrases(
         VictimError: the model gives no usable answer, or the budget is used up.
     """
     about: dict[str, Any] = {"kind": "paraphrases", **paraphraser.about()}
-    records, stream = resume_lines(path, about, _record, "paraphrases of another model")
+    records, stream = resume_lines(path, about, _record, "with paraphrases of another model")
     known = {text for text, _ in records}
     try:
         for text in dict.fromkeys(text.strip() for text in texts):

@@ -5,14 +5,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from attacks.json_lines import append, resume_lines
+from attacks.json_lines import append, resume_lines, writable
 from text import Text
 
 
 class AnswerCache:
     """Numbers of each class by text; each answer is on disk before the next one is used.
 
-    A kill leaves at most one torn line, which is cut off.
+    A kill leaves at most one torn line, which is cut off. Texts with half a surrogate pair stay in
+    memory.
 
     Args:
         path: the file, made if there is none; None keeps answers in memory only.
@@ -37,7 +38,9 @@ class AnswerCache:
         self._known: dict[Text, list[float]] = {}
         if path is None:
             return
-        records, self._stream = resume_lines(path, subject, _record, "answers of another victim")
+        records, self._stream = resume_lines(
+            path, subject, _record, "with answers of another victim"
+        )
         for text, row, again in records:
             with suppress(ValueError):
                 check(row)
@@ -67,7 +70,7 @@ class AnswerCache:
     def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:
         self.asked += len(lines)
         if self._stream is not None:
-            append(self._stream, lines)
+            append(self._stream, [line for line in lines if writable(line["text"])])
 
     def __del__(self) -> None:
         self.close()

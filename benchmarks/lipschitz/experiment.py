@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from attacks.json_lines import append, open_lines, read_lines
+from attacks.json_lines import append, cut_lines, open_lines, read_lines
 from benchmarks.lipschitz import trained
 from benchmarks.lipschitz.subjects import (
     BoundedLayer,
@@ -117,9 +117,8 @@ class Experiment(ABC):
         """Return all points; a stopped run resumes after its last whole line."""
         from tqdm import tqdm  # type: ignore[import-untyped] # ships no annotations
 
-        keys, length = self.keys(), 0
-        points: list[Point] = []
-        if path.is_file():
+        keys = self.keys()
+        with open_lines(path) as stream:
             former, points, length = read_lines(path, dict)
             if length and former != subject:
                 names = {*subject, *former}
@@ -129,9 +128,9 @@ class Experiment(ABC):
                     "the same; give another name by --run, or delete the file"
                 )
                 raise ValueError(msg)
-        points = points[: len(keys)]
-        missing = keys[len(points) :]
-        with open_lines(path, subject, length) as stream:
+            cut_lines(stream, subject, length)
+            points = points[: len(keys)]
+            missing = keys[len(points) :]
             bar = tqdm(missing, total=len(keys), initial=len(points), disable=None, unit="point")
             for key in bar:
                 # Through JSON, so that a resumed figure has the same bytes.

@@ -189,8 +189,23 @@ def test_a_probability_decides() -> None:
     labels = np.array([1, 1, 1])
     assert goal.reached(logits, labels).tolist() == [True, False, True]
     assert goal.judge(logits, labels) == pytest.approx([0.31, 0.29, 0.6])
+    rows = np.array([[0.31, 0.69], [0.29, 0.71], [0.6, 0.4]])
+    assert goal.reached(rows, labels, probabilities=rows).tolist() == [True, False, True]
     with pytest.raises(ValueError, match="bound"):
         Unsure(bound=0.0)
+
+
+def test_rows_are_probabilities_for_the_bound_as_well(tmp_path: Path) -> None:
+    def answers(texts: Sequence[Text]) -> Any:
+        return np.array([[0.2, 0.8] if "good" in text else [0.4, 0.6] for text in texts])
+
+    (tmp_path / "vectors.txt").write_text(VECTORS)
+    reference = compose("kuleshov", Resources(tmp_path, vectors=tmp_path / "vectors.txt"))
+    victims = [CallableVictim(answers, outputs=outputs) for outputs in ("logits", "probabilities")]
+    sample = Sample(sample_id=0, text="a good film", label=1)
+    (read,), (given,) = (Engine(reference, victim).run([sample]) for victim in victims)
+    assert (read.outcome, read.holds) == (given.outcome, given.holds) == ("succeeded", True)
+    assert read.adversarial == given.adversarial
 
 
 def test_a_bound_of_the_probability_stays(tmp_path: Path) -> None:

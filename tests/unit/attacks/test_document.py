@@ -1,10 +1,13 @@
 """Words, and texts with one of them replaced."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks.document import Document, count_words, words_of
+from attacks.transformations.variants import changed_text
 
 words = st.text(alphabet="abcXYZ019é'-_*@ .,!\n", max_size=40)
 
@@ -176,6 +179,17 @@ def test_several_words_at_once() -> None:
     assert made.columns == ("1 two", "3")
     assert made.modified == {0, 2}
     assert made.rewrite({0: "one"}, original).modified == {2}
+
+
+@pytest.mark.parametrize("indices", [range(3), range(6), range(3, 6), [1, 4], [2]])
+@pytest.mark.parametrize(
+    "columns", [("1 2 3, 3", "four five six"), ("one two three", "4, 5 and 6"), ("1", "a b c d")]
+)
+def test_a_pair_that_is_written_anew(indices: Sequence[int], columns: tuple[str, str]) -> None:
+    document = Document(("one two three", "four five six"))
+    made = document.accept(changed_text(document, columns, indices))
+    assert made.spans == Document(columns).spans
+    assert len(made.origin) == len(made)
 
 
 def test_runs_that_are_cut() -> None:

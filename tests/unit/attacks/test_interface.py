@@ -98,6 +98,11 @@ def test_texts_of_a_pair() -> None:
         ([(("good", "film", "plot"), 1)], "got .* as text of sample 0, expected a string, or a"),
         ([(None, 1)], "got None as text of sample 0"),
         ([((None, "film"), 1)], "as text of sample 0"),
+        (
+            [("broken \ud800 text", 1)],
+            r"got 'broken \\ud800 text' .* half a surrogate pair, expected",
+        ),
+        ([(("good", "\udc00"), 1)], "as text of sample 0, with half a surrogate pair"),
         ([("good", None)], "got label None of sample 0, expected the number"),
         ([("good", "positive")], "got label 'positive' of sample 0"),
         ([("good", "1")], "got label '1' of sample 0"),

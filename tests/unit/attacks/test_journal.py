@@ -1,9 +1,12 @@
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from attacks.journal import Journal, read
 from tests.unit.attacks.outcomes import flipped, record
+from text.bounded_files import LINE_LIMIT
+from text.file_lock import take
 from text.subjects import differences
 
 ABOUT = {"attack": "pwws", "seed": 0}
@@ -65,11 +68,11 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", ["hello\n", "[1]\n", '{"sample_id": 0}\n', "\n"])
+@pytest.mark.parametrize("content", ["hello\n", "[1]\n", '{"sample_id": 0}\n', "\n", "hello"])
 def test_another_file_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "a"
     path.write_text(content)
-    with pytest.raises(ValueError, match="does not begin with settings"):
+    with pytest.raises(ValueError, match=r"a, line 1, which .* expected the settings"):
         Journal(path, ABOUT)
     assert path.read_text() == content
 
@@ -79,6 +82,45 @@ def test_an_empty_file_is_begun(tmp_path: Path) -> None:
     with Journal(tmp_path / "a", ABOUT) as journal:
         assert journal.records == []
     assert read(tmp_path / "a")[0] == ABOUT
+
+
+@pytest.mark.parametrize("torn", ["{", '{"about": {"attack": "pw'])
+def test_a_torn_first_line_is_no_line(tmp_path: Path, torn: str) -> None:
+    path = tmp_path / "a"
+    path.write_text(torn)
+    with Journal(path, ABOUT) as journal:
+        journal.add(record(0))
+    assert read(path)[:2] == (ABOUT, [record(0)])
+
+
+@pytest.mark.parametrize("line", ['{"text": "\\ud800"}', "[1]", "x" * (LINE_LIMIT + 1)])
+def test_a_broken_line_costs_no_record_behind_it(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "a"
+    with Journal(path, ABOUT) as journal:
+        journal.add(record(0))
+    whole = path.read_text()
+    content = f"{whole}{line}\n{whole.splitlines()[1]}\n"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=r"a, line 3, which cannot be read \(.*remove that line"):
+        Journal(path, ABOUT)
+    assert path.read_text() == content
+
+
+def test_no_record_of_another_process_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    with Journal(path, ABOUT) as first, monkeypatch.context() as patched:
+
+        def waiting(stream: IO[bytes]) -> bool:
+            first.add(record(0))
+            first.__exit__()
+            return take(stream)
+
+        patched.setattr("attacks.json_lines.take", waiting)
+        with Journal(path, ABOUT) as second:
+            assert second.records == [record(0)]
+    assert read(path)[1] == [record(0)]
 
 
 def test_differences() -> None:

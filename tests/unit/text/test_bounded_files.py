@@ -196,3 +196,9 @@ def test_packed_files_are_known_by_their_begin(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(DataError, match="cannot be read"):
         read_json(path, "lists")
+
+
+def test_a_long_field_of_a_csv_file(tmp_path: Path) -> None:
+    path, field = tmp_path / "a.csv", "x" * 200_000
+    path.write_text(f'a,"{field}"\n')
+    assert list(read_csv(path, "rows")) == [(1, ["a", field])]

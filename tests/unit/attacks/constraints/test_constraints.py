@@ -24,6 +24,7 @@ from attacks.constraints import (
 from attacks.document import Candidate, Document
 from attacks.resources.tagger import Tagger
 from attacks.resources.tags import END, START, UNIVERSAL, WordContext, features, normalise
+from attacks.transformations.variants import changed_text
 from tests.unit.attacks.lexicon import (
     KNOWN,
     TAGS,
@@ -313,6 +314,12 @@ def test_verdicts_are_those_about_whole_texts(seed: int) -> None:
             [Levenshtein.distance(whole, "\n".join(one.columns)) <= maximum for one in g.candidates]
             for g in groups
         ]
+
+
+def test_a_text_of_one_word_that_is_written_anew() -> None:
+    document = Document.of("free")
+    found = [changed_text(document, (text,), [0]) for text in ("free " * 50, "frees", "")]
+    assert EditDistance(5).keep([Group(document, document, found)]) == [[False, True, True]]
 
 
 def test_whole_texts_are_compared_only_near_the_maximum(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,17 @@ def test_a_torn_line_of_the_cache_is_asked_again(service: Service, tmp_path: Pat
     assert service.answered == [*TEXTS, TEXTS[-1]]
 
 
+def test_a_text_that_cannot_be_read_back_costs_no_answer(service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    one = victim(service, path, per_request=1)
+    one.logits(["half \ud800", *TEXTS, "half \ud800"])
+    assert len(service.bodies) == 1 + len(TEXTS)
+    one.close()
+    again = victim(service, path)
+    close(again, TEXTS, expected(TEXTS))
+    assert len(service.bodies) == 1 + len(TEXTS)
+
+
 def test_a_cache_of_another_victim_is_refused(service: Service, tmp_path: Path) -> None:
     victim(service, tmp_path / "answers.jsonl").close()
     with pytest.raises(ValueError, match=r"answers of another victim \(outputs"):

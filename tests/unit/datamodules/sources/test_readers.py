@@ -64,6 +64,12 @@ def test_a_quote_that_is_never_closed_says_how_far_it_reached(tmp_path: Path) ->
     assert rows[1] == (3, "unexpected end of data (the record ends in line 4)")
 
 
+def test_a_long_quoted_text_is_read(tmp_path: Path) -> None:
+    text = "x" * 200_000
+    path = write(tmp_path / "a.csv", f'text,label\n"{text}",1\n'.encode())
+    assert read(path, "text") == [(2, {"text": text})]
+
+
 def test_quoted_tsv_if_asked(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", b'text\tlabel\n"a\tb"\t1\n')
     assert read(path, "text", quoted=True) == [(2, {"text": "a\tb"})]
