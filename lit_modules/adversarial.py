@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from certify.encoding import ListedCertifier
 from certify.raw_text import check_code, check_copy
 from certify.threats import TextCertifier, Threat
 from layers.noise import row_seeds, sample_seeds
@@ -343,6 +344,23 @@ class AdversarialTraining(ClassifierWrapper, method=True):
             raise ValueError(self.no_certifier(threat, _VOTES))
         self._check_reading()
         return self.classifier.text_certifier(threat)
+
+    def listed_certifier(self, threat: Threat, limit: int) -> ListedCertifier:
+        self._check_no_votes()
+        return super().listed_certifier(threat, limit)
+
+    def exact_answer(self) -> Callable[[list[str]], Tensor]:
+        self._check_no_votes()
+        return super().exact_answer()
+
+    def _check_no_votes(self) -> None:
+        """Raise ValueError if predictions are votes: the classifier alone has others."""
+        if self.adversary.votes:
+            msg = (
+                f"got {self.method}, whose {_VOTES}, expected a model without votes: "
+                "--model.adversary.votes 0"
+            )
+            raise ValueError(msg)
 
     def exact_copy(self) -> TaskModule:
         """Return a copy of the classifier."""

@@ -200,5 +200,4 @@ class FineTuning(TaskModule, method=True):
                 f"{tokenizer.splitter.settings}, expected the same words"
             )
             raise ValueError(msg)
-        encoding = SynonymEncoding(tokenizer.representatives)
-        return EncodedCertifier(self.exact_answer(), encoding, threat)
+        return EncodedCertifier(self.exact_answer(), tokenizer.form, threat)

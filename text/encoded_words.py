@@ -92,11 +92,13 @@ class EncodedWords(Tokenizer):
         """Encode texts of words that `write` returned."""
         return self.inner.encode([" ".join(words) for words in texts])
 
+    def form(self, word: str) -> str:
+        """Return what the inner tokenizer gets for a word of a text."""
+        written = word if self.front_end is None else self.front_end.write(word)
+        return self.representatives.get(written, written)
+
     def _words(self, text: str) -> list[str]:
-        words = self.splitter.split(text)
-        if self.front_end is not None:
-            words = [self.front_end.write(word) for word in words]
-        return [self.representatives.get(word, word) for word in words]
+        return [self.form(word) for word in self.splitter.split(text)]
 
     def _replace(self, text: Text) -> Text:
         if isinstance(text, str):

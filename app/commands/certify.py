@@ -203,7 +203,12 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
         answer = model.exact_copy().predict_texts
         return SmoothedCertifier(lambda texts: classes(answer(texts)), threat, settings)
     if args.encoding is not None:
-        return EncodedCertifier(model.exact_answer(), SynonymEncoding.read(args.encoding), threat)
+        encoding, logits = SynonymEncoding.read(args.encoding), model.exact_answer()
+        return EncodedCertifier(
+            lambda texts: logits([encoding.of_words(text.split(" ")) for text in texts]),
+            encoding.of_word,
+            threat,
+        )
     return model.text_certifier(threat)
 
 

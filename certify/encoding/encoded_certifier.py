@@ -5,14 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor
 
-from certify.encoding.word_clusters import SynonymEncoding
 from certify.threats import Kind, Synonyms, TextCertificate, Threat
 from certify.threats.listing import count, reachable
 from certify.threats.text_certificate import largest
 from certify.ties import allowance, leads
-
-Forms = list[dict[str, str]]
-"""For each position, the encodings that it can have, and a word that has each; its own first."""
 
 
 class EncodedCertifier:
@@ -22,8 +18,9 @@ class EncodedCertifier:
     counts as another prediction, and so does a margin that rounding could cause.
 
     Args:
-        answer: logits `[n, C]` of n texts, in float64; it is asked about one text at a time.
-        encoding: in front of the classifier.
+        answer: logits `[n, C]` of n texts, in float64, of their own words: it encodes them. It is
+            asked about one text at a time.
+        form: what the classifier reads for a word: words of one form are the same to it.
         threat: the sets of texts.
         limit: number of encodings of a text that are listed at most.
 
@@ -36,7 +33,7 @@ class EncodedCertifier:
     def __init__(
         self,
         answer: Callable[[list[str]], Tensor],
-        encoding: SynonymEncoding,
+        form: Callable[[str], str],
         threat: Threat,
         *,
         limit: int = 4096,
@@ -47,27 +44,27 @@ class EncodedCertifier:
         if limit < 1:
             msg = f"got limit={limit}, expected at least 1"
             raise ValueError(msg)
-        self.answer, self.encoding, self.threat, self.limit = answer, encoding, threat, limit
+        self.answer, self.form, self.threat, self.limit = answer, form, threat, limit
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`."""
         return [self._certified(text, ks) for text in texts]
 
     def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
-        choices: Forms = []
+        choices: list[list[str]] = []
         for candidates in self.threat.candidates(text):
-            choices.append({})
+            words: dict[str, str] = {}
             for word in candidates:
-                # Words of one form are the same to the classifier.
-                choices[-1].setdefault(self.encoding.of_word(word), word)
-        encodings = [list(choice) for choice in choices]
-        answers = _Answers(self.answer, [encoding[0] for encoding in encodings])
+                # One word of each form: a form may be no word of a text, as "[UNK]".
+                words.setdefault(self.form(word), word)
+            choices.append([*words.values()])
+        answers = _Answers(self.answer, [choice[0] for choice in choices])
         verdicts: list[bool] = []
         worst: list[str] | None = None
         exact = True
         for k in ks:
-            if worst is None and count(encodings, k) <= self.limit:
-                near = answers.nearest(reachable(encodings, k))
+            if worst is None and count(choices, k) <= self.limit:
+                near = answers.nearest(reachable(choices, k))
                 verdicts.append(near is None)
                 # A lead within rounding proves nothing, neither way.
                 exact = exact and (near is None or answers.lead(near) <= 0)
@@ -77,8 +74,7 @@ class EncodedCertifier:
                 verdicts.append(False)
         witness, rival = None, None
         if worst is not None and answers.lead(worst) <= 0:
-            words = (choice[form] for choice, form in zip(choices, worst, strict=True))
-            witness, rival = " ".join(words), answers.rival(worst)
+            witness, rival = " ".join(worst), answers.rival(worst)
         return TextCertificate(
             text=text,
             prediction=answers.prediction,
@@ -91,7 +87,7 @@ class EncodedCertifier:
 
 
 class _Answers:
-    """Answers to the encoded texts around one text, each asked once and alone."""
+    """Answers to the texts around one text, each asked once and alone."""
 
     def __init__(self, answer: Callable[[list[str]], Tensor], own: Sequence[str]) -> None:
         self._answer = answer

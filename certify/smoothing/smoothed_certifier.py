@@ -101,7 +101,9 @@ class SmoothedCertifier:
         )
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
-        """See `TextCertifier`."""
+        """See `TextCertifier`; a k that the threat does not allow is refused with a ValueError."""
+        for k in ks:
+            self.threat.at(k)
         return [self._certified(text, ks) for text in texts]
 
     def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from certify.threats.substitutions import Words, WordSet
+from certify.threats.substitutions import Words, WordSet, distinct_rows
 from text import WordTokenizer
 from text.corrector import Reach
 
@@ -77,18 +77,26 @@ class InsertedStopWords(WordSet):
         return any(own == word and other in self.stop_words for own, other in pairs)
 
     def reach(self, words: Sequence[str], tokenizer: WordTokenizer) -> Reach:
-        """See `WordSet`; the order of a pair makes no difference to a sum."""
+        """See `WordSet`."""
         import torch
 
-        added = torch.tensor([-1, *dict.fromkeys(tokenizer.ids(self.stop_words))])
-        own = torch.tensor(tokenizer.ids(words), dtype=torch.int64)
-        rows = torch.stack([own.repeat_interleave(len(added)), added.repeat(len(own))], dim=1)
-        return Reach(rows, torch.arange(len(own) + 1) * len(added))
+        added = torch.tensor(tokenizer.ids(self.stop_words), dtype=torch.int64)
+        own = torch.tensor(tokenizer.ids(words), dtype=torch.int64).unsqueeze(1)
+        pairs = torch.stack([own.expand(-1, len(added)), added.expand(len(own), -1)], dim=2)
+        # The word alone, with a stop word after it, and before it.
+        alone = torch.stack([own, torch.full_like(own, -1)], dim=2)
+        rows = torch.cat([alone, pairs, pairs.flip(2)], dim=1)
+        owner = torch.arange(len(own)).repeat_interleave(rows.shape[1])
+        return distinct_rows(owner, rows.flatten(0, 1), len(own))
 
     def witness(self, word: str, ids: tuple[int, ...], tokenizer: WordTokenizer) -> str | None:
         """See `WordSet`."""
-        own, *added = ids
-        if tokenizer.ids([word]) != [own]:
-            return None
-        pairs = zip(self.stop_words, tokenizer.ids(self.stop_words), strict=True)
-        return next((f"{word} {other}" for other, index in pairs if added == [index]), None)
+        (own,) = tokenizer.ids([word])
+        if ids == (own,):
+            return word
+        for other, index in zip(self.stop_words, tokenizer.ids(self.stop_words), strict=True):
+            if ids == (own, index):
+                return f"{word} {other}"
+            if ids == (index, own):
+                return f"{other} {word}"
+        return None

@@ -99,7 +99,11 @@ def logits(texts: list[str]) -> Tensor:
 @pytest.mark.parametrize("fidelity", [0.0, 0.5, 0.7, 1.0])
 def test_certificates_are_those_of_all_texts(fidelity: float) -> None:
     encoding = cluster_words(SYNONYMS, COUNTS, fidelity)
-    certifier = EncodedCertifier(logits, encoding, SYNONYMS)
+
+    def encoded(texts: list[str]) -> Tensor:
+        return logits([encoding.of_words(text.split(" ")) for text in texts])
+
+    certifier = EncodedCertifier(encoded, encoding.of_word, SYNONYMS)
 
     def answer(words: tuple[str, ...]) -> int:
         return int(logits([encoding.of_words(words)]).argmax())
@@ -124,16 +128,13 @@ def test_certificates_are_those_of_all_texts(fidelity: float) -> None:
 
 
 def test_too_many_encodings_are_no_certificate() -> None:
-    certifier = EncodedCertifier(logits, SynonymEncoding({}), SYNONYMS, limit=7)
+    certifier = EncodedCertifier(logits, str, SYNONYMS, limit=7)
     (found,) = certifier(["film good film big"], [0, 1, None])
     assert found.holds[2] is False
     assert found.kind == ("lower bound" if found.witness is None else "exact")
     # 1 + 2 + 2 encodings for one change, 3 * 3 for any.
     sure = EncodedCertifier(
-        lambda texts: torch.tensor([[1.0, 0.0]] * len(texts)),
-        SynonymEncoding({}),
-        SYNONYMS,
-        limit=7,
+        lambda texts: torch.tensor([[1.0, 0.0]] * len(texts)), str, SYNONYMS, limit=7
     )
     (found,) = sure(["film good film big"], [0, 1, None])
     assert (found.holds, found.kind, found.certified) == ((True, True, False), "lower bound", 1)
@@ -159,9 +160,9 @@ def test_wrong_settings() -> None:
     with pytest.raises(ValueError, match="lists for words"):
         cluster_words(Synonyms.of({"a b": {"0": ["c"]}}), {}, 0.5)
     with pytest.raises(ValueError, match="expected synonyms"):
-        EncodedCertifier(logits, SynonymEncoding({}), WordEditDistance(k=1))
+        EncodedCertifier(logits, str, WordEditDistance(k=1))
     with pytest.raises(ValueError, match="limit=0"):
-        EncodedCertifier(logits, SynonymEncoding({}), SYNONYMS, limit=0)
+        EncodedCertifier(logits, str, SYNONYMS, limit=0)
 
 
 @pytest.mark.parametrize("lead", [0.0, 1e-12])
@@ -172,7 +173,7 @@ def test_a_tie_is_no_certificate(lead: float) -> None:
         rows = [[lead, 0.0] if "fine" in text else [1.0, 0.0] for text in texts]
         return torch.tensor(rows, dtype=torch.float64)
 
-    certifier = EncodedCertifier(tied, SynonymEncoding({}), SYNONYMS)
+    certifier = EncodedCertifier(tied, str, SYNONYMS)
     (found,) = certifier(["good film"], [0, 1])
     assert found.holds == (True, False)
     # Within rounding nothing is known; at a tie there is a witness.
@@ -189,12 +190,12 @@ def test_each_text_is_classified_alone() -> None:
         rows = [[1.0, 0.0] for _ in texts] if len(texts) == 1 else [[0.0, 1.0] for _ in texts]
         return torch.tensor(rows)
 
-    (found,) = EncodedCertifier(batched, SynonymEncoding({}), SYNONYMS)(["good film"], [0, None])
+    (found,) = EncodedCertifier(batched, str, SYNONYMS)(["good film"], [0, None])
     assert (found.prediction, found.holds) == (0, (True, True))
 
 
 def test_no_logit_is_no_certificate() -> None:
     certifier = EncodedCertifier(
-        lambda texts: torch.tensor([[torch.nan, 0.0]] * len(texts)), SynonymEncoding({}), SYNONYMS
+        lambda texts: torch.tensor([[torch.nan, 0.0]] * len(texts)), str, SYNONYMS
     )
     assert certifier(["good film"], [0, None])[0].holds == (False, False)

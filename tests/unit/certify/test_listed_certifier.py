@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from certify.encoding import ListedCertifier, ListedModel
-from certify.threats import Characters, Replacements, Substitutions, Synonyms, Typos
+from certify.threats import (
+    Characters,
+    InsertedStopWords,
+    Replacements,
+    Substitutions,
+    Synonyms,
+    Typos,
+    WordSet,
+)
 from tests.unit.certify.words.test_substitutions import (
     FRONT,
     KS,
@@ -22,6 +30,7 @@ from tests.unit.certify.words.test_substitutions import (
 from text import EncodedWords, Encoding, FrontEnd, Span, Text, Tokenizer, Vocabulary, WordTokenizer
 
 ENOUGH = 10**6
+STOPS = ("a", "at", "zz")
 
 
 def black_box(encodings: Sequence[Encoding], rare: int = 40) -> Tensor:
@@ -100,14 +109,21 @@ def brute_force(
 
 
 @pytest.mark.parametrize("which", range(4))
-@pytest.mark.parametrize("kind", ["typos", "listed", "both", "splits"])
+@pytest.mark.parametrize("kind", ["typos", "listed", "both", "splits", "insert"])
 def test_certificates_equal_brute_force(which: int, kind: str) -> None:
     tokenizer, splits = models()[which], kind == "splits"
     lists = Phrases() if splits else Listed()
-    sets = {"typos": (Typos(FRONT),), "listed": (lists,), "both": (Typos(FRONT), lists)}
+    sets: dict[str, tuple[WordSet, ...]] = {
+        "typos": (Typos(FRONT),),
+        "listed": (lists,),
+        "both": (Typos(FRONT), lists),
+        "insert": (InsertedStopWords("insert", STOPS),),
+    }
     threat = Substitutions(words=FRONT, sets=sets.get(kind, (Typos(FRONT, splits=True), lists)))
 
     def changes(surface: str, word: str) -> set[str]:
+        if kind == "insert":
+            return {" ".join(pair) for s in STOPS for pair in ((surface, s), (s, surface))}
         new = set() if kind == "listed" else typos(word, splits=splits) - {word}
         return new if kind == "typos" else {*new, *lists.replacements(surface)}
 

@@ -208,6 +208,24 @@ def test_a_share_of_one_half_is_not_enough() -> None:
     assert found.certified == 0
 
 
+def test_only_words_that_are_replaced_may_be_any_number() -> None:
+    """Insertions have no limit."""
+
+    def answer(texts: list[str]) -> Tensor:
+        return torch.tensor([int(text.split().count("x") > 2) for text in texts])
+
+    settings = Smoothing(noise="delete", rate=0.9, samples=1000)
+    certifier = SmoothedCertifier(answer, WordEditDistance(k=1), settings)
+    (found,), (longer,) = certifier(["good"], [0, 1]), certifier(["x " * 60], [0])
+    assert found.holds == (True, True)
+    assert longer.prediction != found.prediction
+    for k in (None, -1):
+        with pytest.raises(ValueError, match="for words, expected an integer of at least 0"):
+            certifier(["good"], [0, k])
+    (found,) = SmoothedCertifier(answer, SYNONYMS, settings)(["a"], [0, None])
+    assert len(found.holds) == 2
+
+
 def test_wrong_settings() -> None:
     with pytest.raises(ValueError, match="alpha=0, expected between 0 and 1"):
         Smoothing(alpha=0)

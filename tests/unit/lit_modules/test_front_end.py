@@ -1,5 +1,6 @@
 """The front end of pretrained encoders: in every method, from the fit to a prediction."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,36 @@ def test_an_encoding_behind_a_front_end_reads_corrected_words_alone(tmp_path: Pa
     assert again.encode(["Fime; FILM...", "zzzzz"]) == tokenizer.encode(["Fime; FILM...", "zzzzz"])
     copied = module.exact_copy()
     assert torch.equal(copied.predict_texts([TYPO]), module.predict_texts([TYPO]))
+
+
+def test_an_encoding_behind_a_corrector_certifies_what_raw_strings_get(tmp_path: Path) -> None:
+    """A listed word that the vocabulary lacks is corrected, or unknown, before the encoding."""
+    path = tmp_path / "encoding.json"
+    path.write_text('{"fine": "good", "benevolent": "good", "lengthy": "film"}')
+    lists = {"good": ["benevolent", "fine"], "bad": ["fime", "lengthy"], "film": ["lengthy"]}
+    verdicts = []
+    for seed in range(4):
+        module = made(FineTuning, encoding=str(path), words=SPELLING, seed=seed).eval()
+        texts = ["a good film", "not bad, long", "good bad film"]
+        with torch.no_grad():
+            for parameter in module.network.parameters():
+                if parameter.ndim > 1:
+                    parameter.mul_(3)
+            module.output_bias().sub_(module.predict_texts(texts).mean(dim=0))
+        synonyms = Synonyms.of(lists, words=words_read(module))
+        for found in module.text_certifier(synonyms)(texts, [1, None]):
+            for k, holds in zip((1, None), found.holds, strict=True):
+                threat = synonyms.at(k)
+                every = [" ".join(words) for words in product(*threat.candidates(found.text))]
+                inside = [text for text in every if threat.contains(found.text, text)]
+                classes = module.predict_texts(inside).argmax(dim=1)
+                verdicts.append(bool((classes == found.prediction).all()))
+                assert holds == verdicts[-1]
+            assert found.kind == "exact"
+            if found.witness is not None:
+                assert synonyms.contains(found.text, found.witness)
+                assert int(module.predict_texts([found.witness]).argmax()) != found.prediction
+    assert {*verdicts} == {True, False}
 
 
 @pytest.mark.parametrize("encoding", [None, '{"fine": "good", "long": "far"}'])

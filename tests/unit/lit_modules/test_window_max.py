@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from certify.threats import Additions
-from lit_modules import MonotoneScores, TaskModule, WindowMax, WordScores
+from lit_modules import MonotoneScores, TaskModule, TextClassifier, WindowMax, WordScores
 from lit_modules.shared.detection import Detection
 from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.rebuilt import rebuild
 from lit_modules.window_max import WindowPooling, merge_equal, split_windows
+from tests.unit.lit_modules.builders import make
 from text import Batch, WordTokenizer, collate, tokenizer_from_state
 from text.window_tokenizer import WindowTokenizer
 
@@ -189,6 +191,32 @@ def test_no_further_line_hides_a_detection(pool: Any) -> None:
         assert (model.predict_texts(changed).diff(dim=1) > 0).all()
     with pytest.raises(ValueError, match="append-lines"):
         model.text_certifier(Additions(words=threat.words, kind="append"))
+
+
+@pytest.mark.parametrize("pool", ["max", "noisy-or"])
+def test_a_blank_text_has_no_certificate(pool: Any) -> None:
+    """It is read as an unknown word, which no longer text has."""
+    torch.manual_seed(0)
+    model = WindowMax(classifier=make(TextClassifier, width=16, heads=4, depth=0), pool=pool)
+    model.attach(model.build_tokenizer(TEXTS), ["a", "b"])
+    model.configure_model()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    labels = torch.tensor([1, 0, 0])
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(model(model.encode_texts(["", "free prize", "ok"])), labels)
+        loss.backward()  # type: ignore[no-untyped-call] # of torch
+        optimizer.step()
+    model.eval()
+    words = model.classifier.require_tokenizer().splitter.settings  # type: ignore[attr-defined] # of words
+    threat = Additions(words=words, kind="append-lines")
+    # All white space of Python, line breaks included.
+    blanks = ["", "  \n", "".join(c for c in map(chr, range(0x3001)) if c.isspace())]
+    for found in model.text_certifier(threat)(blanks, [None]):
+        changed = f"{found.text}\nfree prize"
+        assert threat.contains(found.text, changed)
+        assert model.predict_texts([found.text, changed]).argmax(dim=1).tolist() == [1, 0]
+        assert (found.prediction, found.holds, found.kind) == (1, (False,), "lower bound")
 
 
 def test_text_in_the_same_line_may_hide_a_detection() -> None:

@@ -297,6 +297,14 @@ def test_ranmask_has_no_certificate_of_its_own_and_no_threshold() -> None:
     assert "votes" in (module.no_certificate or "")
     with pytest.raises(ValueError, match="predictions are votes"):
         module.text_certifier(Synonyms(lists={}, texts={}))
+    # A list, or an encoding, would certify the classifier without its votes.
+    for certify in (
+        lambda: module.listed_certifier(Synonyms(lists={}, texts={}), 9),
+        module.exact_answer,
+    ):
+        with pytest.raises(ValueError, match=r"--model\.adversary\.votes 0"):
+            certify()
+    assert module.exact_copy().predict_texts(["good"]).shape == (1, 3)
     assert module.output_layer is None
     # The classifier alone predicts otherwise: it is not exported in its place.
     assert _alone(module) is None
