@@ -87,8 +87,8 @@ class FiniteLoss(pl.Callback):
         if self.action != "skip":
             return
         batches, self._batches = self._batches, []
-        # In half precision the gradient scaler skips such steps, and lowers its scale.
-        if trainer.precision.startswith("16"):
+        # In mixed half precision the gradient scaler skips such steps, and lowers its scale.
+        if getattr(trainer.precision_plugin, "scaler", None) is not None:
             return
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         gradients = [p.grad for p in parameters if p.grad is not None]

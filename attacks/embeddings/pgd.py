@@ -194,16 +194,26 @@ def objective(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
 
 
 def steepest(gradient: Tensor, norm: Norm) -> Tensor:
-    """Return the steepest step of length 1; 0 where the gradient is 0.
+    """Return the steepest step of length 1; 0 where the gradient is 0 or has overflowed.
 
     Args:
         gradient: `[B, N, d]`, 0 at padding.
         norm: in which the step has length 1, per sample.
     """
+    gradient = without_overflow(gradient)
     if norm == "linf":
         return gradient.sign()
     # A gradient of 0 stays 0, instead of NaN.
     return gradient / frobenius(gradient).clamp_min(torch.finfo(gradient.dtype).tiny)
+
+
+def without_overflow(gradient: Tensor) -> Tensor:
+    """Return gradients `[B, N, d]`, 0 for each sample that has an infinite entry or NaN.
+
+    In half precision the scale of losses grows until gradients overflow.
+    """
+    finite = gradient.isfinite().all(dim=(1, 2), keepdim=True)
+    return torch.where(finite, gradient, 0.0)
 
 
 def into_ball(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:

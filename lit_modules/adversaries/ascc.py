@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attacks.embeddings.pgd import without_overflow
 from layers.noise import normal
 from lit_modules.adversaries.adversary import AdversarialLoss, InnerProblem
 from lit_modules.adversaries.hull import Corners, HullAdversary
@@ -95,7 +96,7 @@ class ASCC(HullAdversary):
             trial = logits.detach().requires_grad_()
             value = self._objective(problem, corners, trial, clean)
             (gradient,) = torch.autograd.grad(problem.scale * value, trial)
-            gradient = gradient / problem.scale
+            gradient = without_overflow(gradient) / problem.scale
             mean = _FIRST * mean + (1 - _FIRST) * gradient
             square = _SECOND * square + (1 - _SECOND) * gradient.square()
             size = (square / (1 - _SECOND**number)).sqrt() + _EPSILON

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attacks.embeddings.pgd import without_overflow
 from layers.noise import log_gamma
 from lit_modules.adversaries.adversary import AdversarialLoss, InnerProblem
 from lit_modules.adversaries.hull import Corners, HullAdversary
@@ -85,6 +86,7 @@ class DNE(HullAdversary):
                 gradient = gradients.add(loss, extra=None if last else z)
                 total = total + loss.detach()
                 if gradient is not None:
+                    gradient = without_overflow(gradient)
                     length = gradient.norm(dim=-1, keepdim=True)
                     direction = gradient / length.clamp_min(torch.finfo(z.dtype).tiny)
                     z = z.detach() + self.step_size * direction

@@ -8,7 +8,7 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from attacks.embeddings.pgd import Norm, into_ball, steepest
+from attacks.embeddings.pgd import Norm, into_ball, steepest, without_overflow
 from layers.noise import uniform
 from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem
 from lit_modules.adversaries.prepared import Gradients
@@ -124,7 +124,7 @@ class FreeLB(Adversary):
 
     def _step(self, problem: InnerProblem, delta: Tensor, gradient: Tensor) -> Tensor:
         """Take one step of ascent; for linf, the gradient is divided by its largest entry."""
-        gradient = gradient.to(delta.dtype) * problem.mask.unsqueeze(-1)
+        gradient = without_overflow(gradient.to(delta.dtype) * problem.mask.unsqueeze(-1))
         if self.norm == "linf":
             largest = gradient.abs().amax(dim=(1, 2), keepdim=True)
             direction = gradient / largest.clamp_min(torch.finfo(delta.dtype).tiny)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attacks.embeddings.pgd import Norm, frobenius, into_ball
+from attacks.embeddings.pgd import Norm, frobenius, into_ball, without_overflow
 from layers.noise import normal
 from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem
 from lit_modules.adversaries.pgd_adversary import check_ball
@@ -116,7 +116,7 @@ class SMART(Adversary):
                 value = problem.divergence(clean, logits, symmetric=True)
             # The scale cancels in the division by the norm, except in the released formula.
             (gradient,) = torch.autograd.grad(problem.scale * value, trial)
-            gradient = gradient.to(x.dtype) * real
+            gradient = without_overflow(gradient.to(x.dtype) * real)
             if self.released:
                 moved = delta + self.step_size * gradient / problem.scale
                 largest = moved.abs().amax(dim=-1, keepdim=True)

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor, distributed, nn
 
-from attacks.embeddings.pgd import frobenius, into_ball, steepest
+from attacks.embeddings.pgd import frobenius, into_ball, steepest, without_overflow
 from layers.noise import uniform
 from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem
 from lit_modules.adversaries.gathering import rank_and_world
@@ -74,7 +74,7 @@ class TAVAT(Adversary):
                 gradient = gradients.add(loss / self.steps, extra=None if last else delta)
                 total = total + loss.detach() / self.steps
                 if gradient is not None:
-                    gradient = gradient.to(x.dtype) * real
+                    gradient = without_overflow(gradient.to(x.dtype) * real)
                     text = text + self.step_size * steepest(gradient, "l2")
                     words = scaled_rows(words + self.step_size * _unit_rows(gradient))
                     words, text = self._limit(words, text)
@@ -116,12 +116,12 @@ def _unit_rows(gradient: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _remember(table: Tensor, ids: Tensor, words: Tensor) -> None:
-    """Replace the rows of the words of all processes by their mean over the batch."""
+    """Replace the rows of the words of all processes by their mean over the batch, if finite."""
     sums, counts = torch.zeros_like(table), table.new_zeros(len(table))
     sums.index_add_(0, ids, words.to(table.dtype))
     counts.index_add_(0, ids, torch.ones_like(ids, dtype=table.dtype))
     if rank_and_world()[1] > 1:
         distributed.all_reduce(sums)
         distributed.all_reduce(counts)
-    present = counts > 0
+    present = (counts > 0) & sums.isfinite().all(dim=1)
     table[present] = sums[present] / counts[present].unsqueeze(1)

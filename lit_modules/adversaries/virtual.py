@@ -5,7 +5,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from attacks.embeddings.pgd import Norm, frobenius, steepest
+from attacks.embeddings.pgd import Norm, frobenius, steepest, without_overflow
 from layers.noise import normal
 from lit_modules.adversaries.adversary import AdversarialLoss, Adversary, InnerProblem
 from text import check_choice, check_range
@@ -66,5 +66,5 @@ class VirtualAdversary(Adversary):
             trial = (self.xi * direction / length).requires_grad_()
             value = problem.divergence(fixed, problem.classify(x + trial))
             (gradient,) = torch.autograd.grad(problem.scale * value, trial)
-            direction = gradient.to(x.dtype) * real
+            direction = without_overflow(gradient.to(x.dtype) * real)
         return (self.epsilon * steepest(direction, self.norm)).detach()

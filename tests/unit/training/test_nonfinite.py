@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.plugins import MixedPrecision
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -48,6 +49,7 @@ def fit(
     value: float = float("nan"),
     batches: int = 6,
     accumulate: int = 1,
+    **settings: Any,
 ) -> tuple[Module, FiniteLoss]:
     data: Any = [batch(i, bad=i in bad) for i in range(batches)]
     module, check = Module(value), FiniteLoss(action)
@@ -59,7 +61,7 @@ def fit(
         enable_progress_bar=False,
         enable_model_summary=False,
         callbacks=[check, LastCheckpoint(RunDirectory(folder), every_n_minutes=0)],
-        plugins=[AtomicCheckpointIO()],
+        **{"plugins": [AtomicCheckpointIO()], **settings},
     )
     trainer.fit(module, DataLoader(data, batch_size=None))
     return module, check
@@ -97,6 +99,23 @@ def test_a_step_that_is_left_out_never_was(
     assert check.skipped == 1
     assert torch.equal(with_bad.weight, without.weight)
     assert "step 2 left out: gradient not finite, on samples 4, 5" in caplog.text
+
+
+def test_16_true_has_no_scaler_that_skips(tmp_path: Path) -> None:
+    with_bad, check = fit(tmp_path / "a", {2}, "skip", batches=6, precision="16-true")
+    without, _ = fit(tmp_path / "b", set(), "skip", batches=5, precision="16-true")
+    assert check.skipped == 1
+    assert torch.equal(with_bad.weight, without.weight)
+
+
+def test_the_scaler_of_16_mixed_skips(tmp_path: Path) -> None:
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    # Lightning itself would take bfloat16 on a CPU.
+    plugins = [MixedPrecision("16-mixed", "cpu", scaler=scaler), AtomicCheckpointIO()]
+    module, check = fit(tmp_path, {2}, "skip", plugins=plugins)
+    assert check.skipped == 0
+    assert module.weight.isfinite().all()
+    assert scaler.get_scale() == 512
 
 
 def test_all_accumulated_batches_are_named(

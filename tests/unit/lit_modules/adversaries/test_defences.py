@@ -194,6 +194,12 @@ def test_tavat_stores_the_mean_over_all_processes(monkeypatch: pytest.MonkeyPatc
     torch.testing.assert_close(half, whole)
 
 
+def test_tavat_stores_no_row_that_is_not_finite() -> None:
+    table = torch.zeros(3, 2)
+    _remember(table, torch.tensor([0, 1]), torch.tensor([[torch.nan, 1.0], [2.0, 1.0]]))
+    assert table.tolist() == [[0, 0], [2, 1], [0, 0]]
+
+
 def test_tavat_scales_words_by_the_largest_one() -> None:
     words = torch.tensor([[[3.0, 4.0], [0.0, 1.0], [0.0, 0.0]]])
     expected = torch.tensor([[[3.0, 4.0], [0.0, 0.2], [0.0, 0.0]]])

@@ -280,6 +280,16 @@ def test_scaled_losses_change_nothing(
         torch.testing.assert_close(scaled[name], gradient, rtol=2e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("build", BOTH)
+def test_a_gradient_that_overflows_is_no_step(
+    world: World, lists: str, build: Callable[[str], HullAdversary]
+) -> None:
+    adversary = world.started(build(lists))
+    problem = world.problem(IDS)
+    problem.scale = torch.inf
+    assert adversary.step(problem).loss.isfinite()
+
+
 def pretrained(folder: str) -> TaskModule:
     return attached(lambda: make(FineTuning, pretrained=folder, max_length=40), classes=2)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attacks.embeddings.pgd import frobenius
+from attacks.embeddings.pgd import frobenius, steepest
 from layers.divergence import divergence, symmetric_divergence
 from layers.noise import sample_seeds
 from lit_modules import TaskModule
@@ -334,6 +334,23 @@ def test_scaled_losses_change_nothing(scale: float) -> None:
         plain = gradients(module, adversary.step(problem_of(module)).loss)
         scaled = gradients(module, adversary.step(problem_of(module, scale=scale)).loss)
         assert_same(plain, scaled)
+
+
+@pytest.mark.parametrize("adversary", EVERY.values(), ids=EVERY.keys())
+def test_a_gradient_that_overflows_is_no_step(adversary: Adversary) -> None:
+    """As the first ones in 16-mixed precision, before the gradient scaler has its scale."""
+    problem = problem_of(attached(METHODS["transformer"]), scale=torch.inf)
+    assert adversary.step(problem).loss.isfinite()
+    assert all(memory.isfinite().all() for memory in problem.memory.values())
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+def test_only_samples_that_overflow_take_no_step(norm: Any) -> None:
+    gradient = torch.tensor([[[1.0, -2.0]], [[torch.inf, 1.0]], [[torch.nan, 1.0]]])
+    step = steepest(gradient, norm)
+    assert torch.equal(step[:1], steepest(gradient[:1], norm))
+    assert step[0].all()
+    assert not step[1:].any()
 
 
 @pytest.mark.parametrize(
