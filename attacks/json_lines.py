@@ -100,7 +100,7 @@ def resume_lines(
         path: the file, made if there is none.
         subject: all that the records depend on.
         record: makes a record of a JSON value; an exception means an invalid one.
-        kind: says in an error what a file with another subject is.
+        kind: name of a file with another subject, in an error.
 
     Raises:
         ValueError: the file has another subject, a line before the last one cannot be read, or

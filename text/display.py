@@ -23,7 +23,7 @@ _BY_SHAPE = {"৭": "9", "㈃": "(2)"}
 UPSIDE_DOWN = dict(zip("ᵄᵓᴲᶡᶣʴᶺꭩ𐞠㉣ℇᵋ", "acefhrvwy233", strict=True)) | dict(
     zip("ɐⱯɔƆǝƎɟƃƂɥꞍɾʞꞰɯƜɹʇꞱʌɅʍʎᄅƐɛㄣϛϚㄥ", "aacceefgghhjkkmmrttvvwy2334557", strict=True)
 )
-"""Letters and digits upside down, which are no other letter of ASCII then; capitals, and others
+"""Letters and digits upside down, which are not another letter of ASCII then; capitals, and others
 with the same form, as well."""
 _UPSIDE_DOWN_I = dict.fromkeys("ᴉƖɩ", "i")
 OTHER = "\ue000"

@@ -78,7 +78,7 @@ class EncodedWords(Tokenizer):
         return WordTokenizer(vocabulary, NO_END, words=self.splitter.settings)
 
     def write(self, index: int, words: WordTokenizer) -> str:
-        """Return what the inner tokenizer gets for an id of `word_tokenizer`."""
+        """Return the form of an id of `word_tokenizer`, for the inner tokenizer."""
         if isinstance(words, OpenWords):
             word = words.met[index]
         else:
@@ -93,7 +93,7 @@ class EncodedWords(Tokenizer):
         return self.inner.encode([" ".join(words) for words in texts])
 
     def form(self, word: str) -> str:
-        """Return what the inner tokenizer gets for a word of a text."""
+        """Return the form of a word of a text, for the inner tokenizer."""
         written = word if self.front_end is None else self.front_end.write(word)
         return self.representatives.get(written, written)
 

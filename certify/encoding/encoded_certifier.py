@@ -20,7 +20,7 @@ class EncodedCertifier:
     Args:
         answer: logits `[n, C]` of n texts, in float64, of their own words: it encodes them. It is
             asked about one text at a time.
-        form: what the classifier reads for a word: words of one form are the same to it.
+        form: of a word, as the classifier reads it: words of one form are the same to it.
         threat: the sets of texts.
         limit: number of encodings of a text that are listed at most.
 

@@ -321,7 +321,7 @@ def test_mutants_of_the_model_are_noticed(mutant: str, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("length", [4, 400])
 def test_a_long_list_in_a_long_text(length: int) -> None:
-    """Positions times the longest list are no limit: (250 · 400)^4 is more than an int64 has."""
+    """Positions times the longest list may be many: (250 · 400)^4 is more than an int64 has."""
     words = [f"w{number}" for number in range(250)]
     tokenizer = WordTokenizer(Vocabulary(dict.fromkeys(words, 9)), max_length=2**31 - 1)
     scores = NgramScores(tokenizer.vocab_size, 1, counts=[1, 1, 1])
