@@ -182,8 +182,9 @@ class MonotoneScores(RobustWords, method=True):
         chosen = find(scores, rows, sign, self.robustness.k).path[:, -1]
         return rows.gather(2, chosen.unsqueeze(2)).squeeze(2)
 
-    def on_train_batch_end(self, *args: Any) -> None:
-        del args
+    def optimizer_step(self, *args: Any, **settings: Any) -> None:
+        super().optimizer_step(*args, **settings)
+        # Callbacks average and save the weights before the module's own `on_train_batch_end`.
         self._project()
 
     @torch.no_grad()

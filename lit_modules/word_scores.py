@@ -22,6 +22,7 @@ from layers.window_net import WindowNetSettings
 from lit_modules.shared.answered_texts import AnsweredTexts, read_answers
 from lit_modules.shared.detection import detection_scores
 from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.process_means import global_size
 from lit_modules.shared.robust_words import RobustWords
 from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of, require_layers
@@ -242,14 +243,19 @@ class WordScores(RobustWords, method=True):
         logits = self(batch)
         loss = self._loss(batch, logits, labels, torch.ones_like(labels, dtype=torch.float32))
         total = self.log_loss_of(loss, logits, batch, batch_idx)
-        if self.further is not None:
-            # An epoch of training steps includes each further text once.
-            share = self.trainer.num_training_batches
-            more, targets, certain = self.further.batch(self.trainer.global_step, int(share))
-            more, targets = more.to(self.device), targets.to(self.device)
-            size = len(more) / len(batch)
-            total = total + size * self._loss(more, self(more), targets, certain.to(self.device))
-        return total
+        if self.further is None:
+            return total
+        # An epoch includes each further text once: processes share those of a batch.
+        batches, world = int(self.trainer.num_training_batches), self.trainer.world_size
+        step = self.current_epoch * batches + batch_idx
+        further = self.further.batch(step, batches, rank=self.global_rank, world=world)
+        size = global_size(self.trainer, batch_idx, len(batch))
+        if further is None:
+            return total
+        more, targets, certain = further
+        more, targets = more.to(self.device), targets.to(self.device)
+        share = world * len(more) / size
+        return total + share * self._loss(more, self(more), targets, certain.to(self.device))
 
     def _loss(self, batch: Batch, logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
         """Return the mean loss of a batch and of its worst texts, with the weights of samples."""

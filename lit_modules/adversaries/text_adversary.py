@@ -79,6 +79,7 @@ class TextAdversary(AttackingAdversary):
         """See `AttackingAdversary`."""
         super().start(loop)
         if self._ranks is not None:
+            self._ranks.start()
             # A recipe without ranking is an error before the first step.
             self._ranks.apply(self._require_attack(), [], 0)
 

@@ -39,6 +39,11 @@ class Ranks:
         self.epochs = epochs
         self._known: dict[Columns, Rank] = {}
         self._fresh: dict[Columns, Rank] = {}
+        self._restored: dict[Columns, Rank] = {}
+
+    def start(self) -> None:
+        """Begin a fit: the orders of an earlier one are discarded."""
+        self._known, self._fresh, self._restored = self._restored, {}, {}
 
     def apply(self, attack: Attack, texts: Iterable[Text], epoch: int) -> Attack:
         """Return the attack with the stored orders of some texts.
@@ -83,9 +88,8 @@ class Ranks:
         return [[list(columns), rank.epoch, rank.order] for columns, rank in ranks.items()]
 
     def restore(self, state: Iterable[Any]) -> None:
-        """Restore the result of `state`."""
-        self._fresh = {}
-        self._known = {tuple(columns): Rank(epoch, order) for columns, epoch, order in state}
+        """Restore the result of `state`, for the next fit."""
+        self._restored = {tuple(columns): Rank(epoch, order) for columns, epoch, order in state}
 
 
 def _merge(into: dict[Columns, Rank], ranks: Mapping[Columns, Rank]) -> None:

@@ -97,16 +97,26 @@ class AnsweredTexts:
         texts = [row.text for row in rows]
         return cls(tokenizer.encode(texts), labels, certain.clamp_min(0), tokenizer)
 
-    def batch(self, step: int, steps: int) -> tuple[Batch, Tensor, Tensor]:
+    def batch(
+        self, step: int, steps: int, *, rank: int = 0, world: int = 1
+    ) -> tuple[Batch, Tensor, Tensor] | None:
         """Return texts, labels and weights of a step; an epoch sees each text once.
 
         Args:
             step: number of the step, from 0.
             steps: in an epoch.
+            rank: this process.
+            world: number of processes that share the texts of a step.
+
+        Returns:
+            None if there are no texts for this process.
         """
         size = max(1, -(-len(self.order) // max(steps, 1)))
         start = step * size
         # The last batch of an epoch is filled up from the beginning.
-        rows = [self.order[i % len(self.order)] for i in range(start, start + size)]
+        numbers = range(start, start + size)[rank::world]
+        if not numbers:
+            return None
+        rows = [self.order[i % len(self.order)] for i in numbers]
         batch = collate([self.encodings[i] for i in rows], pad_id=self.tokenizer.pad_id)
         return batch, self.labels[rows], self.certain[rows]

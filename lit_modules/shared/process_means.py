@@ -54,6 +54,20 @@ def global_means(
     return dict(zip(means, torch.as_tensor(reduced).unbind(), strict=True))
 
 
+def global_size(trainer: "Trainer", batch_idx: int, size: int) -> float:
+    """Return the samples that all processes have in a batch; all have to call it (it waits).
+
+    Args:
+        trainer: the trainer.
+        batch_idx: number of the batch in the epoch.
+        size: of this process's batch.
+    """
+    if trainer.world_size == 1:
+        return size
+    own = float(size) if batch_weight(trainer, batch_idx) > 0 else 0.0
+    return float(process_sums(trainer, torch.tensor(own, device=trainer.strategy.root_device)))
+
+
 def process_sums(trainer: "Trainer", sums: Tensor) -> Tensor:
     """Return the sums over all processes, which all have to call it (it waits).
 

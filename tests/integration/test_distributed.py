@@ -104,6 +104,9 @@ RUNS = {
         *("--model.robustness.against=synonyms", f"--model.robustness.lists={LISTS}"),
         *("--model.draws=2", "--data.limit_train=65"),
     ],
+    "unlabelled": [
+        *("--model=WordScores", "--model.unlabelled=answers.jsonl", "--data.limit_train=65")
+    ],
 }
 """Of classifiers."""
 MASKED_LM = [
@@ -189,6 +192,12 @@ def write_corpora(where: Path) -> None:
     for count, name in FEW.items():
         (where / f"{name}.tsv").write_text("\n".join(["text\tlabel", *texts[:count]]) + "\n")
     (where / "train.tsv").write_text("\n".join(["text\tlabel", *texts, *texts]) + "\n")
+    # 23 to 5 batches: one process has 3 of them, the other one 2.
+    answers = [
+        {"text": f"{text} film", "prediction": "positive", "probability": 0.6 + i / 60}
+        for i, text in enumerate((8 * ["good", "bad", "fine"])[:23])
+    ]
+    (where / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
     (where / "text").mkdir()
     write(where / "text")
     write_tasks(where / "data")

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
 from certify.threats import L2, Characters, Synonyms, WordEditDistance
 from layers.window_net import WindowNetSettings
 from lit_modules import WordRobustness, WordScores
+from lit_modules.shared.answered_texts import AnsweredTexts
 from lit_modules.shared.weight_schedule import CONSTANT
 from lit_modules.shared.word_robustness import near_words, worst_texts
 from text import Batch, WordSettings, WordTokenizer, collate
@@ -44,7 +46,7 @@ def batch(module: WordScores) -> Batch:
     return collate(module.require_tokenizer().encode(TEXTS), pad_id=0, labels=LABELS)
 
 
-def trained(module: WordScores, folder: Path, epochs: int = 30) -> WordScores:
+def trained(module: WordScores, folder: Path, epochs: int = 30, **settings: Any) -> WordScores:
     data: Any = DataLoader(range(2), batch_size=1, collate_fn=lambda _: batch(module))  # type: ignore[arg-type] # has a length and places
     trainer = pl.Trainer(
         max_epochs=epochs,
@@ -54,6 +56,7 @@ def trained(module: WordScores, folder: Path, epochs: int = 30) -> WordScores:
         enable_progress_bar=False,
         enable_model_summary=False,
         default_root_dir=folder,
+        **settings,
     )
     trainer.fit(module, data, data)
     return module.eval()
@@ -351,6 +354,45 @@ def test_answers_of_another_model_are_learnt(tmp_path: Path) -> None:
     path.write_text('{"text": "a", "prediction": "neutral", "probability": 0.5}\n')
     with pytest.raises(ValueError, match=r"line 1: 'neutral', expected .* negative, positive"):
         trained(module, tmp_path)
+
+
+def answered(path: Path, count: int) -> WordScores:
+    rows = [
+        {"text": f"good {i}", "prediction": "positive", "probability": 0.5 + i / 64}
+        for i in range(count)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return made(unlabelled=str(path))
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_an_epoch_has_each_unlabelled_text_once(tmp_path: Path, accumulate: int) -> None:
+    module = answered(tmp_path / "answers.jsonl", 8)
+    seen: list[float] = []
+    loss = module._loss
+
+    def watched(batch: Batch, logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        if len(batch) == 4:  # not the labelled ones
+            seen.extend(weights.tolist())
+        return loss(batch, logits, labels, weights)
+
+    module._loss = watched  # type: ignore[method-assign] # to look on
+    trained(module, tmp_path, epochs=2, accumulate_grad_batches=accumulate)
+    assert sorted(seen[:8]) == sorted(seen[8:]) == pytest.approx([i / 32 for i in range(8)])
+
+
+@pytest.mark.parametrize("count", [1, 7, 8])
+def test_processes_share_the_unlabelled_texts_of_a_step(tmp_path: Path, count: int) -> None:
+    module = answered(tmp_path / "answers.jsonl", count)
+    module.further = AnsweredTexts.read(
+        str(tmp_path / "answers.jsonl"), module.require_tokenizer(), ["negative", "positive"]
+    )
+    for step in range(3):
+        whole = module.further.batch(step, 2)
+        parts = [module.further.batch(step, 2, rank=rank, world=2) for rank in range(2)]
+        assert whole is not None
+        weights = [weight for part in parts if part is not None for weight in part[2].tolist()]
+        assert sorted(weights) == sorted(whole[2].tolist())
 
 
 def test_words_of_unlabelled_texts_are_known(tmp_path: Path) -> None:

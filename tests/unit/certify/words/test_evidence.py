@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from pytorch_lightning.callbacks import LambdaCallback
 
 from certify.threats import ADDITIONS, Additions, ListedWords, Substitutions, Synonyms, is_same_form
 from certify.words.evidence import EvidenceCertifier, EvidenceModel
@@ -15,6 +16,7 @@ from layers.evidence import EvidenceSum, first_occurrences
 from layers.ngram_scores import NgramScores
 from lit_modules import MonotoneScores
 from tests.unit.certify.words.score_models import LISTS, WORDS, score_model
+from tests.unit.lit_modules.builders import loader, trainer
 from text import Vocabulary, WordSettings, WordTokenizer
 from text.canonical import CanonicalForm
 
@@ -292,6 +294,22 @@ def test_a_long_text_is_read_to_its_end() -> None:
     # Repeated words add nothing.
     once, often = model.predict_texts(["good day", "good day zzz " * 50]).diff(dim=1).flatten()
     assert abs(float(often - once)) < 1e-9
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_callbacks_see_no_evidence_below_0(accumulate: int) -> None:
+    """As the one that saves within an epoch, and the one that averages weights."""
+    model = module().train()
+    scores = model.scores
+    assert scores is not None
+    with torch.no_grad():
+        scores.words.mul_(1e-4)
+    least: list[float] = []
+    watch = LambdaCallback(on_train_batch_end=lambda *_: least.append(scores.words.min().item()))
+    run = trainer(callbacks=[watch], accumulate_grad_batches=accumulate)
+    batches = loader(model, list(TRAINED), 2, classes=2)
+    run.fit(model, batches, batches)
+    assert min(least) == 0
 
 
 @pytest.mark.parametrize("mutant", ["negative", "divided", "cut"])

@@ -80,6 +80,16 @@ def test_it_does_not_matter_in_which_batch_a_text_is(folder: Path) -> None:
     assert results[0] == results[1] == results[2]
 
 
+def test_a_second_fit_does_not_know_the_orders_of_the_first(folder: Path) -> None:
+    world = World()
+    attacker = adversary(folder, 1)
+    world.started(attacker)
+    epoch(world, attacker, 0)
+    assert attacker.state()["ranks"]
+    world.started(attacker)
+    assert attacker.state() == {"ranks": []}
+
+
 @pytest.mark.long
 def test_a_resumed_run_has_the_same_orders(folder: Path) -> None:
     world = World()
