@@ -131,7 +131,7 @@ class AugmentedFile:
             raise
 
     def _former(self, settings: Mapping[str, Any]) -> tuple[list[dict[str, Any]], int]:
-        """Return the records of the journal, and the bytes of it that stay."""
+        """Return the records of the journal, and the number of its bytes to keep."""
         before, records, length = read_lines(self._journal, dict)
         changes = differences(before or {}, settings)
         if not length or not changes:
