@@ -13,7 +13,7 @@ Each row is written to `--out` when it is measured; the same command resumes aft
 import json
 import math
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from benchmarks.command import check_paths, line, table
 from benchmarks.parity.recipes import checked_recipes, vectors_of_words
 from benchmarks.parity.sides import TimedVictim, attack_by_engine, attack_by_textattack
 from datamodules.batching.sampler import permutation
+from datamodules.labelled import TextDataModule
 from datamodules.labelled_texts import labelled_texts
 from measure.corpus_split import CHOICE
 from run_files import atomic
@@ -50,11 +51,13 @@ ORDER = (
     *("pwws", "textfooler", "deepwordbug", "textbugger", "pruthi", "kuleshov", "hard-label"),
     *("input-reduction", "random", "a2t", "hotflip", "checklist", "morpheus", "bad-characters"),
     *("bert-attack", "bae", "clare", "pso", "alzantot", "faster-alzantot", "iga"),
+    *("leap", "limeattack", "charmer", "viper", "zeroe"),
 )
 """The recipes, the most informative for their time first."""
 LACKS = {
-    "hard-label": "no such recipe",
-    "random": "no such recipe",
+    **dict.fromkeys(
+        ("hard-label", "random", "limeattack", "charmer", "viper", "zeroe"), "no such recipe"
+    ),
     "a2t": "asks for gradients of a model of transformers",
     "hotflip": "asks for gradients of a model of words",
 }
@@ -127,13 +130,18 @@ def interval(estimate: dict[str, float] | None, digits: int) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def draw_samples(corpus_name: str, data_dir: Path, number: int) -> list[Sample]:
-    """Return the texts that `attack --num_samples N` would draw."""
-    kind: Any = CORPORA[corpus_name]
+def open_corpus(name: str, data_dir: Path) -> TextDataModule:
+    """Return a corpus with all its splits."""
+    kind: Any = CORPORA[name]
     # The built-in corpus needs no directory.
-    corpus = kind() if corpus_name == "reviews" else kind(data_dir=str(data_dir))
+    corpus: TextDataModule = kind() if name == "reviews" else kind(data_dir=str(data_dir))
     corpus.prepare_data()
-    corpus.setup("test")
+    corpus.setup()
+    return corpus
+
+
+def draw_samples(corpus: TextDataModule, number: int) -> list[Sample]:
+    """Return the texts that `attack --num_samples N` would draw."""
     examples = corpus.examples("test")
     # The order of `attack`, so that rows can be compared with its records.
     order = permutation(len(examples), CHOICE).tolist()[:number]
@@ -151,9 +159,10 @@ class Bench:
     """Attacks the same texts with any recipe, from both sides."""
 
     def __init__(
-        self, options: Namespace, module: lit_modules.TaskModule, samples: Sequence[Sample]
+        self, options: Namespace, module: lit_modules.TaskModule, corpus: TextDataModule
     ) -> None:
-        self.options, self.module, self.samples = options, module, samples
+        self.options, self.module, self.corpus = options, module, corpus
+        self.samples = draw_samples(corpus, options.samples)
         self.vectors = vectors_of_words(options.vectors)
         self.resources = Resources(
             options.data_dir, vectors=self.vectors, masked_lm=options.masked_lm
@@ -171,6 +180,7 @@ class Bench:
         victim = TimedVictim(self.module, batch_size=batch_size)
         if ours:
             limits = Limits(query_budget=options.query_budget)
+            attack = attack.learn(self._training_texts)
             answers = attack_by_engine(attack, victim, self.samples, limits)
         else:
             answers = attack_by_textattack(
@@ -191,6 +201,10 @@ class Bench:
         if needs_model(name):
             row["masked_lm"] = options.masked_lm.name
         return row
+
+    def _training_texts(self) -> Iterator[tuple[Text, int]]:
+        for _, text, label in labelled_texts(self.corpus.examples("train")):
+            yield text, label
 
 
 def encoder_settings(attack: Attack) -> dict[str, Any] | None:
@@ -280,7 +294,7 @@ def run(options: Namespace) -> int:
     }
     rows = TableFile(options.out, settings)
     module = lit_modules.load(options.ckpt_path)
-    bench = Bench(options, module, draw_samples(options.corpus, options.data_dir, options.samples))
+    bench = Bench(options, module, open_corpus(options.corpus, options.data_dir))
     for name in recipes:
         for side in SIDES if options.python is not None else SIDES[:1]:
             if rows.has(name, side):

@@ -32,7 +32,7 @@ NOT_USED = ("flair", "flair.data", "flair.models", "language_tool_python", "tens
 RECIPES = (
     *("textfooler", "textbugger", "deepwordbug", "pwws", "bae", "bert-attack", "clare", "alzantot"),
     *("faster-alzantot", "iga", "pso", "kuleshov", "input-reduction", "pruthi", "checklist"),
-    *("morpheus", "bad-characters"),
+    *("morpheus", "bad-characters", "leap"),
 )
 BUILD = {"bad-characters": ("targeted_classification", "invisible")}
 """Further arguments of `build`: the goal, which is replaced, and the characters."""
