@@ -41,7 +41,10 @@ class OtherRunError(ValueError):
 
 
 def check_run(
-    run: RunDirectory, settings: Parsed, start: Mapping[str, str] = MappingProxyType({})
+    run: RunDirectory,
+    settings: Parsed,
+    start: Mapping[str, str] = MappingProxyType({}),
+    evaluation: Collection[str] = (),
 ) -> None:
     """Refuse a run with other settings.
 
@@ -50,6 +53,8 @@ def check_run(
         settings: those of the fit.
         start: settings that name a file of another run, with its path below the directory of runs.
             The path to that directory may differ.
+        evaluation: names of settings of one evaluation, such as its limit of batches; its ledger
+            compares them.
 
     Raises:
         OtherRunError: the settings differ, or are lost; the message names the differences.
@@ -63,7 +68,9 @@ def check_run(
     different = [
         f"{name.replace('.init_args', '')} {shortened(before)} in the run, "
         f"{shortened(now)} in the study"
-        for name, before, now in changed_settings(run, settings, PARTS, HARMLESS_IN_FIGURES)
+        for name, before, now in changed_settings(
+            run, settings, PARTS, HARMLESS_IN_FIGURES.union(evaluation)
+        )
         if not _is_start(before, start.get(name.replace(".init_args", "")))
         and not _is_unfilled(now)
         and not (name not in stored and _default(name, settings) == now)

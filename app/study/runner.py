@@ -134,7 +134,7 @@ def state_of(cell: Cell, work: Work) -> CellState:
     run = RunDirectory(Path(work.where, work.context.runs_dir, cell.run))
     for number, (stage, settings) in enumerate(_stages(cell, work)):
         try:
-            _check(cell, run, settings, work)
+            _check(cell, stage, run, settings, work)
             if (reason := missing(run, stage, settings)) is not None:
                 begun = "begun" if run.begun and number == 0 else ""
                 following = f"next: {stage.command} ({reason})" if number else "open"
@@ -154,7 +154,7 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
         share, note = _as_begun(run, share)
         for number, (stage, settings) in enumerate(_stages(cell, work)):
             try:
-                _check(cell, run, settings, work)
+                _check(cell, stage, run, settings, work)
                 reason = missing(run, stage, settings)
             except (ValueError, OSError) as error:
                 return CellOutcome(state="failed", error=" ".join(str(error).split()))
@@ -188,10 +188,10 @@ def _as_begun(run: RunDirectory, share: Share) -> tuple[Share, str]:
     return replace(share, threads=threads), f" ({threads} threads, as it was begun)"
 
 
-def _check(cell: Cell, run: RunDirectory, settings: Parsed, work: Work) -> None:
+def _check(cell: Cell, stage: Stage, run: RunDirectory, settings: Parsed, work: Work) -> None:
     """Refuse a run with other settings, or with other weights at its start."""
     if "model" in settings:  # `diagnose` and `certify --threat` take the model from the run
-        check_run(run, settings, cell.start)
+        check_run(run, settings, cell.start, () if stage.command in TRAINING else stage.options)
     check_start(cell, work.context, Path(work.where), begun=run.begun)
 
 

@@ -96,6 +96,12 @@ def test_a_study_is_run_and_then_there_is_nothing_left(tiny: Path, steadfast: St
     assert "tiny-plain-s0: test (measured with pgd null, not" in other.err
     assert "tiny-plain-s0: fit" not in other.err
     assert results("tiny-plain-s0")["metrics"]["test/pgd_epsilon"] == pytest.approx(0.1)
+    # A limit of batches belongs to the evaluation, and not to the run.
+    written(stages=["fit", {"test": {"pgd.epsilon": 0, "trainer.limit_test_batches": 1}}])
+    part = steadfast("study", "run", "tiny.yaml", "--only", "plain")
+    assert part.status == 0
+    assert "tiny-plain-s0: test (measured with" in part.err
+    assert "tiny-plain-s0: done" in part.err
     # Another training is refused: a run is never overwritten.
     finished = figures()
     changed = {**BASE, "trainer.max_epochs": 2, "model.width": 9}

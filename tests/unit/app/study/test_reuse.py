@@ -59,6 +59,11 @@ def test_the_same_run(tmp_path: Path) -> None:
     check_run(make(tmp_path / "r"), SETTINGS)
     # Where and how fast it computes is no difference; what the method decided is none either.
     check_run(RunDirectory(tmp_path / "r"), changed(trainer={"accelerator": "gpu"}))
+    # Nor is a setting of one evaluation.
+    limited = changed(trainer={"limit_test_batches": 1})
+    check_run(RunDirectory(tmp_path / "r"), limited, evaluation={"trainer.limit_test_batches"})
+    with pytest.raises(OtherRunError, match="limit_test_batches"):
+        check_run(RunDirectory(tmp_path / "r"), limited)
 
 
 def test_a_run_older_than_detectors_is_no_detector(tmp_path: Path) -> None:
