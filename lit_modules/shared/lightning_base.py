@@ -24,6 +24,7 @@ else:
         """A module without a Trainer."""
 
         _trainer = None
+        current_epoch = 0
         device_mesh = None
 
         def __init__(self) -> None:

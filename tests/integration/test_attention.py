@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,20 @@ def test_what_it_writes(runs: Path, steadfast: Steadfast) -> None:
     again = steadfast("attention", f"--ckpt_path={BEST}", TEXT, *few)
     assert again.out.splitlines()[:-1] == outcome.out.splitlines()[:-1]
     assert (runs / "asa/attention.png").read_bytes() == content
+
+
+def test_an_adversary_in_a_process_without_lightning(runs: Path) -> None:
+    root = Path(entry.__code__.co_filename).parents[2]
+    few = ["--layers", "1", "--output", str(runs / "a.png")]
+    outcome = subprocess.run(
+        [sys.executable, "-m", "app", "attention", "--run=asa", f"--runs_dir={runs}", TEXT, *few],
+        capture_output=True,
+        check=False,
+        cwd=root,
+        text=True,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert "with the adversary" in outcome.stdout
 
 
 @pytest.mark.slow
