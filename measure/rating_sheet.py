@@ -257,7 +257,9 @@ def read_rated(path: Path, key: Mapping[str, Any]) -> dict[str, tuple[str | None
             problem = "twice" if item in ratings else "which is not in the key"
             msg = f"{where}: got item {item!r} {problem}, expected each item of the sheet once"
             raise ValueError(msg)
-        name = {class_name.casefold(): class_name for class_name in classes}.get(chosen.casefold())
+        named = {class_name.casefold(): class_name for class_name in classes}
+        # Classes may differ in case alone.
+        name = chosen if chosen in classes else named.get(chosen.casefold())
         if chosen and name is None:
             msg = f"{where}: got class {chosen!r}, expected one of {', '.join(classes)}"
             raise ValueError(msg)

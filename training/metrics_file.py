@@ -69,7 +69,8 @@ class MetricsFile(Logger):
         plain = {name: int(x) if name == "epoch" else float(x) for name, x in metrics.items()}
         row = {"step": str(step or 0), **{name: repr(value) for name, value in plain.items()}}
         common = row.keys() & self._row.keys()
-        if "step" in common and all(row[name] == self._row[name] for name in common):
+        merged = "step" in common and all(row[name] == self._row[name] for name in common)
+        if merged:
             # The merged row is longer than the old one, so it can overwrite it on the disk.
             row = self._row | row
         else:
@@ -77,9 +78,7 @@ class MetricsFile(Logger):
         # New columns change all rows: the file is written again.
         if new := [name for name in row if name not in self._columns]:
             self._columns += new
-            before = [
-                old for old in _rows(self.path) if old != self._row or old["step"] != row["step"]
-            ]
+            before = [old for old in _rows(self.path) if not merged or old != self._row]
             self._write_anew([*before, row])
             return
         try:

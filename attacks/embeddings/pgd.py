@@ -204,7 +204,11 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
     if norm == "linf":
         return gradient.sign()
     # A gradient of 0 stays 0, instead of NaN.
-    return gradient / frobenius(gradient).clamp_min(torch.finfo(gradient.dtype).tiny)
+    tiny = torch.finfo(gradient.dtype).tiny
+    # Squares of small numbers would be 0, and the step far too long. A power of two rounds nothing.
+    largest = gradient.abs().amax(dim=(1, 2), keepdim=True).clamp_min(tiny)
+    gradient = gradient * torch.exp2(-largest.log2().floor())
+    return gradient / frobenius(gradient).clamp_min(tiny)
 
 
 def without_overflow(gradient: Tensor) -> Tensor:

@@ -110,8 +110,9 @@ class DistributionLoss:
         lm = settings.language_model
         self._lm = None if lm is None else lm.model.to(table.device).eval()
         if self._lm is not None:
-            self._fixed = functional.one_hot(ids, len(table)).to(table.dtype)
+            # Both models have the same tokens, but either may pad its table with further rows.
             self._lm_table = self._lm.get_input_embeddings().weight.detach()[: len(table)]
+            self._fixed = functional.one_hot(ids, len(self._lm_table)).to(table.dtype)
             with torch.no_grad():
                 states = self._lm(
                     inputs_embeds=self._lm_table[ids][None], output_hidden_states=True
@@ -127,6 +128,7 @@ class DistributionLoss:
         if self._lm is None:
             # Without a language model: the embeddings themselves.
             return loss - settings.similarity * recall(self._embedded[self._free], mixed)
+        tokens = tokens[..., : len(self._lm_table)]
         all_tokens = self._fixed.expand(count, -1, -1).index_copy(1, self._free, tokens)
         out = self._lm(inputs_embeds=all_tokens @ self._lm_table, output_hidden_states=True)
         similar = recall(self._reference, out.hidden_states[-1][:, self._free])

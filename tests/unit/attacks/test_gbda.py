@@ -100,6 +100,27 @@ def test_the_gradient_of_the_loss(with_lm: bool) -> None:
     assert torch.autograd.gradcheck(lambda at: loss(at.softmax(dim=-1)), logits)
 
 
+def test_a_table_with_more_rows_than_the_language_model() -> None:
+    torch.manual_seed(1)
+    table, tokens = torch.randn(8, 4), torch.zeros(2, 2, 8)
+    tokens[..., :6] = torch.randn(2, 2, 6).softmax(dim=-1)
+    settings = DistributionSettings(language_model=CausalLM(tiny_lm(6), []))
+    ids = torch.tensor([1, 2, 5, 3])
+    padded, equal = (
+        DistributionLoss(
+            lambda x: x.sum(dim=1),
+            table[:rows],
+            ids,
+            [1, 2],
+            label=0,
+            target=None,
+            settings=settings,
+        )(tokens[..., :rows])
+        for rows in (8, 6)
+    )
+    torch.testing.assert_close(padded, equal)
+
+
 def test_terms_of_the_loss() -> None:
     logits = torch.tensor([[3.0, 1.0, 0.0], [0.0, 7.0, 1.0]])
     # Leads of class 0: 2 and -7; of class 2 over the others: -3 and -6.

@@ -129,6 +129,13 @@ def test_agreement_and_corrected_success(tmp_path: Path) -> None:
     assert found["alpha"]["natural"] is None
 
 
+def test_classes_that_differ_in_case_alone(tmp_path: Path) -> None:
+    key = {"items": {"x": {}, "y": {}, "z": {}}, "classes": ["US", "us"], "attacks": {}}
+    answers = {"x": ("US", "1"), "y": ("us", "1"), "z": ("Unsure", "1")}
+    read = read_rated(rated(tmp_path / "a.csv", answers), key)
+    assert [name for name, _ in read.values()] == ["US", "us", "unsure"]
+
+
 def test_one_half_is_no_majority(tmp_path: Path) -> None:
     items = draw({"a": [record(0, "succeeded")]}, texts=1, originals=0, seed=0)
     key = make_key(items, CLASSES, {"a": [record(0, "succeeded")]}, 0)

@@ -75,6 +75,15 @@ def test_the_same_metric_twice_in_a_step(tmp_path: Path) -> None:
     assert [row["train/texts, new"] for row in rows(logger.path)] == ["1.0", "2.0", "nan"]
 
 
+def test_a_new_metric_keeps_the_former_row_of_its_step(tmp_path: Path) -> None:
+    logger = MetricsFile(tmp_path / "metrics.csv")
+    logger.open()
+    logger.log_metrics({"val/loss": 1.0}, 5)
+    logger.log_metrics({"val/loss": 2.0, "val/new": 3.0}, 5)
+    logger.finalize("success")
+    assert [row["val/loss"] for row in rows(logger.path)] == ["1.0", "2.0"]
+
+
 def test_no_file_without_a_fit(tmp_path: Path) -> None:
     logger = MetricsFile(tmp_path / "metrics.csv")
     logger.log_hyperparams({"a": 1})

@@ -102,6 +102,20 @@ def test_margin_rises_where_cross_entropy_is_saturated() -> None:
     assert entropy.tolist() == [False, False]
 
 
+@pytest.mark.parametrize("lead", [50.0, 60.0, 90.0])
+def test_a_tiny_gradient_does_not_leave_the_ball(lead: float) -> None:
+    """In single precision the squares of its entries are 0."""
+
+    def classify(tokens: Tensor, mask: Tensor) -> Tensor:
+        return (tokens * mask.unsqueeze(-1)).sum(dim=1)
+
+    x, mask = torch.tensor([[[lead, 0.0]]]), torch.ones(1, 1, dtype=torch.bool)
+    attack = FGSM(epsilon=0.5, norm="l2", loss="cross_entropy")
+    points, _ = attack(classify, x, mask, torch.tensor([0]))
+    # The probability of the label rounds to 1: its logit has the gradient 0.
+    torch.testing.assert_close(points, x + torch.tensor([0.0, 0.5]))
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 def test_runs_in_every_gradient_mode_and_leaves_parameters_alone(mode: Any) -> None:
     network, (x, mask) = curved().float(), sample(LENGTHS)
