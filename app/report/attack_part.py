@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
-from app.report.clean_figures import confusion
 from app.report.page_parts import FigureCell, estimate_cell
 from app.report.report_pictures import (
     AttackedShare,
@@ -20,6 +19,7 @@ from attacks.document import words_of
 from attacks.outcome import AttackRecord
 from measure.attack_report import columns
 from measure.evidence import AttackEvidence, Evidence
+from measure.labelled_predictions import confusion
 
 _WORDS = 12
 """Rows of the table of changed words."""
