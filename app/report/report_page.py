@@ -22,7 +22,6 @@ from app.report.heat_maps import RunAttacks, heat_maps, run_attacks
 from app.report.page_parts import format_number
 from app.report.report_pictures import AccuracyCurve, Picture
 from app.report.run_tables import main_figures, rows_of_runs, run_facts, run_settings
-from app.report.sandwich import steps
 from app.report.sandwich_part import SandwichCheck, check_sandwich
 from app.report.text_explorer import BYTES, SCRIPT, Explorer, explorer
 from app.report.text_facts import GroupPart, group_part, join_texts
@@ -37,6 +36,7 @@ from app.report.words_part import (
 )
 from attacks.summary import remarks
 from measure.evidence import Evidence, read_evidence
+from measure.radius_sandwich import steps
 from measure.verdict import RunVerdict, judge_evidence
 from run_files import atomic
 from run_files.run_directory import RunDirectory

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from app.report.sandwich import TextSandwich
 from measure import charts
 from measure.certificate_records import Curve
 from measure.labelled_predictions import Bin
+from measure.radius_sandwich import TextSandwich
 from run_files.terminal import harmless
 from text.estimates import IntervalEstimate
 
