@@ -9,7 +9,7 @@ from typing import NamedTuple
 from app.report.heat_maps import RunAttacks, heat_maps
 from app.report.report_page import script_hash, style, template, write_report
 from app.report.report_pictures import Picture
-from app.report.tiles import Tile, main_figure, tile, trade_off
+from app.report.run_tables import Tile, main_figure, tile, trade_off
 from measure.verdict import FigureKind, RunVerdict
 from run_files import atomic
 from run_files.run_directory import RunDirectory
