@@ -214,6 +214,11 @@ def slice_figures(
     return rows
 
 
+def text_of(row: Mapping[str, Any]) -> Text:
+    """Return the text, or the pair, of a row of `RunFacts.texts`."""
+    return (row["text"], row["text_pair"]) if "text_pair" in row else row["text"]
+
+
 def _columns(text: Text) -> dict[str, str]:
     return {"text": text} if isinstance(text, str) else {"text": text[0], "text_pair": text[1]}
 
