@@ -275,7 +275,7 @@ def _lines(content: dict[str, Any]) -> list[str]:
         lines.append(f"{name}:")
         adversarial = IntervalEstimate(**figures["adversarial"])
         if "paired" not in figures:
-            lines.append(f"  accuracy {_share(adversarial)} (the file has no originals)")
+            lines.append(f"  accuracy {adversarial} (the file has no originals)")
             continue
         both: Any = {
             key: IntervalEstimate(**figure) if isinstance(figure, dict) else figure
@@ -285,21 +285,17 @@ def _lines(content: dict[str, Any]) -> list[str]:
         count = both.first.count
         if adversarial.count > count:
             lines.append(
-                f"  accuracy on all {adversarial.count} adversarials  {_share(adversarial)}, "
+                f"  accuracy on all {adversarial.count} adversarials  {adversarial}, "
                 f"{adversarial.count - count} of them without original"
             )
         lines += [
-            f"  accuracy on originals     {_share(both.first)}, {count} pairs",
-            f"  accuracy on adversarials  {_share(both.second)}",
-            f"  difference                {_share(both.difference)}, {both.lost} lost, "
+            f"  accuracy on originals     {both.first}, {count} pairs",
+            f"  accuracy on adversarials  {both.second}",
+            f"  difference                {both.difference}, {both.lost} lost, "
             f"{both.gained} gained, McNemar p = {both.p:.2g}",
         ]
         if both.first.value:
             # The base are the originals with a correct prediction, not all pairs.
             hit = wilson(both.lost, round(both.first.value * count))
-            lines.append(f"  of the originals that are right, lost  {_share(hit)}")
+            lines.append(f"  of the originals that are right, lost  {hit}")
     return lines
-
-
-def _share(estimate: IntervalEstimate) -> str:
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
