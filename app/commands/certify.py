@@ -9,7 +9,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ def parser() -> argparse.ArgumentParser:
     text = f"{', '.join(_KINDS)}; or, with commas between, recipes of attacks, "
     text += f"{', '.join(OWN_SETS)}, files of lists (docs/robust_words.md); in front of them, or "
     text += f"alone, {', '.join(ADDED)} (docs/certificates/append.md)"
-    add("--threat", required=True, type=_threat_name, help=text)
+    add("--threat", required=True, type=threat_type(_KINDS, ADDED), help=text)
     text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
     add("--resources", metavar="DIR", help=text)
     text = "numbers of changes; all: any number (default: 1 2 all for synonyms and sets, with "
@@ -151,15 +151,19 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _threat_name(value: str) -> str:
-    """Check a threat of the command line; nothing is read."""
-    if value not in _KINDS:
-        try:
-            check_threat(value)
-        except ValueError as error:
-            msg = f"{error}; or one of {', '.join((*_KINDS, *ADDED))}"
-            raise argparse.ArgumentTypeError(msg) from error
-    return value
+def threat_type(kinds: Sequence[str], others: Sequence[str] = ()) -> Callable[[str], str]:
+    """Return a check of a threat on the command line; its error names `kinds` and `others`."""
+
+    def check(value: str) -> str:
+        if value not in kinds:
+            try:
+                check_threat(value)
+            except ValueError as error:
+                msg = f"{error}; or one of {', '.join((*kinds, *others))}"
+                raise argparse.ArgumentTypeError(msg) from error
+        return value
+
+    return check
 
 
 def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:
