@@ -1,7 +1,7 @@
 """Main figures of runs: tiles, a table with a column for each run, and runs against each other."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from app.report.clean_part import Calibration, CleanFigures, is_labelled
 from app.report.page_parts import FigureCell, estimate_cell, format_number, share_cell
@@ -10,6 +10,7 @@ from attacks.digests import SHORT
 from measure.evidence import PROVEN, Evidence
 from measure.verdict import FigureKind, RunVerdict, VerdictFigure
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
+from run_files.run_directory import class_name
 from text.estimates import mean
 from text.subjects import flat
 
@@ -93,11 +94,12 @@ def rows_of_runs(columns: Sequence[Mapping[str, T]]) -> list[tuple[str, list[T |
 def run_facts(evidence: Evidence) -> dict[str, FigureCell]:
     """Return method, corpus, weights and versions of a run."""
     results, settings = evidence.results, evidence.settings
+    kinds = {part: class_name(settings, part) or "unknown" for part in ("model", "data")}
     stages = evidence.subjects.values()
     stage = next((subject for subject in stages if "step" in subject), {})
     facts = {
-        "method": results["method"] if results else _class(settings, "model"),
-        "trained on": results["corpus"] if results else _class(settings, "data"),
+        "method": results["method"] if results else kinds["model"],
+        "trained on": results["corpus"] if results else kinds["data"],
         "task": evidence.task or "unknown",
         "classes": ", ".join(evidence.class_names),
         "seed": str(results["seed"] if results else settings.get("seed_everything", "unknown")),
@@ -113,12 +115,6 @@ def run_facts(evidence: Evidence) -> dict[str, FigureCell]:
         names = [n for n in ("steadfast", "revision", "torch", "python") if n in versions]
         facts["measured with"] = ", ".join(f"{name} {versions[name]}" for name in names)
     return {name: FigureCell(fact) for name, fact in facts.items() if fact}
-
-
-def _class(settings: Mapping[str, Any], part: str) -> str:
-    setting = settings.get(part)
-    path = setting.get("class_path") if isinstance(setting, Mapping) else setting
-    return str(path).rpartition(".")[2] if path else "unknown"
 
 
 def run_settings(columns_of: Sequence[Evidence]) -> list[tuple[str, list[str], bool]]:

@@ -13,7 +13,7 @@ from datamodules.batching.sampler import permutation
 from datamodules.labelled_texts import labelled_texts
 from measure.evidence import Evidence, read_evidence
 from measure.verdict import RunVerdict, judge_evidence
-from run_files.run_directory import RunDirectory
+from run_files.run_directory import RunDirectory, class_name
 from run_files.sample_records import Record
 from text import Text
 
@@ -89,9 +89,9 @@ def _read_corpus(
     imported. Nothing, and a line in the log, if the corpus cannot be read.
     """
     try:
-        settings = run.config()["data"]
-        corpus = CORPORA[str(settings["class_path"]).rpartition(".")[2]]
-        run_arguments = settings.get("init_args", {})
+        config = run.config()
+        corpus = CORPORA[class_name(config, "data") or ""]
+        run_arguments = config["data"].get("init_args", {})
         folder = run_arguments.get("data_dir") if data_dir is None else data_dir
         arguments: dict[str, Any] = {} if folder is None else {"data_dir": str(folder)}
         if run_arguments.get("against_rest") is not None:
