@@ -32,6 +32,7 @@ from run_files.shard import Shard
 from run_files.shipped import settings_file
 from run_files.terminal import harmless
 from text.module_names import real_name
+from training.interrupt import SIGNALS, restored_handlers
 
 if TYPE_CHECKING:
     from app.study.live import StudyProgress
@@ -259,16 +260,12 @@ def _stop_at_signals(stop: "Stop") -> Iterator[list[int]]:
         signals.append(signum)
         stop.wish()
 
-    # Python allows handlers in the main thread only.
-    if threading.current_thread() is not threading.main_thread():
+    with restored_handlers():
+        # Python allows handlers in the main thread only.
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                signal.signal(number, handle)
         yield signals
-        return
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield signals
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _collect(args: argparse.Namespace) -> int:
