@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.study.tables import Content, doubts, find
+from app.study.study_json import find
+from app.study.tables import Content, doubts
 from measure.charts import Bars, Point, Series, error_bars, grouped_bars, scatter
 
 SUFFIXES = (".png", ".svg")

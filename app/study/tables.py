@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from app.study.study_json import ENDS
+from app.study.study_json import ENDS, find
 from app.study.table_formats import COLLAPSED, DOUBT, DOWN, PAPER, UP, WIDTH, Table, latex, markdown
 from measure.uncertainty import FEWEST_SEEDS
 
@@ -53,13 +53,6 @@ def note_list(content: Content) -> str:
 
 def _titles(content: Content, kind: str) -> dict[str, str]:
     return {item["name"]: item["title"] for item in content[kind]}
-
-
-def find(lines: Sequence[Mapping[str, Any]], **key: Any) -> Mapping[str, Any] | None:
-    """Return the first line with all values of a key; None if there is none."""
-    return next(
-        (line for line in lines if all(line[name] == value for name, value in key.items())), None
-    )
 
 
 # Main tables
