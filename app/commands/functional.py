@@ -11,9 +11,8 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from app.cli.measured_model import measured_model
 from app.cli.run_options import add_option
-from app.cli.victim_options import RunOrVictimParser, add_victim, split_names
+from app.cli.victim_options import RunOrVictimParser, add_victim, measured_model, split_names
 from measure.functional_tests import (
     FunctionalTests,
     functional_table,

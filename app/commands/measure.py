@@ -9,9 +9,14 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from app.cli.measured_model import MeasuredModel, measured_model
 from app.cli.run_options import add_option
-from app.cli.victim_options import RunOrVictimParser, add_victim, split_names
+from app.cli.victim_options import (
+    MeasuredModel,
+    RunOrVictimParser,
+    add_victim,
+    measured_model,
+    split_names,
+)
 from attacks.outcome import Sample
 from measure.corpus_split import split_texts
 from measure.runner import run as measure
