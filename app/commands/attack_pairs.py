@@ -108,12 +108,13 @@ class _Parser(OneLineParser):
 def _matrices(args: argparse.Namespace) -> int:
     """Measure, file and print the matrix of each attack of some runs."""
     names = list(dict.fromkeys(args.run))
-    output, args.output = args.output, None
+    output, args.output, runs_dir = args.output, None, Path(args.runs_dir)
     runs, models = [], {}
     for name in names:
         elsewhere = name.partition(":")[0] in KINDS and not name.startswith("run:")
-        args.victim = name if elsewhere else f"run:{name.removeprefix('run:')}"
-        run = RunDirectory(folder_of(args)) if elsewhere else _run_of(args)
+        own = name.removeprefix("run:")
+        args.victim = name if elsewhere else f"run:{own}"
+        run = RunDirectory(folder_of(args)) if elsewhere else existing(runs_dir, own)
         models[run.name] = victim_of(args, run.path if elsewhere else None)
         runs.append(run)
     if len({frozenset(model.classes) for model in models.values()}) > 1:
@@ -145,10 +146,6 @@ def _matrices(args: argparse.Namespace) -> int:
             atomic.write_text(Path(output) / f"transfer-{attack}.json", as_json)
             atomic.write_text(Path(output) / f"transfer-{attack}.csv", as_csv)
     return 0
-
-
-def _run_of(args: argparse.Namespace) -> RunDirectory:
-    return existing(Path(args.runs_dir), args.victim.removeprefix("run:"))
 
 
 def _attacks(runs: Sequence[RunDirectory], names: str | None) -> list[str]:

@@ -144,14 +144,13 @@ def _certified(
     path = files.path / f"certificates_{name}.jsonl"
     records: list[dict[str, Any]] = [record for _, record in json_lines(path, "certificates")]
     stamp = stamp_of(threat.digest, checkpoint)
+    stamps = ({name: line.get(name) for name in ("threat", "checkpoint")} for line in records)
     before = {
         "threat": subject["threat"]["digest"],
         "checkpoint": subject["checkpoint"],
         "around": subject["around"],
         # A killed program may have replaced the records before `results.json`.
-        "records": next(
-            (line_stamp for line_stamp in map(_stamp, records) if line_stamp != stamp), stamp
-        ),
+        "records": next((other for other in stamps if other != stamp), stamp),
     }
     now = {"threat": threat.digest, "checkpoint": checkpoint, "around": None, "records": stamp}
     if other := differences(before, now):
@@ -164,10 +163,6 @@ def _certified(
         msg = f"got k={args.k}, expected one of {', '.join(subject['k'])}, which were certified"
         raise ValueError(msg)
     return records
-
-
-def _stamp(line: dict[str, Any]) -> dict[str, Any]:
-    return {name: line.get(name) for name in ("threat", "checkpoint")}
 
 
 def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:

@@ -141,7 +141,9 @@ def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
                 )
             if curve.attacked:
                 radii, estimates = zip(*curve.attacked, strict=True)
-                heights, bars = _error_bars(estimates)
+                heights = [e.value for e in estimates]
+                # The lengths downwards and upwards.
+                bars = [[e.value - e.low for e in estimates], [e.high - e.value for e in estimates]]
                 # Two points are no curve: a sweep of radii is.
                 dots = ":" if len(radii) > 2 else "none"
                 axes.errorbar(radii, heights, bars, ls=dots, capsize=3, marker=marker, **style)
@@ -279,12 +281,6 @@ def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
             axes.grid(visible=False, axis="y")
         svg = charts.as_svg(figure)
     return Picture(name, svg, f"Certified radii by group. {'; '.join(lines)}.")
-
-
-def _error_bars(estimates: Sequence[IntervalEstimate]) -> tuple[list[float], list[list[float]]]:
-    """Return the values, and the lengths of their error bars downwards and upwards."""
-    ends = [[e.value - e.low for e in estimates], [e.high - e.value for e in estimates]]
-    return [e.value for e in estimates], ends
 
 
 def attacks_picture(name: str, attacks: Sequence[AttackEvidence]) -> Picture:
