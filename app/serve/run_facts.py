@@ -176,21 +176,10 @@ def slice_figures(
         right = [r for r in evidence.pgd.records if r["prediction"] == r["label"]]
         attacks["pgd on vectors"] = [(record, not record["survived"]) for record in right]
 
-    def words(record: Record) -> int | None:
-        text = record.get("text")
-        if text is None and (sample := texts.get(int(record["sample_id"]))) is not None:
-            # Another label: the corpus has changed since, and the number is of another text.
-            text = sample[0] if sample[1] == record["label"] else None
-        if text is None:
-            return None
-        return bisect_left(
-            LENGTHS, len((text if isinstance(text, str) else " ".join(text)).split())
-        )
-
     rows: list[dict[str, Any]] = []
     keys: dict[str, Callable[[Record], int | None]] = {
         "class": lambda record: int(record["label"]),
-        "words": words,
+        "words": lambda record: _length(record, texts),
     }
     for by, key in keys.items():
         for value in sorted({v for record in clean if (v := key(record)) is not None}):
@@ -212,6 +201,17 @@ def slice_figures(
                 }
             )
     return rows
+
+
+def _length(record: Record, texts: Mapping[int, tuple[Text, int]]) -> int | None:
+    """Return the slice of a record by number of words; None without its text."""
+    text = record.get("text")
+    if text is None and (sample := texts.get(int(record["sample_id"]))) is not None:
+        # Another label: the corpus has changed since, and the number is of another text.
+        text = sample[0] if sample[1] == record["label"] else None
+    if text is None:
+        return None
+    return bisect_left(LENGTHS, len((text if isinstance(text, str) else " ".join(text)).split()))
 
 
 def text_of(row: Mapping[str, Any]) -> Text:
