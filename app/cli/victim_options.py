@@ -16,7 +16,7 @@ from attacks.victims.http_settings import HttpSettings
 from attacks.victims.kinds import ModuleVictim
 from datamodules import CORPORA
 from lit_modules import TaskModule
-from measure.archive import FolderArchive
+from measure.archive import FolderArchive, run_identity
 from measure.named_victims import Dtype, NamedVictim, Outputs, named_victim
 from measure.victim_front_end import VictimFrontEnd, put_front_end
 from run_files.devices import torch_device
@@ -211,11 +211,5 @@ def _identity(module: TaskModule, run: RunDirectory) -> dict[str, Any]:
     if (results := run.results()) is not None:
         keys = ("run", "method", "corpus", "seed", "no_certificate")
         return {key: results.get(key) for key in keys if key in results}
-    config = run.config()
-    data = class_name(config, "data")
-    corpus = CORPORA[data].corpus if data in CORPORA else data
-    seed = int(config.get("seed_everything", 0))
-    identity = {"run": run.name, "method": module.method, "corpus": corpus, "seed": seed}
-    if module.no_certificate is not None:
-        identity["no_certificate"] = module.no_certificate
-    return identity
+    data = class_name(run.config(), "data") or ""
+    return run_identity(run, module, CORPORA[data].corpus if data in CORPORA else data)

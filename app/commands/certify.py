@@ -28,7 +28,7 @@ from certify.ties import classes
 from datamodules.batching.examples import fingerprint
 from lit_modules import LipsLev, TaskModule
 from lit_modules.checkpoints.reading import load
-from measure.archive import FolderArchive
+from measure.archive import FolderArchive, run_identity
 from measure.attack_report import colours, compare, mark
 from measure.certificate_records import Record, format_changes, record
 from measure.certified_answers import CHANGES, ThreatCertifiers
@@ -397,20 +397,9 @@ def _certify_split(
     )
     # Figures of other weights than the best ones get their own directory.
     files = run if checkpoint == run.chosen else shelf(run, weights)
-    outcome = measure(measurement, FolderArchive(files, _identity(run, model, source.corpus)))
+    outcome = measure(measurement, FolderArchive(files, run_identity(run, model, source.corpus)))
     print(harmless(measurement.table(files, outcome.records)))
     if (results := files.results()) is not None:
         print(harmless(f"\n{judge_run(files, results).text}"))
     curve = files.path / f"certificates_{measurement.name}.png"
     print(harmless(f"\n{files.path / measurement.file}, {curve}"))
-
-
-def _identity(run: RunDirectory, model: TaskModule, corpus: str) -> dict[str, Any]:
-    reason = model.no_certificate
-    return {
-        "run": run.name,
-        "method": model.method,
-        "corpus": corpus,
-        "seed": int(run.config().get("seed_everything", 0)),
-        **({} if reason is None else {"no_certificate": reason}),
-    }
