@@ -1,8 +1,6 @@
 """Adds the options of all commands that query a model of any kind, and makes that model."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -17,7 +15,9 @@ from attacks.victims.kinds import ModuleVictim
 from datamodules import CORPORA
 from lit_modules import TaskModule
 from measure.archive import FolderArchive, run_identity
+from measure.measurement import Measured, Measurement
 from measure.named_victims import Dtype, NamedVictim, Outputs, named_victim
+from measure.runner import run
 from measure.victim_front_end import VictimFrontEnd, put_front_end
 from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory, class_name
@@ -165,17 +165,13 @@ class MeasuredModel(NamedTuple):
     identity: dict[str, Any]
     module: TaskModule | None
 
-    def archive(self, data: str) -> FolderArchive:
-        """Return the archive of an outcome on data of this name."""
-        return FolderArchive(self.files, {"corpus": data, **self.identity})
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Lock a run: a training would replace the weights during the measurement."""
+    def measure(self, measurement: Measurement[Any], data: str) -> Measured:
+        """Measure the model on data of this name, and file the outcome."""
+        # A training would replace the weights during the measurement.
         if self.module is not None:
             self.files.lock()
         try:
-            yield
+            return run(measurement, FolderArchive(self.files, {"corpus": data, **self.identity}))
         finally:
             self.files.unlock()
 

@@ -19,7 +19,6 @@ from measure.functional_tests import (
     invariance_tests,
     labelled_tests,
 )
-from measure.runner import run as measure
 from measure.table_samples import read_table
 from run_files.terminal import harmless
 
@@ -54,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
         classes=named.classes,
         identity={**model.about, "dataset": table.name},
     )
-    with model.locked():
-        outcome = measure(measurement, model.archive(table.name))
+    outcome = model.measure(measurement, table.name)
     print(harmless(f"{named.facts['victim']} on {table.name}\n"))
     print(harmless(functional_table(outcome.records)))
     print(harmless(f"\n{model.files.path / measurement.file}"))

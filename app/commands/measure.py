@@ -19,7 +19,6 @@ from app.cli.victim_options import (
 )
 from attacks.outcome import Sample
 from measure.corpus_split import split_texts
-from measure.runner import run as measure
 from measure.table_samples import as_classes, read_table
 from measure.text_measurement import find_measurement, measurement_names
 from run_files.terminal import harmless
@@ -50,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
         settings=settings,
         tag=args.tag,
     )
-    with model.locked():
-        outcome = measure(measurement, model.archive(data))
+    outcome = model.measure(measurement, data)
     print(harmless(f"{model.named.facts['victim']} on {data}\n"))
     print(harmless(measurement.table(outcome.records)))
     print(harmless(f"\n{model.files.path / measurement.file}"))
