@@ -16,15 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.run_options import CommandParser, add_option
-from app.study.cells import (
-    StudyContext,
-    lay_out,
-    merge_shards,
-    only,
-    shard_path,
-    take_shard,
-    write_shard,
-)
+from app.study.cells import StudyContext, chains, lay_out, merge_shards, only, write_shard
 from app.study.study import Cell, CellFigures, Study, StudyError
 from app.study.study_file import examine, read_study
 from app.study.yaml_reader import NAME
@@ -197,7 +189,8 @@ def _run(args: argparse.Namespace) -> int:
     selected = only(cells, args.only, args.seeds)
     shard = Shard.of(args.shard) if args.shard else None
     if shard is not None:
-        selected = take_shard(selected, shard)
+        # Every N-th chain of `after` as a whole.
+        selected = [cell for chain in shard.take(chains(selected)) for cell in chain]
     if args.check:
         print("\n".join([f"{study.name}: {len(selected)} runs", *(cell.run for cell in selected)]))
         return 0
@@ -228,7 +221,7 @@ def _run(args: argparse.Namespace) -> int:
     if shard is None:
         written = _write(study, figures, versions(), out, unusable.keys())
     else:
-        path = shard_path(study.name, shard, out)
+        path = out / f"{study.name}.{shard.suffix()}.json"
         write_shard(path, study, shard, figures, versions())
         print(path)
     failed = [cell for cell in selected if outcomes[cell.run].state != "done"]

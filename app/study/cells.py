@@ -306,16 +306,6 @@ def chains(runs: Sequence[Cell]) -> list[list[Cell]]:
 # Parts of a study that was divided among machines
 
 
-def take_shard(cells: Sequence[Cell], shard: Shard) -> list[Cell]:
-    """Return the cells of one part: every N-th complete chain of `after`."""
-    return [cell for chain in shard.take(chains(cells)) for cell in chain]
-
-
-def shard_path(study: str, shard: Shard, out: Path) -> Path:
-    """Return the file of a part."""
-    return out / f"{study}.{shard.suffix()}.json"
-
-
 def write_shard(
     path: Path,
     study: Study,
