@@ -155,8 +155,8 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
         figures["success_rate"] = asdict(before)
         # The interval is that of the share of valid texts, whose sample is the smaller one. It
         # ignores the uncertainty of the success rate.
-        ends = (before.value * share for share in (valid.value, valid.low, valid.high))
-        figures["valid_success_rate"] = asdict(IntervalEstimate(*ends, valid.count))
+        value, low, high = (before.value * part for part in (valid.value, valid.low, valid.high))
+        figures["valid_success_rate"] = asdict(IntervalEstimate(value, low, high, valid.count))
         content["attacks"][group] = figures
     return content
 

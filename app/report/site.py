@@ -91,7 +91,7 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
                 method="" if results is None else results["method"],
                 corpus="" if results is None else results["corpus"],
                 verdict=verdict,
-                figures=[figure and tile(figure) for figure in figures],
+                figures=[None if figure is None else tile(figure) for figure in figures],
             )
         )
     if not rows:
