@@ -63,29 +63,19 @@ def model_card(
         rows += [("classes", ", ".join(names))] if names else []
         no_certificate = model.no_certificate
     rows.append(("longest text", f"{length} tokens"))
+    kind = "text-classification" if task == "classification" else task or method
     title, stages, metrics = method, None, dict[str, float | None]()
+    evaluations: list[EvalResult] = []
     if results is not None:
         title = f"{method} on {results['corpus']}"
         stages, metrics = _of_weights(results, weights.checkpoint)
         rows += [("run", results["run"]), ("seed of the training", str(results["seed"]))]
-        digests = {
-            f"{split}: {digest}"
-            for evaluation in stages.values()
-            for split, digest in evaluation.get("rows", {}).items()
-        }
+        splits = (evaluation.get("rows", {}).items() for evaluation in stages.values())
+        digests = {f"{split}: {digest}" for pairs in splits for split, digest in pairs}
         rows += [("SHA-256 of the rows", digest) for digest in sorted(digests)]
+        own = [figure for figure in figures if figure.name in metrics]
+        evaluations = _evaluations(results["corpus"], corpus, kind, own)
     rows.append(("written by", line()))
-    kind = "text-classification" if task == "classification" else task or method
-    evaluations = (
-        []
-        if results is None
-        else _evaluations(
-            results["corpus"],
-            corpus,
-            kind,
-            [figure for figure in figures if figure.name in metrics],
-        )
-    )
     loads = for_transformers and task == "classification"
     card = ModelCard.from_template(
         ModelCardData(

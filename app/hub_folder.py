@@ -11,7 +11,7 @@ import torch
 from huggingface_hub import HfApi
 
 from app.export import FILE, model_card, sample_batch, write_onnx
-from datamodules import CORPORA, Corpus
+from datamodules import CORPORA
 from layers.architectures import architecture_of
 from layers.backbones import BackboneClassifier
 from layers.lora import merge_adapters
@@ -37,7 +37,7 @@ from lit_modules.shared.encoder_training import EncoderTraining
 from measure.named_victims import pretrained_victim
 from measure.verdict import judge_run
 from run_files.atomic import replacing_folder
-from run_files.run_directory import RunDirectory
+from run_files.run_directory import RunDirectory, class_name
 from run_files.weights import Weights, unfinished, weights_of
 from text import PretrainedTokenizer, save_tokenizer
 
@@ -164,17 +164,11 @@ def _write(
             weights or weights_of(fresh),
             results,
             formats.sentences,
-            corpus=None if run is None else _corpus(run),
+            corpus=None if run is None else CORPORA.get(class_name(run.config(), "data") or ""),
             figures=() if verdict is None else verdict.figures,
             for_transformers=formats.classifier,
         )
         (fresh / "README.md").write_text(card, encoding="utf-8")
-
-
-def _corpus(run: RunDirectory) -> type[Corpus] | None:
-    """Return the class of the corpus of a run; None for one of another program."""
-    name = str(run.config().get("data", {}).get("class_path", "")).rpartition(".")[2]
-    return CORPORA.get(name)
 
 
 def check_repository(repository: str) -> None:

@@ -51,9 +51,8 @@ class Trigger:
     def __str__(self) -> str:
         return (
             f"{' '.join(self.words)}: accuracy {self.clean.value:.3f} -> "
-            f"{self.attacked.value:.3f} [{self.attacked.low:.3f}, {self.attacked.high:.3f}] on "
-            f"{self.attacked.count} held-out texts ({self.searched.value:.3f} on those of the "
-            f"search), {self.queries} queries"
+            f"{self.attacked} on {self.attacked.count} held-out texts "
+            f"({self.searched.value:.3f} on those of the search), {self.queries} queries"
         )
 
 

@@ -10,6 +10,7 @@ from text.subjects import Subject
 if TYPE_CHECKING:
     from pytorch_lightning import LightningModule, Trainer
 
+    from lit_modules import TaskModule
     from training.recorder import Recorder
 
 
@@ -44,6 +45,15 @@ class FolderArchive(NamedTuple):
             seconds=seconds,
             subject=subject,
         )
+
+
+def run_identity(run: RunDirectory, module: "TaskModule", corpus: str) -> dict[str, Any]:
+    """Return the entries of `results.json` that identify a run."""
+    seed = int(run.config().get("seed_everything", 0))
+    identity = {"run": run.name, "method": module.method, "corpus": corpus, "seed": seed}
+    if module.no_certificate is not None:
+        identity["no_certificate"] = module.no_certificate
+    return identity
 
 
 class RunArchive(NamedTuple):

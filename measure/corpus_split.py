@@ -1,13 +1,11 @@
 """The texts of a split of the corpus that a run was trained on."""
 
-from typing import Any
-
 from datamodules import CORPORA, TextDataModule
 from datamodules.batching.sampler import permutation
 from datamodules.labelled import Split
 from datamodules.labelled_texts import labelled_texts
 from lit_modules import TaskModule
-from run_files.run_directory import RunDirectory
+from run_files.run_directory import RunDirectory, class_name
 from text import Text, WordSettings, WordTokenizer
 
 CHOICE = 4
@@ -31,14 +29,13 @@ def split_texts(
         ValueError: a corpus of another program, without labels or of pairs.
         OSError: a file is missing.
     """
-    settings: dict[str, Any] = run.config()["data"]
-    name = str(settings["class_path"]).rpartition(".")[2]
-    # Not by an import of the class path: a foreign config.yaml must not run code.
-    corpus = CORPORA.get(name)
+    config = run.config()
+    name = class_name(config, "data")
+    corpus = CORPORA.get(name or "")
     if corpus is None or not issubclass(corpus, TextDataModule):
         msg = f"got run {run.name} on {name}, expected one of {', '.join(CORPORA)} with labels"
         raise ValueError(msg)
-    arguments = dict(settings.get("init_args") or {})
+    arguments = dict(config["data"].get("init_args") or {})
     source = corpus(**(arguments if data_dir is None else {**arguments, "data_dir": data_dir}))
     source.fetch([split])
     source.setup("validate" if split == "validation" else "test")

@@ -161,7 +161,7 @@ def _shown(share: IntervalEstimate | None) -> str:
     if share is None:
         return "no text"
     hits = round(share.value * share.count)
-    return f"{share.value:.3f} [{share.low:.3f}, {share.high:.3f}] {hits}/{share.count}"
+    return f"{share} {hits}/{share.count}"
 
 
 def file_transfers(

@@ -85,8 +85,7 @@ def report_lines(path: Path, report: Mapping[str, Any]) -> list[str]:
         "valid_share": "valid share",
     }
     for key, title in titles.items():
-        share = IntervalEstimate(**report[key])
-        lines.append(f"  {title:<31} {share.value:.3f} [{share.low:.3f}, {share.high:.3f}]")
+        lines.append(f"  {title:<31} {IntervalEstimate(**report[key])}")
     by = ", ".join(f"{name} {count}" for name, count in report["invalid_by"].items())
     return [*lines, f"  invalid by (several possible)   {by}"]
 

@@ -5,7 +5,7 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -281,6 +281,14 @@ def existing(runs: Path, name: str) -> RunDirectory:
         msg = f"got run {name!r}, which is not in {runs} ({advice}); train it first"
         raise FileNotFoundError(msg)
     return run
+
+
+def class_name(settings: Mapping[str, Any], part: str) -> str | None:
+    """Return the class of the model or the data in the settings of a run; None if unknown."""
+    # The name alone, without an import: a foreign config.yaml must not run code.
+    setting = settings.get(part)
+    path = setting.get("class_path") if isinstance(setting, Mapping) else setting
+    return None if path is None else str(path).rpartition(".")[2]
 
 
 def fresh_name(runs: Path, method: str, corpus: str) -> str:

@@ -25,6 +25,9 @@ class IntervalEstimate:
     high: float
     count: int
 
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
 
 def wilson(hits: int, count: int) -> IntervalEstimate:
     """Return a share with Wilson's score interval (1927), which is right near 0 and 1, too.

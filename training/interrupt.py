@@ -7,6 +7,7 @@ stops at once. Outside a fit there is nothing to save: the first signal stops at
 
 import logging
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -64,11 +65,20 @@ interruption = Interruption()
 @contextmanager
 def handle_signals() -> Iterator[Interruption]:
     """Handle Ctrl-C and SIGTERM inside the block; restore the old handlers after it."""
-    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
-    interruption.reset()
-    interruption.register()
-    try:
+    with restored_handlers():
+        interruption.reset()
+        interruption.register()
         yield interruption
+
+
+@contextmanager
+def restored_handlers() -> Iterator[None]:
+    """Restore the handlers of Ctrl-C and SIGTERM after the block, in the main thread."""
+    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
+    try:
+        yield
     finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
+        # Python allows handlers in the main thread only.
+        if threading.current_thread() is threading.main_thread():
+            for signum, handler in before.items():
+                signal.signal(signum, handler)

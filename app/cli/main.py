@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import gc
 import logging
 import os
 import select
@@ -10,14 +11,14 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
 from app.cli.command_help import help_path
 from app.cli.commands import COMMANDS, LIGHTNING, Call, check_options, find_command, help_of_all
 from app.cli.data_files import check_user_data
-from app.cli.garbage import collect_seldom, collection_paused
 from run_files.terminal import harmless
 from run_files.version import line
 from text.extras import missing_extra
@@ -69,6 +70,18 @@ _UNUSED = ("matplotlib", "scipy", "transformers")
 """Libraries that torchmetrics loads if they are installed, for none of our metrics."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Error numbers of a disk that is full or read-only."""
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Run the body without the search for cycles of objects: loading modules, reading rows."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -245,7 +258,10 @@ def _plain(call: Call, *, debug: bool, predicts: bool) -> int:
             if imports != "none":
                 _quieten(debug=debug)
             if predicts:
-                collect_seldom()
+                # Attacks make many objects, and hardly any in circles. Each full search for them
+                # would also visit all objects of the libraries.
+                gc.freeze()
+                gc.set_threshold(20_000)
             return call.run()
     except SystemExit as error:
         return _status(error)

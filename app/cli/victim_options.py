@@ -1,18 +1,27 @@
-"""Adds the options of all commands that query an external victim."""
+"""Adds the options of all commands that query a model of any kind, and makes that model."""
 
 import re
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from jsonargparse import ArgumentParser
 
 from app.cli.run_options import add_option, full_names
 from attacks.digests import digest
 from attacks.task_goals import task_of
+from attacks.victims.front_end_victim import FrontEndVictim
 from attacks.victims.http_settings import HttpSettings
+from attacks.victims.kinds import ModuleVictim
+from datamodules import CORPORA
+from lit_modules import TaskModule
+from measure.archive import FolderArchive, run_identity
+from measure.measurement import Measured, Measurement
 from measure.named_victims import Dtype, NamedVictim, Outputs, named_victim
+from measure.runner import run
 from measure.victim_front_end import VictimFrontEnd, put_front_end
 from run_files.devices import torch_device
+from run_files.run_directory import RunDirectory, class_name
+from run_files.weights import weights_of
 from text import CanonicalForm
 from text.web_address import redact
 
@@ -134,3 +143,69 @@ def _words(args: Any) -> VictimFrontEnd:
 def split_names(option: str | None) -> list[str] | None:
     """Return the parts of an option with commas."""
     return None if option is None else [name.strip() for name in option.split(",")]
+
+
+# The model as the subject of a measurement
+
+
+class MeasuredModel(NamedTuple):
+    """A model with the folder of its outcomes.
+
+    Attributes:
+        named: the model.
+        files: the run, or the folder of a victim.
+        about: weights of a run, or name and front end of a victim: a part of the subject.
+        identity: entries of `results.json` that identify it; a victim has no corpus of its own.
+        module: the module of a run; None of a victim.
+    """
+
+    named: NamedVictim
+    files: RunDirectory
+    about: dict[str, Any]
+    identity: dict[str, Any]
+    module: TaskModule | None
+
+    def measure(self, measurement: Measurement[Any], data: str) -> Measured:
+        """Measure the model on data of this name, and file the outcome."""
+        # A training would replace the weights during the measurement.
+        if self.module is not None:
+            self.files.lock()
+        try:
+            return run(measurement, FolderArchive(self.files, {"corpus": data, **self.identity}))
+        finally:
+            self.files.unlock()
+
+
+def measured_model(args: Any) -> MeasuredModel:
+    """Load the model that the options of `add_victim` name.
+
+    Raises:
+        ValueError: a front end before a run, or see `victim_of`.
+        OSError: the model is not found.
+    """
+    files = RunDirectory(folder_of(args) if args.run is None else Path(args.runs_dir) / args.run)
+    named = victim_of(args, files.path)
+    name = named.facts["victim"]
+    if args.run is None:
+        front_end = named.victim.digest if isinstance(named.victim, FrontEndVictim) else None
+        about = {"victim": name, "front_end": front_end, "dtype": named.facts.get("dtype")}
+        identity: dict[str, Any] = {"run": files.name, "method": name, "seed": 0}
+        return MeasuredModel(named, files, about, identity, None)
+    module = named.victim.module if isinstance(named.victim, ModuleVictim) else None
+    if not isinstance(module, TaskModule):
+        msg = (
+            f"got --words.front_end and --run {files.name}, expected one of the two: the figures "
+            f"of a run are its own; --victim run:{files.name} has a folder for others"
+        )
+        raise ValueError(msg)
+    about = weights_of(Path(named.facts["checkpoint"])).about()
+    return MeasuredModel(named, files, about, _identity(module, files), module)
+
+
+def _identity(module: TaskModule, run: RunDirectory) -> dict[str, Any]:
+    """Return the entries of `results.json` that identify a run."""
+    if (results := run.results()) is not None:
+        keys = ("run", "method", "corpus", "seed", "no_certificate")
+        return {key: results.get(key) for key in keys if key in results}
+    data = class_name(run.config(), "data") or ""
+    return run_identity(run, module, CORPORA[data].corpus if data in CORPORA else data)

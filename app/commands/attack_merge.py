@@ -8,6 +8,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from app.cli.run_options import RUN, add_option, command_parser
@@ -72,10 +73,6 @@ class MergedAttack(NamedTuple):
         summary = summarise(records, score=self.facts["score"], goal=goal, task=task)
         return Outcome(name=self.name, records=records, summary=summary)
 
-    def validity(self, outcome: Outcome) -> list[str]:
-        """Merge the validity files of the shards, if any; return lines to print."""
-        return validity_files.merge(self.ledger.records_path, outcome.records, self.parts)
-
 
 def run(args: argparse.Namespace) -> int:
     """Run the command.
@@ -104,17 +101,15 @@ def run(args: argparse.Namespace) -> int:
     if weights is not None:
         facts["checkpoint"] = f"{checkpoint}, SHA-256 {weights.checkpoint}"
     archive = MeanArchive(FolderArchive(files, {**attacks[0].facts["identity"], "run": run.name}))
+    subject = {} if weights is None else weights.about()
     for attack in attacks:
         logger.measure(files, f"attack/{attack.name}", 0 if weights is None else weights.step)
-        subject = {} if weights is None else weights.about()
-        forms = {"html": args.html == "true", "csv": args.csv == "true"}
-        metrics = _file(attack, archive, facts, subject, **forms, logger=logger)
+        metrics = _file(attack, archive, args, facts=facts, subject=subject, logger=logger)
         logger.log_metrics(metrics, 0)
     logger.finalize("success")
     first = attacks[0].facts
     title = f"{run.name}: {first['identity']['method']} on {first['facts']['corpus']}"
-    _print(attacks, title, args.show, [*filter(None, [archive.mean.line()])])
-    print(harmless(f"\n{files.path}"))
+    _print(attacks, files, title, args.show, [*filter(None, [archive.mean.line()])])
     return 0
 
 
@@ -134,38 +129,39 @@ def _merge_victim(args: argparse.Namespace) -> int:
     first = attacks[0].facts
     archive = FolderArchive(folder, {**first["identity"], "run": folder.name})
     for attack in attacks:
-        _file(attack, archive, {}, {}, html=args.html == "true", csv=args.csv == "true")
-    _print(
-        attacks, f"{first['identity']['method']} on {first['identity']['corpus']}", args.show, []
-    )
-    print(harmless(f"\n{folder.path}"))
+        _file(attack, archive, args)
+    title = f"{first['identity']['method']} on {first['identity']['corpus']}"
+    _print(attacks, folder, title, args.show, [])
     return 0
 
 
-def _print(attacks: Sequence[MergedAttack], title: str, show: int, notes: Sequence[str]) -> None:
+def _print(
+    attacks: Sequence[MergedAttack],
+    folder: RunDirectory,
+    title: str,
+    show: int,
+    notes: Sequence[str],
+) -> None:
     """Print the table of all attacks, and file the validity of each."""
     outcomes = {attack.name: attack.outcome() for attack in attacks}
-    spent = ", ".join(f"{attack.name} {attack.seconds:.1f} s" for attack in attacks)
-    valid = [line for attack in attacks for line in attack.validity(outcomes[attack.name])]
-    print(
-        report(
-            outcomes,
-            attacks[0].facts["classes"],
-            show=show,
-            title=f"{title} ({spent})",
-            notes=[*notes, *valid],
-        )
-    )
+    title += f" ({', '.join(f'{attack.name} {attack.seconds:.1f} s' for attack in attacks)})"
+    valid = [
+        line
+        for attack, outcome in zip(attacks, outcomes.values(), strict=True)
+        for line in validity_files.merge(attack.ledger.records_path, outcome.records, attack.parts)
+    ]
+    classes, notes = attacks[0].facts["classes"], [*notes, *valid]
+    print(report(outcomes, classes, show=show, title=title, notes=notes))
+    print(harmless(f"\n{folder.path}"))
 
 
 def _file(
     attack: MergedAttack,
     archive: Archive,
-    facts: Mapping[str, str],
-    subject: Mapping[str, Any],
+    args: argparse.Namespace,
     *,
-    html: bool,
-    csv: bool,
+    facts: Mapping[str, str] = MappingProxyType({}),
+    subject: Mapping[str, Any] = MappingProxyType({}),
     logger: RunLogger | None = None,
 ) -> dict[str, float]:
     """Store the records and figures of an attack as `attack` does; return its metrics.
@@ -173,20 +169,19 @@ def _file(
     Args:
         attack: the attack.
         archive: for the metrics.
+        args: the options, of which some ask for files.
         facts: for the page; they override those of the shard.
         subject: identifies the weights.
-        html: True to write the page.
-        csv: True to write TextAttack's log.
         logger: of TensorBoard; None for an external victim.
     """
     ledger, outcome, classes = attack.ledger, attack.outcome(), attack.facts["classes"]
     atomic.write_lines(ledger.records_path, attack.records)
     show_examples(outcome, classes, [] if logger is None else [logger])
-    if html:
+    if args.html == "true":
         samples = f"{len(outcome.records)}, {attack.subject.get('choice')}"
         page = {**attack.facts["facts"], **facts, "samples": samples}
         write_page(ledger.path.with_suffix(".html"), outcome, classes, page)
-    if csv:
+    if args.csv == "true":
         columns = attack.subject.get("columns") or ["text"]
         write_csv(ledger.path.with_suffix(".csv"), outcome.records, columns)
     ledger.finish(attack.subject, attack.seconds, outcome.summary.line())

@@ -108,12 +108,13 @@ class _Parser(OneLineParser):
 def _matrices(args: argparse.Namespace) -> int:
     """Measure, file and print the matrix of each attack of some runs."""
     names = list(dict.fromkeys(args.run))
-    output, args.output = args.output, None
+    output, args.output, runs_dir = args.output, None, Path(args.runs_dir)
     runs, models = [], {}
     for name in names:
         elsewhere = name.partition(":")[0] in KINDS and not name.startswith("run:")
-        args.victim = name if elsewhere else f"run:{name.removeprefix('run:')}"
-        run = RunDirectory(folder_of(args)) if elsewhere else _run_of(args)
+        own = name.removeprefix("run:")
+        args.victim = name if elsewhere else f"run:{own}"
+        run = RunDirectory(folder_of(args)) if elsewhere else existing(runs_dir, own)
         models[run.name] = victim_of(args, run.path if elsewhere else None)
         runs.append(run)
     if len({frozenset(model.classes) for model in models.values()}) > 1:
@@ -145,10 +146,6 @@ def _matrices(args: argparse.Namespace) -> int:
             atomic.write_text(Path(output) / f"transfer-{attack}.json", as_json)
             atomic.write_text(Path(output) / f"transfer-{attack}.csv", as_csv)
     return 0
-
-
-def _run_of(args: argparse.Namespace) -> RunDirectory:
-    return existing(Path(args.runs_dir), args.victim.removeprefix("run:"))
 
 
 def _attacks(runs: Sequence[RunDirectory], names: str | None) -> list[str]:
@@ -275,7 +272,7 @@ def _lines(content: dict[str, Any]) -> list[str]:
         lines.append(f"{name}:")
         adversarial = IntervalEstimate(**figures["adversarial"])
         if "paired" not in figures:
-            lines.append(f"  accuracy {_share(adversarial)} (the file has no originals)")
+            lines.append(f"  accuracy {adversarial} (the file has no originals)")
             continue
         both: Any = {
             key: IntervalEstimate(**figure) if isinstance(figure, dict) else figure
@@ -285,21 +282,17 @@ def _lines(content: dict[str, Any]) -> list[str]:
         count = both.first.count
         if adversarial.count > count:
             lines.append(
-                f"  accuracy on all {adversarial.count} adversarials  {_share(adversarial)}, "
+                f"  accuracy on all {adversarial.count} adversarials  {adversarial}, "
                 f"{adversarial.count - count} of them without original"
             )
         lines += [
-            f"  accuracy on originals     {_share(both.first)}, {count} pairs",
-            f"  accuracy on adversarials  {_share(both.second)}",
-            f"  difference                {_share(both.difference)}, {both.lost} lost, "
+            f"  accuracy on originals     {both.first}, {count} pairs",
+            f"  accuracy on adversarials  {both.second}",
+            f"  difference                {both.difference}, {both.lost} lost, "
             f"{both.gained} gained, McNemar p = {both.p:.2g}",
         ]
         if both.first.value:
             # The base are the originals with a correct prediction, not all pairs.
             hit = wilson(both.lost, round(both.first.value * count))
-            lines.append(f"  of the originals that are right, lost  {_share(hit)}")
+            lines.append(f"  of the originals that are right, lost  {hit}")
     return lines
-
-
-def _share(estimate: IntervalEstimate) -> str:
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

@@ -155,14 +155,8 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
         figures["success_rate"] = asdict(before)
         # The interval is that of the share of valid texts, whose sample is the smaller one. It
         # ignores the uncertainty of the success rate.
-        figures["valid_success_rate"] = asdict(
-            IntervalEstimate(
-                before.value * valid.value,
-                before.value * valid.low,
-                before.value * valid.high,
-                valid.count,
-            )
-        )
+        value, low, high = (before.value * part for part in (valid.value, valid.low, valid.high))
+        figures["valid_success_rate"] = asdict(IntervalEstimate(value, low, high, valid.count))
         content["attacks"][group] = figures
     return content
 
@@ -188,20 +182,14 @@ def render_lines(content: Mapping[str, Any]) -> list[str]:
         named["originals"] = content["originals"]
     for name, figures in named.items():
         lines.append(f"{name}: {figures['rated']} rated")
-        share = _share(figures["valid"])
+        share = IntervalEstimate(**figures["valid"])
         lines.append(f"  gold class given by most          {share}, {figures['unsure']} unsure")
         if "natural" in figures:
             lines.append(f"  natural, 1 to 5                   {figures['natural']:.2f}")
-        if "success_rate" in figures:
-            lines.append(f"  success rate                      {_share(figures['success_rate'])}")
-            lines.append(
-                f"  success rate, valid texts only    {_share(figures['valid_success_rate'])}"
-            )
+        for key, title in (("", ""), ("valid_", ", valid texts only")):
+            if estimate := figures.get(f"{key}success_rate"):
+                lines.append(f"  {f'success rate{title}':<34}{IntervalEstimate(**estimate)}")
     return lines
-
-
-def _share(estimate: Mapping[str, float]) -> str:
-    return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
 
 
 def _number(value: float | None) -> str:

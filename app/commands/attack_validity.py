@@ -19,6 +19,7 @@ from measure.validity_files import file_validity, sentence_encoder
 from measure.validity_pairs import MeaningPairs, damage, meaning_pairs, running_text, vocabulary_of
 from run_files import run_directory
 from run_files.devices import torch_device
+from run_files.ledger import attack_ledgers
 from run_files.terminal import harmless
 from text import check_range
 
@@ -124,10 +125,10 @@ def record_files(args: argparse.Namespace, command: str) -> list[Path]:
     if args.records:
         return [Path(name) for name in args.records]
     run = run_directory.existing(Path(args.runs_dir), run_directory.named(command, args.run))
-    folder = run.path / "attacks"
-    paths = sorted(path for path in folder.glob("*.jsonl") if path.with_suffix(".json").is_file())
-    paths = [path for path in paths if ".shard-" not in path.name]
+    ledgers = attack_ledgers(run)
+    paths = sorted(entry.records_path for entry in ledgers if entry.records_path.is_file())
     if not paths:
+        folder = run.path / "attacks"
         msg = f"got {folder} without attacks, expected RECIPE.jsonl: attack the run first"
         raise ValueError(msg)
     return paths

@@ -9,7 +9,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from certify.ties import classes
 from datamodules.batching.examples import fingerprint
 from lit_modules import LipsLev, TaskModule
 from lit_modules.checkpoints.reading import load
-from measure.archive import FolderArchive
+from measure.archive import FolderArchive, run_identity
 from measure.attack_report import colours, compare, mark
 from measure.certificate_records import Record, format_changes, record
 from measure.certified_answers import CHANGES, ThreatCertifiers
@@ -109,7 +109,7 @@ def parser() -> argparse.ArgumentParser:
     text = f"{', '.join(_KINDS)}; or, with commas between, recipes of attacks, "
     text += f"{', '.join(OWN_SETS)}, files of lists (docs/robust_words.md); in front of them, or "
     text += f"alone, {', '.join(ADDED)} (docs/certificates/append.md)"
-    add("--threat", required=True, type=_threat_name, help=text)
+    add("--threat", required=True, type=threat_type(_KINDS, ADDED), help=text)
     text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
     add("--resources", metavar="DIR", help=text)
     text = "numbers of changes; all: any number (default: 1 2 all for synonyms and sets, with "
@@ -151,15 +151,19 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _threat_name(value: str) -> str:
-    """Check a threat of the command line; nothing is read."""
-    if value not in _KINDS:
-        try:
-            check_threat(value)
-        except ValueError as error:
-            msg = f"{error}; or one of {', '.join((*_KINDS, *ADDED))}"
-            raise argparse.ArgumentTypeError(msg) from error
-    return value
+def threat_type(kinds: Sequence[str], others: Sequence[str] = ()) -> Callable[[str], str]:
+    """Return a check of a threat on the command line; its error names `kinds` and `others`."""
+
+    def check(value: str) -> str:
+        if value not in kinds:
+            try:
+                check_threat(value)
+            except ValueError as error:
+                msg = f"{error}; or one of {', '.join((*kinds, *others))}"
+                raise argparse.ArgumentTypeError(msg) from error
+        return value
+
+    return check
 
 
 def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:
@@ -393,20 +397,9 @@ def _certify_split(
     )
     # Figures of other weights than the best ones get their own directory.
     files = run if checkpoint == run.chosen else shelf(run, weights)
-    outcome = measure(measurement, FolderArchive(files, _identity(run, model, source.corpus)))
+    outcome = measure(measurement, FolderArchive(files, run_identity(run, model, source.corpus)))
     print(harmless(measurement.table(files, outcome.records)))
     if (results := files.results()) is not None:
         print(harmless(f"\n{judge_run(files, results).text}"))
     curve = files.path / f"certificates_{measurement.name}.png"
     print(harmless(f"\n{files.path / measurement.file}, {curve}"))
-
-
-def _identity(run: RunDirectory, model: TaskModule, corpus: str) -> dict[str, Any]:
-    reason = model.no_certificate
-    return {
-        "run": run.name,
-        "method": model.method,
-        "corpus": corpus,
-        "seed": int(run.config().get("seed_everything", 0)),
-        **({} if reason is None else {"no_certificate": reason}),
-    }

@@ -20,8 +20,9 @@ from app.claim_files import (
     seal,
 )
 from app.cli.run_options import RUN, add_option, command_parser
+from app.commands.certify import threat_type
 from attacks.resources.catalogue import Resources, resources_named
-from attacks.set_names import ADDED, check_threat
+from attacks.set_names import ADDED
 from attacks.word_sets import changes_of, find_threat
 from certify.threats import Additions, Substitutions, Synonyms, Threat
 from certify.threats.parsing import parse_k
@@ -104,24 +105,13 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     text = "synonyms, characters, names of perturbation sets with commas between, or of detectors "
     text += ", ".join(ADDED)
-    add("--threat", required=True, type=_threat_name, metavar="NAME", help=text)
+    add("--threat", required=True, type=threat_type(KINDS), metavar="NAME", help=text)
     text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
     add("--resources", metavar="DIR", help=text)
     text = "number of changes, as `certify` was asked; or all (default)"
     add("--k", default="all", metavar="K", help=text)
     add_option(parser, "--output", required=True, help="folder to write")
     return parser
-
-
-def _threat_name(value: str) -> str:
-    """Check a threat of the command line; nothing is read."""
-    if value not in KINDS:
-        try:
-            check_threat(value)
-        except ValueError as error:
-            msg = f"{error}; or one of {', '.join(KINDS)}"
-            raise argparse.ArgumentTypeError(msg) from error
-    return value
 
 
 def _check_threat(threat: Threat, front_end: str) -> None:
@@ -154,14 +144,13 @@ def _certified(
     path = files.path / f"certificates_{name}.jsonl"
     records: list[dict[str, Any]] = [record for _, record in json_lines(path, "certificates")]
     stamp = stamp_of(threat.digest, checkpoint)
+    stamps = ({name: line.get(name) for name in ("threat", "checkpoint")} for line in records)
     before = {
         "threat": subject["threat"]["digest"],
         "checkpoint": subject["checkpoint"],
         "around": subject["around"],
         # A killed program may have replaced the records before `results.json`.
-        "records": next(
-            (line_stamp for line_stamp in map(_stamp, records) if line_stamp != stamp), stamp
-        ),
+        "records": next((other for other in stamps if other != stamp), stamp),
     }
     now = {"threat": threat.digest, "checkpoint": checkpoint, "around": None, "records": stamp}
     if other := differences(before, now):
@@ -174,10 +163,6 @@ def _certified(
         msg = f"got k={args.k}, expected one of {', '.join(subject['k'])}, which were certified"
         raise ValueError(msg)
     return records
-
-
-def _stamp(line: dict[str, Any]) -> dict[str, Any]:
-    return {name: line.get(name) for name in ("threat", "checkpoint")}
 
 
 def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:

@@ -11,16 +11,14 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from app.cli.measured_model import measured_model
 from app.cli.run_options import add_option
-from app.cli.victim_options import RunOrVictimParser, add_victim, split_names
+from app.cli.victim_options import RunOrVictimParser, add_victim, measured_model, split_names
 from measure.functional_tests import (
     FunctionalTests,
     functional_table,
     invariance_tests,
     labelled_tests,
 )
-from measure.runner import run as measure
 from measure.table_samples import read_table
 from run_files.terminal import harmless
 
@@ -55,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
         classes=named.classes,
         identity={**model.about, "dataset": table.name},
     )
-    with model.locked():
-        outcome = measure(measurement, model.archive(table.name))
+    outcome = model.measure(measurement, table.name)
     print(harmless(f"{named.facts['victim']} on {table.name}\n"))
     print(harmless(functional_table(outcome.records)))
     print(harmless(f"\n{model.files.path / measurement.file}"))

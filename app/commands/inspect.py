@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app.cli.garbage import collection_paused
+from app.cli.main import collection_paused
 from app.cli.run_options import add_option, command_parser
 from datamodules.sources.inspection import DataInspection, FileInspection, inspect_files
 from datamodules.sources.table_shape import TABLES, check_encoding, check_separator

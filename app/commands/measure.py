@@ -9,12 +9,16 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from app.cli.measured_model import MeasuredModel, measured_model
 from app.cli.run_options import add_option
-from app.cli.victim_options import RunOrVictimParser, add_victim, split_names
+from app.cli.victim_options import (
+    MeasuredModel,
+    RunOrVictimParser,
+    add_victim,
+    measured_model,
+    split_names,
+)
 from attacks.outcome import Sample
 from measure.corpus_split import split_texts
-from measure.runner import run as measure
 from measure.table_samples import as_classes, read_table
 from measure.text_measurement import find_measurement, measurement_names
 from run_files.terminal import harmless
@@ -45,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
         settings=settings,
         tag=args.tag,
     )
-    with model.locked():
-        outcome = measure(measurement, model.archive(data))
+    outcome = model.measure(measurement, data)
     print(harmless(f"{model.named.facts['victim']} on {data}\n"))
     print(harmless(measurement.table(outcome.records)))
     print(harmless(f"\n{model.files.path / measurement.file}"))

@@ -12,12 +12,12 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from app.cli.run_options import SEVERAL, add_option, command_parser
 from measure.verdict import Level, judge_run
 from run_files.results import Results
-from run_files.run_directory import RunDirectory
+from run_files.run_directory import RunDirectory, class_name
 from run_files.terminal import harmless
 from text.bounded_files import DataError, kind_of, reading
 
@@ -188,8 +188,8 @@ def _read_run(run: RunDirectory, changed: str) -> ListedRun:
         run=run.name,
         state=_state(run, results),
         stages=() if results is None else tuple(results["seconds"]),
-        method=_class(settings, "model") if results is None else results["method"],
-        corpus=_class(settings, "data") if results is None else results["corpus"],
+        method=class_name(settings, "model") if results is None else results["method"],
+        corpus=class_name(settings, "data") if results is None else results["corpus"],
         seed=(seed if isinstance(seed, int) else None) if results is None else results["seed"],
         metric=metric,
         value=None if metric is None else metrics[metric],
@@ -225,12 +225,6 @@ def _locked(path: Path) -> bool:
     except OSError:  # no such file, or a file system without locks
         return False
     return False
-
-
-def _class(settings: dict[str, Any], part: str) -> str | None:
-    setting = settings.get(part)
-    path = setting.get("class_path") if isinstance(setting, dict) else setting
-    return None if path is None else str(path).rpartition(".")[2]
 
 
 def _strongest(metrics: dict[str, float | None]) -> tuple[str | None, float | None]:

@@ -18,7 +18,7 @@ from app.serve.connections import server_config
 from app.serve.live_attacks import AttackPool
 from app.serve.live_routes import LiveApp
 from app.serve.model_worker import BATCH, ModelWorker
-from app.serve.run_facts import RunFacts, read_facts
+from app.serve.run_facts import RunFacts, read_facts, text_of
 from app.serve.serve_limits import ServeLimits
 from attacks.composition import Attack
 from attacks.recipe_settings import RecipeSettings
@@ -188,7 +188,7 @@ def _examples(
     if len({tuple(worker.classes) for worker in workers.values()}) > 1:
         return []
     return [
-        ((row["text"], row["text_pair"]) if "text_pair" in row else row["text"], label)
+        (text_of(row), label)
         for name, own in facts.items()
         for row in own.texts
         for label, known in enumerate(workers[name].classes)

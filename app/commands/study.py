@@ -16,15 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.run_options import CommandParser, add_option
-from app.study.cells import (
-    StudyContext,
-    lay_out,
-    merge_shards,
-    only,
-    shard_path,
-    take_shard,
-    write_shard,
-)
+from app.study.cells import StudyContext, chains, lay_out, merge_shards, only, write_shard
 from app.study.study import Cell, CellFigures, Study, StudyError
 from app.study.study_file import examine, read_study
 from app.study.yaml_reader import NAME
@@ -32,6 +24,7 @@ from run_files.shard import Shard
 from run_files.shipped import settings_file
 from run_files.terminal import harmless
 from text.module_names import real_name
+from training.interrupt import SIGNALS, restored_handlers
 
 if TYPE_CHECKING:
     from app.study.live import StudyProgress
@@ -196,7 +189,8 @@ def _run(args: argparse.Namespace) -> int:
     selected = only(cells, args.only, args.seeds)
     shard = Shard.of(args.shard) if args.shard else None
     if shard is not None:
-        selected = take_shard(selected, shard)
+        # Every N-th chain of `after` as a whole.
+        selected = [cell for chain in shard.take(chains(selected)) for cell in chain]
     if args.check:
         print("\n".join([f"{study.name}: {len(selected)} runs", *(cell.run for cell in selected)]))
         return 0
@@ -227,7 +221,7 @@ def _run(args: argparse.Namespace) -> int:
     if shard is None:
         written = _write(study, figures, versions(), out, unusable.keys())
     else:
-        path = shard_path(study.name, shard, out)
+        path = out / f"{study.name}.{shard.suffix()}.json"
         write_shard(path, study, shard, figures, versions())
         print(path)
     failed = [cell for cell in selected if outcomes[cell.run].state != "done"]
@@ -259,16 +253,12 @@ def _stop_at_signals(stop: "Stop") -> Iterator[list[int]]:
         signals.append(signum)
         stop.wish()
 
-    # Python allows handlers in the main thread only.
-    if threading.current_thread() is not threading.main_thread():
+    with restored_handlers():
+        # Python allows handlers in the main thread only.
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                signal.signal(number, handle)
         yield signals
-        return
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield signals
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _collect(args: argparse.Namespace) -> int:

@@ -158,47 +158,48 @@ def compare_models(
         attacks: names of the attacks.
         class_names: classes of the corpus.
     """
-    means = "  mean of the classes"
-    titles = ["clean", means, "largest class"]
-    for k in CERTIFIED:
-        titles += [f"certified, {k} words", means]
-    if attacks:
-        titles += ["attacked texts, clean", means]
-    for name in attacks:
-        titles += [f"under {name}", means]
-    columns = [["accuracy, %", *titles]]
+    columns: list[Sequence[str]] = []
     notes: list[str] = []
+    titles = ["accuracy, %"]
     labels: Sequence[int] = ()
     for run in runs:
-        results = run.results()
-        metrics = {} if results is None else results["metrics"]
         made = Predictions.of(Ledger(run.predictions).records())
-        labels = made.labels
-        column = [run.name, cell(made.accuracy), f"{100 * made.balanced:.1f}"]
-        column.append(f"{100 * made.largest[1]:.1f}")
-        certificates = Ledger(run.path / f"certificates_{stage.removeprefix('certify_')}.jsonl")
-        records = certificates.records()
-        for k in CERTIFIED:
-            hits = [holds(record, k) for record in records]
-            column.append(cell(wilson(sum(hits), len(hits))) if hits else "-")
-            column.append(
-                f"{100 * class_mean([r['label'] for r in records], hits):.1f}" if hits else "-"
-            )
-        if attacks:
-            column.append(_share(metrics, f"attack/{attacks[0]}", "clean_accuracy"))
-            column.append(_attacked_mean(run, attacks[0], clean=True))
-        for name in attacks:
-            column.append(_share(metrics, f"attack/{name}", "accuracy"))
-            column.append(_attacked_mean(run, name, clean=False))
-        columns.append(column)
+        figures = list(_figures(run, made, stage, attacks))
+        titles[1:], labels = [title for title, _ in figures], made.labels
+        columns.append([run.name, *(value for _, value in figures)])
         notes += _doubts(run.name, made, class_names)
     number, share_of_labels = most_frequent(labels)
     title = (
         f"{len(labels):,} test texts, of which {100 * share_of_labels:.1f} % are "
         f"{class_names[number]!r}; 95 % intervals in brackets"
     )
-    rows = list(zip(*columns, strict=True))
+    rows = list(zip(titles, *columns, strict=True))
     return "\n".join(map(harmless, [title, aligned(rows), *notes]))
+
+
+def _figures(
+    run: RunDirectory, made: Predictions, stage: str, attacks: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield titles and figures of a run, each share with its mean over the classes."""
+    means = "  mean of the classes"
+    yield "clean", cell(made.accuracy)
+    yield means, f"{100 * made.balanced:.1f}"
+    yield "largest class", f"{100 * made.largest[1]:.1f}"
+    certificates = Ledger(run.path / f"certificates_{stage.removeprefix('certify_')}.jsonl")
+    records = certificates.records()
+    labels = [record["label"] for record in records]
+    for k in CERTIFIED:
+        hits = [holds(record, k) for record in records]
+        yield f"certified, {k} words", cell(wilson(sum(hits), len(hits))) if hits else "-"
+        yield means, f"{100 * class_mean(labels, hits):.1f}" if hits else "-"
+    results = run.results()
+    metrics = {} if results is None else results["metrics"]
+    if attacks:
+        yield "attacked texts, clean", _share(metrics, f"attack/{attacks[0]}", "clean_accuracy")
+        yield means, _attacked_mean(run, attacks[0], clean=True)
+    for name in attacks:
+        yield f"under {name}", _share(metrics, f"attack/{name}", "accuracy")
+        yield means, _attacked_mean(run, name, clean=False)
 
 
 def _share(metrics: Mapping[str, float | None], stage: str, name: str) -> str:

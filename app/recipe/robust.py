@@ -250,10 +250,7 @@ class _Recipe:
 
     def _device(self) -> list[str]:
         # One process: the processes of several devices would each repeat this command.
-        kind, _, index = str(self.args.device).partition(":")
-        accelerator = "gpu" if kind == "cuda" else kind
-        devices = f"[{index}]" if index else "1"
-        return [f"--trainer.accelerator={accelerator}", f"--trainer.devices={devices}"]
+        return ["--trainer.devices=1", f"--device={self.args.device}"]
 
     def _call(self, command: str, run: RunDirectory, *words: str) -> None:
         """Run a command of the program; its table is not printed."""

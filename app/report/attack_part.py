@@ -6,20 +6,13 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
-from app.report.clean_figures import confusion
 from app.report.page_parts import FigureCell, estimate_cell
-from app.report.report_pictures import (
-    AttackedShare,
-    Panel,
-    PanelLine,
-    Picture,
-    attacks_picture,
-    panels_picture,
-)
+from app.report.report_pictures import Panel, PanelLine, Picture, attacks_picture, panels_picture
 from attacks.document import words_of
 from attacks.outcome import AttackRecord
 from measure.attack_report import columns
 from measure.evidence import AttackEvidence, Evidence
+from measure.labelled_predictions import confusion
 
 _WORDS = 12
 """Rows of the table of changed words."""
@@ -73,15 +66,15 @@ def attack_part(evidence: Evidence, number: int) -> AttackPart | None:
     attacks = evidence.attacks
     if not attacks:
         return None
-    shares = [
-        AttackedShare(attack.name, attack.summary.clean_accuracy, attack.summary.accuracy)
-        for attack in attacks
-    ]
     return AttackPart(
         rows=[_row(attack) for attack in attacks],
-        picture=attacks_picture(f"attacks-{number}", shares),
+        picture=attacks_picture(f"attacks-{number}", attacks),
         costs=_costs(attacks, number),
-        moves=[moves(attack, evidence) for attack in attacks if _has_classes(attack)],
+        moves=[
+            moves(attack, evidence)
+            for attack in attacks
+            if all(isinstance(record.label, int) for record in attack.records)
+        ],
         words=changed_words(attacks),
     )
 
@@ -149,10 +142,6 @@ def _costs(attacks: Sequence[AttackEvidence], number: int) -> Picture:
         ]
     alt = f"Accuracy that is left over the cost of the attacks. {'; '.join(ends)}."
     return panels_picture(f"costs-{number}", panels, alt=alt, top=1.02, width=3.4)
-
-
-def _has_classes(attack: AttackEvidence) -> bool:
-    return all(isinstance(record.label, int) for record in attack.records)
 
 
 def moves(attack: AttackEvidence, evidence: Evidence) -> ClassMoves:

@@ -5,16 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.report.clean_figures import (
-    Bin,
-    ClassFigures,
-    calibration_error,
-    class_figures,
-    confidence,
-    confusion,
-    macro_f1,
-    reliability,
-)
 from app.report.page_parts import format_number
 from app.report.report_pictures import (
     Panel,
@@ -24,6 +14,16 @@ from app.report.report_pictures import (
     reliability_picture,
 )
 from measure.evidence import Evidence, StageRecords
+from measure.labelled_predictions import (
+    Bin,
+    ClassFigures,
+    calibration_error,
+    class_figures,
+    confidence,
+    confusion,
+    macro_f1,
+    reliability,
+)
 from run_files.sample_records import Record
 from text.bounded_files import DataError, kind_of, read_json
 from text.json_shapes import check_shape

@@ -21,22 +21,23 @@ from app.report.clean_part import (
 from app.report.heat_maps import RunAttacks, heat_maps, run_attacks
 from app.report.page_parts import format_number
 from app.report.report_pictures import AccuracyCurve, Picture
-from app.report.run_tables import main_figures, rows_of_runs, run_facts, run_settings
-from app.report.sandwich import steps
+from app.report.run_tables import (
+    Tile,
+    main_figures,
+    rows_of_runs,
+    run_facts,
+    run_settings,
+    tiles,
+    trade_off,
+)
 from app.report.sandwich_part import SandwichCheck, check_sandwich
 from app.report.text_explorer import BYTES, SCRIPT, Explorer, explorer
 from app.report.text_facts import GroupPart, group_part, join_texts
-from app.report.tiles import Tile, tiles, trade_off
 from app.report.training_part import training_picture
-from app.report.words_part import (
-    ThreatCertificates,
-    changes_of,
-    contradiction,
-    threat_certificates,
-    words_picture,
-)
+from app.report.words_part import ThreatCertificates, changes_of, contradiction, threat_certificates
 from attacks.summary import remarks
 from measure.evidence import Evidence, read_evidence
+from measure.radius_sandwich import steps
 from measure.verdict import RunVerdict, judge_evidence
 from run_files import atomic
 from run_files.run_directory import RunDirectory
@@ -194,6 +195,7 @@ def _section(evidence: Evidence, number: int, most: int) -> Section:
     in_words = list(threat_certificates(evidence))
     texts = join_texts(evidence)
     verdict = judge_evidence(evidence)
+    curves = {certificates.name: certificates.curve for certificates in in_words}
     broken = {sample for certificates in in_words for sample in certificates.broken}
     if sandwich is not None:
         broken |= {text.ball.sample_id for text in sandwich.broken}
@@ -208,7 +210,9 @@ def _section(evidence: Evidence, number: int, most: int) -> Section:
         calibration=calibrate(evidence, number),
         groups=group_part(evidence, texts, number),
         in_words=in_words,
-        words_picture=words_picture(in_words, number),
+        words_picture=pictures.changes_picture(f"certified-words-{number}", curves)
+        if curves
+        else None,
         attacks=attack_part(evidence, number),
         sandwich=sandwich,
         explorer=explorer(texts, evidence.class_names, broken, most),
@@ -296,8 +300,7 @@ def _common_pictures(sections: Sequence[Section]) -> Iterator[Picture]:
         yield pictures.curve_picture("accuracy-over-radius", curves)
     if len(sections) > 1:
         verdicts: Mapping[str, RunVerdict] = {s.name: s.verdict for s in sections}
-        picture = trade_off("clean-against-robust", verdicts)
-        if picture is not None:
+        if (picture := trade_off("clean-against-robust", verdicts)) is not None:
             yield picture
 
 

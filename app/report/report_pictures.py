@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from app.report.clean_figures import Bin
-from app.report.sandwich import TextSandwich
 from measure import charts
 from measure.certificate_records import Curve
+from measure.evidence import AttackEvidence
+from measure.labelled_predictions import Bin
+from measure.radius_sandwich import TextSandwich
 from run_files.terminal import harmless
 from text.estimates import IntervalEstimate
 
@@ -140,7 +141,9 @@ def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
                 )
             if curve.attacked:
                 radii, estimates = zip(*curve.attacked, strict=True)
-                heights, bars = _error_bars(estimates)
+                heights = [e.value for e in estimates]
+                # The lengths downwards and upwards.
+                bars = [[e.value - e.low for e in estimates], [e.high - e.value for e in estimates]]
                 # Two points are no curve: a sweep of radii is.
                 dots = ":" if len(radii) > 2 else "none"
                 axes.errorbar(radii, heights, bars, ls=dots, capsize=3, marker=marker, **style)
@@ -231,10 +234,9 @@ def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
         for i, (threat, curve) in enumerate(curves.items()):
             xs = [last if k is None else k for k in curve.changes]
             ys = [accuracy / 100 for accuracy in curve.accuracy]
-            style: dict[str, Any] = {"color": charts.COLOURS[i % len(charts.COLOURS)]}
-            style |= {"marker": charts.MARKERS[i % len(charts.MARKERS)], "markersize": 4}
-            axes.plot(xs, ys, **style)
-            ends.append((ys[-1], f"{threat} {ys[-1]:.3f}", style["color"]))
+            marker = charts.MARKERS[i % len(charts.MARKERS)]
+            axes.plot(xs, ys, color=_colour(i), marker=marker, markersize=4)
+            ends.append((ys[-1], f"{threat} {ys[-1]:.3f}", _colour(i)))
         ticks = sorted({0, *range(0, most + 1, max(1, most // 4))})
         axes.set_xticks([*ticks, last], [*map(str, ticks), "all"])
         axes.set(ylim=(0, 1.02), xlabel="changed words", ylabel="certified accuracy")
@@ -263,11 +265,9 @@ def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
         grid = figure.subplots(1, len(panels), sharex=True, squeeze=False)[0]
         lines = []
         for axes, (title, groups) in zip(grid, panels.items(), strict=True):
+            colour, shares = charts.COLOURS[0], (0.05, 0.25, 0.5, 0.75, 0.95)
             for i, group in enumerate(groups):
-                low, first, middle, third, high = np.quantile(
-                    group.radii, (0.05, 0.25, 0.5, 0.75, 0.95)
-                )
-                colour = charts.COLOURS[0]
+                low, first, middle, third, high = np.quantile(group.radii, shares)
                 axes.plot([low, high], [i, i], color=colour, linewidth=1.2)
                 axes.plot([first, third], [i, i], color=colour, linewidth=5, alpha=0.5)
                 axes.plot([middle], [i], color=colour, marker="o", linestyle="none")
@@ -283,39 +283,23 @@ def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
     return Picture(name, svg, f"Certified radii by group. {'; '.join(lines)}.")
 
 
-def _error_bars(estimates: Sequence[IntervalEstimate]) -> tuple[list[float], list[list[float]]]:
-    """Return the values, and the lengths of their error bars downwards and upwards."""
-    ends = [[e.value - e.low for e in estimates], [e.high - e.value for e in estimates]]
-    return [e.value for e in estimates], ends
-
-
-class AttackedShare(NamedTuple):
-    """Accuracy of the same texts without and under an attack."""
-
-    name: str
-    clean: IntervalEstimate
-    attacked: IntervalEstimate
-
-
-def attacks_picture(name: str, attacks: Sequence[AttackedShare]) -> Picture:
+def attacks_picture(name: str, attacks: Sequence[AttackEvidence]) -> Picture:
     """Draw the accuracy of the attacked texts, before and under each attack, with intervals."""
+    shares = [(a.name, a.summary.clean_accuracy, a.summary.accuracy) for a in attacks]
     with _drawing((6.4, 1.2 + 0.42 * max(2, len(attacks)))) as figure:
         axes = figure.add_subplot()
         rows = [
-            charts.ForestRow(
-                name=attack.name,
-                marks=[(e.value, e.low, e.high) for e in (attack.clean, attack.attacked)],
-            )
-            for attack in attacks
+            charts.ForestRow(name=attack, marks=[(e.value, e.low, e.high) for e in accuracies])
+            for attack, *accuracies in shares
         ]
         charts.forest(axes, rows, ["the same texts without attack", "under the attack"])
         axes.set(xlim=(0, 1), xlabel="accuracy, 95 % interval")
         figure.legend(loc="outside upper center", ncols=2, fontsize=9)
         svg = charts.as_svg(figure)
     lines = "; ".join(
-        f"{a.name}: {a.clean.value:.3f} before, {a.attacked.value:.3f} "
-        f"({a.attacked.low:.3f} to {a.attacked.high:.3f}) under it"
-        for a in attacks
+        f"{attack}: {clean.value:.3f} before, {attacked.value:.3f} "
+        f"({attacked.low:.3f} to {attacked.high:.3f}) under it"
+        for attack, clean, attacked in shares
     )
     return Picture(name, svg, f"Accuracy under attacks. {lines}.")
 

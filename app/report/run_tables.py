@@ -1,20 +1,88 @@
-"""Tables with a column for each run: what was trained, main figures, settings."""
+"""Main figures of runs: tiles, a table with a column for each run, and runs against each other."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 from app.report.clean_part import Calibration, CleanFigures, is_labelled
 from app.report.page_parts import FigureCell, estimate_cell, format_number, share_cell
+from app.report.report_pictures import Picture, RunPoint, trade_off_picture
 from attacks.digests import SHORT
 from measure.evidence import PROVEN, Evidence
-from measure.verdict import RunVerdict
+from measure.verdict import FigureKind, RunVerdict, VerdictFigure
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
+from run_files.run_directory import class_name
 from text.estimates import mean
 from text.subjects import flat
 
 T = TypeVar("T")
 _OTHERS = {"test/bits_per_character": "Bits per character", "test/loss": "Loss"}
 """Titles of figures of `test` that no verdict has."""
+_TILES = 4
+"""Most tiles of a run."""
+
+
+# Tiles
+
+
+class Tile(NamedTuple):
+    """A figure: title, value, interval and count, and a sentence; texts to show."""
+
+    title: str
+    value: str
+    interval: str
+    note: str
+
+
+def main_figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:
+    """Return the main figure of a kind: that of the strongest attack, of the widest set."""
+    figures = verdict.of_kind(kind)
+    if kind in ("attack", "words"):
+        return min(figures, key=lambda figure: figure.value, default=None)
+    # Radii are theorems, PGD is an attack on the same vectors.
+    ranked = sorted(figures, key=lambda figure: kind == "radius" and "radius" not in figure.name)
+    return next(iter(ranked), None)
+
+
+def tiles(verdict: RunVerdict) -> list[Tile]:
+    """Return the first figures that were measured: clean, attacked, in words, radius and so on."""
+    # A detector has two main figures: recall and false alarms.
+    chosen = [*verdict.of_kind("clean")[:1], *verdict.of_kind("detection")[:2]]
+    for kind in ("attack", "words", "radius", "calibration"):
+        figure = main_figure(verdict, kind)
+        chosen += [] if figure is None else [figure]
+    # Scores of clean texts fill what was not measured.
+    chosen += [figure for figure in verdict.figures if figure not in chosen]
+    return [tile(figure) for figure in chosen[:_TILES]]
+
+
+def tile(figure: VerdictFigure) -> Tile:
+    """Return a figure as texts to show."""
+    # Without interval and count, the text of a figure is its value alone.
+    value, _, rest = figure.text.partition(" ")
+    compared = [f"{reference.title}: {reference.value:.3f}" for reference in figure.references]
+    notes = [*compared, *([figure.note] if figure.note else [])]
+    return Tile(figure.title, value, rest, "; ".join(notes))
+
+
+def trade_off(name: str, verdicts: Mapping[str, RunVerdict]) -> Picture | None:
+    """Draw robust against clean accuracy of runs; None without two runs that have both."""
+    panels: dict[str, Sequence[RunPoint]] = {}
+    titles: dict[FigureKind, str] = {
+        "attack": "Under the strongest attack",
+        "words": "Certified in words",
+    }
+    for kind, title in titles.items():
+        points = []
+        for run, verdict in verdicts.items():
+            clean, robust = main_figure(verdict, "clean"), main_figure(verdict, kind)
+            if clean is not None and robust is not None and not verdict.collapsed:
+                points.append(RunPoint(run, clean.estimate, robust.estimate))
+        if len(points) > 1:
+            panels[title] = points
+    return trade_off_picture(name, panels) if panels else None
+
+
+# Tables
 
 
 def rows_of_runs(columns: Sequence[Mapping[str, T]]) -> list[tuple[str, list[T | None]]]:
@@ -26,11 +94,12 @@ def rows_of_runs(columns: Sequence[Mapping[str, T]]) -> list[tuple[str, list[T |
 def run_facts(evidence: Evidence) -> dict[str, FigureCell]:
     """Return method, corpus, weights and versions of a run."""
     results, settings = evidence.results, evidence.settings
+    kinds = {part: class_name(settings, part) or "unknown" for part in ("model", "data")}
     stages = evidence.subjects.values()
     stage = next((subject for subject in stages if "step" in subject), {})
     facts = {
-        "method": results["method"] if results else _class(settings, "model"),
-        "trained on": results["corpus"] if results else _class(settings, "data"),
+        "method": results["method"] if results else kinds["model"],
+        "trained on": results["corpus"] if results else kinds["data"],
         "task": evidence.task or "unknown",
         "classes": ", ".join(evidence.class_names),
         "seed": str(results["seed"] if results else settings.get("seed_everything", "unknown")),
@@ -46,12 +115,6 @@ def run_facts(evidence: Evidence) -> dict[str, FigureCell]:
         names = [n for n in ("steadfast", "revision", "torch", "python") if n in versions]
         facts["measured with"] = ", ".join(f"{name} {versions[name]}" for name in names)
     return {name: FigureCell(fact) for name, fact in facts.items() if fact}
-
-
-def _class(settings: Mapping[str, Any], part: str) -> str:
-    setting = settings.get(part)
-    path = setting.get("class_path") if isinstance(setting, Mapping) else setting
-    return str(path).rpartition(".")[2] if path else "unknown"
 
 
 def run_settings(columns_of: Sequence[Evidence]) -> list[tuple[str, list[str], bool]]:

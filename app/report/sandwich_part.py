@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from app.report.page_parts import WORST
 from app.report.report_pictures import Picture, sandwich_picture
-from app.report.sandwich import AttackPoint, Ball, TextSandwich, sandwich
 from attacks.outcome import AttackRecord
 from measure.evidence import AttackEvidence, Evidence, StageRecords
+from measure.radius_sandwich import AttackPoint, Ball, TextSandwich, embedded_distances, sandwich
 
 
 class PGDCheck(NamedTuple):
@@ -163,8 +163,6 @@ def _distances(
         return [], ""  # without loading the model
     if not evidence.run.chosen.is_file():
         return [None] * len(records), "the checkpoint is not in the run"
-    from app.report.embedded_distances import embedded_distances
-
     try:
         return embedded_distances(evidence.run.chosen, records), ""
     # A backbone, a resource or a user's own class may be missing on this machine.

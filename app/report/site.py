@@ -9,7 +9,7 @@ from typing import NamedTuple
 from app.report.heat_maps import RunAttacks, heat_maps
 from app.report.report_page import script_hash, style, template, write_report
 from app.report.report_pictures import Picture
-from app.report.tiles import Tile, main_figure, tile, trade_off
+from app.report.run_tables import Tile, main_figure, tile, trade_off
 from measure.verdict import FigureKind, RunVerdict
 from run_files import atomic
 from run_files.run_directory import RunDirectory
@@ -83,6 +83,7 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
         attacks += report.attacks
         results = run.results()
         verdict = report.verdicts[0]
+        figures = [main_figure(verdict, kind) for kind in _COLUMNS]
         rows.append(
             SiteRow(
                 name=run.name,
@@ -90,7 +91,7 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
                 method="" if results is None else results["method"],
                 corpus="" if results is None else results["corpus"],
                 verdict=verdict,
-                figures=[_figure(verdict, kind) for kind in _COLUMNS],
+                figures=[None if figure is None else tile(figure) for figure in figures],
             )
         )
     if not rows:
@@ -111,11 +112,6 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
     )
     atomic.write_text(folder / INDEX, html)
     return Site(folder / INDEX, [row.name for row in rows], contradictions)
-
-
-def _figure(verdict: RunVerdict, kind: FigureKind) -> Tile | None:
-    chosen = main_figure(verdict, kind)
-    return None if chosen is None else tile(chosen)
 
 
 def _compare(rows: Sequence[SiteRow], corpus: str, number: int) -> Picture | None:

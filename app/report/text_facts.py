@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.report.clean_figures import confidence
 from app.report.clean_part import has_logits, is_labelled
 from app.report.page_parts import FigureCell, estimate_cell, share_cell
 from app.report.report_pictures import Picture, Spread, radii_picture
@@ -14,6 +13,7 @@ from attacks.document import count_words
 from attacks.outcome import AttackRecord
 from measure.attack_report import columns
 from measure.evidence import Evidence
+from measure.labelled_predictions import confidence
 from run_files.sample_records import Record
 from text.estimates import mean
 

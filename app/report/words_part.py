@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 from app.report.page_parts import FigureCell, share_cell
-from app.report.report_pictures import Picture, changes_picture
 from attacks.resources.catalogue import Resources
 from attacks.word_sets import find_threat, is_endless
 from certify.threats import Threat
@@ -67,14 +66,6 @@ class ThreatCertificates:
     def certified(self, k: str) -> FigureCell | None:
         """Return the certified accuracy for a number of changes; None if it was not measured."""
         return next((row.certified for row in self.rows if row.k == k), None)
-
-
-def words_picture(certificates: Sequence[ThreatCertificates], number: int) -> Picture | None:
-    """Draw the certified accuracies of a run over the changes; None without any."""
-    if not certificates:
-        return None
-    curves = {one.name: one.curve for one in certificates}
-    return changes_picture(f"certified-words-{number}", curves)
 
 
 def changes_of(certificates: Sequence[ThreatCertificates]) -> list[str]:

@@ -1,10 +1,13 @@
-"""The fields of the API, which FastAPI checks and describes, and the sentences of its errors."""
+"""The fields of the API, which FastAPI checks, the sentences of its errors, and its description."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import Query
 from fastapi.exceptions import RequestValidationError
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 from starlette.exceptions import HTTPException
@@ -241,3 +244,37 @@ def _name_type(value: Any) -> str:
     # By the exact type: with `isinstance`, true would be a number.
     kinds = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
     return kinds.get(type(value), "null" if value is None else "a number")
+
+
+# The page that describes the API
+
+# Not FastAPI's own page: it loads scripts from another site.
+
+
+def render_page(document: dict[str, Any]) -> str:
+    """Return an OpenAPI document as HTML."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    schemas: dict[str, dict[str, Any]] = document["components"]["schemas"]
+
+    def resolve(schema: dict[str, Any]) -> dict[str, Any]:
+        name = schema.get("$ref", "").rpartition("/")[2]
+        return schemas[name] if name else schema
+
+    # Not Jinja's own `tojson`: it writes quotes as \u0027, for scripts.
+    environment.filters |= {"json": json.dumps, "resolve": resolve, "type_name": _type_name}
+    return environment.get_template("api_page.html.j2").render(document=document, errors=ERRORS)
+
+
+def _type_name(schema: dict[str, Any]) -> str:
+    """Return the type of a field: `array of string or null`."""
+    if "anyOf" in schema:
+        return " or ".join(map(_type_name, schema["anyOf"]))
+    if "items" in schema:
+        return f"array of {_type_name(schema['items'])}"
+    return str(schema.get("type", "object"))

@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,13 +34,12 @@ from app.serve.api_fields import (
     RequestError,
     WordsReply,
 )
-from app.serve.api_page import render_page
 from app.serve.explanations import complete_answer, explain
 from app.serve.http_guard import LOCAL, RETRY, Guard, RateLimit, refusal
 from app.serve.live_attacks import AttackPool, Event, LiveAttack
 from app.serve.model_worker import BATCH, BusyError, ModelWorker
 from app.serve.request_metrics import MEDIA_TYPE, MetricsMiddleware, RequestMetrics
-from app.serve.run_facts import RunFacts
+from app.serve.run_facts import RunFacts, text_of
 from app.serve.serve_limits import ServeLimits
 from measure.verdict import RunVerdict
 from text import Text
@@ -124,38 +124,28 @@ class LiveApp:
         )
         self.app.state.limits = limits
         self.app.router.route_class = _BoundedRoute
+        self._add_api()
+
+    def _add_api(self) -> None:
+        """Add the paths of the JSON API, and the page that describes them."""
         add = self.app.add_api_route
         summary = "The models, what is stored about them, the attacks and the limits."
         add("/api/runs", self._runs, summary=summary)
         summary = "Texts of the corpus of a run with their outcomes, if the corpus is there."
         add("/api/texts", self._texts, summary=summary)
-        add(
-            "/api/predict",
-            self._predict,
-            methods=["POST"],
-            summary="The class of a text or of each of several, with margin and certificates.",
-            response_model=PredictionReply | BatchReply,
-        )
-        add(
-            "/api/words",
-            self._words,
-            methods=["POST"],
-            summary="How much each word decides, by gradient and by deletion.",
-            response_model=WordsReply,
-        )
-        add(
-            "/api/attack",
-            self._attack,
-            methods=["POST"],
-            summary="An attack as it runs: a JSON object per line. It ends when its client leaves.",
-            response_model=AttackReply,
-        )
+        post, reply = partial(add, methods=["POST"]), PredictionReply | BatchReply
+        summary = "The class of a text or of each of several, with margin and certificates."
+        post("/api/predict", self._predict, summary=summary, response_model=reply)
+        summary = "How much each word decides, by gradient and by deletion."
+        post("/api/words", self._words, summary=summary, response_model=WordsReply)
+        summary = "An attack as it runs: a JSON object per line. It ends when its client leaves."
+        post("/api/attack", self._attack, summary=summary, response_model=AttackReply)
         document = self.app.openapi()
         # FastAPI describes the lines of a stream only for its own generators.
         responses = document["paths"]["/api/attack"]["post"]["responses"]
         content = responses["200"]["content"]
         content[_Stream.media_type] = content.pop("application/json")
-        page = HTMLResponse(render_page(document))
+        page = HTMLResponse(api_fields.render_page(document))
         self.app.router.routes.append(Route("/api", page, methods=["GET"]))
 
     async def _health(self, _request: Request) -> Response:
@@ -294,9 +284,8 @@ async def _predict_samples(
     samples: list[dict[str, Any]] = []
     for start in range(0, len(texts), BATCH):
         chunk = texts[start : start + BATCH]
-        pairs = [(s["text"], s["text_pair"]) if "text_pair" in s else s["text"] for s in chunk]
         # Not their certificates: those of 100 texts take half a minute on a slow core.
-        logits = await asyncio.wrap_future(worker.logits(pairs))
+        logits = await asyncio.wrap_future(worker.logits([text_of(sample) for sample in chunk]))
         classes = [worker.classes[label] for label in logits.argmax(axis=1).tolist()]
         samples += [{**s, "prediction": c} for s, c in zip(chunk, classes, strict=True)]
     return samples

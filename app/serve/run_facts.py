@@ -13,7 +13,7 @@ from datamodules.batching.sampler import permutation
 from datamodules.labelled_texts import labelled_texts
 from measure.evidence import Evidence, read_evidence
 from measure.verdict import RunVerdict, judge_evidence
-from run_files.run_directory import RunDirectory
+from run_files.run_directory import RunDirectory, class_name
 from run_files.sample_records import Record
 from text import Text
 
@@ -89,9 +89,9 @@ def _read_corpus(
     imported. Nothing, and a line in the log, if the corpus cannot be read.
     """
     try:
-        settings = run.config()["data"]
-        corpus = CORPORA[str(settings["class_path"]).rpartition(".")[2]]
-        run_arguments = settings.get("init_args", {})
+        config = run.config()
+        corpus = CORPORA[class_name(config, "data") or ""]
+        run_arguments = config["data"].get("init_args", {})
         folder = run_arguments.get("data_dir") if data_dir is None else data_dir
         arguments: dict[str, Any] = {} if folder is None else {"data_dir": str(folder)}
         if run_arguments.get("against_rest") is not None:
@@ -176,21 +176,10 @@ def slice_figures(
         right = [r for r in evidence.pgd.records if r["prediction"] == r["label"]]
         attacks["pgd on vectors"] = [(record, not record["survived"]) for record in right]
 
-    def words(record: Record) -> int | None:
-        text = record.get("text")
-        if text is None and (sample := texts.get(int(record["sample_id"]))) is not None:
-            # Another label: the corpus has changed since, and the number is of another text.
-            text = sample[0] if sample[1] == record["label"] else None
-        if text is None:
-            return None
-        return bisect_left(
-            LENGTHS, len((text if isinstance(text, str) else " ".join(text)).split())
-        )
-
     rows: list[dict[str, Any]] = []
     keys: dict[str, Callable[[Record], int | None]] = {
         "class": lambda record: int(record["label"]),
-        "words": words,
+        "words": lambda record: _length(record, texts),
     }
     for by, key in keys.items():
         for value in sorted({v for record in clean if (v := key(record)) is not None}):
@@ -212,6 +201,22 @@ def slice_figures(
                 }
             )
     return rows
+
+
+def _length(record: Record, texts: Mapping[int, tuple[Text, int]]) -> int | None:
+    """Return the slice of a record by number of words; None without its text."""
+    text = record.get("text")
+    if text is None and (sample := texts.get(int(record["sample_id"]))) is not None:
+        # Another label: the corpus has changed since, and the number is of another text.
+        text = sample[0] if sample[1] == record["label"] else None
+    if text is None:
+        return None
+    return bisect_left(LENGTHS, len((text if isinstance(text, str) else " ".join(text)).split()))
+
+
+def text_of(row: Mapping[str, Any]) -> Text:
+    """Return the text, or the pair, of a row of `RunFacts.texts`."""
+    return (row["text"], row["text_pair"]) if "text_pair" in row else row["text"]
 
 
 def _columns(text: Text) -> dict[str, str]:

@@ -19,7 +19,7 @@ from app.study.study import (
     StudyRow,
     with_tuples,
 )
-from app.study.study_file import DATA_DIR
+from app.study.study_file import DATA_DIR, VARIABLE
 from run_files import atomic
 from run_files.shard import Shard
 from text.bounded_files import DataError, read_json
@@ -27,7 +27,6 @@ from text.bounded_files import DataError, read_json
 TRAINING = ("train", "fit")
 PART_FORMAT = 2
 """Format number of the file of a part; a reader refuses others."""
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +132,7 @@ def _cell(kind: _Kind, seed: int, context: StudyContext, problems: list[str]) ->
             return {key: fill(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [fill(item) for item in value]
-        return _VARIABLE.sub(replace, value) if isinstance(value, str) else value
+        return VARIABLE.sub(replace, value) if isinstance(value, str) else value
 
     name = "" if corpus is None else corpus.name
     after = None
@@ -305,16 +304,6 @@ def chains(runs: Sequence[Cell]) -> list[list[Cell]]:
 
 
 # Parts of a study that was divided among machines
-
-
-def take_shard(cells: Sequence[Cell], shard: Shard) -> list[Cell]:
-    """Return the cells of one part: every N-th complete chain of `after`."""
-    return [cell for chain in shard.take(chains(cells)) for cell in chain]
-
-
-def shard_path(study: str, shard: Shard, out: Path) -> Path:
-    """Return the file of a part."""
-    return out / f"{study}.{shard.suffix()}.json"
 
 
 def write_shard(

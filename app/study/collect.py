@@ -134,18 +134,8 @@ _JOINED = re.compile(r"attack/([^/]+\+[^/]+)/accuracy")
 """The accuracy under several attacks: the share of the texts that withstand all of them."""
 OutcomeOf = Callable[[Mapping[str, Any]], float]
 """The outcome of a sample, from its line in a file of records."""
-
-
-class _Source(NamedTuple):
-    """A file with the outcomes of a figure.
-
-    Attributes:
-        file: path in the run.
-        outcome: reads the outcome of a line.
-    """
-
-    file: str
-    outcome: OutcomeOf
+_Source = tuple[str, OutcomeOf]
+"""A file of the run with the outcomes of a figure."""
 
 
 def _attacks_of(metric: str) -> list[str]:
@@ -168,18 +158,18 @@ def _sources(metric: str) -> tuple[_Source, ...]:
         outcome = _right if metric == "test/accuracy" else _predicted
         # The file of `test` comes first: other batches may round a prediction differently.
         files = ("pgd.jsonl", "predictions.jsonl", *FILE_OF.values())
-        return tuple(_Source(file, outcome) for file in files) if stage == "test" else ()
+        return tuple((file, outcome) for file in files) if stage == "test" else ()
     if metric == "test/pgd_accuracy":
-        return (_Source("pgd.jsonl", lambda line: float(line["survived"])),)
+        return (("pgd.jsonl", lambda line: float(line["survived"])),)
     if stage.startswith("certify"):
         return _of_certificates(stage, name)
     attack, _, figure = name.rpartition("/")
     if stage == "attack" and figure.removeprefix("unreliable_") == "accuracy":
         # A sample counts if its clean prediction is correct and its attack has failed.
         file = f"attacks/{attack}.jsonl"
-        return (_Source(file, lambda line: _right(line) * (line["outcome"] != "succeeded")),)
+        return ((file, lambda line: _right(line) * (line["outcome"] != "succeeded")),)
     if stage == "attack" and figure == "clean_accuracy":
-        return (_Source(f"attacks/{attack}.jsonl", _right),)
+        return ((f"attacks/{attack}.jsonl", _right),)
     return ()
 
 
@@ -191,10 +181,10 @@ def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
         if figure != "accuracy":
             return ()
         if not k:
-            return (_Source(file, _right),)
-        return (_Source(file, lambda line: _right(line) * float(line["holds"][k])),)
+            return ((file, _right),)
+        return ((file, lambda line: _right(line) * float(line["holds"][k])),)
     certified = _certified(name)
-    return () if certified is None else (_Source(FILE_OF[stage], certified),)
+    return () if certified is None else ((FILE_OF[stage], certified),)
 
 
 def _certified(name: str) -> OutcomeOf | None:
@@ -350,9 +340,9 @@ class _Reader:
                 return samples
             return None
         problem = None
-        for source in _sources(metric):
-            path = self.run.path / source.file
-            samples = self._read(path, source.outcome, kind_of(metric)) if path.is_file() else None
+        for file, outcome in _sources(metric):
+            path = self.run.path / file
+            samples = self._read(path, outcome, kind_of(metric)) if path.is_file() else None
             if samples is None:
                 continue
             if agree(figure := samples.figure(), value, samples.kind):

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.study.study_json import find
 from app.study.tables import Content, doubts
 from measure.charts import Bars, Point, Series, error_bars, grouped_bars, scatter
 
@@ -92,12 +93,11 @@ def _figure(
 ) -> _Figure:
     # The corpus of the column comes first: one chart may show several corpora.
     corpus = column["corpus"] or picture["corpus"] or ""
-    key = (row["name"], corpus, column["name"])
-    for line in content["figures"]:
-        if (line["row"], line["corpus"], line["column"]) == key and line["mean"] is not None:
-            ends = None if line["low"] is None else (line["low"], line["high"])
-            return _Figure(line["mean"], ends, doubts(line))
-    return _Figure()
+    line = find(content["figures"], row=row["name"], corpus=corpus, column=column["name"])
+    if line is None or line["mean"] is None:
+        return _Figure()
+    ends = None if line["low"] is None else (line["low"], line["high"])
+    return _Figure(line["mean"], ends, doubts(line))
 
 
 def _ends(figures: Sequence[_Figure]) -> dict[str, list[float]]:

@@ -1,14 +1,12 @@
 """Runs all cells: which start, which wait or are not run any more; on this machine, or by Ray."""
 
-import contextlib
 import logging
 import os
 import queue
-import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +17,7 @@ from app.study.study import Cell, StudyError
 from run_files.program_folder import python_path
 from text.extras import install
 from training.control_groups import cores
+from training.interrupt import restored_handlers
 
 _TICK = 0.5
 """Seconds between two looks at the running cells."""
@@ -77,9 +76,8 @@ def run_all(
             elif before is not None and before.state != "done":
                 waiting.remove(cell)
                 why = "failed" if before.state == "failed" else "was not run"
-                end(
-                    cell, CellOutcome(state="not run", error=f"not run, because {cell.after} {why}")
-                )
+                reason = f"not run, because {cell.after} {why}"
+                end(cell, CellOutcome(state="not run", error=reason))
             elif len(working) < executor.slots and (before or cell.after not in runs):
                 waiting.remove(cell)
                 watch.begins(cell)
@@ -88,11 +86,7 @@ def run_all(
         done, _ = wait(working, timeout=_TICK, return_when=FIRST_COMPLETED)
         for future in done:
             cell, error = working.pop(future), future.exception()
-            if error is None:
-                end(cell, future.result())
-            else:
-                text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                end(cell, CellOutcome(state="failed", error=text))
+            end(cell, future.result() if error is None else _failed(error))
         watch.tick()
     return outcomes
 
@@ -298,8 +292,8 @@ def _connect(address: str | None) -> Any:
         options |= {"num_cpus": max(1, int(cores())), "include_dashboard": False}
     try:
         _check_answers(address)
-        # `study` has its own handlers of SIGTERM and Ctrl-C.
-        with _own_handlers():
+        # `study` has its own handlers of SIGTERM and Ctrl-C, which Ray replaces.
+        with restored_handlers():
             ray.init(**options)
     except (OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())
@@ -320,20 +314,6 @@ def _check_answers(address: str | None) -> None:
         msg = "expected auto, HOST:PORT or ray://HOST:PORT"
         raise ValueError(msg)
     socket.create_connection((url.hostname, url.port), timeout=_CONNECT_TIMEOUT).close()
-
-
-@contextlib.contextmanager
-def _own_handlers() -> Iterator[None]:
-    """Restore the handlers of signals, which Ray replaces."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _failed(error: BaseException) -> CellOutcome:

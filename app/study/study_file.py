@@ -39,7 +39,8 @@ from text.bounded_files import (
     read_bytes,
 )
 
-_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+VARIABLE = re.compile(r"\$\{([^}]*)\}")
+"""A value of the command line in the file: `${NAME}`."""
 _RECIPE_FILES = (".yaml", ".yml", ".json")
 ROWS_LIMIT = 1000
 """Largest number of rows that the axes of a study may make."""
@@ -160,7 +161,7 @@ def examine(path: Path) -> tuple[Study, list[str]]:
     _check_tables(study, reader.problems)
     reader.problems += [
         f"got ${{{name}}}, expected it in needs, with what it is: {{{name}: folder of ...}}"
-        for name in sorted(set(_VARIABLE.findall(repr(content))))
+        for name in sorted(set(VARIABLE.findall(repr(content))))
         if name != DATA_DIR and name not in study.needs
     ]
     return study, list(dict.fromkeys(reader.problems))

@@ -330,12 +330,10 @@ def _comparison(
         bounds=bounds_of(column.metric),
     )
     low, high = _scale_ends(comparison.low, comparison.high, column.scale)
+    position: dict[str, Any] = {"row": rows[0], "against": rows[1], "corpus": corpus}
+    position |= {"column": name, "seeds": seeds}
     line = {
-        "row": rows[0],
-        "against": rows[1],
-        "corpus": corpus,
-        "column": name,
-        "seeds": seeds,
+        **position,
         "texts": len(first.outcomes[name]) if with_texts else None,
         **asdict(comparison),
         "effect": comparison.effect * column.scale,
@@ -343,9 +341,8 @@ def _comparison(
         "high": high,
         **_flags(groups, name),
     }
-    earlier = _same_position(former, line, "row", "against", "corpus", "column", "seeds")
-    # A new study, or a new comparison.
-    if earlier is None:
+    # None of a new study, or a new comparison.
+    if (earlier := find(former, **position)) is None:
         return line
     if not with_texts:
         line |= {key: earlier[key] for key in ("p_texts", "texts_test", "texts")}
@@ -377,10 +374,11 @@ def _close_ends(former: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str,
     return {end: former[end] for end in ENDS if abs(former[end] - line[end]) <= 0.06 * width}
 
 
-def _same_position(
-    lines: Sequence[Mapping[str, Any]], line: Mapping[str, Any], *keys: str
-) -> Mapping[str, Any] | None:
-    return next((other for other in lines if all(other[key] == line[key] for key in keys)), None)
+def find(lines: Sequence[Mapping[str, Any]], **key: Any) -> Mapping[str, Any] | None:
+    """Return the first line with all values of a key; None if there is none."""
+    return next(
+        (line for line in lines if all(line[name] == value for name, value in key.items())), None
+    )
 
 
 def _matched(
@@ -406,8 +404,7 @@ def _matched(
         if comparison is not None:
             low, high = _scale_ends(comparison.low, comparison.high, column.scale)
         position = {"row": row.name, "corpus": corpus, "column": column.name, "seeds": seeds}
-        earlier = _same_position(former, position, *position)
-        if earlier is not None and low is None:
+        if low is None and (earlier := find(former, **position)) is not None:
             low, high = earlier["low"], earlier["high"]
         yield {
             **position,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from app.study.study_json import ENDS
+from app.study.study_json import ENDS, find
 from app.study.table_formats import COLLAPSED, DOUBT, DOWN, PAPER, UP, WIDTH, Table, latex, markdown
 from measure.uncertainty import FEWEST_SEEDS
 
@@ -53,13 +53,6 @@ def note_list(content: Content) -> str:
 
 def _titles(content: Content, kind: str) -> dict[str, str]:
     return {item["name"]: item["title"] for item in content[kind]}
-
-
-def _find(lines: Sequence[Mapping[str, Any]], **key: str) -> Mapping[str, Any] | None:
-    """Return the first line with all values of a key; None if there is none."""
-    return next(
-        (line for line in lines if all(line[name] == value for name, value in key.items())), None
-    )
 
 
 # Main tables
@@ -119,10 +112,10 @@ def _cell(
     """Return a figure as in `79.4 ± 0.6 (3)`, with its marks and the number of seeds."""
     run = {"row": row["name"], "corpus": corpus}
     key = {**run, "column": column["name"]}
-    figure = _find(content["figures"], **key)
+    figure = find(content["figures"], **key)
     if figure is None:
         # A finished run without this figure belongs to a method that has none.
-        waits = _find(content["missing"], **run) and not _find(content["cells"], **run)
+        waits = find(content["missing"], **run) and not find(content["cells"], **run)
         return NOT_RUN if waits else NONE
     count = len(figure["seeds"])
     seeds = f" ({'1 seed' if count == 1 else count})" if with_counts else ""
@@ -131,7 +124,7 @@ def _cell(
     text = number(figure["mean"], column["digits"])
     if figure["sd"] is not None:
         text += f" ± {number(figure['sd'], column['digits'])}"
-    comparison = _find(content["comparisons"], **key)
+    comparison = find(content["comparisons"], **key)
     mark = "" if comparison is None else _mark(comparison)
     return f"{text}{doubts(figure)}{mark}{seeds}"
 
@@ -164,7 +157,7 @@ def figure(content: Content, row: str, column: str, corpus: str = "") -> str | N
 
     The corpus is not needed where the column names it, or the study has none.
     """
-    line, head = _find(content["rows"], name=row), _find(content["columns"], name=column)
+    line, head = find(content["rows"], name=row), find(content["columns"], name=column)
     if line is None or head is None:
         return None
     position = head["corpus"] or corpus
@@ -193,7 +186,7 @@ def differences_by_seed(
 
 def _values(content: Content, row: str, column: str, corpus: str) -> dict[int, float]:
     """Return the finite figures of a row by their seeds, in the unit of the column."""
-    head = _find(content["columns"], name=column)
+    head = find(content["columns"], name=column)
     if head is None:
         return {}
     return {

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import lit_modules
-from app.report.embedded_distances import embedded_distances
 from attacks.outcome import AttackRecord
+from measure.radius_sandwich import embedded_distances
 from tests.integration.conftest import ATTACK, OLSA, QUIET, REVIEWS, TINY, Steadfast, lines
 
 pytestmark = pytest.mark.report

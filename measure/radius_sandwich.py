@@ -9,13 +9,18 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
+
+from attacks.outcome import AttackRecord
 
 LIMIT = 250
 """Steps of a curve; more cannot be seen."""
 ROUNDING = 1e-4
 """Smallest margin of a certificate at a contradicting point. A certificate is about the pass in
 float64, attacks run in float32, and a smaller margin may be rounding."""
+_BATCH = 64
+"""Pairs of texts that are embedded together."""
 
 
 class Ball(NamedTuple):
@@ -88,3 +93,35 @@ def steps(radii: Sequence[float], right: Sequence[bool]) -> tuple[list[float], l
     ends = [starts[min(i + group, len(starts)) - 1] for i in range(0, len(starts), group)]
     ys = [(len(certified) - bisect_right(certified, end)) / len(radii) for end in ends]
     return [0.0, *starts[::group]], [len(certified) / len(radii), *ys]
+
+
+def embedded_distances(checkpoint: Path, records: Sequence[AttackRecord]) -> list[float | None]:
+    """Return the l2 distances of the embedded adversarial texts from the clean ones.
+
+    None where the two texts have different numbers of tokens: no certificate is about such a
+    change.
+
+    Raises:
+        ValueError: the checkpoint cannot be read, or the model does not accept the texts.
+    """
+    # Only here: without attacked texts to compare, a report loads no torch.
+    import torch
+
+    from lit_modules import load
+    from text import cuts_unsaid
+
+    model = load(checkpoint)
+    distances: list[float | None] = []
+    with torch.no_grad(), cuts_unsaid():
+        for start in range(0, len(records), _BATCH):
+            part = records[start : start + _BATCH]
+            # Clean texts at even positions of the batch, adversarial ones at odd positions.
+            texts = [text for r in part for text in (r.text, r.adversarial or r.text)]
+            batch = model.encode_texts(texts)
+            # `[2 B, N, d]`; padding does not count.
+            tokens = model.embed(batch).double().masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+            lengths = batch.mask.sum(dim=1).tolist()
+            gaps = (tokens[::2] - tokens[1::2]).flatten(1).norm(dim=1).tolist()
+            pairs = zip(gaps, lengths[::2], lengths[1::2], strict=True)
+            distances += [gap if clean == changed else None for gap, clean, changed in pairs]
+    return distances

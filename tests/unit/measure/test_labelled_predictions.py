@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, f1_score
 
-from app.report.clean_figures import (
+from measure.labelled_predictions import (
     calibration_error,
     class_figures,
     confidence,

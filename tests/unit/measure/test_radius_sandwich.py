@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.report.sandwich import LIMIT, ROUNDING, AttackPoint, Ball, sandwich, steps
+from measure.radius_sandwich import LIMIT, ROUNDING, AttackPoint, Ball, sandwich, steps
 
 
 def certified_accuracy(radii: Sequence[float], right: Sequence[bool], limit: float) -> float:
