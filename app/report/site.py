@@ -115,7 +115,10 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
 
 def _figure(verdict: RunVerdict, kind: FigureKind) -> Tile | None:
     chosen = main_figure(verdict, kind)
-    return None if chosen is None else tile(chosen)
+    # Without a radius, the main figure about vectors is the accuracy under PGD, an attack.
+    if chosen is None or (kind == "radius" and "radius" not in chosen.name):
+        return None
+    return tile(chosen)
 
 
 def _compare(rows: Sequence[SiteRow], corpus: str, number: int) -> Picture | None:
