@@ -169,6 +169,9 @@ def _choose_columns(
     ]
     if texts and gold and not missing and len(texts) <= 2:
         return texts, gold
+    if not any(available):
+        msg = f"got {name}, which is empty, expected the names of columns, then texts with labels"
+        raise ValueError(msg)
     options = []
     if not texts or len(texts) > 2 or set(missing) & set(texts):
         options.append("--columns TEXT (or --columns TEXT,TEXT for pairs)")

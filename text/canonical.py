@@ -147,6 +147,9 @@ class CanonicalForm:
             word before the next such one ("k i l l y o u" is "killyou"): 0, 3, 2 texts of 20,000,
             5,000, 12,000. With `display` also where full stops or hyphens are between ("a.m." is
             "am."), and words of two and three letters between two blanks.
+        display: hidden, reordered and upside-down characters, and those of equal shape, are read as
+            they are displayed (`text.display`). Makes 0.8, 0.2, 0.3 % of the words of SMS spam,
+            prompt injections and tweets equal to another word.
     """
 
     repeats: bool = False

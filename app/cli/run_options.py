@@ -1,10 +1,20 @@
 """Declares the options that commands share, each once, and the former names of options."""
 
 import argparse
+import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from run_files.terminal import harmless
+
+
+def _tag(value: str) -> str:
+    # Part of a name of files, which must stay in their folder.
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+        msg = f"got {value!r}, expected letters, digits and . _ -"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--run": {"metavar": "NAME", "help": "the run (default: that of --ckpt_path)"},
@@ -20,7 +30,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--lists": {"metavar": "FILE", "help": "JSON with synonyms (docs/certificates/words.md)"},
     "--resources": {"metavar": "DIR", "help": "folder of resources (docs/attacks/resources.md)"},
     "--sentence_encoder": {"metavar": "NAME", "help": "folder or hub name (default: MiniLM)"},
-    "--tag": {"metavar": "TAG", "help": "file it as THREAT-TAG, next to other outcomes"},
+    "--tag": {
+        "type": _tag,
+        "metavar": "TAG",
+        "help": "file it as THREAT-TAG, next to other outcomes",
+    },
     "--debug": {"action": "store_true", "help": "show where an error is from (STEADFAST_DEBUG=1)"},
 }
 """The arguments of `add_argument`, by the option."""

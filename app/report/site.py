@@ -83,7 +83,6 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
         attacks += report.attacks
         results = run.results()
         verdict = report.verdicts[0]
-        figures = [main_figure(verdict, kind) for kind in _COLUMNS]
         rows.append(
             SiteRow(
                 name=run.name,
@@ -91,7 +90,7 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
                 method="" if results is None else results["method"],
                 corpus="" if results is None else results["corpus"],
                 verdict=verdict,
-                figures=[None if figure is None else tile(figure) for figure in figures],
+                figures=[_figure(verdict, kind) for kind in _COLUMNS],
             )
         )
     if not rows:
@@ -112,6 +111,15 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
     )
     atomic.write_text(folder / INDEX, html)
     return Site(folder / INDEX, [row.name for row in rows], contradictions)
+
+
+def _figure(verdict: RunVerdict, kind: FigureKind) -> Tile | None:
+    """Return a figure of a run for its column; None if it is not measured."""
+    chosen = main_figure(verdict, kind)
+    # Without a radius, the main figure about vectors is the accuracy under PGD, an attack.
+    if chosen is None or (kind == "radius" and "radius" not in chosen.name):
+        return None
+    return tile(chosen)
 
 
 def _compare(rows: Sequence[SiteRow], corpus: str, number: int) -> Picture | None:

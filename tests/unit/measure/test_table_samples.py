@@ -43,6 +43,13 @@ def test_all_that_is_missing_is_asked_for_at_once(tmp_path: Path) -> None:
     assert read_table(str(path), columns=["body"], label="stars").rows == [(0, "fine", "1")]
 
 
+def test_an_empty_file_is_named_as_empty(tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.touch()
+    with pytest.raises(ValueError, match=r"rows.tsv, which is empty, expected the names of"):
+        read_table(str(path))
+
+
 def test_a_broken_row_is_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.tsv"
     path.write_text("text\tlabel\nfine\t1\nworse\n")

@@ -73,6 +73,11 @@ def test_shared_options_are_alike_and_former_names_are_gone(name: str) -> None:
             "attack --victim=x --attack.split test",
             "got --attack.split with --victim, expected --dataset",
         ),
+        (
+            "functional x.tsv --run a --tag ../b",
+            "argument --tag: got '../b', expected letters, digits and . _ -",
+        ),
+        ("certify --threat typos --tag a/b", "argument --tag: got 'a/b', expected letters, "),
         ("nonsense --run a", "got nonsense, expected a command first: doctor, inspect, "),
     ],
 )

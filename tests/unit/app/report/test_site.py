@@ -1,0 +1,20 @@
+"""The columns of the site have what their headings say."""
+
+from app.report.site import _figure
+from measure.verdict import RunVerdict, VerdictFigure
+
+PGD = VerdictFigure(
+    name="test/pgd_accuracy", kind="radius", title="Accuracy under PGD", value=0.004
+)
+
+
+def test_accuracy_under_pgd_is_no_certified_radius() -> None:
+    radius = VerdictFigure(
+        name="certify/radius_correct", kind="radius", title="Mean certified radius", value=0.7
+    )
+    verdict = RunVerdict(level="untested", headline="Untested", figures=(PGD,))
+    assert _figure(verdict, "radius") is None
+    both = RunVerdict(level="untested", headline="Untested", figures=(PGD, radius))
+    found = _figure(both, "radius")
+    assert found is not None
+    assert found.title == "Mean certified radius"
