@@ -6,7 +6,7 @@ Constant of Self-Attention", 2021, section 5.3 and appendix I.
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,8 @@ from layers.attention.headed import HeadedAttention
 from layers.attention.l2 import ContractiveL2Attention, L2Attention, TiedL2Attention
 from layers.embeddings import sinusoids
 
-Kind = Literal["dot_product", "l2", "l2_tied", "l2_contractive", "lstm"]
-KINDS: tuple[Kind, ...] = ("dot_product", "l2", "l2_tied", "l2_contractive", "lstm")
+Kind = Literal["dot_product", "l2", "l2_tied", "l2_tied_wide", "l2_contractive", "lstm"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Memory = list[tuple[Tensor, Tensor]]
 """The state after the previous tokens: for each layer of a decoder the keys and values
@@ -68,6 +68,8 @@ def causal_attention(kind: Kind, width: int, heads: int, *, length: int) -> Caus
         return L2Attention(width, heads, causal=True)
     if kind == "l2_tied":
         return TiedL2Attention(width, heads, causal=True)
+    if kind == "l2_tied_wide":
+        return TiedL2Attention(width, heads, wide=True, causal=True)
     if kind == "l2_contractive":
         return ContractiveL2Attention(width, heads, length=length, causal=True)
     return CausalAttention(width, heads)

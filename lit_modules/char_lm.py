@@ -52,7 +52,8 @@ class CharacterLM(TextModule, method=True):
         """Keep the settings; layers are built once the characters are known.
 
         Args:
-            attention: l2_tied: W^K = W^Q; l2_contractive: divided by its bound; lstm: an LSTM.
+            attention: l2_tied: W^K = W^Q; l2_tied_wide: the same with twice the columns, so that it
+                has as many weights as l2; l2_contractive: divided by its bound; lstm: an LSTM.
             width: width D of a token, and of the states of an LSTM.
             heads: number of heads of each attention.
             depth: number of blocks, or of layers of an LSTM.

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.command import command
+from benchmarks.lipschitz.biases import Biases
 from benchmarks.lipschitz.divergence import Divergence
 from benchmarks.lipschitz.experiment import Experiment, add_options, with_options
 from benchmarks.lipschitz.invertibility import Invertibility
@@ -14,7 +15,7 @@ from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
-    kind.name: kind for kind in (Tightness, Divergence, Invertibility, Stability)
+    kind.name: kind for kind in (Tightness, Divergence, Biases, Invertibility, Stability)
 }
 
 

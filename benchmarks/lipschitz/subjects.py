@@ -70,12 +70,14 @@ class BoundedLayer:
     """A layer for texts of one length, `[B, N, D]` to `[B, N, D]`, in float64.
 
     `first_token` computes `[B, D]` alone where possible; `bounds` are proven upper bounds on the
-    Lipschitz constant by name, none without a proof.
+    Lipschitz constant by name, none without a proof; `queries` maps tokens `[B, D]` to
+    `[B, H e]`, None for tokens in a ball.
     """
 
     all_tokens: Callable[[Tensor], Tensor]
     first_token: Callable[[Tensor], Tensor]
     bounds: dict[str, float]
+    queries: Callable[[Tensor], Tensor] | None = None
 
 
 def build(subject: Subject, tokens: int, norm: Norm, device: torch.device) -> BoundedLayer:
@@ -152,7 +154,10 @@ def _headed(layer: HeadedAttention, bounds: dict[str, float]) -> BoundedLayer:
         out: Tensor = layer.output(layer.joined(mixed))
         return out[:, 0]
 
-    return BoundedLayer(all_tokens, first_token, bounds)
+    def queries(x: Tensor) -> Tensor:
+        return layer.joined(layer.project(x.unsqueeze(1))[0])[:, 0]
+
+    return BoundedLayer(all_tokens, first_token, bounds, queries)
 
 
 def _bounds(layer: HeadedAttention, tokens: int, norm: Norm) -> dict[str, float]:

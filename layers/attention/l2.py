@@ -32,9 +32,9 @@ def l2_attention(
     """Mix values by softmax_j(-|q_i - k_j|^2 / sqrt(e)), in torch's fused attention.
 
     Args:
-        query: `[B, H, N, e]`.
-        key: `[B, H, M, e]`; more than queries if the first M - N tokens were computed before.
-        value: `[B, H, M, e]`.
+        query: `[B, H, N, m]`.
+        key: `[B, H, M, m]`; more than queries if the first M - N tokens were computed before.
+        value: `[B, H, M, e]`, with m = e, or m > e for queries and keys of more columns.
         mask: `[B, M]` bool, True at real tokens; None if all are. Others are not attended to,
             except that with `causal` each token attends to itself.
         causal: the queries are of the last N tokens, and each attends to itself and those before.
@@ -46,14 +46,15 @@ def l2_attention(
     kind = query.device.type
     if torch.is_autocast_enabled(kind) and query.dtype == torch.float32:
         query, key, value = (x.to(torch.get_autocast_dtype(kind)) for x in (query, key, value))
-    size = query.shape[-1]
+    # Of the values, also where queries have more columns: the paper's temperature is sqrt(D / H).
+    size = value.shape[-1]
     if mask is not None:
         key = key.masked_fill(~mask[:, None, :, None], 0.0)
     with exact(query):
         squares = _squares(key)
     more = squares.shape[-1]
     # Fused kernels need a width divisible by 8, and on a CPU values as wide as keys.
-    rest = -(size + more) % 8
+    rest = -(query.shape[-1] + more) % 8
     # |q - k|^2 = |q|^2 - 2 q.k + |k|^2, and the softmax of a row ignores |q|^2. So this is dot
     # product attention of [2q, -1] and [k, |k|^2], in time and memory of the fused kernel.
     unit = query.new_full((1,), -_UNIT).expand(*query.shape[:-1], more)
@@ -63,7 +64,7 @@ def l2_attention(
     mixed = functional.scaled_dot_product_attention(
         query,
         key,
-        functional.pad(value, (0, more + rest)),
+        functional.pad(value, (0, key.shape[-1] - size)),
         attn_mask=None if simple else _visible(query, key, mask, causal=causal),
         dropout_p=dropout,
         is_causal=simple,
@@ -127,14 +128,20 @@ class TiedL2Attention(L2Attention):
     queries and keys would cancel, so `qkv` has the weights of queries and values without one.
     """
 
-    def __init__(self, width: int, heads: int, **base: Any) -> None:
-        """Make the projections; the arguments are those of `L2Attention`."""
+    def __init__(self, width: int, heads: int, *, wide: bool = False, **base: Any) -> None:
+        """Make the projections; the rest: see `L2Attention`.
+
+        With `wide` W^{Q,h} has 2 e columns, so that the layer has as many weights as one with its
+        own keys (appendix M). The temperature and the divisor of A_h remain sqrt(e).
+        """
         super().__init__(width, heads, **base)
-        self.qkv = nn.Linear(width, 2 * width, bias=False)
+        self.columns = (2 if wide else 1) * width
+        self.qkv = nn.Linear(width, self.columns + width, bias=False)
 
     def weights(self) -> L2Weights:
         """Return the weights in the layout of the bounds."""
-        query, value = torch.unflatten(self.qkv.weight, 0, (2, self.heads, -1))
+        parts = torch.split(self.qkv.weight, [self.columns, self.output.in_features])
+        query, value = (torch.unflatten(part, 0, (self.heads, -1)) for part in parts)
         return L2Weights(query, value, self.output.weight)
 
     @override

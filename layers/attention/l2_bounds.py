@@ -23,7 +23,8 @@ _EXACT = 1 + 1e-9
 class L2Weights(NamedTuple):
     """The weights of tied L2 attention: of head h, the transposes of the paper's matrices.
 
-    W^{Q,h}, which is W^{K,h}, too, and W^{V,h} are `[H, e, d]`; W^O is `[d, H e]`.
+    W^{Q,h}, which is W^{K,h}, too, is `[H, m, d]`, W^{V,h} is `[H, e, d]`; W^O is `[d, H e]`. The
+    paper has m = e, and m = 2 e in its appendix M; the temperature is sqrt(e) in both.
     """
 
     query: Tensor
@@ -31,11 +32,11 @@ class L2Weights(NamedTuple):
     output: Tensor
 
     def inner(self) -> Tensor:
-        """`[H, e, e]`: W^{Q,h}^T W^{V,h} / sqrt(e), from queries to values."""
-        return self.query @ self.value.mT / math.sqrt(self.query.shape[1])
+        """`[H, m, e]`: W^{Q,h}^T W^{V,h} / sqrt(e), from queries to values."""
+        return self.query @ self.value.mT / math.sqrt(self.value.shape[1])
 
     def outer(self) -> Tensor:
-        """`[d, H e]`: from the mixed queries of all heads to the output of the layer."""
+        """`[d, H m]`: from the mixed queries of all heads to the output of the layer."""
         heads = torch.unflatten(self.output, 1, (self.query.shape[0], -1)).transpose(0, 1)
         return (heads @ self.inner().mT).transpose(0, 1).flatten(1)
 
@@ -53,7 +54,7 @@ def phi_inverse(x: Tensor) -> Tensor:
 
 
 def mixing_gain(lengths: Tensor, *, size: int, norm: Norm, formula: Formula = "sound") -> Tensor:
-    """`[B]` float64: Lipschitz constant of one head of width e, from its queries Q to P Q.
+    """`[B]` float64: Lipschitz constant of one head, from its queries Q of `size` numbers to P Q.
 
     Lengths `[B]` are the largest numbers of tokens that a token attends to, itself among them; norm
     and formula: see `l2_bound`.
@@ -119,8 +120,9 @@ def l2_bound(
         )
         raise ValueError(msg)
     weights = L2Weights(*(part.to(torch.float64) for part in weights))
-    size = weights.query.shape[1]
-    gain = mixing_gain(lengths, size=size, norm=norm, formula=formula) * _EXACT
+    size = weights.value.shape[1]
+    # The variance is that of queries, which may have more columns than e.
+    gain = mixing_gain(lengths, size=weights.query.shape[1], norm=norm, formula=formula) * _EXACT
     query, output = _operator(weights.query, norm), _operator(weights.output, norm)
     if formula == "sound":
         joint = _operator(weights.query.flatten(0, 1), norm) * _operator(weights.outer(), norm)

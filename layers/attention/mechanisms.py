@@ -122,6 +122,7 @@ KINDS: dict[str, Build] = {
     "revcos": _plain(CosFormerAttention, relu_value=True),
     "l2": _plain(L2Attention),
     "l2_tied": _plain(TiedL2Attention),
+    "l2_tied_wide": _plain(TiedL2Attention, wide=True),
     "l2_contractive": lambda at, settings: ContractiveL2Attention(
         at.width, at.heads, length=at.length, dropout=at.dropout
     ),

@@ -13,6 +13,7 @@ SMALL = {
     "tightness": "--lengths 3 5 --starts 2 --steps 3 --top 2",
     "divergence": "--kinds l2_tied scaled_dot_product --width 4 --heads 2 --tokens 4 --starts 1 "
     "--steps 4",
+    "biases": "--kinds l2_tied scaled_dot_product --width 4 --heads 2 --tokens 4",
     "invertibility": "--kinds l2_tied l2_contractive --factors 0.5 --width 4 --heads 2 --tokens 4 "
     "--texts 2 --iterations 1 8",
     "stability": "--kinds l2_tied scaled_dot_product --width 4 --heads 2 --tokens 4 --texts 2 "
@@ -48,7 +49,7 @@ def test_files_and_table(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
         "tightness",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("divergence", "invertibility", "stability")
+            for name in ("divergence", "biases", "invertibility", "stability")
         ),
     ],
 )
@@ -95,6 +96,15 @@ def test_lower_bounds_stand_beside_proven_ones(tmp_path: Path) -> None:
         assert point["two_sides"] > proven["sound"] - 2
 
 
+@pytest.mark.long
+def test_biases_do_not_bound_dot_product_attention(tmp_path: Path) -> None:
+    tied, dot = json.loads((run("biases", tmp_path) / "biases.json").read_text())["lines"]
+    assert max(tied["norms"]) < tied["proven"]["sound"]
+    assert dot["bias"] > 0.1
+    # As the variance of the other tokens, the square of their range.
+    assert dot["norms"][3] == pytest.approx(100 * dot["norms"][2], rel=0.05)
+
+
 @pytest.mark.slow
 def test_l2_attention_inverts(tmp_path: Path) -> None:
     content = json.loads((run("invertibility", tmp_path) / "invertibility.json").read_text())
@@ -113,6 +123,7 @@ def test_l2_attention_inverts(tmp_path: Path) -> None:
         ("invertibility --factors 1", "factors=1"),
         ("invertibility --iterations 3 2", r"iterations=\[3, 2\], expected rising numbers"),
         ("invertibility --input_range 0", "input_range=0"),
+        ("biases --ranges 0", "ranges=0"),
         ("divergence --kinds some", "kind='some'"),
     ],
 )

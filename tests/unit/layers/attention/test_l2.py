@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from layers.attention.l2 import ContractiveL2Attention, L2Attention, TiedL2Attention, l2_attention
-from layers.norms import Norm
+from layers.norms import NORMS, Norm
 
 HEADS, SIZE = 3, 4
 WIDTH = HEADS * SIZE
@@ -129,8 +129,8 @@ def alone(x: Tensor) -> Tensor:
 def layer(kind: str, *, causal: bool = False) -> L2Attention:
     torch.manual_seed(0)
     module = L2Attention(WIDTH, HEADS, causal=causal)
-    if kind == "tied":
-        module = TiedL2Attention(WIDTH, HEADS, causal=causal)
+    if kind in ("tied", "wide"):
+        module = TiedL2Attention(WIDTH, HEADS, wide=kind == "wide", causal=causal)
     elif kind in ("2", "inf"):
         norm: Norm = "2" if kind == "2" else "inf"
         module = ContractiveL2Attention(WIDTH, HEADS, length=9, norm=norm, causal=causal)
@@ -148,10 +148,44 @@ def of_the_paper(module: TiedL2Attention, x: Tensor) -> Tensor:
     return torch.cat(heads, dim=-1) @ module.output.weight.T + module.output.bias
 
 
-def test_the_tied_layer_is_the_papers() -> None:
-    module, x = layer("tied"), text(7)
+@pytest.mark.parametrize("kind", ["tied", "wide"])
+def test_the_tied_layer_is_the_papers(kind: str) -> None:
+    module, x = layer(kind), text(7)
     assert isinstance(module, TiedL2Attention)
-    torch.testing.assert_close(module(x, alone(x)), of_the_paper(module, x))
+    weight = torch.randn_like(x)
+    out, expected = module(x, alone(x)), of_the_paper(module, x)
+    torch.testing.assert_close(out, expected)
+    for one, other in zip(
+        torch.autograd.grad((out * weight).sum(), module.parameters()),
+        torch.autograd.grad((expected * weight).sum(), module.parameters()),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_wide_layer_has_as_many_weights_as_one_with_own_keys() -> None:
+    wide, untied = layer("wide"), layer("untied")
+    assert wide.qkv.weight.shape == untied.qkv.weight.shape == (3 * WIDTH, WIDTH)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_further_columns_of_zeros_change_nothing(norm: Norm) -> None:
+    wide, tied, x = layer("wide"), layer("tied"), text(7)
+    assert isinstance(wide, TiedL2Attention)
+    assert isinstance(tied, TiedL2Attention)
+    with torch.no_grad():
+        for part in wide.weights()[:2]:
+            part.zero_()
+        wide.weights().query[:, :SIZE] = tied.weights().query
+        wide.weights().value.copy_(tied.weights().value)
+    wide.output.load_state_dict(tied.output.state_dict())
+    torch.testing.assert_close(wide(x, alone(x)), tied(x, alone(x)))
+    # The bound counts columns, also those of zeros, in the norm inf only.
+    bounds = [module.bound(torch.tensor([7]), norm=norm) for module in (wide, tied)]
+    if norm == "2":
+        torch.testing.assert_close(*bounds)
+    else:
+        assert bounds[0] > bounds[1]
 
 
 @pytest.mark.parametrize("norm", ["inf", "2"])
@@ -165,7 +199,7 @@ def test_the_contractive_layer_is_the_tied_one_over_its_bound(norm: str) -> None
         module(text(10), alone(text(10)))
 
 
-@pytest.mark.parametrize("kind", ["untied", "tied", "inf", "2"])
+@pytest.mark.parametrize("kind", ["untied", "tied", "wide", "inf", "2"])
 def test_causal_layers_do_not_look_ahead(kind: str) -> None:
     module, x = layer(kind, causal=True), text(8)
     full = module(x, alone(x))
@@ -181,10 +215,10 @@ def test_causal_layers_do_not_look_ahead(kind: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["untied", "tied", "inf", "2"])
+@pytest.mark.parametrize("kind", ["untied", "tied", "wide", "inf", "2"])
 def test_token_by_token_with_kept_keys_and_values(kind: str) -> None:
     module, x = layer(kind, causal=True), text(8)
-    key = value = torch.zeros(2, HEADS, 0, SIZE, dtype=torch.float64)
+    key, value = (part[:, :, :0] for part in module.project(x)[1:])
     steps = []
     for part in (x[:, :3], x[:, 3:4], x[:, 4:8]):
         query, new_key, new_value = module.project(part)

@@ -15,9 +15,11 @@ from layers.attention.l2_bounds import FORMULAS, Formula, l2_bound, mixing_gain,
 from layers.norms import NORMS, Norm
 
 
-def layer(heads: int, size: int, *, scale: float = 1.0, seed: int = 0) -> TiedL2Attention:
+def layer(
+    heads: int, size: int, *, scale: float = 1.0, seed: int = 0, wide: bool = False
+) -> TiedL2Attention:
     torch.manual_seed(seed)
-    module = TiedL2Attention(heads * size, heads).double()
+    module = TiedL2Attention(heads * size, heads, wide=wide).double()
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter, std=scale)
     return module
@@ -87,7 +89,7 @@ def test_ours_grows_with_the_length_and_never_exceeds_theirs(norm: Norm) -> None
             gains = mixing_gain(lengths, size=size, norm=norm, formula=formula)
             assert all(one < other for one, other in pairwise(gains.tolist()))
     for seed in range(20):
-        weights = layer(3, 2, scale=1 + seed / 4, seed=seed).weights()
+        weights = layer(3, 2, scale=1 + seed / 4, seed=seed, wide=seed % 2 > 0).weights()
         ours = l2_bound(weights, lengths, norm=norm)
         assert (ours <= l2_bound(weights, lengths, norm=norm, formula="kim") * (1 + 1e-6)).all()
 
@@ -106,6 +108,16 @@ def test_a_search_never_exceeds_our_bound(
     bound = bound_of(module, tokens, norm)
     gain = climbed(module, tokens, norm)
     assert 0.02 * bound < gain < bound
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(("heads", "size"), [(1, 1), (2, 2)])
+def test_a_search_never_exceeds_the_bound_of_wide_queries(
+    norm: Norm, heads: int, size: int
+) -> None:
+    module = layer(heads, size, scale=0.7, wide=True)
+    gain = climbed(module, 3, norm)
+    assert 0.02 * bound_of(module, 3, norm) < gain < bound_of(module, 3, norm)
 
 
 FOUND = (-0.096366, 0.264435, -0.432519, 0.26445)
