@@ -94,6 +94,6 @@ def test_it_is_not_compared_with_the_settings_of_the_run(
     cell = Cell(row="r", corpus="", seed=0, run="a", config=(), settings={}, stages=(STAGE,))
     place = StudyContext(study="s", runs_dir=tmp_path, data_dir=None)
     work = runner.Work(settings={}, context=place, where=str(tmp_path))
-    runner._check(cell, run, settings(tmp_path / "l.json", seed_everything=0), work)
+    runner._check(cell, STAGE, run, settings(tmp_path / "l.json", seed_everything=0), work)
     with pytest.raises(ValueError, match="other settings"):
-        runner._check(cell, run, {"model": {"class_path": "x"}, "seed_everything": 0}, work)
+        runner._check(cell, STAGE, run, {"model": {"class_path": "x"}, "seed_everything": 0}, work)

@@ -156,8 +156,8 @@ def test_the_tied_layer_is_the_papers(kind: str) -> None:
     out, expected = module(x, alone(x)), of_the_paper(module, x)
     torch.testing.assert_close(out, expected)
     for one, other in zip(
-        torch.autograd.grad((out * weight).sum(), module.parameters()),
-        torch.autograd.grad((expected * weight).sum(), module.parameters()),
+        torch.autograd.grad((out * weight).sum(), list(module.parameters())),
+        torch.autograd.grad((expected * weight).sum(), list(module.parameters())),
         strict=True,
     ):
         torch.testing.assert_close(one, other)
