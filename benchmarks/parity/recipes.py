@@ -4,7 +4,8 @@ The victim is that of `peer/README.md`. Both attack the same rows of SST-2 with
 `compat="textattack"` and GloVe vectors of 50 numbers; each recipe is that of TextAttack, but for
 the changes in `CHANGED`, which the output repeats. BAE, BERT-Attack and CLARE take words from a
 small masked language model of random weights, which is made of the same rows, or from that of
-`--masked_lm`. All recipes here are deterministic.
+`--masked_lm`. These recipes are deterministic. Those of `POPULATIONS` draw other random numbers on
+each side, and have no `compat`: only their figures can agree.
 """
 
 import gzip
@@ -51,6 +52,8 @@ CHANGED = {
     "input-reduction": "",
 }
 """Changes on both sides, by recipe: without them, two programs cannot agree."""
+POPULATIONS = ("leap", "pso", "iga")
+"""Searches with random numbers."""
 MODELS = ("bae", "bert-attack", "clare")
 """Recipes with a masked language model."""
 
@@ -62,7 +65,9 @@ def compose(name: str, resources: Resources) -> Attack:
     settings: dict[str, Any] = {part: 0.0 for part in ("fluency", "similarity") if part in has}
     if name == "clare":
         settings["candidates"] = CANDIDATES
-    attack = build(RecipeSettings(recipe=name, compat="textattack", **settings), resources)
+    if name not in POPULATIONS:
+        settings["compat"] = "textattack"
+    attack = build(RecipeSettings(recipe=name, **settings), resources)
     swaps = getattr(attack.transformation, "transformations", [])
     fixed = [_without_chance(swap) for swap in swaps]
     return attack if fixed == swaps else replace(attack, transformation=Composite(fixed))
@@ -164,7 +169,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Run both sides and print a row for each recipe."""
-    names = checked_recipes(options.recipes, CHANGED)
+    names = checked_recipes(options.recipes, (*CHANGED, *POPULATIONS))
     data_dir = options.data_dir
     victim = FixedVictim((options.peer or data_dir.parent / "peer") / "victim.json")
     samples = read_samples(data_dir / "sst2_sentences" / "test.tsv", range(options.rows))
@@ -195,7 +200,7 @@ def run(options: Namespace) -> int:
                 query_budget=options.query_budget,
                 candidates=CANDIDATES,
             )
-            change = CHANGED[name] or "nothing"
+            change = CHANGED.get(name, "random numbers") or "nothing"
             comparisons.append(
                 {"recipe": name, "ours": ours.results, "theirs": theirs.results, "changed": change}
             )
