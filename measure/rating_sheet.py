@@ -13,7 +13,7 @@ from typing import Any
 from attacks.digests import content_digest
 from attacks.outcome import AttackRecord
 from run_files.terminal import harmless
-from text.bounded_files import DataError, read_csv, read_json
+from text.bounded_files import read_csv, read_json
 from text.json_shapes import check_shape
 
 COLUMNS = ("item", "text", "class", "natural")
@@ -236,7 +236,8 @@ def read_rated(path: Path, key: Mapping[str, Any]) -> dict[str, tuple[str | None
         key: key of the sheet.
 
     Raises:
-        ValueError: another sheet, an item twice, or an invalid rating; with its line.
+        ValueError: another sheet, an item twice, or an invalid rating, with its line; or no
+            rating.
         OSError: the file cannot be read.
     """
     items, classes = key["items"], [*key["classes"], UNSURE]
@@ -267,6 +268,9 @@ def read_rated(path: Path, key: Mapping[str, Any]) -> dict[str, tuple[str | None
             msg = f"{where}: got natural {natural!r}, expected 1 to 5"
             raise ValueError(msg)
         ratings[item] = (name, int(natural) if natural else None)
+    if not any(name or natural for name, natural in ratings.values()):
+        msg = f"got {path} with no rating, expected a class or 1 to 5 in the rows of its rater"
+        raise ValueError(msg)
     return ratings
 
 
@@ -277,14 +281,12 @@ def read_key(path: Path) -> dict[str, Any]:
         ValueError: the file is not a key.
         OSError: it cannot be read.
     """
-    try:
-        key = read_json(path, "key.json of `attack sheet`")
-    except DataError as error:
-        key, reason = None, str(error)
-    else:
-        reason = "other content"
+    if not path.exists():
+        msg = f"got no key at {path}, expected key.json of `attack sheet`: --key FILE"
+        raise FileNotFoundError(msg)
+    key = read_json(path, "key.json of `attack sheet` (--key)")
     if not isinstance(key, dict) or not {"items", "classes", "attacks"} <= set(key):
-        msg = f"got {path} as a key ({reason}), expected key.json of `attack sheet`"
+        msg = f"got {path} with other content, expected key.json of `attack sheet` (--key)"
         raise ValueError(msg)
     check_shape(key["classes"], list[str], path, "classes")
     check_shape(key["items"], dict[str, dict[str, Any]], path, "items")

@@ -35,15 +35,19 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         part.replace(path)
     except OSError as error:
-        state = "what was there before is unchanged" if path.exists() else "nothing was written"
-        msg = (
-            f"could not write {path}: {error.strerror or error}; {state}; "
-            "make room or correct the permissions, then give the same command again"
-        )
-        raise OSError(msg) from error
+        raise _not_written(path, error) from error
     finally:
         with suppress(OSError):
             part.unlink()
+
+
+def _not_written(path: Path, error: OSError) -> OSError:
+    # Not its temporary name, of which a user knows nothing.
+    state = "what was there before is unchanged" if path.exists() else "nothing was written"
+    return OSError(
+        f"could not write {path}: {error.strerror or error}; {state}; "
+        "make room or correct the permissions, then give the same command again"
+    )
 
 
 def keep(path: Path, name: Path) -> None:
@@ -103,7 +107,10 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """
     fresh, old = (folder.with_name(f".{folder.name}.{state}") for state in ("new", "old"))
     shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
+    try:
+        fresh.mkdir(parents=True)
+    except OSError as error:
+        raise _not_written(folder, error) from error
     try:
         yield fresh
         # As `mkdir` has made it: the umask cannot be read without a change.

@@ -173,8 +173,9 @@ def _majority(votes: Sequence[str | None]) -> str | None:
 def render_lines(content: Mapping[str, Any]) -> list[str]:
     """Return the lines that are printed."""
     alpha = content["alpha"]
+    raters = "rater" if content["raters"] == 1 else "raters"
     lines = [
-        f"{content['raters']} raters, Krippendorff's alpha: class {_number(alpha['class'])} "
+        f"{content['raters']} {raters}, Krippendorff's alpha: class {_number(alpha['class'])} "
         f"(nominal), natural {_number(alpha['natural'])} (ordinal)"
     ]
     named = {**content["attacks"]}

@@ -34,6 +34,9 @@ def run(args: argparse.Namespace) -> int:
     if bool(args.text) == (args.file is not None):
         msg = "got both or none of --text and --file, expected texts from one place"
         raise ValueError(msg)
+    if args.output is not None and args.output.is_dir():
+        msg = f"got --output {args.output}, which is a folder, expected --output FILE"
+        raise ValueError(msg)
     # --text_pair gives pairs by itself; a file of pairs has to be announced.
     pairs = bool(args.text_pair) or args.pairs
     texts = [item.text for item in read_texts(args, pairs=pairs)]
@@ -84,16 +87,20 @@ def parser() -> argparse.ArgumentParser:
 @resources_named("--resources")
 def _build_augmenter(args: argparse.Namespace, *, pairs: bool) -> Augmenter:
     from attacks.recipes import build
+    from attacks.transformations import NoReplacements
 
     names = ("recipe", "language", "resources", "vectors", "sentence_encoder", "masked_lm")
     settings = {name: getattr(args, name) for name in (*names, "similarity", "candidates")}
     columns = args.columns or (["text", "text_pair"] if pairs else ["text"])
+    attack = build(RecipeSettings(**settings))
+    if isinstance(attack.transformation, NoReplacements):
+        msg = (
+            f"got {args.recipe}, whose texts come from the gradient of a model, expected a recipe "
+            "with replacements of words: --recipe pwws"
+        )
+        raise ValueError(msg)
     return Augmenter(
-        build(RecipeSettings(**settings)),
-        copies=args.copies,
-        share=args.share,
-        seed=args.seed,
-        columns=tuple(columns),
+        attack, copies=args.copies, share=args.share, seed=args.seed, columns=tuple(columns)
     )
 
 

@@ -172,3 +172,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         read_rated(path, {"items": {}, "classes": CLASSES})
     with pytest.raises(ValueError, match=r"expected key\.json"):
         read_key(path)
+    with pytest.raises(FileNotFoundError, match=r"got no key at .*: --key FILE"):
+        read_key(tmp_path / "absent.json")
+    with pytest.raises(ValueError, match="no rating, expected a class"):
+        read_rated(rated(path, {"x": ("", "")}), {"items": {"x": {}}, "classes": CLASSES})

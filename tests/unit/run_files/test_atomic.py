@@ -53,6 +53,11 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"could not write .*nothing was written"):
         atomic.write_text(tmp_path / "file" / "below", "x")
+    with (
+        pytest.raises(OSError, match=r"could not write .*/folder: .*nothing was written"),
+        atomic.replacing_folder(tmp_path / "file" / "folder"),
+    ):
+        pass
 
 
 def test_keep(tmp_path: Path) -> None:

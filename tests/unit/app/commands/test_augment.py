@@ -104,3 +104,11 @@ def test_a_missing_resource_names_the_setting_of_this_command(
     with pytest.raises(ResourceError, match=r"\(--resources\)") as caught:
         command(table, tmp_path / "copies.jsonl", *settings)
     assert "--attack" not in str(caught.value)
+
+
+def test_where_no_copies_can_be_made(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="which is a folder, expected --output FILE"):
+        command(table, table.parent)
+    with pytest.raises(ValueError, match=r"got gbda, .*expected a recipe with replacements"):
+        main(["--text", "a fine film", "--recipe", "gbda"])
+    assert capsys.readouterr().out == ""
