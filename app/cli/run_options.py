@@ -8,12 +8,17 @@ from typing import Any, NoReturn
 from run_files.terminal import harmless
 
 
-def _tag(value: str) -> str:
-    # Part of a name of files, which must stay in their folder.
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
-        msg = f"got {value!r}, expected letters, digits and . _ -"
-        raise argparse.ArgumentTypeError(msg)
-    return value
+class _Tag:
+    """The type of a part of a name of files, which must stay in their folder."""
+
+    def __call__(self, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+            msg = f"got {value!r}, expected letters, digits and . _ -"
+            raise argparse.ArgumentTypeError(msg)
+        return value
+
+    def __repr__(self) -> str:  # for `--help`, where a function shows its address
+        return "str"
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -31,7 +36,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--resources": {"metavar": "DIR", "help": "folder of resources (docs/attacks/resources.md)"},
     "--sentence_encoder": {"metavar": "NAME", "help": "folder or hub name (default: MiniLM)"},
     "--tag": {
-        "type": _tag,
+        "type": _Tag(),
         "metavar": "TAG",
         "help": "file it as THREAT-TAG, next to other outcomes",
     },
