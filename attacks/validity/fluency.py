@@ -13,7 +13,7 @@ from attacks.goals import Floats, probabilities
 from attacks.resources.language_model import logits_at
 from attacks.victims.batches import Batches
 from attacks.victims.kinds import HuggingFaceVictim
-from layers.positions import longest_text
+from layers.positions import shortest_limit
 from layers.quiet_transformers import quiet
 from text import Text
 
@@ -33,8 +33,7 @@ class ModelFluency:
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int = 32) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
         self.masked = type(model).__name__.endswith("ForMaskedLM")
-        limits = [tokenizer.model_max_length, longest_text(model), 512]
-        self.max_length = min(limit for limit in limits if limit)
+        self.max_length = shortest_limit(model, tokenizer, 512)
         self._batches = Batches(batch_size, model.device.type)
 
     @classmethod

@@ -25,7 +25,7 @@ from attacks.victims.saliency import (
     transformer_weights,
 )
 from attacks.victims.token_models import ModuleTokens, TokenModel, TransformerTokens
-from layers.positions import longest_text
+from layers.positions import shortest_limit
 from text import FrontEnd, Text, cuts_unsaid, length_batches
 
 log = logging.getLogger(__name__)
@@ -292,9 +292,7 @@ class HuggingFaceVictim(_Batched):
                 "model.config.pad_token_id = tokenizer.pad_token_id"
             )
             raise ValueError(msg)
-        # Tokenizers without a limit say 1e30.
-        limits = [max_length, tokenizer.model_max_length, longest_text(model)]
-        self.max_length = min(limit for limit in limits if limit)
+        self.max_length = shortest_limit(model, tokenizer, max_length)
         self._pads: bool | None = None
 
     @property
