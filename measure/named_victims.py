@@ -24,6 +24,7 @@ from layers.sequence_classifiers import LAST_TOKEN, find_head
 from lit_modules.checkpoints.reading import load
 from run_files.checkpoint_lookup import find_checkpoint
 from text import hub_reachable
+from text.error_reasons import describe_error
 from text.web_address import redact
 
 KINDS = ("hf", "http", "python", "run")
@@ -202,10 +203,10 @@ def pretrained_classifier(
                 name, local_files_only=local, output_loading_info=True, dtype=dtype or "auto"
             )
     except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
         msg = (
-            f"got hf:{name}, from which no classifier could be loaded ({reason}), "
-            "expected a folder with config.json, weights and tokenizer, or the id of such a model"
+            f"got hf:{name}, from which no classifier could be loaded "
+            f"({describe_error(error):.200}), expected a folder with config.json, weights and "
+            "tokenizer, or the id of such a model"
         )
         raise ValueError(msg) from error
     # `transformers` only warns, and fills the head with random numbers.

@@ -16,6 +16,7 @@ from attacks.victims.kinds import HuggingFaceVictim
 from layers.positions import shortest_limit
 from layers.quiet_transformers import quiet
 from text import Text
+from text.error_reasons import describe_error
 
 
 class ModelFluency:
@@ -60,10 +61,10 @@ class ModelFluency:
                     name_or_path, local_files_only=True, output_loading_info=True
                 )
         except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
             msg = (
-                f"got language model {name_or_path}, which cannot be loaded ({reason}), expected a "
-                "folder, or a model in the hub's local cache, with a causal or masked head"
+                f"got language model {name_or_path}, which cannot be loaded "
+                f"({describe_error(error):.200}), expected a folder, or a model in the hub's local "
+                "cache, with a causal or masked head"
             )
             raise ValueError(msg) from error
         if missing := sorted(name for name in report["missing_keys"] if name.endswith("weight")):
