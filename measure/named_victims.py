@@ -50,13 +50,13 @@ class NamedVictim(NamedTuple):
 def named_victim(
     name: str,
     *,
-    classes: Sequence[str] | None,
-    outputs: Outputs,
-    http: HttpSettings,
-    cache: Path | None,
     runs_dir: Path,
     device: Any,
     batch_size: int,
+    classes: Sequence[str] | None = None,
+    outputs: Outputs = "logits",
+    http: HttpSettings = HttpSettings(),
+    cache: Path | None = None,
     dtype: Dtype | None = None,
     any_task: bool = False,
 ) -> NamedVictim:
@@ -64,13 +64,13 @@ def named_victim(
 
     Args:
         name: `hf:FOLDER_OR_ID`, `http:URL`, `python:MODULE:FUNCTION` or `run:NAME`.
+        runs_dir: folder of all runs.
+        device: device of a model.
+        batch_size: texts per forward pass.
         classes: names of the classes; those of the checkpoint if None.
         outputs: kind of values that a Python function returns.
         http: settings of a service.
         cache: file of its responses; only in memory if None.
-        runs_dir: folder of all runs.
-        device: device of a model.
-        batch_size: texts per forward pass.
         dtype: numbers that a model of `transformers` computes with; those of its file if None.
         any_task: True to take models other than classifiers as well (`attacks.task_goals`).
 
