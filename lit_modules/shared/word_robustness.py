@@ -321,7 +321,7 @@ class WordOptions(NamedTuple):
     def within(self, forms: Tensor) -> "WordOptions":
         """Return the results that are one word with the form, of `[V]`, of the word itself."""
         sizes = self.starts.diff()
-        owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+        owner = torch.repeat_interleave(sizes)
         same = (forms[self.ids[:, 0]] == forms[owner]) & (self.ids[:, 1] == 0)
         counts = torch.bincount(owner[same], minlength=len(sizes))
         return WordOptions(self.ids[same], functional.pad(counts.cumsum(0), (1, 0)))
@@ -337,7 +337,7 @@ class WordOptions(NamedTuple):
     def table(self) -> Tensor:
         """`[V, S]` results of one word, rows filled up with the word itself."""
         sizes = self.starts.diff()
-        owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+        owner = torch.repeat_interleave(sizes)
         # The first result of a word is the word itself.
         table = self.ids[self.starts[:-1], :1].repeat(1, int(sizes.amax()))
         table[owner, torch.arange(len(owner), device=sizes.device) - self.starts[owner]] = self.ids[
