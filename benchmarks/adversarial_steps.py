@@ -233,7 +233,7 @@ def build(name: str, module: TaskModule, tokenizer: WordTokenizer) -> adversarie
     """Return the adversary of a name, which may train the module; each word has some synonyms."""
     adversary = (METHODS | DEFENCES)[name]()
     if isinstance(adversary, HullAdversary):
-        words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
+        words = tokenizer.vocabulary.words()
         lists = {
             word: [words[(number + step) % len(words)] for step in range(1, SYNONYMS + 1)]
             for number, word in enumerate(words)

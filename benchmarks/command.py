@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from run_files import atomic
+from text.estimates import markdown_row, markdown_table
 
 COMMON: dict[str, dict[str, Any]] = {
     "run": {"type": Path, "required": True, "metavar": "RUN", "help": "run directory"},
@@ -81,13 +82,16 @@ def heading(values: Mapping[str, Any]) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Return a Markdown table; floats have three digits."""
-    return "\n".join([line(head), "|---" * len(head) + "|", *map(line, rows)])
+    return markdown_table(head, map(_texts, rows))
 
 
 def line(cells: Iterable[object]) -> str:
     """Return a line of a Markdown table."""
-    texts = (f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells)
-    return f"| {' | '.join(texts)} |"
+    return markdown_row(_texts(cells))
+
+
+def _texts(cells: Iterable[object]) -> Iterator[str]:
+    return (f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells)
 
 
 def save(path: Path | None, content: object) -> None:

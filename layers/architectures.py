@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from layers.quiet_transformers import quiet
+from text.error_reasons import describe_error
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -226,8 +227,7 @@ _OF_CLASSES = ("id2label", "label2id", "num_labels", "problem_type")
 
 
 def _cannot_be(kind: str, error: Exception) -> ValueError:
-    reason = " ".join(str(error).split()) or type(error).__name__
     return ValueError(
-        f"got a backbone's architecture of {kind} that cannot be ({reason}), expected settings "
-        "that go together"
+        f"got a backbone's architecture of {kind} that cannot be ({describe_error(error)}), "
+        "expected settings that go together"
     )

@@ -1,4 +1,4 @@
-"""The longest text that an encoder of `transformers` has positions for."""
+"""The longest text that a model of `transformers` and its tokenizer take."""
 
 from typing import Any
 
@@ -17,3 +17,13 @@ def longest_text(model: Any) -> int | None:
             first = 0 if table.padding_idx is None else table.padding_idx + 1
             limits.append(table.num_embeddings - first)
     return min(limits, default=None)
+
+
+def shortest_limit(model: Any, tokenizer: Any, *others: int | None) -> int:
+    """Return the least of the limits of a model, of its tokenizer, and of others, in tokens.
+
+    None and 0 are no limits.
+    """
+    # `model_max_length` is 10^30 where the folder of a tokenizer does not state it.
+    limits = (*others, tokenizer.model_max_length, longest_text(model))
+    return min(limit for limit in limits if limit)

@@ -12,6 +12,7 @@ from torch import nn
 from layers.architectures import check_guesses_words, check_reads_text
 from layers.positions import longest_text
 from layers.quiet_transformers import quiet
+from text.error_reasons import describe_error
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -127,7 +128,7 @@ def _reading(name_or_path: str) -> Iterator[None]:
     # Foreign files lead the library to exceptions of any kind.
     except Exception as error:
         where = "folder" if Path(name_or_path).is_dir() else "folder or hub name"
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = describe_error(error)
         advice = (
             f"expected a {where} with config.json and weights: download it once where the hub can "
             "be reached, or give its folder"

@@ -242,7 +242,7 @@ class EncodedScores(RobustWords, method=True):
         self, tokenizer: WordTokenizer, inner: Tokenizer
     ) -> tuple[Tensor, Tensor, int]:
         """Return pieces and representatives of all words, and the piece before a text."""
-        words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
+        words = tokenizer.vocabulary.words()
         encoded = [encoding.input_ids for encoding in inner.encode(words)]
         start = encoded[0][0]
         if any(ids[0] != start or ids[-1] != encoded[0][-1] for ids in encoded):

@@ -150,7 +150,7 @@ class WordScores(RobustWords, method=True):
         if self.robustness.lists is not None:
             # An adversary may insert the listed words of known ones.
             threat = self.robustness.threat(tokenizer)
-            words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
+            words = tokenizer.vocabulary.words()
             tokenizer = extend_vocabulary(
                 tokenizer, chain.from_iterable(map(threat.of_word, words))
             )

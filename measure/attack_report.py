@@ -13,6 +13,7 @@ from attacks.summary import table, wins
 from attacks.task_goals import Label
 from run_files.terminal import harmless
 from text import Text
+from text.estimates import markdown_table
 from text.plural import plural
 
 if TYPE_CHECKING:
@@ -143,13 +144,13 @@ def _flat(text: str) -> str:
 
 def example_table(outcome: "Outcome", names: Sequence[str]) -> str:
     """Return some adversarial pairs as a Markdown table, for TensorBoard."""
-    rows = ["| sample | clean | adversarial |", "|---|---|---|"]
+    rows = []
     successes = [record for record in outcome.records if record.outcome == "succeeded"]
     for record in successes[:_EXAMPLES]:
         sides = zip(*pairs(record), strict=True)
         clean, adversarial = (" / ".join(map(_marked, side)) for side in sides)
-        rows.append(f"| {_escaped(headline(record, names))} | {clean} | {adversarial} |")
-    return "\n".join(rows)
+        rows.append((_escaped(headline(record, names)), clean, adversarial))
+    return markdown_table(("sample", "clean", "adversarial"), rows)
 
 
 def _marked(pieces: Sequence[Piece]) -> str:

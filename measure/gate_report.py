@@ -13,7 +13,7 @@ from measure.gate import Criterion, GateExample, GateReport
 from run_files import atomic
 from run_files.terminal import harmless
 from text.bounded_files import read_json
-from text.estimates import aligned
+from text.estimates import aligned, markdown_table
 from text.json_shapes import check_shape
 from text.plural import plural
 from text.subjects import differences, joined
@@ -22,6 +22,8 @@ _LONGEST = 400
 """Characters of a text in a report."""
 _OUTCOMES = {True: "1", False: "0"}
 """Outcomes of texts in a baseline; other characters stand for texts that were not checked."""
+_ESCAPES = str.maketrans({**{mark: f"\\{mark}" for mark in "\\`*_[]|#"}, "<": "&lt;", ">": "&gt;"})
+"""Marks of Markdown and HTML in a cell of a table."""
 
 
 class CriterionBaseline(TypedDict):
@@ -147,17 +149,14 @@ def _short(text: str) -> str:
 
 def gate_markdown(report: GateReport) -> str:
     """Return the report for a pull request."""
-    head, line = _TITLES[:-1], ["---"] * (len(_TITLES) - 1)
     rows = [
-        [*cells[:-2], cells[-2] + (f": {cells[-1]}" if cells[-1] else "")]
-        for cells in _rows(report)
+        [*cells, f"{outcome}: {note}" if note else outcome]
+        for *cells, outcome, note in _rows(report)
     ]
-    table = ["| " + " | ".join(map(_cell, cells)) + " |" for cells in (head, *rows)]
-    table.insert(1, "|" + "|".join(line) + "|")
     parts = [
         f"### Gate {'holds' if report.holds else 'fails'}",
         f"{_cell(report.victim)} on {_cell(report.data)}",
-        "\n".join(table),
+        markdown_table(_TITLES[:-1], (map(_cell, cells) for cells in rows)),
         *map(_cell, report.cautions),
     ]
     for criterion in report.failures():
@@ -175,12 +174,7 @@ def gate_markdown(report: GateReport) -> str:
 
 def _cell(text: str) -> str:
     """Escape a text for a cell of a Markdown table."""
-    flat = _short(text)
-    for mark in "\\`*_[]<>|#":
-        flat = flat.replace(
-            mark, f"\\{mark}" if mark not in "<>" else {"<": "&lt;", ">": "&gt;"}[mark]
-        )
-    return flat
+    return _short(text).translate(_ESCAPES)
 
 
 def gate_junit(report: GateReport) -> str:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from attacks.fingerprint import weights_digest
-from attacks.victims.http_settings import HttpSettings
 from attacks.victims.kinds import HuggingFaceVictim
 from certify.encoding import ListedModel
 from measure.named_victims import named_victim
@@ -50,16 +49,7 @@ class ListedVictim(NamedTuple):
             ValueError: another kind of victim, or see `named_victim`.
             OSError: the vocabulary is not found.
         """
-        named = named_victim(
-            name,
-            classes=None,
-            outputs="logits",
-            http=HttpSettings(),
-            cache=None,
-            runs_dir=runs_dir,
-            device=device,
-            batch_size=64,
-        )
+        named = named_victim(name, runs_dir=runs_dir, device=device, batch_size=64)
         victim = named.victim
         if not isinstance(victim, HuggingFaceVictim):
             msg = f"got --victim {name} for --list, expected hf:FOLDER_OR_ID (or --run NAME)"

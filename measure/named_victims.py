@@ -24,6 +24,7 @@ from layers.sequence_classifiers import LAST_TOKEN, find_head
 from lit_modules.checkpoints.reading import load
 from run_files.checkpoint_lookup import find_checkpoint
 from text import hub_reachable
+from text.error_reasons import describe_error
 from text.web_address import redact
 
 KINDS = ("hf", "http", "python", "run")
@@ -49,13 +50,13 @@ class NamedVictim(NamedTuple):
 def named_victim(
     name: str,
     *,
-    classes: Sequence[str] | None,
-    outputs: Outputs,
-    http: HttpSettings,
-    cache: Path | None,
     runs_dir: Path,
     device: Any,
     batch_size: int,
+    classes: Sequence[str] | None = None,
+    outputs: Outputs = "logits",
+    http: HttpSettings = HttpSettings(),
+    cache: Path | None = None,
     dtype: Dtype | None = None,
     any_task: bool = False,
 ) -> NamedVictim:
@@ -63,13 +64,13 @@ def named_victim(
 
     Args:
         name: `hf:FOLDER_OR_ID`, `http:URL`, `python:MODULE:FUNCTION` or `run:NAME`.
+        runs_dir: folder of all runs.
+        device: device of a model.
+        batch_size: texts per forward pass.
         classes: names of the classes; those of the checkpoint if None.
         outputs: kind of values that a Python function returns.
         http: settings of a service.
         cache: file of its responses; only in memory if None.
-        runs_dir: folder of all runs.
-        device: device of a model.
-        batch_size: texts per forward pass.
         dtype: numbers that a model of `transformers` computes with; those of its file if None.
         any_task: True to take models other than classifiers as well (`attacks.task_goals`).
 
@@ -202,10 +203,10 @@ def pretrained_classifier(
                 name, local_files_only=local, output_loading_info=True, dtype=dtype or "auto"
             )
     except (OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
         msg = (
-            f"got hf:{name}, from which no classifier could be loaded ({reason}), "
-            "expected a folder with config.json, weights and tokenizer, or the id of such a model"
+            f"got hf:{name}, from which no classifier could be loaded "
+            f"({describe_error(error):.200}), expected a folder with config.json, weights and "
+            "tokenizer, or the id of such a model"
         )
         raise ValueError(msg) from error
     # `transformers` only warns, and fills the head with random numbers.

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attacks.victims.http_settings import HttpSettings
 from attacks.victims.kinds import Victim
 from measure.named_victims import named_victim
 
@@ -37,10 +36,6 @@ class Surrogates(NamedTuple):
             raise ValueError(msg)
         named = named_victim(
             name if colon else f"run:{name}",
-            classes=None,
-            outputs="logits",
-            http=HttpSettings(),
-            cache=None,
             runs_dir=self.runs_dir,
             device=self.device,
             batch_size=self.batch_size,

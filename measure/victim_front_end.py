@@ -90,7 +90,7 @@ def find_words(vocabulary: str, runs_dir: Path) -> list[str]:
         _, checkpoint = find_checkpoint("attack", runs_dir, vocabulary, None)
         tokenizer = load(checkpoint).require_tokenizer()
         if isinstance(tokenizer, WordTokenizer):
-            words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
+            words = tokenizer.vocabulary.words()
         else:
             words = [] if tokenizer.front_end is None else tokenizer.front_end.words
     if not words:

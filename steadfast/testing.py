@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attacks.outcome import Sample
-from attacks.victims.http_settings import HttpSettings
 from attacks.victims.kinds import CallableVictim, Victim, as_victim
 from attacks.victims.labels_only import LabelVictim
 from measure.gate import Gate, GateReport, GateSettings
@@ -111,8 +110,6 @@ def _as_victim(
             classifier if ":" in classifier else f"run:{classifier}",
             classes=classes,
             outputs=outputs or "logits",
-            http=HttpSettings(),
-            cache=None,
             runs_dir=runs_dir,
             device=torch_device("auto"),
             batch_size=256,

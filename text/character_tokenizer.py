@@ -65,7 +65,7 @@ class CharacterTokenizer(Tokenizer):
         """
         unknown = sorted({character for character in text if character not in self.vocabulary})
         if unknown:
-            alphabet = "".join(self.vocabulary.get_itos()[len(self.specials) :])
+            alphabet = "".join(self.vocabulary.words())
             msg = f"got a text with {unknown}, expected characters of the training text: "
             msg += repr(alphabet)
             raise ValueError(msg)

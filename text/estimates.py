@@ -1,7 +1,7 @@
 """Shares and means with 95 % intervals, and tables of them as text; no torch is needed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -139,3 +139,13 @@ def interval(estimate: IntervalEstimate, digits: int) -> str:
     if math.isinf(estimate.high):
         return "one sample"
     return f"{estimate.low:.{digits}f} - {estimate.high:.{digits}f}"
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return rows of texts as a Markdown table; the cells are escaped already."""
+    return "\n".join([markdown_row(head), "|---" * len(head) + "|", *map(markdown_row, rows)])
+
+
+def markdown_row(cells: Iterable[str]) -> str:
+    """Return a line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"

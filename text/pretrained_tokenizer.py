@@ -9,6 +9,7 @@ from typing import Any
 import tokenizers
 
 from text.batch import Encoding, Span, Text, WordEncoding, Words
+from text.error_reasons import describe_error
 from text.hub_access import hub_reachable
 from text.token_pieces import TokenPiece, read_pieces
 from text.tokenizer import Tokenizer
@@ -82,10 +83,9 @@ class PretrainedTokenizer(Tokenizer):
         # Foreign files lead the library to exceptions of any kind.
         except Exception as error:
             kind = "folder" if Path(name_or_path).is_dir() else "hub id or folder"
-            reason = " ".join(str(error).split()) or type(error).__name__
             msg = (
                 f"got {kind} {name_or_path!r} from which no tokenizer could be loaded "
-                f"({reason:.300}), expected a folder with tokenizer.json or "
+                f"({describe_error(error):.300}), expected a folder with tokenizer.json or "
                 "a reachable hub id: give the path of a downloaded backbone, or connect to the hub "
                 "once so that it is kept in the local cache"
             )

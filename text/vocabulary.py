@@ -111,6 +111,10 @@ class Vocabulary:
         """Return all tokens in the order of their ids (a copy)."""
         return list(self._tokens)
 
+    def words(self) -> list[str]:
+        """Return the tokens that are no specials, in the order of their ids."""
+        return self._tokens[len(self.specials) :]
+
     def state(self) -> dict[str, Any]:
         """Return everything needed to rebuild it, as JSON scalars and lists."""
         return {

@@ -171,8 +171,8 @@ class WordTokenizer(Tokenizer):
 
     def token_pieces(self) -> list[TokenPiece | None]:
         """See `Tokenizer.token_pieces`."""
-        words = self.vocabulary.get_itos()[len(self.specials) :]
-        return [*(None for _ in self.specials), *(TokenPiece(word, True) for word in words)]
+        words = (TokenPiece(word, True) for word in self.vocabulary.words())
+        return [*(None for _ in self.specials), *words]
 
     def state(self) -> dict[str, Any]:
         """See `Tokenizer.state`."""

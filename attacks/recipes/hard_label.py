@@ -5,22 +5,26 @@ code changes nouns, verbs, adjectives and adverbs of three letters and more, and
 their sentence similarity; here it is the number of changed words.
 """
 
-from attacks.composition import Attack
+from attacks.composition import Attack, Search
 from attacks.recipe_parts import RecipeParts
 from attacks.recipes import NO_COUNTERPART, recipe
 from attacks.strategies import HardLabel
 
+NEEDS = ("neighbours", "tagger")
+SETTINGS = ("candidates", "word_similarity")
 
-@recipe(
-    needs=("neighbours", "tagger"),
-    settings=("candidates", "word_similarity"),
-    refused=NO_COUNTERPART,
-)
+
+@recipe(needs=NEEDS, settings=SETTINGS, refused=NO_COUNTERPART)
 def hard_label(parts: RecipeParts) -> Attack:
     """Compose the attack that sees predicted classes only."""
+    return compose_hard_label(parts, HardLabel())
+
+
+def compose_hard_label(parts: RecipeParts, search: Search) -> Attack:
+    """Compose an attack by predicted classes, all of which differ by their search alone."""
     return parts.attack(
         transformation=parts.embedding_swap(50),
-        search=HardLabel(),
+        search=search,
         pre_constraints=parts.pre_constraints("textfooler"),
         constraints=[parts.word_similarity(0.5), parts.part_of_speech()],
     )

@@ -12,19 +12,11 @@ encoder, which the code switches off (`semantic_sim` returns 1). No text is aske
 from attacks.composition import Attack
 from attacks.recipe_parts import RecipeParts
 from attacks.recipes import NO_COUNTERPART, recipe
+from attacks.recipes.hard_label import NEEDS, SETTINGS, compose_hard_label
 from attacks.strategies import LimeBeam
 
 
-@recipe(
-    needs=("neighbours", "tagger"),
-    settings=("candidates", "word_similarity"),
-    refused=NO_COUNTERPART,
-)
+@recipe(needs=NEEDS, settings=SETTINGS, refused=NO_COUNTERPART)
 def limeattack(parts: RecipeParts) -> Attack:
     """Compose the attack that ranks words by predicted classes."""
-    return parts.attack(
-        transformation=parts.embedding_swap(50),
-        search=LimeBeam(),
-        pre_constraints=parts.pre_constraints("textfooler"),
-        constraints=[parts.word_similarity(0.5), parts.part_of_speech()],
-    )
+    return compose_hard_label(parts, LimeBeam())

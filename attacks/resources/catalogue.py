@@ -22,6 +22,7 @@ from attacks.resources.vectors import WordVectors
 from attacks.resources.word_forms import WordForms
 from attacks.resources.wordnet import WordNet
 from text.bounded_files import read_text
+from text.error_reasons import describe_error
 from text.stop_words import LISTS as STOP_WORDS
 from text.stop_words import StopWordList
 
@@ -246,8 +247,7 @@ class Resources:
         try:
             return load(name)
         except OSError as error:
-            reason = " ".join(str(error).split())[:200]
-            title = f"{folder} {name}"
+            title, reason = f"{folder} {name}", describe_error(error)[:200]
             raise _missing(self._own(), title=title, command=folder, reason=reason) from error
 
 

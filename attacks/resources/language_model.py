@@ -15,7 +15,7 @@ from attacks.digests import digest
 from attacks.document import count_words, word_spans
 from attacks.victims.batches import Batches
 from layers.architectures import check_guesses_words
-from layers.positions import longest_text
+from layers.positions import shortest_limit
 from layers.quiet_transformers import quiet
 
 _MARKS = ("\u0120", "\u2581")
@@ -138,8 +138,7 @@ class MaskFiller:
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._backend.no_padding()
         self._backend.no_truncation()
-        limits = [max_length, tokenizer.model_max_length, longest_text(model), 512]
-        self.max_length = min(limit for limit in limits if limit)
+        self.max_length = shortest_limit(model, tokenizer, max_length, 512)
         if self.max_length < 8:
             msg = f"got max_length={self.max_length}, expected at least 8 tokens"
             raise ValueError(msg)

@@ -22,6 +22,7 @@ from attacks.victims.http_transport import Transport
 from attacks.victims.kinds import VictimError
 from layers.quiet_transformers import quiet
 from text.bounded_files import DataError
+from text.error_reasons import describe_error
 
 LEVELS: Mapping[str, tuple[str, ...]] = {
     "characters": (
@@ -81,11 +82,10 @@ class SequenceParaphraser:
                 )
         # Foreign files lead the library to exceptions of any kind.
         except Exception as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
             msg = (
                 f"got {name_or_path!r}, from which no sequence-to-sequence model could be loaded "
-                f"({reason:.200}), expected a folder with config.json, weights and tokenizer, or a "
-                "model in the hub's local cache"
+                f"({describe_error(error):.200}), expected a folder with config.json, weights and "
+                "tokenizer, or a model in the hub's local cache"
             )
             raise FileNotFoundError(msg) from error
         self._model = model.to(device).eval()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attacks.victims.batches import Batches
-from layers.positions import longest_text
+from layers.positions import shortest_limit
 from layers.quiet_transformers import quiet
 from text import Encoding, PretrainedTokenizer, collate
 from text.bounded_files import read_json, reading
@@ -111,15 +111,14 @@ class SentenceEncoder:
             model: Any = AutoModel.from_pretrained(
                 where, dtype=torch.float32, local_files_only=True, trust_remote_code=False
             )
-            of_tokenizer: int = AutoTokenizer.from_pretrained(
+            tokenizer = AutoTokenizer.from_pretrained(
                 where, local_files_only=True, trust_remote_code=False
-            ).model_max_length
+            )
         self._model = model.to(self.device).eval().requires_grad_(requires_grad=False)
         self._heads = nn.Sequential(*heads).to(self.device).requires_grad_(requires_grad=False)
         settings = _json(where / "sentence_bert_config.json")
         # The shortest of all limits; MiniLM's folder says 256 tokens.
-        limits = [max_length, settings.get("max_seq_length"), longest_text(model), of_tokenizer]
-        length = min(limit for limit in limits if limit)
+        length = shortest_limit(model, tokenizer, max_length, settings.get("max_seq_length"))
         self._tokenizer = PretrainedTokenizer.from_pretrained(str(where), max_length=length)
         self._lower = bool(settings.get("do_lower_case"))
         self.prompt = _prompt(folder)

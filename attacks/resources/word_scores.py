@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attacks.resources.language_model import logits_at
 from attacks.victims.batches import Batches
-from layers.positions import longest_text
+from layers.positions import shortest_limit
 
 Surroundings = tuple[str, str]
 """The text before a word and the text behind it."""
@@ -27,8 +27,7 @@ class MaskedWordScorer:
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int = 32) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
-        limits = [tokenizer.model_max_length, longest_text(model), 512]
-        self.max_length = min(limit for limit in limits if limit)
+        self.max_length = shortest_limit(model, tokenizer, 512)
         self._batches = Batches(batch_size, model.device.type)
         self._ids: dict[str, list[int]] = {}
 

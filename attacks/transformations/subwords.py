@@ -17,7 +17,7 @@ from attacks.composition import Job
 from attacks.document import Candidate, count_words, word_spans
 from attacks.transformations.case import in_case_of
 from attacks.victims.batches import Batches
-from layers.positions import longest_text
+from layers.positions import shortest_limit
 
 
 class SubwordSwap:
@@ -65,9 +65,7 @@ class SubwordSwap:
         self.stop_words = frozenset(map(str.lower, stop_words))
         self._tokenizer = tokenizer
         self.reference = Compat(compat).reference
-        # `model_max_length` is 10^30 where the folder of a tokenizer does not state it.
-        limits = [tokenizer.model_max_length, longest_text(model), 512]
-        self.max_length = min(limit for limit in limits if limit)
+        self.max_length = shortest_limit(model, tokenizer, 512)
         self._batches = Batches(batch_size, model.device.type)
         self._special = set(tokenizer.all_special_ids)
         # Only the state of a fast tokenizer has the mark of pieces that continue a word.

@@ -13,9 +13,10 @@ from attacks.goals import Floats, probabilities
 from attacks.resources.language_model import logits_at
 from attacks.victims.batches import Batches
 from attacks.victims.kinds import HuggingFaceVictim
-from layers.positions import longest_text
+from layers.positions import shortest_limit
 from layers.quiet_transformers import quiet
 from text import Text
+from text.error_reasons import describe_error
 
 
 class ModelFluency:
@@ -33,8 +34,7 @@ class ModelFluency:
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int = 32) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
         self.masked = type(model).__name__.endswith("ForMaskedLM")
-        limits = [tokenizer.model_max_length, longest_text(model), 512]
-        self.max_length = min(limit for limit in limits if limit)
+        self.max_length = shortest_limit(model, tokenizer, 512)
         self._batches = Batches(batch_size, model.device.type)
 
     @classmethod
@@ -61,10 +61,10 @@ class ModelFluency:
                     name_or_path, local_files_only=True, output_loading_info=True
                 )
         except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
             msg = (
-                f"got language model {name_or_path}, which cannot be loaded ({reason}), expected a "
-                "folder, or a model in the hub's local cache, with a causal or masked head"
+                f"got language model {name_or_path}, which cannot be loaded "
+                f"({describe_error(error):.200}), expected a folder, or a model in the hub's local "
+                "cache, with a causal or masked head"
             )
             raise ValueError(msg) from error
         if missing := sorted(name for name in report["missing_keys"] if name.endswith("weight")):

@@ -25,7 +25,7 @@ from attacks.victims.saliency import (
     transformer_weights,
 )
 from attacks.victims.token_models import ModuleTokens, TokenModel, TransformerTokens
-from layers.positions import longest_text
+from layers.positions import shortest_limit
 from text import FrontEnd, Text, cuts_unsaid, length_batches
 
 log = logging.getLogger(__name__)
@@ -215,13 +215,7 @@ class ModuleVictim(_Batched):
             TypeError: the module does not embed and classify.
             VictimError: a NaN gradient.
         """
-        module: Any = self.module
-        if not self.differentiable:
-            msg = (
-                f"got victim {self.name}, expected a module with embed(batch), classify(x, mask) "
-                "and require_text(): its gradients are asked for"
-            )
-            raise TypeError(msg)
+        module = self._require_embedding("gradients")
         training = Compat(compat).gradients_with_dropout
         weights = self.fitting(
             lambda: module_weights(module, documents, batch_size=self._backwards, training=training)
@@ -241,14 +235,17 @@ class ModuleVictim(_Batched):
     @cached_property
     def token_model(self) -> TokenModel:
         """The module as a function of embedded tokens."""
-        module: Any = self.module
+        return ModuleTokens(self._require_embedding("token embeddings"))
+
+    def _require_embedding(self, purpose: str) -> Any:
+        """Return the module; raise TypeError if it does not embed and classify."""
         if not self.differentiable:
             msg = (
                 f"got victim {self.name}, expected a module with embed(batch), classify(x, mask) "
-                "and require_text(): its token embeddings are asked for"
+                f"and require_text(): its {purpose} are asked for"
             )
             raise TypeError(msg)
-        return ModuleTokens(module)
+        return self.module
 
 
 _ROUNDINGS = 256
@@ -292,9 +289,7 @@ class HuggingFaceVictim(_Batched):
                 "model.config.pad_token_id = tokenizer.pad_token_id"
             )
             raise ValueError(msg)
-        # Tokenizers without a limit say 1e30.
-        limits = [max_length, tokenizer.model_max_length, longest_text(model)]
-        self.max_length = min(limit for limit in limits if limit)
+        self.max_length = shortest_limit(model, tokenizer, max_length)
         self._pads: bool | None = None
 
     @property

@@ -100,7 +100,7 @@ def first_least(values: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
     least = torch.segment_reduce(values, "min", lengths=sizes)
     # Negated, so that NaN matches, too: a group without a match would keep a position past the end.
     at = (~(values > least.repeat_interleave(sizes))).nonzero().flatten()
-    owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+    owner = torch.repeat_interleave(sizes)
     none = torch.full_like(sizes, len(values))
     return least, none.scatter_reduce_(0, owner[at], at, "amin")
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 import torch
 
 from lit_modules.shared.text_module import TextModule
+from text.error_reasons import describe_error
 from text.torch_archive import CHECKPOINT_KEY
 
 Module = TypeVar("Module", bound=TextModule)
@@ -27,10 +28,9 @@ def rebuild(module: Module) -> Module:
         raise
     # Invalid attributes lead constructors to exceptions of any kind.
     except Exception as error:
-        reason = " ".join(str(error).split())
         msg = (
-            f"got a model that its settings do not give again ({reason:.200}), expected one with "
-            "layers, as lit_modules.load() returns it"
+            f"got a model that its settings do not give again ({describe_error(error):.200}), "
+            "expected one with layers, as lit_modules.load() returns it"
         )
         raise ValueError(msg) from error
 

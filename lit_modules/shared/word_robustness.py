@@ -178,17 +178,17 @@ class WordRobustness:
             return tokenizer
         sets = self.replacements(tokenizer, ordered=ordered)
         assert isinstance(sets, Substitutions)  # it has names of sets
-        words = tokenizer.vocabulary.get_itos()[len(tokenizer.specials) :]
+        words = tokenizer.vocabulary.words()
         return extend_vocabulary(tokenizer, chain.from_iterable(map(sets.listed, words)))
 
     def table(self, tokenizer: WordTokenizer) -> Tensor:
         """`[V, S]` ids of the candidates of each word: itself first, and as padding."""
-        tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
+        words, first = tokenizer.vocabulary.words(), len(tokenizer.specials)
         if self.against == "synonyms":
             threat = self.threat(tokenizer)
-            candidates = [tokenizer.ids(threat.of_word(word)) for word in tokens[first:]]
+            candidates = [tokenizer.ids(threat.of_word(word)) for word in words]
         else:
-            candidates = self._near(tokens[first:], first, tokenizer.unk_id)
+            candidates = self._near(words, first, tokenizer.unk_id)
         size = max((len(row) for row in candidates), default=1)
         table = [[index] * size for index in range(first)]
         table += [[*row, *row[:1] * (size - len(row))] for row in candidates]
@@ -204,8 +204,7 @@ class WordRobustness:
 
     def edits(self, tokenizer: WordTokenizer) -> "WordEdits":
         """Return the edits of each known word, for training with `splits`."""
-        tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
-        words = tokens[first:]
+        words, first = tokenizer.vocabulary.words(), len(tokenizer.specials)
         ids = {word: first + index for index, word in enumerate(words)}
         rows = [[(0, 0)] for _ in range(first)]
         for word, near in zip(words, self._near(words, first, 0), strict=True):
@@ -307,8 +306,8 @@ class WordOptions(NamedTuple):
     @classmethod
     def of(cls, threat: Replacements, tokenizer: WordTokenizer) -> "WordOptions":
         """Collect the results of all known words; specials only become themselves."""
-        tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
-        reach = threat.reach(tokens[first:], tokenizer)
+        first = len(tokenizer.specials)
+        reach = threat.reach(tokenizer.vocabulary.words(), tokenizer)
         special = torch.arange(first)
         own = torch.stack([special, torch.zeros_like(special)], dim=1)
         return cls(
@@ -322,7 +321,7 @@ class WordOptions(NamedTuple):
     def within(self, forms: Tensor) -> "WordOptions":
         """Return the results that are one word with the form, of `[V]`, of the word itself."""
         sizes = self.starts.diff()
-        owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+        owner = torch.repeat_interleave(sizes)
         same = (forms[self.ids[:, 0]] == forms[owner]) & (self.ids[:, 1] == 0)
         counts = torch.bincount(owner[same], minlength=len(sizes))
         return WordOptions(self.ids[same], functional.pad(counts.cumsum(0), (1, 0)))
@@ -338,7 +337,7 @@ class WordOptions(NamedTuple):
     def table(self) -> Tensor:
         """`[V, S]` results of one word, rows filled up with the word itself."""
         sizes = self.starts.diff()
-        owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)
+        owner = torch.repeat_interleave(sizes)
         # The first result of a word is the word itself.
         table = self.ids[self.starts[:-1], :1].repeat(1, int(sizes.amax()))
         table[owner, torch.arange(len(owner), device=sizes.device) - self.starts[owner]] = self.ids[

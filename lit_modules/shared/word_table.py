@@ -65,7 +65,7 @@ class WordTable:
             ValueError: see `content`; or no word of the texts is in the file.
         """
         before = corpus.vocabulary
-        specials, words = before.specials, before.get_itos()[len(before.specials) :]
+        specials, words = before.specials, before.words()
         available = set(self.content().words).difference(specials)
         common = [word for word in words if word in available]
         if not common:

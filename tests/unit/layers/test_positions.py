@@ -1,11 +1,12 @@
 """The longest text of an encoder fits, and a longer one does not."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from layers.positions import longest_text
+from layers.positions import longest_text, shortest_limit
 
 SMALL: dict[str, Any] = {
     "vocab_size": 30,
@@ -59,3 +60,10 @@ def test_relative_positions_have_no_end() -> None:
     assert longest_text(classifier("deberta-v2", {**SMALL, **relative})) is None
     xlnet = {"vocab_size": 30, "d_model": 16, "n_layer": 1, "n_head": 2, "d_inner": 16}
     assert longest_text(classifier("xlnet", xlnet)) is None
+
+
+def test_the_shortest_limit_ignores_missing_ones() -> None:
+    model = SimpleNamespace(config=SimpleNamespace(), named_modules=list)
+    tokenizer = SimpleNamespace(model_max_length=int(1e30))
+    assert shortest_limit(model, tokenizer, 512, None) == 512
+    assert shortest_limit(model, tokenizer, None, 0) == int(1e30)

@@ -12,6 +12,7 @@ words = st.lists(st.text(alphabet="abcd", min_size=1, max_size=3), max_size=30)
 def test_order_is_specials_then_count_then_alphabet() -> None:
     vocabulary = Vocabulary.build([["b", "a", "c", "c"], ["d"]])
     assert vocabulary.get_itos() == ["<pad>", "<unk>", "<sep>", "c", "a", "b", "d"]
+    assert vocabulary.words() == ["c", "a", "b", "d"]
     assert vocabulary(["c", "zzz", "<sep>"]) == [3, 1, 2]
     assert vocabulary["d"] == 6
     assert "zzz" not in vocabulary
