@@ -53,7 +53,7 @@ CHANGED = {
 }
 """Changes on both sides, by recipe: without them, two programs cannot agree."""
 POPULATIONS = ("leap", "pso")
-"""Searches with random numbers. TextAttack's IGA ends with an error where a mark replaces a word."""
+"""Searches with random numbers. (TextAttack's IGA fails where a mark replaces a word.)"""
 MODELS = ("bae", "bert-attack", "clare")
 """Recipes with a masked language model."""
 
