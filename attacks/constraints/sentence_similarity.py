@@ -78,16 +78,17 @@ class SentenceSimilarity:
         passages = Passages(joined=self.joined)
         for group in groups:
             reference = group.original if self.against == "original" else group.current
-            windows: dict[int, str] = {}
+            windows: dict[tuple[int, int], str] = {}
             for candidate in group.candidates:
                 if self._exempt(candidate):
                     candidate.similarity = 1.0
                     continue
-                index = candidate.index
-                if index not in windows:
-                    windows[index] = self._reference(reference, candidate, passages)
+                # A word behind the last of a text has the number of the next text's first word.
+                place = candidate.column, candidate.index
+                if place not in windows:
+                    windows[place] = self._reference(reference, candidate, passages)
                 compared.append(candidate)
-                before.append(windows[index])
+                before.append(windows[place])
                 after.append(self._changed(candidate, passages))
         if compared:
             # One call for all samples of the round.

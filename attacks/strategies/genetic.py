@@ -165,7 +165,7 @@ class Genetic:
         """Mate two texts; the first one where their words do not fit, or too many are changed."""
         count = len(first.document)
         if len(second.document) != count:
-            return first.document, first.weights
+            return first.document, first.weights.copy()
         if self.crossover == "words":
             swapped = [i for i in range(count) if context.random.random() < 0.5]
         else:

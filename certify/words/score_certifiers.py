@@ -114,6 +114,12 @@ class _Certifier:
             raise ValueError(msg)
         self.model, self.threat = model, threat
 
+    def _check_alone(self) -> None:
+        """Raise a ValueError for n-grams, or a net over windows."""
+        if (width := self.model.scores.width) > 1:
+            msg = f"got WordScores with window={width} for {self.threat.title}, expected window=1"
+            raise ValueError(msg)
+
     def _rivals(self, predictions: Tensor) -> tuple[Tensor, Tensor]:
         """Return the other classes `[B, C - 1]`, and the directions `[B, C - 1, C]` of margins."""
         classes = self.model.scores.classes
@@ -454,6 +460,13 @@ class CharacterCertifier(_Certifier):
     def __init__(self, model: ScoreModel, threat: Threat) -> None:
         """Raise a ValueError for n-grams, or words that a character may change from afar."""
         super().__init__(model, threat)
+        self._check_alone()
+        if (own := threat.words).split != "ascii" or own.front_end != "none":
+            msg = (
+                f"got words.split={own.split} and words.front_end={own.front_end} for "
+                "characters, expected ascii and none: else a character may change words from afar"
+            )
+            raise ValueError(msg)
         tokens = model.tokenizer.vocabulary.get_itos()
         words = [
             (word, index) for index, word in enumerate(tokens) if index >= model.scores.specials
@@ -512,6 +525,11 @@ class WordCertifier(_Certifier):
     """
 
     threat: WordEditDistance
+
+    def __init__(self, model: ScoreModel, threat: Threat) -> None:
+        """Raise a ValueError for n-grams or a net over windows; see `_Certifier`."""
+        super().__init__(model, threat)
+        self._check_alone()
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`; a k of None is refused with a ValueError."""

@@ -137,6 +137,17 @@ def test_a_population_finds_the_lowest_text() -> None:
         assert value(record.adversarial) == lowest
 
 
+def test_a_child_has_weights_of_its_own_where_its_parents_do_not_fit() -> None:
+    members: list[Any] = [
+        SimpleNamespace(document=Document.of(text), weights=[1.0] * len(text.split()))
+        for text in ("a good film", "a film")
+    ]
+    _, weights = Genetic()._child(SimpleNamespace(), *members)  # type: ignore[arg-type] # unused
+    # The search changes the weights of a child in their place.
+    assert weights == members[0].weights
+    assert weights is not members[0].weights
+
+
 def test_all_texts_of_a_round_are_one_query() -> None:
     for search in (Genetic(population=20, generations=3), Swarm(population=20, generations=3)):
         victim = BagVictim(bias=10.0)

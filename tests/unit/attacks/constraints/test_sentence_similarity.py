@@ -119,6 +119,14 @@ def test_only_the_changed_text_of_a_pair() -> None:
     assert whole == ("a b c d\ne f, g h", "a b c d\ne X, g h")
 
 
+def test_a_word_behind_the_first_text_has_the_number_of_one_in_the_second() -> None:
+    document = Document.of(("one two", "three four"))
+    candidates = document.insert(1, "new", after=True), document.replace(2, "X")
+    spy = Spy()
+    SentenceSimilarity(spy, 0.0, window=None).keep([group(document, *candidates)])
+    assert spy.asked == [[("one two", "one two new"), ("three four", "X four")]]
+
+
 def test_short_samples_are_exempt() -> None:
     spy = Spy()
     constraint = SentenceSimilarity(spy, 0.99, window=4)

@@ -402,6 +402,21 @@ def test_wrong_inputs() -> None:
         WordCertifier(model, WordEditDistance(k=1, words=ASCII))
 
 
+@pytest.mark.parametrize(
+    ("kind", "threat", "settings", "said"),
+    [
+        (CharacterCertifier, Characters(k=1, words=ASCII), {"width": 2}, "window=2"),
+        (WordCertifier, WordEditDistance(k=1, words=ASCII), {"width": 2}, "window=2"),
+        (CharacterCertifier, Characters(k=1), {"split": "clitics"}, "words.split=clitics"),
+    ],
+)
+def test_models_without_a_theorem_are_refused(
+    kind: Any, threat: Threat, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=f"got .*{said}.*, expected"):
+        kind(score_model(**settings), threat)
+
+
 def one_bad_word() -> ScoreModel:
     """Each "the" is for the first class; "bad" is for the other one, and outweighs many of them."""
     model = score_model()
