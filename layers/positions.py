@@ -26,4 +26,5 @@ def shortest_limit(model: Any, tokenizer: Any, *others: int | None) -> int:
     """
     # `model_max_length` is 10^30 where the folder of a tokenizer does not state it.
     limits = (*others, tokenizer.model_max_length, longest_text(model))
-    return min(limit for limit in limits if limit)
+    least: int = min(limit for limit in limits if limit)
+    return least
