@@ -142,7 +142,7 @@ def test_a_child_has_weights_of_its_own_where_its_parents_do_not_fit() -> None:
         SimpleNamespace(document=Document.of(text), weights=[1.0] * len(text.split()))
         for text in ("a good film", "a film")
     ]
-    _, weights = Genetic()._child(SimpleNamespace(), *members)  # type: ignore[arg-type] # unused
+    _, weights = Genetic()._child(SimpleNamespace(), *members)  # type: ignore[arg-type] # not read
     # The search changes the weights of a child in their place.
     assert weights == members[0].weights
     assert weights is not members[0].weights
