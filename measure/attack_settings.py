@@ -1,7 +1,6 @@
 """Settings of the command `attack`, and the attacks that they select."""
 
 import difflib
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from attacks.recipes import OPTIONAL, SIX, WORST, is_ensemble, recipes_of
 from attacks.task_goals import EntitiesChanged, LabelsChanged, Moved, VictimTask
 from attacks.threat_settings import ThreatSettings
 from datamodules.labelled import Split
+from run_files.ledger import NAME
 from run_files.shard import Shard
 from run_files.shipped import settings_file
 from text import check_range
@@ -34,7 +34,6 @@ _OF_RESOURCES = {
     "masked-lm": "masked_lm",
 }
 """Settings with the paths of resources, by the names in `attacks.recipes.Recipe.needs`."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FILES = (".yaml", ".yml", ".json")
 
 
@@ -104,7 +103,7 @@ class AttackSettings(RecipeSettings, Limits):
                 f"{self.threshold}, expected these only with --attack.goal evade or force"
             )
             raise ValueError(msg)
-        if self.tag is not None and not _NAME.fullmatch(self.tag):
+        if self.tag is not None and not NAME.fullmatch(self.tag):
             msg = f"got tag {self.tag!r}, expected letters, digits and . _ -"
             raise ValueError(msg)
         if self.shard is not None:
@@ -463,7 +462,7 @@ def _spec(path: str) -> dict[str, Any]:
     if isinstance(spec, dict):
         # A `name` in the file overrides the name of the file.
         spec = {"name": Path(path).stem, **spec}
-    if not isinstance(spec, dict) or not _NAME.fullmatch(str(spec["name"])):
+    if not isinstance(spec, dict) or not NAME.fullmatch(str(spec["name"])):
         msg = (
             f"got {path} as an attack, expected name (letters, digits and . _ -), transformation, "
             "search and what else configs/attack/custom.yaml has"

@@ -1,6 +1,7 @@
 """The ledger: the subject of each stored outcome, its duration and its figures."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from run_files.run_directory import RunDirectory
 from text.bounded_files import DataError, json_lines, read_json
 from text.json_shapes import check_shape
 from text.subjects import Subject, differences, joined
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""The name of an outcome, and a part of it: its files must stay in their folder."""
 
 Record = dict[str, Any]
 

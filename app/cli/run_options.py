@@ -1,18 +1,18 @@
 """Declares the options that commands share, each once, and the former names of options."""
 
 import argparse
-import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from run_files.ledger import NAME
 from run_files.terminal import harmless
 
 
 class _Tag:
-    """The type of a part of a name of files, which must stay in their folder."""
+    """The type of a part of the name of an outcome."""
 
     def __call__(self, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+        if not NAME.fullmatch(value):
             msg = f"got {value!r}, expected letters, digits and . _ -"
             raise argparse.ArgumentTypeError(msg)
         return value
