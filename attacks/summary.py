@@ -148,6 +148,12 @@ def summarise(
     # "Right": the clean text is classified as its gold class.
     right = [record for record in valid if record.right]
     standing = sum(record.outcome != "succeeded" for record in right)
+    figures: dict[str, Any] = {
+        **_word_figures(succeeded, of_detector=of_detector),
+        **_cost_figures(attacked),
+        **_saturation(attacked, len(valid), score),
+        **task_figures(valid, task or "classification"),
+    }
     return Summary(
         samples=len(valid),
         attacked=len(attacked),
@@ -157,10 +163,7 @@ def summarise(
         unstable=wilson(held.count(False), len(held)) if held else None,
         errors=len(read) - len(valid),
         flip_rate=success_rate if of_detector else None,
-        **_word_figures(succeeded, of_detector=of_detector),
-        **_cost_figures(attacked),
-        **_saturation(attacked, len(valid), score),
-        **task_figures(valid, task or "classification"),
+        **figures,
     )
 
 
