@@ -53,16 +53,7 @@ def model_card(
         for_transformers: True if `transformers` loads the classifier.
     """
     method, task = type(model).__name__, model.task.name if isinstance(model, TaskModule) else ""
-    length = model.require_tokenizer().max_length
-    file = f"{weights.file}, step {weights.step}, SHA-256 of the file {weights.checkpoint}"
-    rows = [("method", method), ("weights", file)]
-    no_certificate: str | None = "the model is not a classifier"
-    if isinstance(model, TaskModule):
-        names = model.require_text()[1]
-        rows.append(("task", f"{task}{' of pairs' if model.pairs else ''}"))
-        rows += [("classes", ", ".join(names))] if names else []
-        no_certificate = model.no_certificate
-    rows.append(("longest text", f"{length} tokens"))
+    rows = _model_rows(model, weights)
     kind = "text-classification" if task == "classification" else task or method
     title, stages, metrics = method, None, dict[str, float | None]()
     evaluations: list[EvalResult] = []
@@ -91,14 +82,25 @@ def model_card(
         rows=[(name, " ".join(value.split()).replace("|", "\\|")) for name, value in rows],
         stages=stages,
         metrics=metrics,
-        no_certificate=no_certificate,
+        no_certificate=getattr(model, "no_certificate", "the model is not a classifier"),
         predicts=task in ("classification", "regression"),
         for_transformers=loads,
         pairs=isinstance(model, TaskModule) and model.pairs,
         formats=formats,
-        length=length,
+        length=model.require_tokenizer().max_length,
     )
     return f"{card}\n"
+
+
+def _model_rows(model: TextModule, weights: Weights) -> list[tuple[str, str]]:
+    """Return the rows of the card about the model, without its run: names and values."""
+    file = f"{weights.file}, step {weights.step}, SHA-256 of the file {weights.checkpoint}"
+    rows = [("method", type(model).__name__), ("weights", file)]
+    if isinstance(model, TaskModule):
+        names = model.require_text()[1]
+        rows.append(("task", f"{model.task.name}{' of pairs' if model.pairs else ''}"))
+        rows += [("classes", ", ".join(names))] if names else []
+    return [*rows, ("longest text", f"{model.require_tokenizer().max_length} tokens")]
 
 
 def _evaluations(

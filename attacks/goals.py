@@ -91,7 +91,18 @@ def _best_other(logits: Floats, classes: Labels) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Untargeted:
+class _OfClass:
+    """A goal about one class of each text: the gold one, unless a subclass names another."""
+
+    score: Score = "margin"
+
+    def _classes(self, logits: Floats, labels: Labels) -> Labels:
+        del logits
+        return labels
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Untargeted(_OfClass):
     """Any class but the gold one.
 
     Attributes:
@@ -99,22 +110,21 @@ class Untargeted:
             of the gold class, which is constant 0 where the victim is very confident.
     """
 
-    score: Score = "margin"
-
     def judge(
         self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
     ) -> Floats:
         """See `Goal`."""
+        classes = self._classes(logits, labels)
         if self.score == "probability":
-            return 1 - _probability(logits, labels, probabilities)
-        return _best_other(logits, labels) - _pick(logits, labels)
+            return 1 - _probability(logits, classes, probabilities)
+        return _best_other(logits, classes) - _pick(logits, classes)
 
     def reached(
         self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
     ) -> NDArray[np.bool_]:
         """See `Goal`."""
         del probabilities
-        moved: NDArray[np.bool_] = logits.argmax(axis=1) != labels
+        moved: NDArray[np.bool_] = logits.argmax(axis=1) != self._classes(logits, labels)
         return moved
 
 
@@ -146,28 +156,14 @@ class Unsure(Untargeted):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Targeted:
-    """One class, for any gold class.
-
-    Attributes:
-        target: the class.
-        score: `margin`, its logit minus the largest other one; or `probability`, its own.
-    """
-
-    target: int
-    score: Score = "margin"
-
-    def _classes(self, logits: Floats) -> Labels:
-        if not 0 <= self.target < logits.shape[1]:
-            msg = f"got target class {self.target}, expected 0 ... {logits.shape[1] - 1}"
-            raise ValueError(msg)
-        return np.full(len(logits), self.target)
+class _Reach(_OfClass):
+    """The prediction of the class."""
 
     def judge(
         self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
     ) -> Floats:
         """See `Goal`."""
-        classes = self._classes(logits)
+        classes = self._classes(logits, labels)
         if self.score == "probability":
             return _probability(logits, classes, probabilities)
         return _pick(logits, classes) - _best_other(logits, classes)
@@ -177,8 +173,26 @@ class Targeted:
     ) -> NDArray[np.bool_]:
         """See `Goal`."""
         del probabilities
-        hit: NDArray[np.bool_] = logits.argmax(axis=1) == self._classes(logits)
+        hit: NDArray[np.bool_] = logits.argmax(axis=1) == self._classes(logits, labels)
         return hit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Targeted(_Reach):
+    """One class, for any gold class.
+
+    Attributes:
+        target: the class.
+        score: `margin`, its logit minus the largest other one; or `probability`, its own.
+    """
+
+    target: int
+
+    def _classes(self, logits: Floats, labels: Labels) -> Labels:
+        if not 0 <= self.target < logits.shape[1]:
+            msg = f"got target class {self.target}, expected 0 ... {logits.shape[1] - 1}"
+            raise ValueError(msg)
+        return np.full(len(logits), self.target)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,19 +207,7 @@ class Evade(Untargeted):
 
     positive: int
 
-    def judge(
-        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
-    ) -> Floats:
-        """See `Goal`."""
-        return super().judge(logits, self._classes(logits), probabilities=probabilities)
-
-    def reached(
-        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
-    ) -> NDArray[np.bool_]:
-        """See `Goal`."""
-        return super().reached(logits, self._classes(logits), probabilities=probabilities)
-
-    def _classes(self, logits: Floats) -> Labels:
+    def _classes(self, logits: Floats, labels: Labels) -> Labels:
         return np.full(len(logits), self.positive)
 
 
@@ -215,30 +217,12 @@ class Force(Targeted):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Unchanged:
+class Unchanged(_Reach):
     """The gold class, although words are gone: texts that reach it lack words that a reader needs.
 
     Attributes:
         score: `margin`, the gold logit minus the largest other one; or `probability`, its own.
     """
-
-    score: Score = "margin"
-
-    def judge(
-        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
-    ) -> Floats:
-        """See `Goal`."""
-        if self.score == "probability":
-            return _probability(logits, labels, probabilities)
-        return _pick(logits, labels) - _best_other(logits, labels)
-
-    def reached(
-        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
-    ) -> NDArray[np.bool_]:
-        """See `Goal`."""
-        del probabilities
-        same: NDArray[np.bool_] = logits.argmax(axis=1) == labels
-        return same
 
 
 DETECTOR_GOALS = ("evade", "force")

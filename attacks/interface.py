@@ -19,7 +19,7 @@ from attacks.recipes import OPTIONAL, WORST, is_ensemble, recipes_of
 from attacks.samples import SampleLike, as_samples
 from attacks.summary import Summary, summarise, table
 from attacks.task_goals import task_of
-from attacks.victims.kinds import as_victim
+from attacks.victims.kinds import Victim, as_victim
 from attacks.victims.labels_only import check_search
 
 _OF_PARTS = (*("resources", "vectors", "sentence_encoder", "masked_lm"), *(*OPTIONAL, "language"))
@@ -128,16 +128,7 @@ def attack(
     if helper is not None:
         settings["surrogate"] = helper.name
     chosen, composed = _compose(recipe, target, settings)
-
-    def complete(attack: Attack) -> Attack:
-        aimed = attack if goal is None else attack.aiming(goal)
-        texts = [(sample.text, sample.label) for sample in numbered]
-        if helper is not None:
-            aimed = aimed.assisted(lambda _: helper)
-        return aimed.certified(None, None).learn(lambda: texts)
-
-    composed = [complete(attack) for attack in composed]
-    title = composed[0].name if len(composed) == 1 else WORST
+    composed = [_complete(one, numbered, goal=goal, helper=helper) for one in composed]
     limits = Limits(
         query_budget=chosen.query_budget,
         budget_per_word=chosen.budget_per_word,
@@ -151,27 +142,13 @@ def attack(
     engine = engine_of(
         composed, victim, limits=limits, seed=seed, columns=columns, class_names=class_names
     )
-    with ExitStack() as stack:
-        # Refuses a file whose settings differ, before anything is asked.
-        journal = None if path is None else stack.enter_context(Journal(path, engine.about()))
-        records = {} if journal is None else _former(journal, engine, numbered)
-        remaining = [sample for sample in numbered if sample.sample_id not in records]
-        before = list(records.values())
-        bar = Progress(len(remaining), title, before=before, visible=progress)
-        stack.callback(bar.close)
-        engine.victim = CountedVictim(victim, bar.asked)
-        # The order changes the speed and no record.
-        for record in engine.run(longest_first(remaining, in_flight)):
-            records[record.sample_id] = record
-            if journal is not None:
-                journal.add(record)
-            bar.add(record)
-    ordered = [records[sample_id] for sample_id in sorted(s.sample_id for s in numbered)]
+    title = composed[0].name if len(composed) == 1 else WORST
+    records = _run(engine, numbered, title, path=path, in_flight=in_flight, progress=progress)
     names: dict[type, str] = {Evade: "evade", Force: "force"}
     aim = engine.attack.goal
     task = task_of(victim)
-    summary = summarise(ordered, score=aim.score, goal=names.get(type(aim)), task=task)
-    return Outcome(name=title, records=ordered, summary=summary)
+    summary = summarise(records, score=aim.score, goal=names.get(type(aim)), task=task)
+    return Outcome(name=title, records=records, summary=summary)
 
 
 def _compose(
@@ -188,6 +165,45 @@ def _compose(
     goal = make_goal(target, score=chosen.score, compat=chosen.compat)
     names = recipes_of(chosen.recipe) if is_ensemble(chosen.recipe) else [chosen.recipe]
     return chosen, [build(replace(chosen, recipe=name), goal=goal) for name in names]
+
+
+def _complete(
+    composed: Attack, samples: Sequence[Sample], *, goal: Goal | None, helper: Victim | None
+) -> Attack:
+    """Return an attack with a goal, the victim that ranks for it, and the texts it learns from."""
+    aimed = composed if goal is None else composed.aiming(goal)
+    texts = [(sample.text, sample.label) for sample in samples]
+    if helper is not None:
+        aimed = aimed.assisted(lambda _: helper)
+    return aimed.certified(None, None).learn(lambda: texts)
+
+
+def _run(
+    engine: Engine | Ensemble,
+    samples: Sequence[Sample],
+    title: str,
+    *,
+    path: str | Path | None,
+    in_flight: int,
+    progress: bool,
+) -> list[AttackRecord]:
+    """Attack the samples that have no record in a file yet; return all records by sample id."""
+    with ExitStack() as stack:
+        # Refuses a file whose settings differ, before anything is asked.
+        journal = None if path is None else stack.enter_context(Journal(path, engine.about()))
+        records = {} if journal is None else _former(journal, engine, samples)
+        remaining = [sample for sample in samples if sample.sample_id not in records]
+        before = list(records.values())
+        bar = Progress(len(remaining), title, before=before, visible=progress)
+        stack.callback(bar.close)
+        engine.victim = CountedVictim(engine.victim, bar.asked)
+        # The order changes the speed and no record.
+        for record in engine.run(longest_first(remaining, in_flight)):
+            records[record.sample_id] = record
+            if journal is not None:
+                journal.add(record)
+            bar.add(record)
+    return [records[sample_id] for sample_id in sorted(s.sample_id for s in samples)]
 
 
 def _former(

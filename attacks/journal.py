@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from attacks.json_lines import append, read_lines, resume_lines
+from attacks.json_lines import append, resume_lines
 from attacks.outcome import AttackRecord, Sample, from_line
 
 
@@ -63,16 +63,3 @@ class Journal:
 
     def __exit__(self, *error: object) -> None:
         self._stream.close()
-
-
-def read(path: str | Path) -> tuple[dict[str, Any], list[AttackRecord], int]:
-    """Return the settings of a journal, its whole records, and their length in bytes.
-
-    Raises:
-        ValueError: not a journal, or a line before the last one cannot be read.
-    """
-    subject, records, length = read_lines(path, from_line)
-    if not isinstance(subject, dict):
-        msg = f"got {path}, which does not begin with settings, expected a file that attack() made"
-        raise ValueError(msg)
-    return subject, records, length

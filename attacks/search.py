@@ -52,6 +52,15 @@ def best(items: Sequence[Item], judged: Sequence[Verdict], context: Context) -> 
     return min((i for i in rows if judged[i].score >= top), key=lambda i: items[i].columns)
 
 
+def improve(
+    top: SearchEnd, items: Sequence[Item], judged: Sequence[Verdict], context: Context
+) -> SearchEnd:
+    """Return the best of some texts if it reaches the goal or improves on `top`, else `top`."""
+    row = best(items, judged, context)
+    better = judged[row].success or judged[row].score > top.judged.score + context.tie
+    return SearchEnd(items[row], judged[row]) if better else top
+
+
 def descending(values: NDArray[np.float64], tie: float | None) -> list[int]:
     """Return positions by value, the largest first; values nearer than `tie` by position.
 
@@ -355,11 +364,9 @@ class Beam:
             pool = pool[: len(answers.judged)]
             if not pool:
                 break
-            chosen = best(pool, answers.judged, context)
-            judged = answers.judged[chosen]
-            if judged.success or judged.score > top.judged.score + context.tie:
-                top = SearchEnd(pool[chosen], judged)
-            if judged.success or answers.exhausted:
+            former, top = top, improve(top, pool, answers.judged, context)
+            # The clean text itself reaches some goals: only a new text ends the search.
+            if (top is not former and top.judged.success) or answers.exhausted:
                 break
             values = np.array([verdict.score for verdict in answers.judged], dtype=np.float64)
             # Ties by text: the order of proposals does not matter.

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -141,56 +141,75 @@ def summarise(
         msg = f"{msg}{read[0].reason}" if read else "got no records, expected some"
         raise ValueError(msg)
     attacked = [record for record in valid if record.attacked]
-    held = [record.holds for record in attacked if record.holds is not None]
     succeeded = [record for record in attacked if record.outcome == "succeeded"]
+    held = [record.holds for record in attacked if record.holds is not None]
     success_rate = wilson(len(succeeded), len(attacked)) if attacked else None
-    changed = [r.words_changed / r.words for r in succeeded if r.words and r.words_changed]
     of_detector = goal in DETECTOR_GOALS
     # "Right": the clean text is classified as its gold class.
     right = [record for record in valid if record.right]
     standing = sum(record.outcome != "succeeded" for record in right)
-    blind = [record for record in attacked if _blind(record)]
-    # Each failure of a blind attack might have been a success.
-    overstated = sum(record.outcome == "failed" for record in blind) / len(valid)
-    # Margins of logits do not saturate: they are never blind.
-    overstated = overstated if score == "probability" else 0.0
+    figures: dict[str, Any] = {
+        **_word_figures(succeeded, of_detector=of_detector),
+        **_cost_figures(attacked),
+        **_saturation(attacked, len(valid), score),
+        **task_figures(valid, task or "classification"),
+    }
     return Summary(
         samples=len(valid),
         attacked=len(attacked),
         clean_accuracy=wilson(len(right), len(valid)),
         accuracy=wilson(standing, len(valid)),
         success_rate=success_rate,
-        # Insertions may change more words than there are.
-        words_changed=mean(changed, top=max([1.0, *changed])),
-        queries=mean([record.queries for record in attacked]),
-        unique_queries=mean([record.unique_queries for record in attacked]),
-        similarity=mean(
-            [s for record in succeeded if (s := record.similarity) is not None], top=1.0
-        ),
-        seconds=mean([record.seconds for record in attacked]),
-        exhausted=sum(record.exhausted for record in attacked) / max(1, len(attacked)),
-        saturated=len(blind) / max(1, len(attacked)),
-        overstated=overstated,
-        unreliable=overstated > TOLERATED,
         unstable=wilson(held.count(False), len(held)) if held else None,
         errors=len(read) - len(valid),
         flip_rate=success_rate if of_detector else None,
-        words_kept=mean(
-            [r.words_kept / r.words for r in succeeded if r.words_kept is not None and r.words],
-            top=1.0,
-        )
-        if of_detector
-        else None,
-        # A success counts from its query on: the area is the mean of what is left of the axis.
-        query_auc=mean(
-            [
-                max(0.0, 1 - record.queries / QUERIES) if record.outcome == "succeeded" else 0.0
-                for record in attacked
-            ],
-            top=1.0,
-        ),
-        **task_figures(valid, task or "classification"),
+        **figures,
     )
+
+
+def _word_figures(
+    succeeded: Sequence[AttackRecord], *, of_detector: bool
+) -> dict[str, IntervalEstimate | None]:
+    """Return how much of the texts successes changed; words kept only of a detector."""
+    changed = [r.words_changed / r.words for r in succeeded if r.words and r.words_changed]
+    similar = [s for record in succeeded if (s := record.similarity) is not None]
+    kept = [r.words_kept / r.words for r in succeeded if r.words_kept is not None and r.words]
+    return {
+        # Insertions may change more words than there are.
+        "words_changed": mean(changed, top=max([1.0, *changed])),
+        "similarity": mean(similar, top=1.0),
+        "words_kept": mean(kept, top=1.0) if of_detector else None,
+    }
+
+
+def _cost_figures(attacked: Sequence[AttackRecord]) -> dict[str, Any]:
+    """Return how many queries and seconds attacked samples took."""
+    # A success counts from its query on: the area is the mean of what is left of the axis.
+    left = [
+        max(0.0, 1 - record.queries / QUERIES) if record.outcome == "succeeded" else 0.0
+        for record in attacked
+    ]
+    return {
+        "queries": mean([record.queries for record in attacked]),
+        "unique_queries": mean([record.unique_queries for record in attacked]),
+        "seconds": mean([record.seconds for record in attacked]),
+        "exhausted": sum(record.exhausted for record in attacked) / max(1, len(attacked)),
+        "query_auc": mean(left, top=1.0),
+    }
+
+
+def _saturation(attacked: Sequence[AttackRecord], samples: int, score: Score) -> dict[str, Any]:
+    """Return the share of blind attacks, and the error of the accuracy of all samples by it."""
+    blind = [record for record in attacked if _blind(record)]
+    # Each failure of a blind attack might have been a success.
+    overstated = sum(record.outcome == "failed" for record in blind) / samples
+    # Margins of logits do not saturate: they are never blind.
+    overstated = overstated if score == "probability" else 0.0
+    return {
+        "saturated": len(blind) / max(1, len(attacked)),
+        "overstated": overstated,
+        "unreliable": overstated > TOLERATED,
+    }
 
 
 def _blind(record: AttackRecord) -> bool:

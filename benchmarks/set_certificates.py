@@ -115,30 +115,43 @@ def main() -> None:
         steps = {"plain step": plain, "robust step": robust}
         work = {way: partial(trained.train, options.steps) for way, trained in steps.items()}
         seconds = median_seconds(work, options.repeats)
-        # A copy: its layers change their precision. The checks of the code are not timed.
-        certifier: TextCertifier = deepcopy(robust.module).own_certifier(threat)
-        with silence():
-            first = time_work(partial(certifier, texts, (None,))).compared
-        ways: dict[str, Callable[[], object]] = {
-            "prediction": partial(robust.module.predict_texts, texts),
-            "certificate, any number": partial(certifier, texts, (None,)),
-            "certificate, 1 2 3 all": partial(certifier, texts, KS),
-        }
-        seconds |= median_seconds(ways, options.repeats)
-        held = [one.holds[0] for one in certifier(texts, (None,))]
-        figures[name] = {**seconds, "lists": first, "held": sum(held) / len(held)}
+        figures[name] = seconds | time_certificates(robust.module, threat, texts, options.repeats)
     setup = settings(options, "sets", "texts", "steps", "batch")
+    print(f"{heading(setup)}\n\n{draw_table(figures, len(texts), options.steps)}")
+    save(options.out, {"settings": setup, "seconds": figures})
+
+
+def time_certificates(
+    module: TaskModule, threat: Substitutions, texts: list[str], repeats: int
+) -> dict[str, float]:
+    """Return seconds of predictions, certificates and lists of texts, and the share that holds."""
+    # A copy: its layers change their precision. The checks of the code are not timed.
+    certifier: TextCertifier = deepcopy(module).own_certifier(threat)
+    with silence():
+        first = time_work(partial(certifier, texts, (None,))).compared
+    ways: dict[str, Callable[[], object]] = {
+        "prediction": partial(module.predict_texts, texts),
+        "certificate, any number": partial(certifier, texts, (None,)),
+        "certificate, 1 2 3 all": partial(certifier, texts, KS),
+    }
+    seconds = median_seconds(ways, repeats)
+    held = [one.holds[0] for one in certifier(texts, (None,))]
+    return {**seconds, "lists": first, "held": sum(held) / len(held)}
+
+
+def draw_table(figures: dict[str, dict[str, float]], texts: int, steps: int) -> str:
+    """Return a row for each method, of so many texts and training steps."""
     lines = []
     for name, each in figures.items():
         certificates = [each[way] for way in ("certificate, any number", "certificate, 1 2 3 all")]
         lines.append(
             [
                 name,
-                1e6 * each["prediction"] / len(texts),
+                1e6 * each["prediction"] / texts,
                 *(value / each["prediction"] for value in certificates),
                 each["lists"],
                 100 * each["held"],
-                1e3 * each["plain step"] / options.steps,
+                1e3 * each["plain step"] / steps,
                 each["robust step"] / each["plain step"],
             ]
         )
@@ -152,8 +165,7 @@ def main() -> None:
         "ms a plain step",
         "robust step: ratio",
     ]
-    print(f"{heading(setup)}\n\n{table(head, lines)}")
-    save(options.out, {"settings": setup, "seconds": figures})
+    return table(head, lines)
 
 
 if __name__ == "__main__":

@@ -138,15 +138,7 @@ class Certifier:
             if not hasattr(batch, "mask"):
                 batch = _encoded(self.module, batch)
             x, mask = self.module.embed(batch), batch.mask
-            if torch.is_autocast_enabled(x.device.type) or x.dtype not in (
-                torch.float32,
-                torch.float64,
-            ):
-                msg = (
-                    f"got {x.dtype} embeddings or an active autocast, expected full precision: "
-                    "certify with --trainer.precision 32-true (or 64-true)"
-                )
-                raise ValueError(msg)
+            _check_precision(x)
             if self.network is None:
                 prediction, margin = margins(self.module.network(x, mask).to(torch.float64), None)
                 nothing = torch.full_like(margin, torch.inf), torch.zeros_like(margin)
@@ -228,6 +220,17 @@ def signed_margins(logits: Tensor, labels: Tensor, head: Tensor | None) -> Tenso
     # The gap of y to itself is 0 and must not be the minimum.
     own = torch.zeros_like(gaps, dtype=torch.bool).scatter(1, labels.unsqueeze(1), value=True)
     return gaps.masked_fill(own, torch.inf).amin(dim=1)
+
+
+def _check_precision(x: Tensor) -> None:
+    """Raise ValueError for embeddings `[B, N, d]` of reduced precision."""
+    full = x.dtype in (torch.float32, torch.float64)
+    if torch.is_autocast_enabled(x.device.type) or not full:
+        msg = (
+            f"got {x.dtype} embeddings or an active autocast, expected full precision: certify "
+            "with --trainer.precision 32-true (or 64-true)"
+        )
+        raise ValueError(msg)
 
 
 def _raise_others(logits: Tensor, prediction: Tensor, allowance: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ malware detection using monotonic classification" (2018). docs/certificates/appe
 theorem and its proof.
 """
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,8 +26,6 @@ from lit_modules.shared.word_robustness import WordRobustness
 from lit_modules.word_scores import count_ngrams, stored_ngram_counts
 from text import Batch, Text, Tokenizer, WordTokenizer, check_range
 from text.torch_archive import CHECKPOINT_KEY
-
-log = logging.getLogger(__name__)
 
 WHOLE = 2**31 - 1
 """`max_length` of a model that reads each text to its end."""

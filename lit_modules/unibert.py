@@ -4,8 +4,7 @@ Source: Chang and Wang, "Unitary Multi-Margin BERT for Robust Natural Language P
 docs/methods/unibert.md lists our deviations, and measures the method.
 """
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -14,16 +13,11 @@ from lit_modules.fine_tuning import FineTuning
 from lit_modules.shared.multi_margin import MarginObjective, logit_gaps, multi_margin_losses
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
-from lit_modules.shared.unitary import Unitary
+from lit_modules.shared.unitary import Unitary, UnitaryWeights
 from text import check_range
 
-if TYPE_CHECKING:
-    from pytorch_lightning import Callback
 
-    from lit_modules.shared.unitary_projection import UnitaryProjection
-
-
-class UniBERT(FineTuning, method=True):
+class UniBERT(UnitaryWeights, FineTuning, method=True):
     """Fine-tunes an encoder of `transformers`; plain BERT with `unitary` none and cross-entropy."""
 
     tasks = ("classification",)
@@ -80,15 +74,6 @@ class UniBERT(FineTuning, method=True):
             groups[id(parameter) not in encoder]["params"].append(parameter)
         groups[1]["lr_factor"] = self.head_lr_factor
         return groups if self.head_lr_factor != 1 else super().parameter_groups()
-
-    @cached_property
-    def projection(self) -> "UnitaryProjection | None":
-        """The callback that projects the weights; None for the method none."""
-        return self.unitary.projection()
-
-    def configure_callbacks(self) -> list["Callback"]:
-        """Return the projection, which is part of the method."""
-        return [] if self.projection is None else [self.projection]
 
     @property
     def own_objective(self) -> bool:

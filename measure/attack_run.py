@@ -81,21 +81,12 @@ def attack(
         VictimError: the logits of the model are invalid.
     """
     corpus = _check_corpus(trainer, datamodule)
-    if settings.threshold is not None:
-        msg = (
-            f"got threshold {settings.threshold} for a run, whose own threshold counts, expected "
-            "it only with --victim: leave --attack.threshold out"
-        )
-        raise ValueError(msg)
+    _check_threshold(settings)
     device = trainer.strategy.root_device  # the models of attacks use the device of the victim
     # Loaded now: a missing WordNet must not surface after the attacks.
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
-    digest = (
-        checkpoint_digest(Path(ckpt_path)) if ckpt_path and Path(ckpt_path).exists() else "none"
-    )
-    model_subject = {"checkpoint": digest, "precision": str(trainer.precision)}
-    model_subject |= {"program": version(), "split": settings.split}
+    model_subject = _model_subject(trainer, ckpt_path, settings.split)
     archive = None
     if recorder is not None and not dry(trainer):
         archive = MeanArchive(RunArchive(recorder, trainer, model, corpus.corpus))
@@ -103,22 +94,15 @@ def attack(
         _check_all(planned, settings, archive.files.path, model_subject)
 
     def work() -> AttackSeries:
-        # Again: only the checkpoint names the task of the model itself.
-        require_attackable(model.task.name)
-        if recorder is not None and archive is not None and trainer.is_global_zero:
-            # One process computes the digest of the rows, for the subject in `results.json`.
-            recorder.measure_rows(corpus, settings.split)
-        facts, identity = _describe(trainer, model, corpus, archive, recorder)
-        checkpoint = "none" if ckpt_path is None else f"{ckpt_path}, SHA-256 {digest}"
-        attacked = attacked_model(
+        attacked = _describe(
             trainer,
             model,
             corpus,
             settings,
             model_subject=model_subject,
-            facts={**facts, "checkpoint": checkpoint},
-            identity=identity,
-            runs_dir=Path("runs") if recorder is None else recorder.run.path.parent,
+            ckpt_path=ckpt_path,
+            archive=archive,
+            recorder=recorder,
         )
         bar = trainer.is_global_zero and trainer.progress_bar_callback is not None
         return run_series(
@@ -131,21 +115,53 @@ def attack(
     return _report(series, archive, validity, title, model.require_text()[1])
 
 
+def _model_subject(trainer: pl.Trainer, ckpt_path: str | Path | None, split: str) -> dict[str, str]:
+    """Return the entries of the subject of an attack about the model and the split."""
+    checkpoint = Path(ckpt_path) if ckpt_path else None
+    digest = "none"
+    if checkpoint is not None and checkpoint.exists():
+        digest = checkpoint_digest(checkpoint)
+    return {
+        "checkpoint": digest,
+        "precision": str(trainer.precision),
+        "program": version(),
+        "split": split,
+    }
+
+
 def _describe(
     trainer: pl.Trainer,
     model: TaskModule,
     corpus: TextDataModule,
+    settings: AttackSettings,
+    *,
+    model_subject: Mapping[str, Any],
+    ckpt_path: str | Path | None,
     archive: MeanArchive | None,
     recorder: Recorder | None,
-) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return facts for the page, and the entries of `results.json` about the run."""
+) -> AttackedModel:
+    """Return the loaded model as a victim, with the facts of its run, or of no run."""
+    # Again: only the checkpoint names the task of the model itself.
+    require_attackable(model.task.name)
+    if recorder is not None and archive is not None and trainer.is_global_zero:
+        # One process computes the digest of the rows, for the subject in `results.json`.
+        recorder.measure_rows(corpus, settings.split)
     seed = "unknown" if recorder is None else recorder.training_seed
-    facts = {
-        "run": "no run" if archive is None else archive.files.name,
-        "model": f"{type(model).__name__}, seed of its training {seed}",
-    }
-    identity = {} if recorder is None else recorder.identity(trainer, model, corpus.corpus)
-    return facts, identity
+    digest = model_subject["checkpoint"]
+    return attacked_model(
+        trainer,
+        model,
+        corpus,
+        settings,
+        model_subject=model_subject,
+        facts={
+            "run": "no run" if archive is None else archive.files.name,
+            "model": f"{type(model).__name__}, seed of its training {seed}",
+            "checkpoint": "none" if ckpt_path is None else f"{ckpt_path}, SHA-256 {digest}",
+        },
+        identity={} if recorder is None else recorder.identity(trainer, model, corpus.corpus),
+        runs_dir=Path("runs") if recorder is None else recorder.run.path.parent,
+    )
 
 
 def _report(
@@ -177,6 +193,16 @@ def _check_corpus(trainer: pl.Trainer, datamodule: pl.LightningDataModule | None
         msg = "got --trainer.limit_test_batches 0, expected it to be left out"
         raise ValueError(msg)
     return datamodule
+
+
+def _check_threshold(settings: AttackSettings) -> None:
+    """Raise ValueError if the settings have a threshold: a run has its own."""
+    if settings.threshold is not None:
+        msg = (
+            f"got threshold {settings.threshold} for a run, whose own threshold counts, expected "
+            "it only with --victim: leave --attack.threshold out"
+        )
+        raise ValueError(msg)
 
 
 def _check_all(

@@ -145,23 +145,9 @@ def error_bars(
     with drawing(path, description) as figure:
         axes = figure.add_subplot()
         xs = sorted({x for curve in series for x in curve.x})
-        step = 0.0
-        # Error bars of several lines are shifted, so that none hides another; all of them together
-        # take at most half of a gap.
-        with_bars = [curve for curve in series if curve.std is not None or curve.low is not None]
-        if len(with_bars) > 1 and "x" not in logarithmic:
-            gap = min((b - a for a, b in pairwise(xs)), default=1.0)
-            step = gap * min(0.12, 0.5 / len(series))
-        for i, curve in enumerate(series):
-            shift = step * (i - (len(series) - 1) / 2)
-            positions = [x + shift for x in curve.x]
-            errors: Any = _errors(curve.mean, curve.low, curve.high)
-            errors = errors if curve.std is None else list(curve.std)
-            axes.errorbar(positions, list(curve.mean), yerr=errors, **points(i, curve.name))
-            if curve.reference is not None:
-                thin: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": FINE}
-                axes.plot(list(curve.x), list(curve.reference), lw=1.2, **thin)
-        if any(curve.reference is not None for curve in series):
+        _draw_curves(axes, series, 0.0 if "x" in logarithmic else _shift(series, xs))
+        compared = any(curve.reference is not None for curve in series)
+        if compared:
             axes.plot([], [], color="#555555", linestyle=FINE, lw=1.2, label=plain_label(reference))
         axes.set(xlabel=plain_label(x_label), ylabel=plain_label(y_label), title=plain_label(title))
         if ticks:
@@ -173,10 +159,9 @@ def error_bars(
                 axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         for name in logarithmic:
             logarithmic_axis(axes, name)
-        names = [curve.name for curve in series]
-        if reference and any(curve.reference is not None for curve in series):
+        if reference and compared:
             axes.legend()
-        elif len(names) > 1 or names[0]:
+        elif len(series) > 1 or series[0].name:
             # Names at the lines: a reader compares no colours with a legend.
             axes.set_xlim(*axes.get_xlim())
             axes.set_ylim(*axes.get_ylim())
@@ -185,6 +170,31 @@ def error_bars(
                 [(c.mean[-1], c.name, COLOURS[i % len(COLOURS)]) for i, c in enumerate(series)],
             )
     return figure
+
+
+def _shift(series: Sequence[Series], xs: Sequence[float]) -> float:
+    """Return the shift from line to line, so that no error bars hide those of another.
+
+    All of them together take at most half of a gap between positions `xs`.
+    """
+    with_bars = [curve for curve in series if curve.std is not None or curve.low is not None]
+    if len(with_bars) < 2:
+        return 0.0
+    gap = min((b - a for a, b in pairwise(xs)), default=1.0)
+    return gap * min(0.12, 0.5 / len(series))
+
+
+def _draw_curves(axes: "Axes", series: Sequence[Series], step: float) -> None:
+    """Draw lines, their error bars and their references, each a step to the right of the last."""
+    for i, curve in enumerate(series):
+        shift = step * (i - (len(series) - 1) / 2)
+        positions = [x + shift for x in curve.x]
+        errors: Any = _errors(curve.mean, curve.low, curve.high)
+        errors = errors if curve.std is None else list(curve.std)
+        axes.errorbar(positions, list(curve.mean), yerr=errors, **points(i, curve.name))
+        if curve.reference is not None:
+            thin: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "linestyle": FINE}
+            axes.plot(list(curve.x), list(curve.reference), lw=1.2, **thin)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,34 +90,35 @@ def named_victim(
         msg = f"got --dtype {dtype} with --victim {facts['victim']}, expected it with hf: alone"
         raise ValueError(msg)
     if kind == "run":
-        # The run's best checkpoint, as for the command without --victim.
-        run, checkpoint = find_checkpoint("attack", runs_dir, rest, None)
-        module = load(checkpoint).to(device)
-        _, names = module.require_text()
-        facts |= {"run": "" if run is None else run.name, "checkpoint": str(checkpoint)}
-        own = as_victim(module, batch_size=batch_size)
-        allowed = ("regression", "multi-label") if any_task else ()
-        if module.task.name not in ("classification", *allowed):
-            from training.model_checks import require_classification  # brings Lightning
-
-            require_classification(module.task.name, "--victim")
-        return NamedVictim(own, _as_many(names, classes), facts)
+        own = _run_victim(runs_dir, rest, device, batch_size, any_task=any_task)
+        return NamedVictim(own.victim, _as_many(own.classes, classes), facts | own.facts)
     if classes is None:
         msg = (
             f"got --victim {redact(name)} without --classes, expected the names of its classes "
             "in their order: --classes negative,positive"
         )
         raise ValueError(msg)
-    victim: Victim
     if kind == "http":
         facts["classes"] = ", ".join(classes)
-        victim = HttpVictim(rest, classes, http, cache=cache)
-    elif outputs == "labels":
-        victim = LabelVictim(_function(rest), classes=classes, batch_size=batch_size, name=rest)
-    else:
-        function = _function(rest)
-        victim = CallableVictim(function, outputs=outputs, batch_size=batch_size, name=rest)
-    return NamedVictim(victim, list(classes), facts)
+        return NamedVictim(HttpVictim(rest, classes, http, cache=cache), list(classes), facts)
+    return NamedVictim(_function_victim(rest, classes, outputs, batch_size), list(classes), facts)
+
+
+def _run_victim(
+    runs_dir: Path, name: str, device: Any, batch_size: int, *, any_task: bool
+) -> NamedVictim:
+    """Load the best checkpoint of a run, as the command does without --victim."""
+    run, checkpoint = find_checkpoint("attack", runs_dir, name, None)
+    module = load(checkpoint).to(device)
+    _, names = module.require_text()
+    victim = as_victim(module, batch_size=batch_size)
+    allowed = ("regression", "multi-label") if any_task else ()
+    if module.task.name not in ("classification", *allowed):
+        from training.model_checks import require_classification  # brings Lightning
+
+        require_classification(module.task.name, "--victim")
+    facts = {"run": "" if run is None else run.name, "checkpoint": str(checkpoint)}
+    return NamedVictim(victim, names, facts)
 
 
 def _parse(name: str) -> tuple[str, str]:
@@ -264,6 +265,16 @@ def _as_many(names: Sequence[str], classes: Sequence[str] | None) -> list[str]:
         )
         raise ValueError(msg)
     return list(classes or names)
+
+
+def _function_victim(
+    path: str, classes: Sequence[str], outputs: Outputs, batch_size: int
+) -> Victim:
+    """Return the victim of a function that returns labels or numbers."""
+    function = _function(path)
+    if outputs == "labels":
+        return LabelVictim(function, classes=classes, batch_size=batch_size, name=path)
+    return CallableVictim(function, outputs=outputs, batch_size=batch_size, name=path)
 
 
 def _function(path: str) -> Any:

@@ -47,8 +47,7 @@ def run(
     own = ledgers[0] if ledgers else None
     lead = team.is_global_zero
     # Only the first process may see the disk; all raise the same error.
-    problem = _problem(measurement, ledgers, subject) if lead else None
-    _agree(team, problem)
+    _agree(team, _problem(measurement, ledgers, subject) if lead else None)
     everything = measurement.samples()
     samples = everything if shard is None else shard.take(everything)
     only = None if shard is None else {sample.sample_id for sample in samples}

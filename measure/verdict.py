@@ -20,20 +20,7 @@ if TYPE_CHECKING:
     from measure.evidence import Evidence
 
 Level = Literal["unmeasured", "collapsed", "weak", "untested", "fragile", "partial", "robust"]
-LEVELS: Mapping[Level, str] = {
-    "unmeasured": "no accuracy on labelled test texts, or no classification",
-    "collapsed": f"at least {COLLAPSED:.0%} of the texts of all other classes get the class that "
-    "it predicts most",
-    "weak": "its accuracy is not clearly above that of always predicting the most frequent class",
-    "untested": "accurate, but neither attacked nor certified in words",
-    "fragile": "an attack in words changes half of its right predictions or more, or leaves fewer "
-    "right than always predicting the most frequent class",
-    "partial": "attacks in words change fewer, or a certificate in words holds for more texts than "
-    "always predicting the most frequent class gets right",
-    "robust": "every attack tried clearly changes at most a fifth of its right predictions; or, "
-    "without attacks, a certificate in words clearly holds for at least four fifths of them",
-}
-"""The definition of each level, worst evidence first; "clearly" is about 95 % intervals."""
+"""Worst evidence first; docs/verdict.md defines each level."""
 ROBUST = 0.2
 """Largest share of right predictions that attacks may change in a robust model."""
 FRAGILE = 0.5
@@ -127,7 +114,7 @@ class RunVerdict:
     """The verdict on a run.
 
     Attributes:
-        level: see `LEVELS`.
+        level: see `Level`.
         headline: one plain sentence.
         figures: clean accuracy first, then attacks and certificates in words, radii, calibration.
         cautions: sentences that must be next to the figures; for a collapsed model one that its
@@ -437,7 +424,7 @@ class _Judge:
 
     @property
     def level(self) -> Level:
-        """The level, see `LEVELS`."""
+        """The level, see `Level`."""
         accuracy, least = self.accuracy, self.majority or 0.0
         assert accuracy is not None  # see `judge`
         if self.collapsed:

@@ -75,13 +75,7 @@ def assert_holds(
         msg = "got no texts, expected some"
         raise ValueError(msg)
     victim, names = _as_victim(classifier, inputs, classes, outputs, Path(runs_dir))
-    if labels is None:
-        logits = victim.logits(inputs)
-        gold: list[int | None] = logits.argmax(axis=1).tolist()
-        names = names or [str(index) for index in range(logits.shape[1])]
-    else:
-        names = names or [str(i) for i in range(victim.logits(inputs[:1]).shape[1])]
-        gold = [*map(ClassLabels(names), labels)]
+    gold, names = _gold_classes(victim, names, inputs, labels)
     if len(gold) != len(inputs) or None in gold:
         msg = f"got {len(inputs)} texts and {len(gold)} labels, expected a label for each text"
         raise ValueError(msg)
@@ -95,6 +89,17 @@ def assert_holds(
     if not report.holds:
         raise AssertionError("\n" + gate_table(report))
     return report
+
+
+def _gold_classes(
+    victim: Victim, names: list[str], texts: Sequence[Text], labels: Iterable[Any] | None
+) -> tuple[list[int | None], list[str]]:
+    """Return the classes of texts, or else the predictions, and the names or numbers of all."""
+    if labels is None:
+        logits = victim.logits(texts)
+        return logits.argmax(axis=1).tolist(), names or [str(i) for i in range(logits.shape[1])]
+    names = names or [str(i) for i in range(victim.logits(texts[:1]).shape[1])]
+    return [*map(ClassLabels(names), labels)], names
 
 
 def _as_victim(

@@ -304,57 +304,25 @@ class Corrector:
         fixed, dropped = self._list_fixed(words, kind)
         owners, results = [fixed[0]], [fixed[1]]
         base = len(self.tokens)
+        join = _Join(best, unknown, own, base)
         for length in range(1, LONGEST + 1):
-            tokens = [token for token in self._targets if len(token) == length]
-            drops = [(pattern, row) for pattern, row in dropped if len(pattern) == length]
-            probes = _pack(_codes([*tokens, *(pattern for pattern, _ in drops)], length))
-            numbers = np.array([self._targets[token] for token in tokens], np.int64)
+            probes = self._probe(length, dropped)
             for typos, authors, flags in _list_typos(blocks, length, kind):
-                strings = np.concatenate([typos, probes], 1)
-                # Probes belong to the item that does not count.
-                typists = np.append(authors, np.full(probes.shape[1], len(items)))
-                alone = _find_single(strings)
-                alone[len(authors) :] = False
-                # What no target lists but its author is corrected to it: its own result.
-                # Typos of other kinds count for targets alone.
-                others = (
-                    None
-                    if flags is None
-                    else np.append(~flags, np.zeros(probes.shape[1], np.bool_))
-                )
-                lost = typists[alone if others is None else alone & ~others]
-                unknown[lost[best[lost] == _NONE]] = True
-                met = np.flatnonzero(~alone)
-                if not len(met):
-                    continue
-                size = len(met) - probes.shape[1]
-                order, starts = _sort(strings[:, met])
-                typists = typists[met[order]]
-                sizes = np.diff(starts, append=len(order))
-                # The smallest target of all that share a string.
-                result = np.minimum.reduceat(best[typists], starts)
-                at = np.flatnonzero(order >= size)
-                group = np.empty(probes.shape[1], np.int64)
-                group[order[at] - size] = np.searchsorted(starts, at, side="right") - 1
-                # A token is its own result.
-                result[group[: len(tokens)]] = numbers
-                for i, (_, row) in zip(group[len(tokens) :], drops, strict=True):
-                    rows = typists[starts[i] : starts[i] + sizes[i]]
-                    rows[rows == row] = len(items)
-                if others is not None:
-                    typists[others[met[order]]] = len(items)
-                result = np.repeat(result, sizes)
-                unknown[typists[result == _NONE]] = True
-                new = np.flatnonzero((typists < len(words)) & (result != _NONE))
-                typists, result = typists[new], result[new]
-                new = np.flatnonzero(result != own[typists])
-                pairs = _drop_equal(typists[new] * base + result[new])
+                pairs = join.correct(typos, authors, flags, probes)
                 owners.append(pairs // base)
                 results.append(pairs % base)
         lost = np.flatnonzero(unknown[: len(words)])
         owners.append(lost)
         results.append(np.full(len(lost), self.unknown))
         return np.concatenate(owners), np.concatenate(results)
+
+    def _probe(self, length: int, dropped: Sequence[tuple[str, int]]) -> "_Probes":
+        """Return the strings of one length whose typists the join has to find."""
+        tokens = [token for token in self._targets if len(token) == length]
+        drops = [(pattern, row) for pattern, row in dropped if len(pattern) == length]
+        strings = _pack(_codes([*tokens, *(pattern for pattern, _ in drops)], length))
+        numbers = np.array([self._targets[token] for token in tokens], np.int64)
+        return _Probes(strings, numbers, [row for _, row in drops])
 
     def _list_fixed(
         self, words: Sequence[str], kind: TypoKind | None
@@ -391,6 +359,84 @@ class Corrector:
                         memory[part] = self(part)
                 rows.append((row * base + memory[parts[0]]) * base + memory[parts[1]] + 1)
         return np.array(rows, np.int64)
+
+
+class _Probes(NamedTuple):
+    """Strings of one length whose typists the join has to find.
+
+    Attributes:
+        strings: those of targets, then patterns, as numbers; [1 or 2, T + P].
+        numbers: the ids of the targets; [T].
+        rows: for each pattern the word that counts for none of its strings; P numbers.
+    """
+
+    strings: Packed
+    numbers: Numbers
+    rows: list[int]
+
+
+class _Join:
+    """Finds the corrections of the strings that several items have as typos.
+
+    Attributes:
+        best: id of each item that is a target, else `_NONE`; the last item is to count for none.
+        unknown: True for items with a typo that is not corrected; `correct` adds some.
+    """
+
+    def __init__(self, best: Numbers, unknown: Flags, own: Numbers, base: int) -> None:
+        """Keep `own`, the results of the words, which are the first items; ids are below `base`."""
+        self.best, self.unknown = best, unknown
+        self._own, self._base = own, base
+        self._nobody = len(best) - 1
+
+    def correct(
+        self, typos: Packed, authors: Numbers, flags: Flags | None, probes: _Probes
+    ) -> Numbers:
+        """Return `word * base + result` for the results of words among typos, but for their own.
+
+        Args:
+            typos: strings of one length as numbers, [1 or 2, R].
+            authors: the item of each, [R].
+            flags: True for those of the kind that is asked for, [R]; None for all.
+            probes: of the same length.
+        """
+        count = probes.strings.shape[1]
+        strings = np.concatenate([typos, probes.strings], 1)
+        # Probes belong to the item that does not count.
+        typists = np.append(authors, np.full(count, self._nobody))
+        alone = _find_single(strings)
+        alone[len(authors) :] = False
+        # What no target lists but its author is corrected to it: its own result.
+        # Typos of other kinds count for targets alone.
+        others = None if flags is None else np.append(~flags, np.zeros(count, np.bool_))
+        lost = typists[alone if others is None else alone & ~others]
+        self.unknown[lost[self.best[lost] == _NONE]] = True
+        met = np.flatnonzero(~alone)
+        if not len(met):
+            return np.empty(0, np.int64)
+        order, starts = _sort(strings[:, met])
+        typists = typists[met[order]]
+        sizes = np.diff(starts, append=len(order))
+        # The smallest target of all that share a string.
+        result = np.minimum.reduceat(self.best[typists], starts)
+        size = len(met) - count
+        at = np.flatnonzero(order >= size)
+        group = np.empty(count, np.int64)
+        group[order[at] - size] = np.searchsorted(starts, at, side="right") - 1
+        # A token is its own result.
+        tokens = len(probes.numbers)
+        result[group[:tokens]] = probes.numbers
+        for i, row in zip(group[tokens:], probes.rows, strict=True):
+            rows = typists[starts[i] : starts[i] + sizes[i]]
+            rows[rows == row] = self._nobody
+        if others is not None:
+            typists[others[met[order]]] = self._nobody
+        result = np.repeat(result, sizes)
+        self.unknown[typists[result == _NONE]] = True
+        new = np.flatnonzero((typists < len(self._own)) & (result != _NONE))
+        typists, result = typists[new], result[new]
+        new = np.flatnonzero(result != self._own[typists])
+        return _drop_equal(typists[new] * self._base + result[new])
 
 
 def _deletions(word: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -179,45 +179,26 @@ class RobustTrainer(pl.Trainer):
             baseline: also train a bag of words, for seconds, and test it; in a run directory only.
         """
         check_sweep(sweep)
-        attack = pgd_of(pgd, task_of(datamodule))
+        attack = pgd_of(pgd, task_of(datamodule)) if isinstance(model, TaskModule) else None
         if isinstance(model, TaskModule):
             model.test_attack, model.former_attacks = attack, {}
             model.test_sweep = () if attack is None else sweep
-        attacked = isinstance(model, TaskModule) and attack is not None
-        subject: dict[str, Any] = {
-            "pgd": asdict(attack) if attacked and attack is not None else None
-        }
-        # Outcomes without a sweep keep the subject that older versions have stored.
-        subject |= {"sweep": list(sweep)} if attacked and sweep else {}
-
-        def identity() -> Subject:
-            rows = {} if self.recorder is None else self.recorder.rows
-            return {**self._identity(ckpt_path, "test", datamodule), **subject, "rows": rows}
-
-        figures = {"test/pgd_epsilon": pgd.epsilon} if attacked else {}
+        subject = pgd_subject(attack, sweep)
+        figures = {} if attack is None else {"test/pgd_epsilon": pgd.epsilon}
 
         def test(path: str | None) -> Any:
             slices = [SliceFigures()] if getattr(datamodule, "slices", ()) else []
-            self.callbacks[:0] = slices
-            try:
+            with self._preceded_by(*slices):
                 outcome = super(RobustTrainer, self).test(
                     model, dataloaders, path, verbose, datamodule, True if path else weights_only
                 )
-            finally:
-                del self.callbacks[: len(slices)]
-            for callback in slices:
-                figures.update({f"test/{n}": value for n, value in callback.figures.items()})
-            # A part of the split is not comparable.
-            whole = LIMITS["test"] not in self._circumstances("test")
-            if baseline and whole and self._files is not None and self.is_global_zero:
-                bag = bag_figures(datamodule)
-                figures.update({f"test/{name}": value for name, value in bag.items()})
+            bag = self._bag_figures(datamodule) if baseline else {}
+            further = [*(callback.figures for callback in slices), bag]
+            figures.update({f"test/{name}": n for some in further for name, n in some.items()})
             return outcome
 
         self._measure(ckpt_path)
-        files = self._files if attacked else None
-        make = partial(AttackWriter, subject=identity)
-        with nullcontext() if files is None else self._recording(make, "pgd.jsonl") as writer:
+        with self._recording_attack(attack, subject, ckpt_path, datamodule) as writer:
             outcome = self._evaluate(
                 "test",
                 "test/",
@@ -228,12 +209,41 @@ class RobustTrainer(pl.Trainer):
                 subject=subject,
                 records=None if writer is None else writer.records,
             )
-        if self._files is not None and self.is_global_zero and isinstance(model, TaskModule):
-            self._files.write_detection(model.test_scores.curve())
-        if not attacked and self._files is not None and self.is_global_zero:
-            # The records of an attack whose figures were just replaced.
-            self._files.set_aside("pgd", only="pgd.jsonl")
+        self._file_test(model, attack)
         return outcome
+
+    def _file_test(self, model: pl.LightningModule | None, attack: PGD | None) -> None:
+        """File the detection curve of a test; without an attack, set aside the records of one."""
+        if self._files is None or not self.is_global_zero:
+            return
+        if isinstance(model, TaskModule):
+            self._files.write_detection(model.test_scores.curve())
+        if attack is None:
+            # The figures of the attack were just replaced.
+            self._files.set_aside("pgd", only="pgd.jsonl")
+
+    def _bag_figures(self, corpus: object) -> dict[str, float]:
+        """Train and test a bag of words, once and for a run; a part of the split has none."""
+        whole = LIMITS["test"] not in self._circumstances("test")
+        kept = self._files is not None and self.is_global_zero
+        return bag_figures(corpus) if whole and kept else {}
+
+    def _recording_attack(
+        self,
+        attack: PGD | None,
+        subject: Mapping[str, Any],
+        ckpt_path: str | Path | None,
+        corpus: object,
+    ) -> AbstractContextManager[AttackWriter | None]:
+        """Write the records of an attack of a test inside the block, if a run keeps them."""
+        if attack is None or self._files is None:
+            return nullcontext()
+
+        def identity() -> Subject:
+            rows = {} if self.recorder is None else self.recorder.rows
+            return {**self._identity(ckpt_path, "test", corpus), **subject, "rows": rows}
+
+        return self._recording(partial(AttackWriter, subject=identity), "pgd.jsonl")
 
     @property
     def _files(self) -> RunDirectory | None:
@@ -261,13 +271,20 @@ class RobustTrainer(pl.Trainer):
         path = None if self._files is None else self._files.path / name
         with closing(Records(path, stamp=self._stamp)) as records:
             writer = make(records)
-            self.callbacks.insert(0, writer)
-            try:
+            with self._preceded_by(writer):
                 yield writer
                 # Only now: a kill before this line loses nothing.
                 records.discard()
-            finally:
-                self.callbacks.remove(writer)
+
+    @contextmanager
+    def _preceded_by(self, *callbacks: pl.Callback) -> Iterator[None]:
+        """Call these callbacks before all others inside the block."""
+        self.callbacks[:0] = callbacks
+        try:
+            yield
+        finally:
+            for callback in callbacks:
+                self.callbacks.remove(callback)
 
     def _best(self) -> Path | None:
         """Return the checkpoint to test after a fit; None for the present weights."""
@@ -363,6 +380,13 @@ def pgd_of(settings: PGDSettings, task: str) -> PGD | None:
     return PGD(**asdict(settings)) if settings.epsilon > 0 and task == "classification" else None
 
 
+def pgd_subject(attack: PGD | None, sweep: Sequence[float]) -> dict[str, Any]:
+    """Return the entries of the subject of a test about its attack and the further radii."""
+    # Outcomes without a sweep keep the subject that older versions have stored.
+    further = {"sweep": list(sweep)} if sweep and attack is not None else {}
+    return {"pgd": None if attack is None else asdict(attack), **further}
+
+
 def evaluation_subject(stage: str, settings: Mapping[str, Any], task: str) -> dict[str, Any]:
     """Return the entries of the subject of an evaluation that its command line names.
 
@@ -373,9 +397,7 @@ def evaluation_subject(stage: str, settings: Mapping[str, Any], task: str) -> di
     """
     if stage == "test":
         attack = pgd_of(PGDSettings(**settings["pgd"]), task)
-        sweep = settings.get("sweep")
-        further = {"sweep": list(sweep)} if sweep and attack is not None else {}
-        return {"pgd": None if attack is None else asdict(attack), **further}
+        return pgd_subject(attack, settings.get("sweep") or ())
     return {"radii": list(settings["radii"])} if stage.startswith("certify") else {}
 
 

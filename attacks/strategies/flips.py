@@ -10,7 +10,7 @@ import numpy as np
 
 from attacks.composition import Answers, Context, EstimateGains, Propose, Query, SearchEnd, Steps
 from attacks.document import Candidate, Document
-from attacks.search import best, descending
+from attacks.search import descending, improve
 from text import check_range
 
 
@@ -59,11 +59,9 @@ class FlipBeam:
             answered = [candidate for _, _, candidate in chosen[: len(answers.judged)]]
             if not answered:
                 break
-            row = best(answered, answers.judged, context)
-            found_best = answers.judged[row]
-            if found_best.success or found_best.score > top.judged.score + context.tie:
-                top = SearchEnd(answered[row], found_best)
-            if found_best.success or answers.exhausted:
+            former, top = top, improve(top, answered, answers.judged, context)
+            # The clean text itself reaches some goals: only a new text ends the search.
+            if (top is not former and top.judged.success) or answers.exhausted:
                 break
             beam = [
                 (document.accept(candidate), judged)

@@ -12,7 +12,7 @@ import numpy as np
 
 from attacks.composition import Context, Propose, Request, SearchEnd, Steps
 from attacks.document import Candidate, Document
-from attacks.search import best, descending
+from attacks.search import descending, improve
 from attacks.strategies.rounds import Rounds
 from attacks.transformations.single_edits import positions_of, probe
 from text import check_range
@@ -64,14 +64,11 @@ class RankedPositions:
             if not answered:
                 break
             verdicts = [rounds.of(candidate) for candidate in answered]
-            row = best(answered, verdicts, context)
-            # The next step would ask about the same texts again.
-            if not (verdicts[row].success or verdicts[row].score > top.judged.score + context.tie):
+            former, top = top, improve(top, answered, verdicts, context)
+            # Without an improvement, the next step would ask about the same texts again.
+            if top is former or top.judged.success or rounds.exhausted:
                 break
-            top = SearchEnd(answered[row], verdicts[row])
-            if top.judged.success or rounds.exhausted:
-                break
-            current = current.remake(answered[row].columns)
+            current = current.remake(top.item.columns)
         return top
 
     def _rank(

@@ -7,7 +7,7 @@ from random import Random
 
 from attacks.composition import Answers, Context, Query, Request, SearchEnd, Verdict
 from attacks.document import Candidate, Document
-from attacks.search import best
+from attacks.search import improve
 
 Item = Document | Candidate
 
@@ -54,10 +54,7 @@ class Rounds:
         self.verdicts |= {
             item.columns: judged for item, judged in zip(answered, answers.judged, strict=True)
         }
-        row = best(answered, answers.judged, self.context)
-        judged = answers.judged[row]
-        if judged.success or judged.score > self.top.judged.score + self.context.tie:
-            self.top = SearchEnd(answered[row], judged)
+        self.top = improve(self.top, answered, answers.judged, self.context)
 
     def answered(self, items: Iterable[Item]) -> list[Item]:
         """Return those items that have an answer: all of them until the budget ends."""

@@ -253,31 +253,18 @@ class SynonymCertifier(_Certifier):
         splits = isinstance(self.threat, Substitutions) and self.threat.splits
         words = [self.threat.split(text) for text in texts]
         keys = [self.threat.occurrences(text) for text in texts]
-        index, own, lost = self._worst_of([text[:limit] for text in keys])
-        read, rows = (index >= 0).unsqueeze(-1), index.clamp_min(0)
-        # [B, N, C] scores; padding has index -1 and none.
-        lengths = torch.tensor([len(text) for text in words])
-        logits = (own[rows] * read).sum(dim=1) + self.model.offsets(lengths)
-        predictions = logits.argmax(dim=1, keepdim=True)
-        # Rows of a word and a class, so that nothing of the other classes is copied.
-        losses = lost.flatten(0, 1)[rows * logits.shape[1] + predictions] * read
-        losses, order = losses.sort(dim=1, descending=True, stable=True)
-        # Infinite for the prediction itself, so that it is not its own rival.
-        lead = (logits.gather(1, predictions) - logits).scatter(1, predictions, torch.inf)
-        # `[B, N + 1, C]`: the leads after 0, 1, ... changes.
-        leads = torch.cat([lead.unsqueeze(1), lead.unsqueeze(1) - losses.cumsum(dim=1)], dim=1)
-        # A bias counts more in a longer text: where the length changes, its least part is a bound.
-        bounds = self.threat.moves and not self.model.fixed_offset
-        if bounds:
-            leads = leads + self._moved_offsets(lengths, predictions, leads.shape[1])
+        read = [text[:limit] for text in keys]
+        predictions, leads, order = self._leads(read, [len(text) for text in words])
+        bounds = self._bounds_offsets
         least, rivals = leads.min(dim=2)
-        at = [index.shape[1] if k is None else min(k, index.shape[1]) for k in ks]
+        longest = order.shape[1]
+        at = [longest if k is None else min(k, longest) for k in ks]
         held, falls = (least[:, at] > 0).tolist(), (least <= 0).int()
         # The first margin of 0 or less ends the certificate; -1: none does, for any number.
         most = torch.where(falls.any(dim=1), (falls.argmax(dim=1) - 1).clamp_min(0), -1).tolist()
         certificates = []
         for row, (text, y, margins) in enumerate(
-            zip(texts, predictions[:, 0].tolist(), held, strict=True)
+            zip(texts, predictions.tolist(), held, strict=True)
         ):
             length = len(words[row])
             # A split or a deletion moves the words after it: some might leave, or enter, what the
@@ -314,6 +301,40 @@ class SynonymCertifier(_Certifier):
                 )
             )
         return self._with_rivals(certificates)
+
+    @property
+    def _bounds_offsets(self) -> bool:
+        """True if leads are bounds: a bias counts more in a longer text, and lengths change."""
+        return self.threat.moves and not self.model.fixed_offset
+
+    def _leads(
+        self, texts: Sequence[Sequence[str]], lengths: Sequence[int]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the least leads of texts over the other classes, by the number of changes.
+
+        Args:
+            texts: words that the model reads.
+            lengths: numbers of all words.
+
+        Returns:
+            `[B]` predictions; `[B, N + 1, C]` leads after 0, 1, ... changes, infinite for the
+            prediction; and `[B, N, C]` the positions of the words in the order of the changes.
+        """
+        index, own, lost = self._worst_of(texts)
+        read, rows = (index >= 0).unsqueeze(-1), index.clamp_min(0)
+        # [B, N, C] scores; padding has index -1 and none.
+        sizes = torch.tensor(lengths)
+        logits = (own[rows] * read).sum(dim=1) + self.model.offsets(sizes)
+        predictions = logits.argmax(dim=1, keepdim=True)
+        # Rows of a word and a class, so that nothing of the other classes is copied.
+        losses = lost.flatten(0, 1)[rows * logits.shape[1] + predictions] * read
+        losses, order = losses.sort(dim=1, descending=True, stable=True)
+        # Infinite for the prediction itself, so that it is not its own rival.
+        lead = (logits.gather(1, predictions) - logits).scatter(1, predictions, torch.inf)
+        leads = torch.cat([lead.unsqueeze(1), lead.unsqueeze(1) - losses.cumsum(dim=1)], dim=1)
+        if self._bounds_offsets:
+            leads = leads + self._moved_offsets(sizes, predictions, leads.shape[1])
+        return predictions.squeeze(1), leads, order
 
     def _moved_offsets(self, lengths: Tensor, predictions: Tensor, steps: int) -> Tensor:
         """`[B, steps, C]`: most that the leads lose of the bias in 0, 1, ... changes, negative."""

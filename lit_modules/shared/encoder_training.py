@@ -1,7 +1,6 @@
 """Training of an encoder on running text, from which classifiers begin."""
 
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +13,14 @@ from layers.weight_names import unitary_weights
 from lit_modules.shared.encoder_source import EncoderSettings, EncoderSource
 from lit_modules.shared.settings import within
 from lit_modules.shared.text_module import TextModule
-from lit_modules.shared.unitary import Unitary
+from lit_modules.shared.unitary import Unitary, UnitaryWeights
 from text import PretrainedTokenizer, Text, Tokenizer, save_tokenizer
 
 if TYPE_CHECKING:
-    from pytorch_lightning import Callback
     from transformers import PreTrainedModel
 
-    from lit_modules.shared.unitary_projection import UnitaryProjection
 
-
-class EncoderTraining(TextModule):
+class EncoderTraining(UnitaryWeights, TextModule):
     """Trains an encoder of `transformers` with a head that guesses words.
 
     At the end of a fit, the command line writes encoder and tokenizer to runs/NAME/backbone, which
@@ -78,15 +74,6 @@ class EncoderTraining(TextModule):
         if self.unitary.method != "none":
             # A wrong pattern is an error now, before the run stores its settings.
             unitary_weights(self, self.unitary.weights)
-
-    @cached_property
-    def projection(self) -> "UnitaryProjection | None":
-        """The callback that projects the weights; None for the method none."""
-        return self.unitary.projection()
-
-    def configure_callbacks(self) -> list["Callback"]:
-        """Return the projection, which is part of the method."""
-        return [] if self.projection is None else [self.projection]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

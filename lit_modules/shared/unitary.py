@@ -1,12 +1,15 @@
 """Settings of weights that are kept unitary."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from layers.unitary import METHODS
 from text import check_choice, check_range
 
 if TYPE_CHECKING:
+    from pytorch_lightning import Callback
+
     from lit_modules.shared.unitary_projection import UnitaryProjection
 
 
@@ -48,8 +51,19 @@ class Unitary:
         names = ("weights", "every_n_steps", "gradual_steps") if self.method == "none" else ()
         return dict.fromkeys(names, "unitary.method=none")
 
+
+class UnitaryWeights:
+    """A part of modules whose weights may be kept unitary; it comes before the base module."""
+
+    unitary: Unitary
+
+    @cached_property
     def projection(self) -> "UnitaryProjection | None":
-        """Return the callback that projects; None for the method none."""
+        """The callback that projects the weights; None for the method none."""
         from lit_modules.shared.unitary_projection import UnitaryProjection
 
-        return None if self.method == "none" else UnitaryProjection(self)
+        return None if self.unitary.method == "none" else UnitaryProjection(self.unitary)
+
+    def configure_callbacks(self) -> list["Callback"]:
+        """Return the projection, which is part of the method."""
+        return [] if self.projection is None else [self.projection]

@@ -23,8 +23,8 @@ from app.commands.runs_list import table as table_of_runs
 from app.serve.api_fields import RequestError, parse_body
 from app.study import cells, study_json
 from app.study.study_file import examine
-from attacks import journal
-from attacks.outcome import AttackRecord
+from attacks.json_lines import read_lines
+from attacks.outcome import AttackRecord, from_line
 from attacks.resources.counter_fitting import read_pairs
 from attacks.resources.neighbours import ListedNeighbours
 from attacks.resources.tagger import NAME, Tagger
@@ -299,7 +299,7 @@ READERS: list[Reader] = [
     ),
     Reader("tagger", f"{NAME}.zip", TAGGER, _tagger, change_zip),
     Reader("WordNet", "wordnet.zip", WORDNET, _synonyms, change_zip),
-    Reader("journal", "j.jsonl", JOURNAL, journal.read, change_json),
+    Reader("journal", "j.jsonl", JOURNAL, lambda p: read_lines(p, from_line), change_json),
     Reader("records of ranks", "rank-0.jsonl", JOURNAL, read_part, change_json),
     Reader(
         "attack records",

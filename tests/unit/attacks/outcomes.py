@@ -1,8 +1,15 @@
 """Records by hand."""
 
+from pathlib import Path
 from typing import Any
 
-from attacks.outcome import AttackRecord
+from attacks.json_lines import read_lines
+from attacks.outcome import AttackRecord, from_line
+
+
+def read_journal(path: Path) -> tuple[Any, list[AttackRecord], int]:
+    """The settings of a journal, its records, and their length in bytes."""
+    return read_lines(path, from_line)
 
 
 def record(sample_id: int = 0, **given: Any) -> AttackRecord:

@@ -17,7 +17,6 @@ from attacks.composition import Constraint, PreConstraint, Search, Transformatio
 from attacks.constraints import EditDistance
 from attacks.constraints.preconstraints import RepeatModification
 from attacks.engine import Engine, Limits
-from attacks.journal import read
 from attacks.outcome import AttackRecord, Sample, from_line
 from attacks.search import Beam, Greedy, RandomSearch
 from attacks.transformations import (
@@ -31,6 +30,7 @@ from attacks.transformations import (
 )
 from attacks.victims.kinds import as_victim
 from lit_modules import TaskModule
+from tests.unit.attacks.outcomes import read_journal
 from tests.unit.attacks.toys import BagVictim, value
 from tests.unit.lit_modules.builders import METHODS, attached
 from text import Text
@@ -134,7 +134,7 @@ def test_a_victim_that_breaks_down_is_named_and_costs_nothing_that_was_done(
         run(hostile)
     assert "\n" not in str(caught.value)
     assert "function" in str(caught.value)
-    kept = read(path)[1]
+    kept = read_journal(path)[1]
     outcome = run(good)
     assert len(outcome.records) == len(SAMPLES)
     assert [one for one in outcome.records if one in kept] == kept
@@ -150,7 +150,7 @@ def test_a_victim_that_breaks_down_late_has_left_records(tmp_path: Path) -> None
 
     with pytest.raises(attacks.VictimError):
         attacks.attack(function, SAMPLES, recipe=attack(), in_flight=2, path=path, progress=False)
-    assert 0 < len(read(path)[1]) < len(SAMPLES)
+    assert 0 < len(read_journal(path)[1]) < len(SAMPLES)
 
 
 def test_another_number_of_classes_than_labels() -> None:

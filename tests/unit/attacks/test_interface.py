@@ -14,10 +14,9 @@ from attacks.constraints import EditDistance
 from attacks.constraints.preconstraints import StopWords
 from attacks.goals import Targeted, Untargeted, make_goal
 from attacks.interface import retarget
-from attacks.journal import read
 from attacks.progress import CountedVictim, Progress
 from attacks.search import Greedy
-from tests.unit.attacks.outcomes import flipped, record, skipped
+from tests.unit.attacks.outcomes import flipped, read_journal, record, skipped
 from tests.unit.attacks.toys import BagVictim, Letters, Once, Synonyms, value
 from tests.unit.lit_modules.builders import METHODS, attached
 from text import Text
@@ -169,7 +168,7 @@ def test_a_victim_that_fails_costs_what_was_in_flight_only(tmp_path: Path) -> No
     path = tmp_path / "a.jsonl"
     with pytest.raises(attacks.VictimError, match="RuntimeError: broken pipe"):
         run(fragile, path=path, in_flight=1)
-    assert [one.sample_id for one in read(path)[1]] == [0, 1]
+    assert [one.sample_id for one in read_journal(path)[1]] == [0, 1]
     calls, before = 0, run(samples=TEXTS[:2])
     outcome = run(path=path, in_flight=1)
     for name in ("outcome", "adversarial", "queries"):

@@ -3,8 +3,8 @@ from typing import IO
 
 import pytest
 
-from attacks.journal import Journal, read
-from tests.unit.attacks.outcomes import flipped, record
+from attacks.journal import Journal
+from tests.unit.attacks.outcomes import flipped, read_journal, record
 from text.bounded_files import LINE_LIMIT
 from text.file_lock import take
 from text.subjects import differences
@@ -21,7 +21,7 @@ def test_records_come_back(tmp_path: Path) -> None:
     with Journal(path, ABOUT) as journal:
         assert journal.records == [record(0), pair]
         journal.add(flipped(2))
-    about, records, _ = read(path)
+    about, records, _ = read_journal(path)
     assert about == ABOUT
     assert [one.sample_id for one in records] == [0, 1, 2]
 
@@ -29,7 +29,7 @@ def test_records_come_back(tmp_path: Path) -> None:
 def test_each_record_is_on_disk_at_once(tmp_path: Path) -> None:
     with Journal(tmp_path / "a", ABOUT) as journal:
         journal.add(record(0))
-        assert len(read(tmp_path / "a")[1]) == 1
+        assert len(read_journal(tmp_path / "a")[1]) == 1
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_torn_end_is_cut_off(tmp_path: Path, torn: str) -> None:
     with Journal(path, ABOUT) as journal:
         assert journal.records == [record(0)]
         journal.add(record(1))
-    assert [one.sample_id for one in read(path)[1]] == [0, 1]
+    assert [one.sample_id for one in read_journal(path)[1]] == [0, 1]
 
 
 def test_a_whole_last_line_without_its_end_is_written_again(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_whole_last_line_without_its_end_is_written_again(tmp_path: Path) -> N
     with Journal(path, ABOUT) as journal:
         assert journal.records == [record(0)]
         journal.add(record(1))
-    assert [one.sample_id for one in read(path)[1]] == [0, 1]
+    assert [one.sample_id for one in read_journal(path)[1]] == [0, 1]
 
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_an_empty_file_is_begun(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     with Journal(tmp_path / "a", ABOUT) as journal:
         assert journal.records == []
-    assert read(tmp_path / "a")[0] == ABOUT
+    assert read_journal(tmp_path / "a")[0] == ABOUT
 
 
 @pytest.mark.parametrize("torn", ["{", '{"about": {"attack": "pw'])
@@ -90,7 +90,7 @@ def test_a_torn_first_line_is_no_line(tmp_path: Path, torn: str) -> None:
     path.write_text(torn)
     with Journal(path, ABOUT) as journal:
         journal.add(record(0))
-    assert read(path)[:2] == (ABOUT, [record(0)])
+    assert read_journal(path)[:2] == (ABOUT, [record(0)])
 
 
 @pytest.mark.parametrize("line", ['{"text": "\\ud800"}', "[1]", "x" * (LINE_LIMIT + 1)])
@@ -120,7 +120,7 @@ def test_no_record_of_another_process_is_cut_off(
         patched.setattr("attacks.json_lines.take", waiting)
         with Journal(path, ABOUT) as second:
             assert second.records == [record(0)]
-    assert read(path)[1] == [record(0)]
+    assert read_journal(path)[1] == [record(0)]
 
 
 def test_differences() -> None:
