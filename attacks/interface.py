@@ -128,7 +128,7 @@ def attack(
     if helper is not None:
         settings["surrogate"] = helper.name
     chosen, composed = _compose(recipe, target, settings)
-    composed = [_complete(one, numbered, goal=goal, helper=helper) for one in composed]
+    composed = [_complete(part, numbered, goal=goal, helper=helper) for part in composed]
     limits = Limits(
         query_budget=chosen.query_budget,
         budget_per_word=chosen.budget_per_word,
