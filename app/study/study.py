@@ -36,6 +36,11 @@ class Stage:
     options: Settings = field(default_factory=dict)
 
     @property
+    def recipe(self) -> str:
+        """The recipe of an attack or a diagnosis, or several ones with commas between."""
+        return str(self.options.get("recipe", "textfooler"))
+
+    @property
     def threat(self) -> str | None:
         """Name of the files of a `certify --threat`; None for all other commands."""
         threat, tag = self.options.get("threat"), self.options.get("tag")

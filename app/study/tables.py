@@ -429,26 +429,23 @@ def _missing(content: Content) -> str:
 
 def as_csv(content: Content) -> str:
     """Return a line for each figure, figure of the paper and difference, in the columns' unit."""
+    lines = [{**line, "kind": "figure", "value": line["mean"]} for line in content["figures"]]
+    lines += [
+        {"kind": "paper", "row": row, "corpus": corpus, "column": column, "value": value}
+        for row, corpora in (content["paper"] or {}).get("figures", {}).items()
+        for corpus, values in corpora.items()
+        for column, value in values.items()
+    ]
+    differences = {
+        "difference": content["comparisons"],
+        "at equal accuracy": (content.get("matched") or {}).get("lines", ()),
+    }
+    for kind, compared in differences.items():
+        lines += [{**line, "kind": kind, "value": line["effect"]} for line in compared]
+    lines += [{**cell, "kind": "not run", "seeds": [cell["seed"]]} for cell in content["missing"]]
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, _CSV, lineterminator="\n")
+    writer = csv.DictWriter(stream, _CSV, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-
-    def write(kind: str, line: Mapping[str, Any], value: str | None = None) -> None:
-        cells = {name: line[name] for name in _CSV if name in line}
-        cells |= {"kind": kind, "seeds": " ".join(map(str, line.get("seeds", ())))}
-        writer.writerow(cells if value is None else {**cells, "value": line[value]})
-
-    for figure in content["figures"]:
-        write("figure", figure, "mean")
-    for row, corpora in ((content["paper"] or {}).get("figures", {})).items():
-        for corpus, values in corpora.items():
-            for column, value in values.items():
-                cell = {"row": row, "corpus": corpus, "column": column, "value": value}
-                write("paper", cell)
-    for comparison in content["comparisons"]:
-        write("difference", comparison, "effect")
-    for line in (content.get("matched") or {}).get("lines", ()):
-        write("at equal accuracy", line, "effect")
-    for cell in content["missing"]:
-        write("not run", {**cell, "seeds": [cell["seed"]]})
+    for line in lines:
+        writer.writerow({**line, "seeds": " ".join(map(str, line.get("seeds", ())))})
     return stream.getvalue()
