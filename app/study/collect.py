@@ -135,13 +135,11 @@ def _sources(metric: str) -> tuple[_Source, ...]:
     if stage.startswith("certify"):
         return _of_certificates(stage, name)
     attack, _, figure = name.rpartition("/")
+    file = f"attacks/{attack}.jsonl"
     if stage == "attack" and figure.removeprefix("unreliable_") == "accuracy":
         # A sample counts if its clean prediction is correct and its attack has failed.
-        file = f"attacks/{attack}.jsonl"
         return ((file, lambda line: _right(line) * (line["outcome"] != "succeeded")),)
-    if stage == "attack" and figure == "clean_accuracy":
-        return ((f"attacks/{attack}.jsonl", _right),)
-    return ()
+    return ((file, _right),) if stage == "attack" and figure == "clean_accuracy" else ()
 
 
 def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:

@@ -171,15 +171,9 @@ def remaining(
 ) -> Remaining | None:
     """Return the time that `waiting` cells will take; None before the first cell has ended.
 
-    A cell takes as long as the finished ones of its row and corpus, else of its row. Of another row
+    `seconds` are those of the finished cells, `past` those since the start of the running ones. A
+    cell takes as long as the finished ones of its row and corpus, else of its row. Of another row
     nothing is known, as rows are different models: it takes at least the mean of all.
-
-    Args:
-        cells: all cells.
-        waiting: those that have not ended, in the order of their start.
-        seconds: of finished cells, by run.
-        past: seconds since the start of the running cells, by run.
-        jobs: number of cells that run at a time.
     """
     if not seconds:
         return None

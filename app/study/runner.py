@@ -66,8 +66,7 @@ class Work:
 
     def log(self, cell: Cell, number: int) -> Path:
         """Return the file for the output of a stage."""
-        before = [stage.command for stage in cell.stages[:number]]
-        command = cell.stages[number].command
+        *before, command = [stage.command for stage in cell.stages[: number + 1]]
         again = before.count(command)
         name = f"{cell.run}.{command}{again + 1 if again else ''}.log"
         return Path(self.where, self.context.out, "logs", name)
