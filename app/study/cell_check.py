@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -51,16 +51,12 @@ class _Parser(RobustCLI):
             ValueError: the command would refuse the settings.
         """
         self.argv = list(argv)
-        output = io.StringIO()
-        try:
-            with contextlib.redirect_stderr(output):
-                self.setup_parser(True, *self._setup_parser_kwargs(self.parser_kwargs))
-                self.parse_arguments(self.parser, None)
-                self.subcommand = self.config["subcommand"]
-                if build:
-                    self.instantiate_classes()
-        except SystemExit as error:
-            raise ValueError(_reason(output.getvalue()) or str(error)) from error
+        with _exit_as_error():
+            self.setup_parser(True, *self._setup_parser_kwargs(self.parser_kwargs))
+            self.parse_arguments(self.parser, None)
+            self.subcommand = self.config["subcommand"]
+            if build:
+                self.instantiate_classes()
         settings: Parsed = self.config[self.subcommand].as_dict()
         return settings
 
@@ -122,7 +118,7 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> P
         numbers(options["k"], endless=is_endless(options["threat"]))
         return options
     if stage.command == "attack":  # an error in the settings of the run must not hide one here
-        check_attacks(AttackSettings(recipe=str(stage.options.get("recipe", "textfooler"))))
+        check_attacks(AttackSettings(recipe=stage.recipe))
     # An evaluation takes model and data from its run, which does not exist yet.
     line = [stage.command, *training_words(cell, context), *words(options_of(stage, context))]
     # The files of the run before a cell do not exist yet, either: nothing is built.
@@ -140,15 +136,19 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> P
 
 def _plainly(parser: argparse.ArgumentParser, words: Sequence[str]) -> Parsed:
     """Return the options of a command outside LightningCLI."""
+    with _exit_as_error():
+        refuse_former(words[0], words)
+        return vars(parser.parse_args(words[1:]))
+
+
+@contextlib.contextmanager
+def _exit_as_error() -> Iterator[None]:
+    """Raise the exit of a parser as a ValueError with what it printed."""
     output = io.StringIO()
     try:
         with contextlib.redirect_stderr(output):
-            refuse_former(words[0], words)
-            return vars(parser.parse_args(words[1:]))
+            yield
     except SystemExit as error:
-        raise ValueError(_reason(output.getvalue())) from error
-
-
-def _reason(output: str) -> str:
-    """Return an error of a parser without the hint at --help at its end."""
-    return " ".join(output.split()).removeprefix("error: ").split(" (`")[0]
+        # Without the hint at --help at its end.
+        reason = " ".join(output.getvalue().split()).removeprefix("error: ").split(" (`")[0]
+        raise ValueError(reason or str(error)) from error

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.cli.run_options import short_name
 from app.study.study import (
@@ -54,22 +54,8 @@ class StudyContext:
         return {**data, **self.values}
 
 
-def cells(study: Study, context: StudyContext) -> list[Cell]:
-    """Return all runs of a study: those with the first seed of every row, then the second, ...
-
-    With this order, a study that is stopped has complete tables of fewer seeds.
-
-    Raises:
-        StudyError: a value that the study needs is missing, or one is given that it does not need.
-    """
-    runs, problems = lay_out(study, context)
-    if problems:
-        raise StudyError("\n".join(problems))
-    return runs
-
-
 def lay_out(study: Study, context: StudyContext) -> tuple[list[Cell], list[str]]:
-    """Return the same, and all errors in the values of the command line, one per line."""
+    """Return all runs of a study, and one line for each error in the values of the command line."""
     problems = [
         f"got no {name}, expected --set {name}=VALUE: {explanation}"
         for name, explanation in study.needs.items()
@@ -83,18 +69,15 @@ def lay_out(study: Study, context: StudyContext) -> tuple[list[Cell], list[str]]
     ]
     rows = {row.name: row for row in study.rows}
     corpora = {corpus.name: corpus for corpus in study.corpora}
-    kinds = [
-        _Kind(row, corpora.get(corpus), rows.get(row.after) if row.after else None)
+    runs = [
+        _cell(
+            (row, corpora.get(corpus), rows.get(row.after or "")), row.seeds[i], context, problems
+        )
+        # Seed by seed: a study that is stopped early has the first seed of every row.
+        for i in range(max((len(row.seeds) for row in study.rows), default=0))
         for row in study.rows
         for corpus in row.corpora or ("",)
-        if not corpus or corpus in corpora
-    ]
-    runs = [
-        _cell(kind, kind.row.seeds[number], context, problems)
-        # Seed by seed: a study that is stopped early has the first seed of every row.
-        for number in range(max((len(kind.row.seeds) for kind in kinds), default=0))
-        for kind in kinds
-        if number < len(kind.row.seeds)
+        if i < len(row.seeds) and (not corpus or corpus in corpora)
     ]
     # Row `r-a` on corpus `b` and row `r` on corpus `a-b` have one name.
     names = [cell.run for cell in runs]
@@ -106,25 +89,21 @@ def lay_out(study: Study, context: StudyContext) -> tuple[list[Cell], list[str]]
     return runs, list(dict.fromkeys(problems))
 
 
-class _Kind(NamedTuple):
-    """A row on a corpus, and the row that comes first."""
-
-    row: StudyRow
-    corpus: StudyCorpus | None
-    first: StudyRow | None
-
-
-def _cell(kind: _Kind, seed: int, context: StudyContext, problems: list[str]) -> Cell:
+def _cell(
+    kind: tuple[StudyRow, StudyCorpus | None, StudyRow | None],
+    seed: int,
+    context: StudyContext,
+    problems: list[str],
+) -> Cell:
+    """Return the run of a row on a corpus, after the run of a row that comes first."""
     row, corpus, first = kind
     values = context.all_values
 
     def replace(match: re.Match[str]) -> str:
-        name = match[1]
-        if context.runs_only:  # a missing value may stay: it starts no run
-            return values.get(name, match[0])
-        if name == DATA_DIR and name not in values:
-            problems.append(f"rows.{row.name}: got ${{{name}}}, expected --data_dir DIR")
-        return values.get(name, "")
+        if match[1] == DATA_DIR and DATA_DIR not in values and not context.runs_only:
+            problems.append(f"rows.{row.name}: got {match[0]}, expected --data_dir DIR")
+        # A missing value may stay where it starts no run.
+        return values.get(match[1], match[0] if context.runs_only else "")
 
     def fill(value: Any) -> Any:
         """Replace `${name}` at any depth."""
@@ -199,11 +178,8 @@ def command_line(cell: Cell, stage: Stage, context: StudyContext) -> list[str]:
 
 def training_words(cell: Cell, context: StudyContext) -> list[str]:
     """Return the words that describe a run completely, but for its name and seed."""
-    return [
-        *(f"--config={path}" for path in cell.config),
-        *words(cell.settings),
-        *_data_words(context),
-    ]
+    files = [f"--config={path}" for path in cell.config]
+    return [*files, *words(cell.settings), *_data_words(context)]
 
 
 def options_of(stage: Stage, context: StudyContext) -> Settings:
@@ -211,11 +187,14 @@ def options_of(stage: Stage, context: StudyContext) -> Settings:
     if stage.command != "attack":
         return stage.options
     # A stage may name its own resources.
-    options = {} if context.data_dir is None else {"attack.resources": str(context.data_dir)}
-    names = (key if "." in key else f"attack.{key}" for key in stage.options)
-    # A study names settings, for example `num_samples` or `attack.num_samples`.
-    short = (short_name("attack", f"--{name}").removeprefix("--") for name in names)
-    return options | dict(zip(short, stage.options.values(), strict=True))
+    options: Settings = (
+        {} if context.data_dir is None else {"attack.resources": str(context.data_dir)}
+    )
+    for key, value in stage.options.items():
+        # A study names settings, for example `num_samples` or `attack.num_samples`.
+        name = short_name("attack", f"--{key}" if "." in key else f"--attack.{key}")
+        options = {**options, name.removeprefix("--"): value}
+    return options
 
 
 def words(settings: Settings) -> list[str]:
@@ -258,11 +237,11 @@ def only(runs: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] =
     selected, numbers = set(names), set(seeds)
     rows, corpora = {cell.row for cell in runs}, {cell.corpus for cell in runs} - {""}
     all_seeds = {cell.seed for cell in runs}
-    if unknown := sorted(selected - rows - corpora):
+    if unknown := selected - rows - corpora:
         expected = ", ".join([*sorted(rows), *sorted(corpora)])
-        msg = f"got --only {', '.join(unknown)}, expected some of {expected}"
+        msg = f"got --only {_enumerate(unknown)}, expected some of {expected}"
         raise StudyError(msg)
-    if lacking := sorted(numbers - all_seeds):
+    if lacking := numbers - all_seeds:
         msg = f"got --seeds {_enumerate(lacking)}, expected some of {_enumerate(all_seeds)}"
         raise StudyError(msg)
     # Names of rows alone select all corpora, and the other way round.
@@ -274,7 +253,7 @@ def only(runs: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] =
         if cell.row in rows and cell.corpus in corpora and cell.seed in numbers
     }
     if not needed:
-        both = f"--only {', '.join(sorted(selected))} and --seeds {_enumerate(numbers)}"
+        both = f"--only {_enumerate(selected)} and --seeds {_enumerate(numbers)}"
         msg = f"got {both}, which no run has both, expected some that one has"
         raise StudyError(msg)
     # A selected run needs all runs that it starts from.
@@ -287,8 +266,8 @@ def only(runs: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] =
     return [cell for cell in runs if cell.run in needed]
 
 
-def _enumerate(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(numbers)))
+def _enumerate(items: set[str] | set[int]) -> str:
+    return ", ".join(map(str, sorted(items)))
 
 
 def chains(runs: Sequence[Cell]) -> list[list[Cell]]:
@@ -364,12 +343,12 @@ def merge_shards(study: Study, paths: Sequence[Path]) -> tuple[list[CellFigures]
 
 
 def _read_shard(path: Path) -> dict[str, Any]:
+    why = ""
     try:
         content = read_json(path, "a part of a study")
     except DataError as error:
-        content = error
+        content, why = None, f" ({error})"
     if not isinstance(content, dict) or content.get("format") != PART_FORMAT:
-        why = f" ({content})" if isinstance(content, DataError) else ""
         msg = f"got {path}{why}, expected a part that `study run --shard I/N` has written"
         raise StudyError(msg)
     return content

@@ -18,7 +18,6 @@ from measure.uncertainty import Kind, agree, kind_of, score
 from run_files.certified_bounds import FILE_OF
 from run_files.checkpoint_lookup import checkpoint_text
 from run_files.ledger import Ledger
-from run_files.results import Results
 from run_files.run_directory import RunDirectory, existing
 from text.bounded_files import DataError, read_json
 
@@ -36,29 +35,16 @@ def collect(study: Study, cell: Cell, runs_dir: Path) -> CellFigures:
             those of the run.
         OSError: run not found.
     """
-    columns = [column for column in study.columns if column.corpus in (None, cell.corpus)]
-    columns = columns if cell.corpus else list(study.columns)
-    return collect_run(
-        existing(runs_dir, cell.run), columns, row=cell.row, corpus=cell.corpus, seed=cell.seed
-    )
+    run = existing(runs_dir, cell.run)
+    columns = [c for c in study.columns if not cell.corpus or c.corpus in (None, cell.corpus)]
+    return collect_run(run, columns, row=cell.row, corpus=cell.corpus, seed=cell.seed)
 
 
 def collect_run(
     run: RunDirectory, columns: Sequence[Column], *, row: str, corpus: str, seed: int
 ) -> CellFigures:
-    """Read a run; see `collect`.
-
-    Args:
-        run: the run.
-        columns: the figures to read.
-        row: name of its row in the table.
-        corpus: name of its corpus in the table.
-        seed: of the run.
-
-    Raises:
-        StudyError: see `collect`.
-    """
-    reader = _Reader.of(run)
+    """Read a run as the cell of a table; see `collect`."""
+    reader = _Reader(run)
     figures = {
         column.name: (column.metric, figure)
         for column in columns
@@ -102,29 +88,19 @@ class _Figure(NamedTuple):
 
 @dataclass(frozen=True)
 class _Samples:
-    """The outcome of each sample behind a figure, in the order of their ids.
-
-    Attributes:
-        kind: formula of the figure.
-        ids: of the samples.
-        outcomes: as `CellFigures` has them.
-        labels: gold values.
-        predictions: of the model; None for a mean over several attacks.
-    """
+    """The samples behind a figure, in the order of their ids; see `CellFigures`."""
 
     kind: Kind
     ids: tuple[int, ...]
     outcomes: tuple[float, ...]
     labels: tuple[float, ...]
-    predictions: tuple[float, ...] | None
+    predictions: tuple[float, ...] | None  # None for a mean over several attacks
 
     @property
     def digest(self) -> str:
-        """SHA-256 of ids and labels."""
         return samples_digest(self.ids, self.labels)
 
     def figure(self) -> float:
-        """Return the figure of these outcomes."""
         return score(self.outcomes, kind=self.kind, labels=self.labels)
 
 
@@ -136,11 +112,6 @@ OutcomeOf = Callable[[Mapping[str, Any]], float]
 """The outcome of a sample, from its line in a file of records."""
 _Source = tuple[str, OutcomeOf]
 """A file of the run with the outcomes of a figure."""
-
-
-def _attacks_of(metric: str) -> list[str]:
-    """Return the accuracies under each of the attacks of `attack/A+B/accuracy`."""
-    return [f"attack/{name}/accuracy" for name in metric.split("/")[1].split("+")]
 
 
 def _right(line: Mapping[str, Any]) -> float:
@@ -164,79 +135,54 @@ def _sources(metric: str) -> tuple[_Source, ...]:
     if stage.startswith("certify"):
         return _of_certificates(stage, name)
     attack, _, figure = name.rpartition("/")
+    file = f"attacks/{attack}.jsonl"
     if stage == "attack" and figure.removeprefix("unreliable_") == "accuracy":
         # A sample counts if its clean prediction is correct and its attack has failed.
-        file = f"attacks/{attack}.jsonl"
         return ((file, lambda line: _right(line) * (line["outcome"] != "succeeded")),)
-    if stage == "attack" and figure == "clean_accuracy":
-        return ((f"attacks/{attack}.jsonl", _right),)
-    return ()
+    return ((file, _right),) if stage == "attack" and figure == "clean_accuracy" else ()
 
 
 def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
+    figure, _, k = name.partition("@")
     if stage not in FILE_OF:
         # A certificate in words, named after its threat.
         file = f"certificates_{stage.removeprefix('certify_')}.jsonl"
-        figure, _, k = name.partition("@")
-        if figure != "accuracy":
-            return ()
-        if not k:
+        if name == "accuracy":
             return ((file, _right),)
-        return ((file, lambda line: _right(line) * float(line["holds"][k])),)
-    certified = _certified(name)
-    return () if certified is None else ((FILE_OF[stage], certified),)
+        if figure == "accuracy":
+            return ((file, lambda line: _right(line) * float(line["holds"][k])),)
+    elif name == "radius":
+        return ((FILE_OF[stage], lambda line: float(line["radius"])),)
+    elif name == "radius_correct":
+        return ((FILE_OF[stage], lambda line: _right(line) * float(line["radius"])),)
+    elif figure == "accuracy" and k:
+        limit = float(k)
+        # accuracy@0 is the clean accuracy: it also counts a radius of 0.
+        return (
+            (
+                FILE_OF[stage],
+                lambda line: _right(line) * (float(line["radius"]) > limit or limit == 0),
+            ),
+        )
+    return ()
 
 
-def _certified(name: str) -> OutcomeOf | None:
-    """Return the function that reads the outcome of a line of certificates."""
-    if name == "radius":
-        return lambda line: float(line["radius"])
-    if name == "radius_correct":
-        return lambda line: _right(line) * float(line["radius"])
-    if not name.startswith("accuracy@"):
-        return None
-    limit = float(name.removeprefix("accuracy@"))
-    # accuracy@0 is the clean accuracy: it also counts a radius of 0.
-    return lambda line: _right(line) * (float(line["radius"]) > limit or limit == 0)
-
-
-@dataclass(frozen=True)
 class _Reader:
     """The figures of a run, and the outcomes of their samples.
 
-    Attributes:
-        files: reader of its files.
-        results: content of its `results.json`.
+    Raises:
+        StudyError: no figures, or some about other weights than those of the run.
     """
 
-    files: RunReader
-    results: Results
-
-    @classmethod
-    def of(cls, run: RunDirectory) -> "_Reader":
-        """Return the reader of a run.
-
-        Raises:
-            StudyError: no figures, or some about other weights than those of the run.
-        """
-        files = RunReader(run)
-        if files.results is None:
+    def __init__(self, run: RunDirectory) -> None:
+        self.run, self.files = run, RunReader(run)
+        if self.files.results is None:
             msg = f"got run {run.name} without results.json, expected a stage of it to have ended"
             raise StudyError(msg)
-        for stage, subject in files.subjects.items():
-            if files.is_other(theirs := subject.get("checkpoint")):
-                msg = (
-                    f"got run {run.name} with figures of {stage} about other weights "
-                    f"({str(theirs)[:SHORT]}) than those of {run.chosen.name} "
-                    f"({files.weights[:SHORT]}), expected the same: measure it again"
-                )
-                raise StudyError(msg)
-        return cls(files, files.results)
-
-    @property
-    def run(self) -> RunDirectory:
-        """The run."""
-        return self.files.run
+        self.results = self.files.results
+        for stage, subject in self.files.subjects.items():
+            figures = f"run {run.name} with figures of {stage}"
+            self._check(figures, subject.get("checkpoint"), run.chosen.name)
 
     def data(self) -> dict[str, str]:
         """Return the digest of the rows of each measured split."""
@@ -251,7 +197,12 @@ class _Reader:
         if metric.startswith("diagnose/"):
             return self._diagnosed(metric)
         if _JOINED.fullmatch(metric):
-            return self._joined(metric)
+            # No attack files this one.
+            if (samples := self._over_attacks(metric)) is None:
+                return None
+            figures = filter(None, map(self.figure, self._attacks_of(metric)))
+            # One attack that sees its way makes it a measurement.
+            return _Figure(samples.figure(), all(figure.unreliable for figure in figures))
         if metric in metrics:
             return _Figure(metrics[metric])
         front, _, name = metric.rpartition("/")
@@ -259,15 +210,6 @@ class _Reader:
         if metric.startswith("attack/") and name in _DOUBTED and doubted in metrics:
             return _Figure(metrics[doubted], unreliable=True)
         return None
-
-    def _joined(self, metric: str) -> _Figure | None:
-        """Return the accuracy under several attacks, which no attack files; see `_JOINED`."""
-        samples = self._over_attacks(attacks := _attacks_of(metric), min)
-        if samples is None:
-            return None
-        figures = filter(None, map(self.figure, attacks))
-        # One attack that sees its way makes it a measurement.
-        return _Figure(samples.figure(), all(figure.unreliable for figure in figures))
 
     def _diagnosed(self, metric: str) -> _Figure | None:
         """Return a number of `diagnostics.json`, such as `diagnose/RECIPE/distances/mean`."""
@@ -329,16 +271,11 @@ class _Reader:
         Raises:
             StudyError: they result in another figure, or are about other weights.
         """
-        if _JOINED.fullmatch(metric):
-            return self._over_attacks(_attacks_of(metric), min)
-        if metric in _OVER_ATTACKS:
-            names = [f"attack/{name}/accuracy" for name in SIX]
-            names = [name for name in names if name in self.results["metrics"]]
-            samples = self._over_attacks(names, _OVER_ATTACKS[metric])
+        if metric in _OVER_ATTACKS or _JOINED.fullmatch(metric):
+            samples = self._over_attacks(metric)
             # Runs of older versions may have a figure over fewer attacks.
-            if samples is not None and agree(samples.figure(), value, samples.kind):
-                return samples
-            return None
+            agrees = samples is not None and agree(samples.figure(), value, samples.kind)
+            return samples if agrees else None
         problem = None
         for file, outcome in _sources(metric):
             path = self.run.path / file
@@ -356,27 +293,28 @@ class _Reader:
             raise StudyError(problem)
         return None
 
-    def _over_attacks(
-        self, metrics: Sequence[str], combine: Callable[[Sequence[float]], float]
-    ) -> _Samples | None:
-        """Return the combined outcomes of each sample under several attacks.
+    def _attacks_of(self, metric: str) -> list[str]:
+        """Return the accuracies that a figure over several attacks combines."""
+        if metric in _OVER_ATTACKS:
+            accuracies = [f"attack/{name}/accuracy" for name in SIX]
+            return [accuracy for accuracy in accuracies if accuracy in self.results["metrics"]]
+        return [f"attack/{name}/accuracy" for name in metric.split("/")[1].split("+")]
 
-        Args:
-            metrics: their accuracies.
-            combine: the figure of a sample, from its outcomes.
-        """
-        figures = {metric: self.figure(metric) for metric in metrics}
-        recorded = [
-            samples
-            for metric, figure in figures.items()
-            if figure is not None
-            and figure.value is not None
-            and (samples := self.samples(metric, figure.value)) is not None
-        ]
+    def _over_attacks(self, metric: str) -> _Samples | None:
+        """Return the combined outcomes of each sample under several attacks."""
+        recorded = []
+        for accuracy in self._attacks_of(metric):
+            figure = self.figure(accuracy)
+            if figure is None or figure.value is None:
+                return None
+            if (samples := self.samples(accuracy, figure.value)) is None:
+                return None
+            recorded.append(samples)
         # The same samples are needed in every attack.
-        if len(recorded) < len(metrics) or len({attack.digest for attack in recorded}) != 1:
+        if len({attack.digest for attack in recorded}) != 1:
             return None
         by_sample = zip(*(attack.outcomes for attack in recorded), strict=True)
+        combine = _OVER_ATTACKS.get(metric, min)
         return replace(recorded[0], outcomes=tuple(map(combine, by_sample)), predictions=None)
 
     def _read(self, path: Path, outcome: OutcomeOf, kind: Kind) -> _Samples | None:
@@ -414,12 +352,12 @@ class _Reader:
         positive = self.results.get("positive")
         return names.index(positive) if positive in names else 1
 
-    def _check(self, path: Path, theirs: Any) -> None:
-        """Raise StudyError if a file is about other weights."""
+    def _check(self, source: Path | str, theirs: Any, ours: str = "") -> None:
+        """Raise StudyError if figures or a file are about other weights."""
         if self.files.is_other(theirs):
+            ours = ours or f"run {self.run.name}"
             msg = (
-                f"got {path} about other weights ({str(theirs)[:SHORT]}) than those of run "
-                f"{self.run.name} ({self.files.weights[:SHORT]}), expected the same: measure it "
-                "again"
+                f"got {source} about other weights ({str(theirs)[:SHORT]}) than those of {ours} "
+                f"({self.files.weights[:SHORT]}), expected the same: measure it again"
             )
             raise StudyError(msg)

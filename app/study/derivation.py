@@ -1,7 +1,7 @@
 """Computes the figures and tests of a `study.json` again, from its cells and outcomes."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,21 @@ def derive(content: Content, samples: outcomes.Outcomes | None) -> Content:
     Raises:
         StudyError: the outcomes do not give the figures of the cells.
     """
+    from measure.uncertainty import agree, kind_of, score
+
     study = _study(content)
     figures = [_cell_figures(cell, content["seconds"], samples) for cell in content["cells"]]
-    columns = {column.name: column for column in study.columns}
+    metrics = {column.name: column.metric for column in study.columns}
     for cell in figures:
         for name, values in cell.outcomes.items():
-            _check_figure(cell, columns[name], values)
+            metric, kind = metrics[name], kind_of(metrics[name])
+            figure = score(values, kind=kind, labels=cell.labels[name])
+            if not agree(figure, cell.values[name] or 0.0, kind):
+                msg = (
+                    f"got {metric} = {cell.values[name]} of run {cell.run}, and {figure:.6g} "
+                    "from its outcomes, expected the same: publish both files together"
+                )
+                raise StudyError(msg)
     refused = {
         (pair["row"], pair["against"], pair["column"]): pair["reason"]
         for pair in content["refused"]
@@ -47,13 +56,8 @@ def derive(content: Content, samples: outcomes.Outcomes | None) -> Content:
 def published_figures(path: Path, study: Study, versions: Mapping[str, str]) -> list[CellFigures]:
     """Return the figures of all cells of a published `study.json`, with their outcomes.
 
-    Args:
-        path: of the file.
-        study: the study that it must be of.
-        versions: of Python and libraries that it must be made with.
-
     Raises:
-        StudyError: another study, another file of this study, or other versions.
+        StudyError: another study, another file of this study, or other versions of the libraries.
     """
     content = study_json.read(path)
     if content["study"]["digest"] != study.digest:
@@ -91,25 +95,25 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:
 def _study(content: Content) -> Study:
     """Return the study of a content, with all that its figures depend on."""
     content = with_tuples(content)
-    visible = {row["name"]: StudyRow(**row, stages=()) for row in content["rows"]}
-    rows = list(visible.values())
-    measured = list(dict.fromkeys(cell["row"] for cell in content["cells"]))
+    rows = {row["name"]: StudyRow(**row, stages=()) for row in content["rows"]}
+    names, measured = [*rows], list(dict.fromkeys(cell["row"] for cell in content["cells"]))
     for i, name in enumerate(measured):
-        if name not in visible:
+        if name not in rows:
             # A hidden row, from which others start: it keeps the position of its cells.
-            following = next((visible[other] for other in measured[i:] if other in visible), None)
-            index = len(rows) if following is None else rows.index(following)
-            rows.insert(index, StudyRow(name=name, title=name, seeds=(), stages=(), shown=False))
+            following = next((other for other in measured[i:] if other in rows), None)
+            names.insert(len(names) if following is None else names.index(following), name)
     paper, matched = content["paper"], content["matched"]
     return Study(
         **content["study"],
         corpora=tuple(StudyCorpus(**corpus) for corpus in content["corpora"]),
-        rows=tuple(rows),
+        rows=tuple(
+            rows.get(name) or StudyRow(name=name, title=name, seeds=(), stages=(), shown=False)
+            for name in names
+        ),
         columns=tuple(Column(**column) for column in content["columns"]),
         against=content["compared"]["against"],
         compared=content["compared"]["columns"],
-        matched=matched
-        and ReferenceLine(**{name: matched[name] for name in ("at", "rows", "columns")}),
+        matched=matched and ReferenceLine(**{k: matched[k] for k in ("at", "rows", "columns")}),
         published=paper and PaperFigures(**paper),
         pictures=tuple(Chart(**chart) for chart in content["pictures"]),
     )
@@ -130,17 +134,3 @@ def _cell_figures(
             )
             raise StudyError(msg)
     return CellFigures(**{**own, **fields}, seconds=seconds.get(cell["run"], {}))
-
-
-def _check_figure(cell: CellFigures, column: Column, values: Sequence[float]) -> None:
-    """Refuse outcomes that do not give the figure of their cell."""
-    from measure.uncertainty import agree, kind_of, score
-
-    kind = kind_of(column.metric)
-    figure = score(values, kind=kind, labels=cell.labels[column.name])
-    if not agree(figure, cell.values[column.name] or 0.0, kind):
-        msg = (
-            f"got {column.metric} = {cell.values[column.name]} of run {cell.run}, and {figure:.6g} "
-            "from its outcomes, expected the same: publish both files together"
-        )
-        raise StudyError(msg)

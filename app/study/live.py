@@ -119,17 +119,16 @@ class StudyProgress:
                 outcome = outcomes.get(cell.run)
                 sign = _SIGNS[outcome.state] if outcome else "▶" if cell.run in stages else "·"
                 columns[cell.corpus].append(sign, style=_STYLES[sign])
-            now = ", ".join(
+            now = [
                 f"{cell.corpus} s{cell.seed}: {stages[cell.run]}".strip()
                 for cell in cells
                 if cell.run in stages
-            )
-            table.add_row(row, *columns.values(), Text(now))
+            ]
+            table.add_row(row, *columns.values(), Text(", ".join(now)))
         return table
 
 
 def _live(stream: TextIO) -> "Live | None":
-    """Return a display in a terminal; None elsewhere."""
     # A live table would fill a log file with control characters.
     if not stream.isatty():
         return None
@@ -149,21 +148,18 @@ def spent(runs: Path, run: str) -> float:
 
 
 class Remaining(NamedTuple):
-    """The time that is left.
-
-    Attributes:
-        minutes: of a schedule of the remaining cells.
-        least: True if it may be far longer: no cell like one of these has ended yet.
-    """
+    """The time that is left, by a schedule of the remaining cells."""
 
     minutes: float
+    # True if it may be far longer: no cell like one of these has ended yet.
     least: bool
 
     def __str__(self) -> str:
-        text = "less than a minute" if self.minutes < 1 else f"{self.minutes:.0f} min"
         if self.least:
             return f"at least {max(1, math.ceil(self.minutes))} min left"
-        return f"{text} left" if self.minutes < 1 else f"about {text} left"
+        return (
+            "less than a minute left" if self.minutes < 1 else f"about {self.minutes:.0f} min left"
+        )
 
 
 def remaining(
@@ -175,19 +171,13 @@ def remaining(
 ) -> Remaining | None:
     """Return the time that `waiting` cells will take; None before the first cell has ended.
 
-    A cell takes as long as the finished ones of its row and corpus, else of its row. Of another row
+    `seconds` are those of the finished cells, `past` those since the start of the running ones. A
+    cell takes as long as the finished ones of its row and corpus, else of its row. Of another row
     nothing is known, as rows are different models: it takes at least the mean of all.
-
-    Args:
-        cells: all cells.
-        waiting: those that have not ended, in the order of their start.
-        seconds: of finished cells, by run.
-        past: seconds since the start of the running cells, by run.
-        jobs: number of cells that run at a time.
     """
-    finished = [(cell, seconds[cell.run]) for cell in cells if cell.run in seconds]
-    if not finished:
+    if not seconds:
         return None
+    finished = [(cell, seconds[cell.run]) for cell in cells if cell.run in seconds]
     least, ends = False, dict[str, float]()
     running = [cell for cell in waiting if cell.run in past]
     # The times at which the slots are free; a cell takes the first one.

@@ -20,11 +20,6 @@ class _Figure(NamedTuple):
     doubt: str = ""
 
 
-Grid = Mapping[tuple[str, str], _Figure]
-"""Figures by the names of row and column."""
-Items = Sequence[Mapping[str, Any]]
-
-
 def draw_all(content: Content, out: Path) -> list[Path]:
     """Draw all pictures with figures as PNG and SVG, `STUDY-PICTURE.png`, and return the files."""
     return [
@@ -41,28 +36,25 @@ def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
     """Draw a picture; return False if there is nothing to draw."""
     by_name = {column["name"]: column for column in content["columns"]}
     columns = [by_name[name] for name in picture["columns"]]
-    grid = {
-        (row["name"], column["name"]): _figure(content, picture, row, column)
-        for row in content["rows"]
-        for column in columns
-    }
-    rows = [
-        row
-        for row in content["rows"]
-        if any(math.isfinite(grid[row["name"], column["name"]].mean) for column in columns)
-    ]
-    if not rows:
+    grid: list[tuple[Mapping[str, Any], list[_Figure]]] = []
+    for row in content["rows"]:
+        figures = [_figure(content, picture, row, column) for column in columns]
+        if any(math.isfinite(figure.mean) for figure in figures):
+            grid.append((row, figures))
+    if not grid:
         return False
     corpora = {corpus["name"]: corpus["title"] for corpus in content["corpora"]}
     corpus = corpora.get(picture["corpus"] or "", "")
     title = content["study"]["title"] + (f" ({corpus})" if corpus else "")
     if picture["kind"] == "scatter":
-        return _scatter(rows, columns, grid, path, title=title, line=_line(content, picture))
-    intervals = any(figure.ends is not None for figure in grid.values())
+        line = _line(content, picture)
+        x_label, y_label = (column["title"] for column in columns[:2])
+        return _scatter(grid, path, line, x_label=x_label, y_label=y_label, title=title)
+    groups = list(zip(*(figures for _, figures in grid), strict=True))
+    intervals = any(figure.ends is not None for group in groups for figure in group)
     heights = columns[0]["title"] if len(columns) == 1 else ""
     labels = [heights, "mean and 95 % interval over seeds" if intervals else ""]
-    y_label, names = "; ".join(filter(None, labels)), [row["title"] for row in rows]
-    figures = [[grid[row["name"], column["name"]] for row in rows] for column in columns]
+    y_label, names = "; ".join(filter(None, labels)), [row["title"] for row, _ in grid]
     if picture["kind"] == "bars":
         bars = [
             Bars(
@@ -71,18 +63,18 @@ def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
                 marks=[figure.doubt for figure in group],
                 **_ends(group),
             )
-            for column, group in zip(columns, figures, strict=True)
+            for column, group in zip(columns, groups, strict=True)
         ]
         grouped_bars(names, bars, path, y_label=y_label, title=title)
     else:
         lines = [
             Series(
                 name=column["title"] + max(figure.doubt for figure in group),
-                x=range(len(rows)),
+                x=range(len(grid)),
                 mean=[figure.mean for figure in group],
                 **_ends(group),
             )
-            for column, group in zip(columns, figures, strict=True)
+            for column, group in zip(columns, groups, strict=True)
         ]
         error_bars(lines, path, y_label=y_label, title=title, ticks=names)
     return True
@@ -116,19 +108,19 @@ def _line(content: Content, picture: Mapping[str, Any]) -> list[str]:
 
 
 def _scatter(
-    rows: Items, columns: Items, grid: Grid, path: Path, *, title: str, line: Sequence[str]
+    grid: Sequence[tuple[Mapping[str, Any], Sequence[_Figure]]],
+    path: Path,
+    line: Sequence[str],
+    **labels: str,
 ) -> bool:
-    across, up = columns[:2]
-    points = []
-    for row in rows:
-        x, y = grid[row["name"], across["name"]], grid[row["name"], up["name"]]
+    points, joined = [], []
+    for row, (x, y, *_) in grid:
         if math.isfinite(x.mean) and math.isfinite(y.mean):
             name = row["title"] + max(x.doubt, y.doubt)
             points.append(Point(name=name, x=x.mean, y=y.mean, x_ends=x.ends, y_ends=y.ends))
-    joined = [(grid[name, across["name"]].mean, grid[name, up["name"]].mean) for name in line]
-    # By accuracy: the reference line never turns back.
-    joined = sorted(spot for spot in joined if all(map(math.isfinite, spot)))
+            if row["name"] in line:
+                joined.append((x.mean, y.mean))
     if points:
-        labels = {"x_label": across["title"], "y_label": up["title"], "title": title}
-        scatter(points, path, line=joined, **labels)
+        # By accuracy: the reference line never turns back.
+        scatter(points, path, line=sorted(joined), **labels)
     return bool(points)

@@ -46,15 +46,10 @@ def check_run(
     start: Mapping[str, str] = MappingProxyType({}),
     evaluation: Collection[str] = (),
 ) -> None:
-    """Refuse a run with other settings.
+    """Refuse a run, which may not exist yet, that has other settings than these of the fit.
 
-    Args:
-        run: may not exist yet.
-        settings: those of the fit.
-        start: settings that name a file of another run, with its path below the directory of runs.
-            The path to that directory may differ.
-        evaluation: names of settings of one evaluation, such as its limit of batches; its ledger
-            compares them.
+    `start` is that of the cell. `evaluation` names settings of one evaluation, such as its limit of
+    batches: its ledger compares them.
 
     Raises:
         OtherRunError: the settings differ, or are lost; the message names the differences.
@@ -143,11 +138,9 @@ def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
     if stage.command == "fit":
         return _missing_fit(run, settings)
     if stage.command == "train":
-        reason = _missing_fit(run, settings)
-        for part in ("test", "certify"):
-            applies = part == "test" or _task(settings) == "classification"
-            if reason is None and applies:
-                reason = _missing_evaluation(run, part, settings, None)
+        reason = _missing_fit(run, settings) or _missing_evaluation(run, "test", settings, None)
+        if reason is None and _task(settings) == "classification":
+            reason = _missing_evaluation(run, "certify", settings, None)
         return reason
     name = STAGE_OF[settings["bound"]] if "bound" in settings else stage.command
     return _missing_evaluation(run, name, settings, stage.options)
@@ -259,7 +252,7 @@ def _attackable(
     """Return the number of rows that an attack with this goal may take."""
     text = checkpoint_text(run)
     names = text.get("class_names") or []
-    detector = text.get("detector") or settings["data"].get("init_args") or {}
+    detector = text.get("detector") or _init_args(settings)
     positive = attack.positive_class(names, detector.get("positive"))
     if positive is None:
         return split.total
@@ -278,7 +271,14 @@ def check_start(cell: Cell, context: StudyContext, where: Path, *, begun: bool) 
         key: _digest(runs / path) for key, path in cell.start.items() if (runs / path).exists()
     }
     note = where / context.out / "starts" / f"{cell.run}.json"
-    recorded = _read_note(note) if begun and note.is_file() else {}
+    try:
+        recorded = dict(read_json(note, "digests of weights")) if begun and note.is_file() else {}
+    except (TypeError, ValueError) as error:
+        msg = (
+            f"got {note} with unreadable content, expected digests of the weights that a run began "
+            "with; delete it if these are still there"
+        )
+        raise OtherRunError(msg) from error
     for change in differences(recorded, digests, only=recorded.keys() & digests.keys()):
         msg = (
             f"run {cell.run} began with other weights than {runs / cell.start[change.name]} has "
@@ -287,19 +287,7 @@ def check_start(cell: Cell, context: StudyContext, where: Path, *, begun: bool) 
         raise OtherRunError(msg)
     # A run without `start` needs no note.
     if digests and digests != recorded:
-        note.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_text(note, json.dumps(digests, indent=2, sort_keys=True) + "\n")
-
-
-def _read_note(note: Path) -> dict[str, str]:
-    try:
-        return dict(read_json(note, "digests of weights"))
-    except (TypeError, ValueError) as error:
-        msg = (
-            f"got {note} with unreadable content, expected digests of the weights that a run began "
-            "with; delete it if these are still there"
-        )
-        raise OtherRunError(msg) from error
 
 
 def _digest(path: Path) -> str:
@@ -317,19 +305,12 @@ def _digest(path: Path) -> str:
 
 
 class Rows(NamedTuple):
-    """The rows of a split.
+    """The rows of a split: their digests and numbers."""
 
-    Attributes:
-        labelled: digest of the rows with a label; of all rows if none has one.
-        complete: digest of all rows.
-        total: number of rows.
-        labels: number of rows of each class, by its index.
-    """
-
-    labelled: str
-    complete: str
+    labelled: str  # digest of the rows with a label; of all rows if none has one
+    complete: str  # digest of all rows
     total: int
-    labels: Mapping[Any, int] = {}
+    labels: Mapping[Any, int] = {}  # number of rows of each class, by its index
 
 
 _known: dict[str, Rows | None] = {}
@@ -344,7 +325,7 @@ def rows(settings: Parsed, split: Any) -> Rows | None:
     """
     if UNREAD in settings:
         return None
-    data = {"class_path": settings["data"]["class_path"], **settings["data"].get("init_args", {})}
+    data = {"class_path": settings["data"]["class_path"], **_init_args(settings)}
     # The rows depend on the seed only through the random choice of `limit_train`.
     drawn = data.get("limit_train") is not None and split == "train"
     seed = int(settings["seed_everything"] if data.get("seed") is None else data["seed"])
@@ -360,7 +341,7 @@ def _read(settings: Parsed, split: Any, seed: int) -> Rows | None:
     from datamodules import TextDataModule
     from datamodules.batching.examples import fingerprint
 
-    corpus: Any = _class(settings)(**{**(settings["data"].get("init_args") or {}), "seed": seed})
+    corpus: Any = _class(settings)(**{**_init_args(settings), "seed": seed})
     if not isinstance(corpus, TextDataModule):
         return None
     corpus._load(split)
@@ -368,6 +349,11 @@ def _read(settings: Parsed, split: Any, seed: int) -> Rows | None:
     labelled = [example for example in examples if example.label is not None]
     classes = Counter(example.label for example in labelled if isinstance(example.label, int))
     return Rows(fingerprint(labelled or examples), fingerprint(examples), len(examples), classes)
+
+
+def _init_args(settings: Parsed) -> Parsed:
+    arguments: Parsed = settings["data"].get("init_args") or {}
+    return arguments
 
 
 def _class(settings: Parsed) -> Any:

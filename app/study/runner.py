@@ -25,8 +25,8 @@ Tell = Callable[[Cell, str], None]
 """Reports what a cell does now."""
 _TIED = Path(__file__).with_name("tied.py")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_EVERY = 0.2
-"""Seconds between two looks at a process."""
+LOOK_INTERVAL = 0.2
+"""Seconds between two looks at a lock or at a wish to stop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +66,7 @@ class Work:
 
     def log(self, cell: Cell, number: int) -> Path:
         """Return the file for the output of a stage."""
-        before = [stage.command for stage in cell.stages[:number]]
-        command = cell.stages[number].command
+        *before, command = [stage.command for stage in cell.stages[: number + 1]]
         again = before.count(command)
         name = f"{cell.run}.{command}{again + 1 if again else ''}.log"
         return Path(self.where, self.context.out, "logs", name)
@@ -212,7 +211,7 @@ def _alone(path: Path, stop: Stop) -> Iterator[bool]:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                time.sleep(_EVERY)
+                time.sleep(LOOK_INTERVAL)
                 continue
             except OSError:  # a file system without locks
                 pass

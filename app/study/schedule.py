@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from app.study.runner import CellOutcome, Share, Stop, Tell, Work, run_cell
+from app.study.runner import LOOK_INTERVAL, CellOutcome, Share, Stop, Tell, Work, run_cell
 from app.study.study import Cell, StudyError
 from run_files.program_folder import python_path
 from text.extras import install
@@ -24,11 +24,9 @@ _TICK = 0.5
 
 
 class Executor(Protocol):
-    """Runs each cell as `runner.run_cell` does."""
+    """Runs each cell as `runner.run_cell` does, at most `slots` at a time."""
 
-    @property
-    def slots(self) -> int:
-        """Number of cells that it can run at a time."""
+    slots: int
 
     def submit(self, cell: Cell) -> Future[CellOutcome]:
         """Start a cell; the future has an exception if the machine itself fails."""
@@ -37,21 +35,16 @@ class Executor(Protocol):
         """End all cells that still run."""
 
 
-class Watch(Protocol):
-    """Receives the events."""
+class _Watch(Protocol):
+    """Receives the events: starts and ends of cells (also of those that are not run), and time."""
 
-    def begins(self, cell: Cell) -> None:
-        """Handle the start of a cell."""
-
-    def ends(self, cell: Cell, outcome: CellOutcome) -> None:
-        """Handle the end of a cell, also of one that is not run."""
-
-    def tick(self) -> None:
-        """Redraw after some time."""
+    def begins(self, cell: Cell) -> None: ...
+    def ends(self, cell: Cell, outcome: CellOutcome) -> None: ...
+    def tick(self) -> None: ...
 
 
 def run_all(
-    cells: Sequence[Cell], executor: Executor, watch: Watch, stop: Stop
+    cells: Sequence[Cell], executor: Executor, watch: _Watch, stop: Stop
 ) -> dict[str, CellOutcome]:
     """Run cells, each after the run that it needs, and return the outcomes by the names of runs.
 
@@ -152,8 +145,6 @@ _ENVIRONMENT = {
     # A task without a GPU keeps CUDA_VISIBLE_DEVICES, as later versions of Ray do by default.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-_INTERVAL = 0.2
-"""Seconds between two checks of the wish to stop."""
 _CONNECT_TIMEOUT = 10.0
 """Seconds in which a cluster must answer."""
 _FILE_TIMEOUT = 30.0
@@ -217,17 +208,21 @@ class RayExecutor:
             with self._lock:
                 self._tasks.discard(task)
         run = Path(self._work.where, self._work.context.runs_dir, cell.run)
-        if outcome.state == "done" and not _wait_for(run / "config.yaml"):
-            reason = (
-                f"has ended, but {run} is not here, expected --runs_dir on a file system that all "
-                "nodes of the cluster share"
-            )
-            return CellOutcome(state="failed", error=reason)
+        # A file of another machine may come late.
+        deadline = time.monotonic() + _FILE_TIMEOUT
+        while outcome.state == "done" and not (run / "config.yaml").is_file():
+            if time.monotonic() > deadline:
+                reason = (
+                    f"has ended, but {run} is not here, expected --runs_dir on a file system that "
+                    "all nodes of the cluster share"
+                )
+                return CellOutcome(state="failed", error=reason)
+            time.sleep(LOOK_INTERVAL)
         return outcome
 
     def _watch(self) -> None:
         while not self._closed.is_set():
-            if self._stop.wished.wait(_INTERVAL):
+            if self._stop.wished.wait(LOOK_INTERVAL):
                 self._cancel()
                 return
 
@@ -248,7 +243,7 @@ def _task(cell: Cell, work: Work, threads: int) -> CellOutcome:
         while True:
             try:
                 # With a timeout: Ray's KeyboardInterrupt does not wake a thread that waits without.
-                return running.result(timeout=_INTERVAL)
+                return running.result(timeout=LOOK_INTERVAL)
             except TimeoutError:
                 if running.done():
                     raise
@@ -280,13 +275,12 @@ def _connect(address: str | None) -> Any:
             f"{install('ray')} (in a checkout: pip install ray)"
         )
         raise StudyError(msg) from error
-    # Workers find the program from any working directory.
-    variables = {**_ENVIRONMENT, "PYTHONPATH": python_path()}
     options: dict[str, Any] = {
         "address": address or "local",
         "log_to_driver": False,
         "logging_level": logging.ERROR,
-        "runtime_env": {"env_vars": variables},
+        # Workers find the program from any working directory.
+        "runtime_env": {"env_vars": {**_ENVIRONMENT, "PYTHONPATH": python_path()}},
     }
     if address is None:
         options |= {"num_cpus": max(1, int(cores())), "include_dashboard": False}
@@ -319,13 +313,3 @@ def _check_answers(address: str | None) -> None:
 def _failed(error: BaseException) -> CellOutcome:
     text = " ".join(str(error).split())
     return CellOutcome(state="failed", error=f"{type(error).__name__}: {text:.300}")
-
-
-def _wait_for(path: Path) -> bool:
-    """Return True once a file is visible; one of another machine may come late."""
-    deadline = time.monotonic() + _FILE_TIMEOUT
-    while not path.is_file():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_INTERVAL)
-    return True

@@ -56,7 +56,37 @@ def compare_runs(
         msg = f"got {len(different)} run, expected at least two to compare"
         raise StudyError(msg)
     rows = _group([_Run.read(existing(runs_dir, name)) for name in different])
-    return _render(rows, _columns(rows, metrics), form)
+    columns = _columns(rows, metrics)
+    runs = [(row, run) for row in rows for run in row.runs]
+    study = Study(
+        name="compare",
+        title="Runs side by side",
+        about="",
+        notes=tuple(
+            f"{run.run.name}: {line}"
+            for _, run in runs
+            for line in [judge_run(run.run, run.results).headline, *notes(run.results).splitlines()]
+        ),
+        rows=tuple(
+            StudyRow(name=row.name, title=row.name, seeds=row.seeds, stages=()) for row in rows
+        ),
+        columns=tuple(columns),
+        against=tuple((row.name, rows[0].name) for row in rows[1:]),
+        compared=tuple(column.name for column in columns),
+        digest="",
+    )
+    figures = [
+        collect_run(run.run, columns, row=row.name, corpus="", seed=run.results["seed"])
+        for row, run in runs
+    ]
+    content = study_json.content(study, figures, versions(), refused=_refused(rows, columns))
+    if form == "csv":
+        return tables.as_csv(content)
+    settings = _different_settings(rows)
+    if form == "latex":
+        parts = [*tables.main_tables(content), *tables.comparisons(content), *settings]
+        return latex(parts, tables.notes(content), label=study.name)
+    return tables.render(content, form) + "".join(f"\n{markdown(table)}\n" for table in settings)
 
 
 @dataclass(frozen=True)
@@ -93,8 +123,10 @@ class _Run:
         """Name of the run without its seed."""
         return re.sub(rf"[-_.]?(s|seed)?[-_.]?{self.results['seed']}$", "", self.run.name)
 
-    def has(self, metric: str) -> bool:
-        return any(_without_flag(name) == metric for name in self.results["metrics"])
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics, without the flag that an attack may have set."""
+        return [name.replace("/unreliable_", "/") for name in self.results["metrics"]]
 
     def protocol(self, metric: str) -> dict[str, Any]:
         """Return how a figure was measured."""
@@ -128,12 +160,17 @@ class _Row:
     name: str
     runs: Sequence[_Run]
 
-    def has(self, metric: str) -> bool:
-        return any(run.has(metric) for run in self.runs)
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(sorted({run.results["seed"] for run in self.runs}))
+
+    def measured(self, metric: str) -> list[_Run]:
+        """Return the runs with a metric."""
+        return [run for run in self.runs if metric in run.metrics]
 
     def protocol(self, metric: str) -> dict[str, Any]:
         """Return how a figure was measured; a StudyError if the runs differ in it."""
-        first, *rest = [run for run in self.runs if run.has(metric)] or self.runs[:1]
+        first, *rest = self.measured(metric) or self.runs[:1]
         for run in rest:
             if different := _differences(first.protocol(metric), run.protocol(metric)):
                 msg = (
@@ -162,46 +199,6 @@ def _group(runs: Sequence[_Run]) -> list[_Row]:
     return rows
 
 
-def _render(rows: Sequence[_Row], columns: Sequence[Column], form: tables.Format) -> str:
-    study = Study(
-        name="compare",
-        title="Runs side by side",
-        about="",
-        notes=tuple(
-            f"{run.run.name}: {line}"
-            for row in rows
-            for run in row.runs
-            for line in [judge_run(run.run, run.results).headline, *notes(run.results).splitlines()]
-        ),
-        rows=tuple(
-            StudyRow(
-                name=row.name,
-                title=row.name,
-                seeds=tuple(sorted({run.results["seed"] for run in row.runs})),
-                stages=(),
-            )
-            for row in rows
-        ),
-        columns=tuple(columns),
-        against=tuple((row.name, rows[0].name) for row in rows[1:]),
-        compared=tuple(column.name for column in columns),
-        digest="",
-    )
-    figures = [
-        collect_run(run.run, columns, row=row.name, corpus="", seed=run.results["seed"])
-        for row in rows
-        for run in row.runs
-    ]
-    content = study_json.content(study, figures, versions(), refused=_refused(rows, columns))
-    if form == "csv":
-        return tables.as_csv(content)
-    settings = _different_settings(rows)
-    if form == "latex":
-        parts = [*tables.main_tables(content), *tables.comparisons(content), *settings]
-        return latex(parts, tables.notes(content), label=study.name)
-    return tables.render(content, form) + "".join(f"\n{markdown(table)}\n" for table in settings)
-
-
 def _refused(rows: Sequence[_Row], columns: Sequence[Column]) -> dict[study_json.Pair, str]:
     """Return the comparisons of figures that were measured in different ways, with the reason."""
     refused = {}
@@ -209,7 +206,7 @@ def _refused(rows: Sequence[_Row], columns: Sequence[Column]) -> dict[study_json
         first = rows[0].protocol(column.metric)
         for row in rows[1:]:
             own = row.protocol(column.metric)
-            measured = row.has(column.metric) and rows[0].has(column.metric)
+            measured = row.measured(column.metric) and rows[0].measured(column.metric)
             if measured and (different := _differences(first, own)):
                 refused[row.name, rows[0].name, column.name] = f"measured with {different}"
     return refused
@@ -256,9 +253,7 @@ def _short(value: Any) -> str:
 
 def _columns(rows: Sequence[_Row], metrics: Sequence[str]) -> list[Column]:
     """Return the columns of some metrics, which some run must have, or of the usual ones."""
-    available = dict.fromkeys(
-        _without_flag(name) for row in rows for run in row.runs for name in run.results["metrics"]
-    )
+    available = dict.fromkeys(name for row in rows for run in row.runs for name in run.metrics)
     names = list(dict.fromkeys(metrics)) or [
         *(name for usual in _USUAL for name in available if re.fullmatch(usual, name)),
         # Before each accuracy under attack, that of the same texts without attack.
@@ -278,18 +273,14 @@ def _columns(rows: Sequence[_Row], metrics: Sequence[str]) -> list[Column]:
             f"{', '.join(sorted(available)) or 'theirs, but they have none'}"
         )
         raise StudyError(msg)
-    columns = []
-    for name in names:
-        # `better=None`: the program does not know which direction is better.
-        share = is_share(name)
-        scale, digits = (100.0, 1) if share else (1.0, 4)
-        title = f"{name}, %" if share else name
-        columns.append(
-            Column(name=name, title=title, metric=name, scale=scale, digits=digits, better=None)
+    return [
+        Column(
+            name=name,
+            title=f"{name}, %" if is_share(name) else name,
+            metric=name,
+            scale=100.0 if is_share(name) else 1.0,
+            digits=1 if is_share(name) else 4,
+            better=None,  # the program does not know which direction is better
         )
-    return columns
-
-
-def _without_flag(name: str) -> str:
-    """Return the name of a metric without the flag that an attack may have set."""
-    return name.replace("/unreliable_", "/")
+        for name in names
+    ]

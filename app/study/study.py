@@ -36,6 +36,11 @@ class Stage:
     options: Settings = field(default_factory=dict)
 
     @property
+    def recipe(self) -> str:
+        """The recipe of an attack or a diagnosis, or several ones with commas between."""
+        return str(self.options.get("recipe", "textfooler"))
+
+    @property
     def threat(self) -> str | None:
         """Name of the files of a `certify --threat`; None for all other commands."""
         threat, tag = self.options.get("threat"), self.options.get("tag")
@@ -59,47 +64,36 @@ class StudyCorpus:
 class StudyRow:
     """A row of the tables: one method with its settings, above those of `base` and of the corpus.
 
-    Attributes:
-        settings_on: settings on a single corpus, by its name: they override all others.
-        corpora: names of the corpora that it is run on; empty where the study has none.
-        after: row whose run must end first, at the same seed and on the same corpus; or its only
-            run where it has just one seed or corpus.
-        start: settings that name a file of that run, with the file: `model.init_from:
-            checkpoints/best.ckpt`.
-        shown: False for a run that others start from and that the tables leave out.
+    The run of row `after` must end first: that at the same seed and on the same corpus, or its only
+    run where it has just one seed or corpus. `start` are settings that name a file of that run:
+    `model.init_from: checkpoints/best.ckpt`.
     """
 
     name: str
     title: str
     config: tuple[str, ...] = ()
     settings: Settings = field(default_factory=dict)
+    # By corpus; they override all others.
     settings_on: Mapping[str, Settings] = field(default_factory=dict)
     seeds: tuple[int, ...]
-    corpora: tuple[str, ...] = ()
+    corpora: tuple[str, ...] = ()  # empty where the study has none
     stages: tuple[Stage, ...]
     after: str | None = None
     start: Mapping[str, str] = field(default_factory=dict)
-    shown: bool = True
+    shown: bool = True  # False for a run that others start from and that the tables leave out
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column of the tables: one metric of `results.json`.
-
-    Attributes:
-        scale: factor of the metric: 100 for percent.
-        digits: after the point.
-        better: which values are better; None where neither is, as for a count.
-        corpus: None for all, with a table for each corpus.
-    """
+    """A column of the tables: one metric of `results.json`."""
 
     name: str
     title: str
     metric: str
-    scale: float = 1.0
-    digits: int = 3
-    better: Literal["higher", "lower"] | None = "higher"
-    corpus: str | None = None
+    scale: float = 1.0  # 100 for percent
+    digits: int = 3  # after the point
+    better: Literal["higher", "lower"] | None = "higher"  # None where neither is, as for a count
+    corpus: str | None = None  # None for all, with a table for each corpus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,52 +135,38 @@ class ReferenceLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study; see docs/studies.md for its file.
-
-    Attributes:
-        notes: lines below its tables: differences from its source, runs that were left out.
-        needs: values that the command line must give, with an explanation: `encoder`.
-        rows: hidden ones, too.
-        against: pairs of rows to compare; the second one is the baseline.
-        matched: rows at several accuracies, for comparisons at equal accuracy.
-        published: figures of the paper.
-        digest: SHA-256 of the file.
-    """
+    """A study; see docs/studies.md for its file."""
 
     name: str
     title: str
     about: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # differences from its source, runs that were left out
+    # Values that the command line must give, with an explanation: `encoder`.
     needs: Mapping[str, str] = field(default_factory=dict)
     corpora: tuple[StudyCorpus, ...] = ()
-    rows: tuple[StudyRow, ...]
+    rows: tuple[StudyRow, ...]  # hidden ones, too
     columns: tuple[Column, ...]
-    against: tuple[tuple[str, str], ...] = ()
-    compared: tuple[str, ...] = ()
+    against: tuple[tuple[str, str], ...] = ()  # rows to compare, and their baselines
+    compared: tuple[str, ...] = ()  # columns
     matched: ReferenceLine | None = None
     published: PaperFigures | None = None
     pictures: tuple[Chart, ...] = ()
-    digest: str
+    digest: str  # SHA-256 of the file
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One run of a study: a row on a corpus ("" where the study has none) with a seed.
-
-    Attributes:
-        settings: override the files; files of `StudyRow.start` are paths here.
-        after: run that must end first; None if it needs none.
-        start: settings that name a file of that run, with its path below the directory of runs.
-    """
+    """One run of a study: a row on a corpus ("" where the study has none) with a seed."""
 
     row: str
     corpus: str
     seed: int
     run: str
     config: tuple[str, ...]
-    settings: Settings
+    settings: Settings  # override the files
     stages: tuple[Stage, ...]
-    after: str | None = None
+    after: str | None = None  # the run that must end first
+    # Settings that name a file of that run, with its path below the directory of runs.
     start: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -194,39 +174,30 @@ class Cell:
 class CellFigures:
     """All that the tables need of one finished run; the parts of a divided study are lists of them.
 
-    Attributes:
-        values: by column, in the unit of the metric; None where not finite. Columns without a
-            figure are absent.
-        unreliable: columns that an attack flagged: they do not measure robustness.
-        collapsed: True if the model predicts one class for all texts although there are several;
-            None where no record has its predictions.
-        outcomes: by column, one value per test sample in the order of `ids`: 1 or 0 for right or
-            wrong; the prediction for a correlation. Columns without records are absent.
-        samples: by column, SHA-256 of the ids and labels of those samples.
-        labels: by column, the gold values.
-        predictions: by column; absent where it is the outcome, or a mean.
-        weights: SHA-256 of the weights by their names.
-        revisions: of the programs that trained and measured the run; empty if not recorded.
-        data: digest of the samples of each split.
-        seconds: by stage.
+    `values` and the five mappings from `outcomes` on are by column; columns without a figure, or
+    without records of samples, are absent.
     """
 
     row: str
     corpus: str
     seed: int
     run: str
-    values: Mapping[str, float | None]
-    unreliable: tuple[str, ...] = ()
+    values: Mapping[str, float | None]  # in the unit of the metric; None where not finite
+    unreliable: tuple[str, ...] = ()  # columns that an attack flagged: no measure of robustness
+    # True if the model predicts one of several classes for all texts; None without predictions.
     collapsed: bool | None = None
+    # One value per test sample in the order of `ids`: 1 or 0 for right or wrong; the prediction
+    # for a correlation.
     outcomes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    samples: Mapping[str, str] = field(default_factory=dict)
+    samples: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of ids and labels
     ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    labels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    labels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # gold values
+    # Absent where it is the outcome, or a mean.
     predictions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    weights: str
-    revisions: tuple[str, ...] = ()
-    data: Mapping[str, str] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    weights: str  # SHA-256 of the weights by their names
+    revisions: tuple[str, ...] = ()  # of the programs that trained and measured it
+    data: Mapping[str, str] = field(default_factory=dict)  # digest of the samples of each split
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by stage
 
 
 def with_tuples(value: Any) -> Any:

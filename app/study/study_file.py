@@ -151,20 +151,18 @@ def examine(path: Path) -> tuple[Study, list[str]]:
         msg = f"got {path}, which holds no study, expected one like configs/studies/example.yaml"
         raise StudyError(msg)
     reader = YamlReader()
+    problems = reader.problems
     # The name is a part of the names of all runs.
     if not NAME.fullmatch(path.stem):
-        reader.problems.append(
-            f"got the file's name {path.name!r}, expected letters, digits and . _ -"
-        )
+        problems.append(f"got the file's name {path.name!r}, expected letters, digits and . _ -")
     study = _build(reader, content, path.stem, hashlib.sha256(raw).hexdigest())
-    _check_rows(study, reader.problems)
-    _check_tables(study, reader.problems)
-    reader.problems += [
+    _check_rows(study, problems)
+    _check_tables(study, problems)
+    problems += [
         f"got ${{{name}}}, expected it in needs, with what it is: {{{name}: folder of ...}}"
-        for name in sorted(set(VARIABLE.findall(repr(content))))
-        if name != DATA_DIR and name not in study.needs
+        for name in sorted(set(VARIABLE.findall(repr(content))) - {DATA_DIR, *study.needs})
     ]
-    return study, list(dict.fromkeys(reader.problems))
+    return study, list(dict.fromkeys(problems))
 
 
 def _build(reader: YamlReader, content: Mapping[str, Any], name: str, digest: str) -> Study:
@@ -292,10 +290,10 @@ def _stages(reader: YamlReader, key: str, content: Any) -> tuple[Stage, ...]:
         stage = Stage(command=name, options=dict(options or {}))
         if name == "transfer" and "attack" not in stage.options:
             reader.add(key, entry, "the attacks of both runs: transfer: {attack: pwws}")
-        recipe = _diagnosed(stage) if name == "diagnose" else None
-        if recipe not in (None, *attacks_of(stages)) and not _unknown_recipes(stages):
+        attacks = attacks_of(stages)
+        if name == "diagnose" and stage.recipe not in attacks and not _unknown_recipes(stages):
             reader.problems.append(
-                f"{key}: got diagnose of {recipe!r}, {_one_of(attacks_of(stages))}, as the attacks "
+                f"{key}: got diagnose of {stage.recipe!r}, {_one_of(attacks)}, as the attacks "
                 "before it are named"
             )
         stages.append(stage)
@@ -318,7 +316,7 @@ def _outcomes(stages: Sequence[Stage]) -> Iterator[str]:
         if stage.command == "attack":
             yield from (f"attack {name}" for name in attacks_of([stage]))
         elif stage.command == "diagnose":
-            yield f"diagnose {_diagnosed(stage)}"
+            yield f"diagnose {stage.recipe}"
         elif stage.threat is not None:
             yield f"certify {stage.threat}"
         else:
@@ -327,34 +325,29 @@ def _outcomes(stages: Sequence[Stage]) -> Iterator[str]:
             yield stage.command if bound == "sound" else f"{stage.command} {bound}"
 
 
-def _diagnosed(stage: Stage) -> str:
-    """Return the name of the attack that a diagnosis is about."""
-    return str(stage.options.get("recipe", "textfooler"))
-
-
 def attacks_of(stages: Sequence[Stage]) -> list[str]:
     """Return the names under which the attacks of some stages are filed."""
     names: list[str] = []
-    for stage in stages:
-        if stage.command != "attack":
-            continue
+    for stage, recipe in _recipes(stages):
         tag = stage.options.get("tag")  # keeps attacks of one recipe apart
-        for recipe in _recipes(stage):
-            stem = Path(recipe).stem if recipe.endswith(_RECIPE_FILES) else recipe
-            attacks = SIX if recipe == "all" else (stem,)
-            names += [name if tag is None else f"{name}-{tag}" for name in attacks]
+        stem = Path(recipe).stem if recipe.endswith(_RECIPE_FILES) else recipe
+        attacks = SIX if recipe == "all" else (stem,)
+        names += [name if tag is None else f"{name}-{tag}" for name in attacks]
     return list(dict.fromkeys(names))
 
 
-def _recipes(attack: Stage) -> list[str]:
-    return [*map(str.strip, str(attack.options.get("recipe", "textfooler")).split(","))]
+def _recipes(stages: Sequence[Stage]) -> list[tuple[Stage, str]]:
+    attacks = [stage for stage in stages if stage.command == "attack"]
+    return [(stage, recipe.strip()) for stage in attacks for recipe in stage.recipe.split(",")]
 
 
 def _unknown_recipes(stages: Sequence[Stage]) -> bool:
     """Return True if an attack has no such recipe: the check of its run says so."""
     known = {*recipe_names(), "all"}
-    recipes = [r for stage in stages if stage.command == "attack" for r in _recipes(stage)]
-    return not all(r in known or r.endswith(_RECIPE_FILES) or is_ensemble(r) for r in recipes)
+    return not all(
+        name in known or name.endswith(_RECIPE_FILES) or is_ensemble(name)
+        for _, name in _recipes(stages)
+    )
 
 
 def _pairs(
@@ -390,13 +383,12 @@ def _compared(file: _StudyFile, columns: Sequence[Column]) -> tuple[str, ...]:
 def _paper_figures(reader: YamlReader, file: _StudyFile) -> PaperFigures | None:
     if file.paper is None:
         return None
-    by_corpus, key = Mapping[str, Mapping[str, Mapping[str, float]]], "paper.figures"
+    kind: Any = Mapping[str, Mapping[str, float]]
     if file.corpora:
-        figures = reader.check(by_corpus, file.paper.figures, key, {})
-    else:
-        # A study without corpora has figures by row and column only.
-        by_row = reader.check(get_args(by_corpus)[1], file.paper.figures, key, {})
-        figures = {row: {"": values} for row, values in by_row.items()}
+        kind = Mapping[str, kind]
+    figures = reader.check(kind, file.paper.figures, "paper.figures", {})
+    if not file.corpora:
+        figures = {row: {"": values} for row, values in figures.items()}
     return PaperFigures(source=file.paper.source, figures=figures)
 
 
@@ -443,26 +435,23 @@ def _check_tables(study: Study, problems: list[str]) -> None:
     corpora = {corpus.name for corpus in study.corpora}
     for column in study.columns:
         key = f"columns.{column.name}"
-        _check_names(problems, f"{key}.corpus", filter(None, [column.corpus]), corpora)
+        _check_names(problems, f"{key}.corpus", [column.corpus or None], corpora)
         if problem := _unknown_metric(study, column.metric):
             problems.append(f"{key}.metric: {problem}")
     for pair in study.against:
         _check_names(problems, "against", pair, rows)
     _check_names(problems, "compared", study.compared, columns)
-    if study.matched is not None:
-        line = study.matched
+    if (line := study.matched) is not None:
         # A hidden row has no figures in the tables.
         visible = {row.name for row in study.rows if row.shown}
-        _check_names(problems, "matched.at", filter(None, [line.at]), columns)
+        _check_names(problems, "matched.at", [line.at or None], columns)
         _check_names(problems, "matched.rows", line.rows, visible)
         _check_names(problems, "matched.columns", line.columns, columns)
         if len(set(line.rows)) < 2:
             problems.append("matched.rows: got fewer than two rows, expected the ends of a line")
     for chart in study.pictures:
         _check_names(problems, f"pictures.{chart.name}.columns", chart.columns, columns)
-        _check_names(
-            problems, f"pictures.{chart.name}.corpus", filter(None, [chart.corpus]), corpora
-        )
+        _check_names(problems, f"pictures.{chart.name}.corpus", [chart.corpus or None], corpora)
     if study.published is not None:
         _check_names(problems, "paper.figures", study.published.figures, rows)
         for row, parts in study.published.figures.items():
@@ -472,9 +461,9 @@ def _check_tables(study: Study, problems: list[str]) -> None:
 
 
 def _check_names(
-    problems: list[str], key: str, names: Iterable[str], allowed: Collection[str]
+    problems: list[str], key: str, names: Iterable[str | None], allowed: Collection[str]
 ) -> None:
-    if unknown := [name for name in names if name not in allowed]:
+    if unknown := [name for name in names if name is not None and name not in allowed]:
         problems.append(f"{key}: got {', '.join(unknown)}, {_one_of(allowed)}")
 
 
@@ -501,7 +490,7 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         commands = " or ".join(sorted(measured_by[family]))
         return f"got {metric!r}, which no stage measures, expected {commands} among the stages"
     if family == "diagnose":
-        diagnosed = {_diagnosed(stage) for stage in stages if stage.command == "diagnose"}
+        diagnosed = {stage.recipe for stage in stages if stage.command == "diagnose"}
         attack = name.partition("/")[0]
         return None if attack in diagnosed else f"got diagnosis {attack!r}, {_one_of(diagnosed)}"
     return _unknown_figure(family, name, stages)

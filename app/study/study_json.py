@@ -28,7 +28,8 @@ from run_files import atomic
 from text.bounded_files import DataError, read_json
 
 if TYPE_CHECKING:
-    from measure.uncertainty import Side
+    from measure.matched import LineComparison
+    from measure.uncertainty import Comparison, Side
 
 FORMAT = 2
 """Format number of the file; a reader refuses others."""
@@ -240,11 +241,7 @@ def _mixed(cells: Sequence[CellFigures], column: str) -> list[str]:
     problems = []
     for cell in cells[1:]:
         first = cells[0]
-        splits = [
-            split
-            for split in sorted(first.data.keys() & cell.data.keys())
-            if first.data[split] != cell.data[split]
-        ]
+        splits = sorted(k for k in first.data if first.data[k] != cell.data.get(k, first.data[k]))
         if splits:
             problems.append(
                 f"got runs {first.run} and {cell.run} on other rows of the {' and '.join(splits)} "
@@ -329,7 +326,6 @@ def _comparison(
         labels=first.labels.get(name) if with_texts else None,
         bounds=bounds_of(column.metric),
     )
-    low, high = _scale_ends(comparison.low, comparison.high, column.scale)
     position: dict[str, Any] = {"row": rows[0], "against": rows[1], "corpus": corpus}
     position |= {"column": name, "seeds": seeds}
     line = {
@@ -337,8 +333,7 @@ def _comparison(
         "texts": len(first.outcomes[name]) if with_texts else None,
         **asdict(comparison),
         "effect": comparison.effect * column.scale,
-        "low": low,
-        "high": high,
+        **_scale_ends(comparison, column.scale),
         **_flags(groups, name),
     }
     # None of a new study, or a new comparison.
@@ -399,21 +394,18 @@ def _matched(
             continue
         groups = [[by_seed[seed] for seed in seeds] for by_seed in (own, *points)]
         spots = [Spot(across=_side(g, across.name), up=_side(g, column.name)) for g in groups]
-        comparison = compare_with_line(spots[0], spots[1:])
-        low = high = None
-        if comparison is not None:
-            low, high = _scale_ends(comparison.low, comparison.high, column.scale)
         position = {"row": row.name, "corpus": corpus, "column": column.name, "seeds": seeds}
-        if low is None and (earlier := find(former, **position)) is not None:
-            low, high = earlier["low"], earlier["high"]
+        figures: dict[str, float | None] = dict.fromkeys(("line", "effect", *ENDS))
+        if (comparison := compare_with_line(spots[0], spots[1:])) is not None:
+            scaled = {name: getattr(comparison, name) * column.scale for name in ("line", "effect")}
+            figures = scaled | _scale_ends(comparison, column.scale)
+        if figures["low"] is None and (earlier := find(former, **position)) is not None:
+            figures |= {end: earlier[end] for end in ENDS}
         yield {
             **position,
             "at": fmean(spots[0].across.values) * across.scale,
             "figure": fmean(spots[0].up.values) * column.scale,
-            "line": None if comparison is None else comparison.line * column.scale,
-            "effect": None if comparison is None else comparison.effect * column.scale,
-            "low": low,
-            "high": high,
+            **figures,
             **_flags(groups, column.name),
         }
 
@@ -438,12 +430,10 @@ def _side(cells: Sequence[CellFigures], name: str) -> "Side":
     )
 
 
-def _scale_ends(
-    low: float | None, high: float | None, scale: float
-) -> tuple[float | None, float | None]:
+def _scale_ends(comparison: "Comparison | LineComparison", scale: float) -> dict[str, float | None]:
     """Return the ends of an interval in the column's unit; a negative scale swaps them."""
-    scaled = [None if end is None else end * scale for end in (low, high)]
-    return (scaled[0], scaled[1]) if scale > 0 else (scaled[1], scaled[0])
+    ends = [None if end is None else end * scale for end in (comparison.low, comparison.high)]
+    return dict(zip(ENDS, ends if scale > 0 else reversed(ends), strict=True))
 
 
 def _flags(groups: Sequence[Sequence[CellFigures]], column: str) -> dict[str, bool]:

@@ -215,21 +215,21 @@ def _enumerate(
 def comparisons(content: Content, corpus: str | None = None) -> list[Table]:
     """Return the tables of comparisons, one for each baseline row."""
     lines = [line for line in content["comparisons"] if corpus in (None, line["corpus"])]
+    labels = _labels(content, lines)
+    header = [*labels, "difference [95 %]", "p texts", "p seeds", "p Holm"]
+    cells: dict[str, list[list[str]]] = {}
+    for line in lines:
+        ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
+        # One seed says nothing about other seeds.
+        ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
+        effect = f"{_effect(content, line)}{doubts(line)}{_mark(line)}"
+        names = [titles[line[kind]] for kind, titles in labels.items()]
+        cells.setdefault(line["against"], []).append([*names, effect, *ps])
     rows = _titles(content, "rows")
-    header = ["difference [95 %]", "p texts", "p seeds", "p Holm"]
-    tables = []
-    for against in dict.fromkeys(line["against"] for line in lines):
-        cells = []
-        for line in lines:
-            if line["against"] != against:
-                continue
-            ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
-            # One seed says nothing about other seeds.
-            ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
-            effect = f"{_effect(content, line)}{doubts(line)}{_mark(line)}"
-            cells.append([*_labels(content, line, lines), effect, *ps])
-        tables.append(_label_table(f"Differences from: {rows[against]}", header, cells))
-    return tables
+    return [
+        Table(title=f"Differences from: {rows[name]}", header=header, rows=part, labels=len(labels))
+        for name, part in cells.items()
+    ]
 
 
 def matched(content: Content, corpus: str | None = None) -> list[Table]:
@@ -238,7 +238,7 @@ def matched(content: Content, corpus: str | None = None) -> list[Table]:
     lines = [line for line in reference["lines"] if corpus in (None, line["corpus"])]
     if not lines:
         return []
-    rows, columns = _titles(content, "rows"), _titles(content, "columns")
+    labels = _labels(content, lines)
     cells = []
     for line in lines:
         digits = _digits(content, line["column"])
@@ -247,26 +247,21 @@ def matched(content: Content, corpus: str | None = None) -> list[Table]:
             difference = [number(line["line"], digits), _effect(content, line) + doubts(line)]
         at = number(line["at"], _digits(content, reference["at"]))
         figures = [str(len(line["seeds"])), at, number(line["figure"], digits)]
-        cells.append([*_labels(content, line, lines), *figures, *difference])
-    titles = "; ".join(rows[name] for name in reference["rows"])
-    title = f"At equal accuracy: differences from the line through {titles}"
-    header = ["seeds", columns[reference["at"]], "figure", "line", "difference [95 %]"]
-    return [_label_table(title, header, cells)]
+        names = [titles[line[kind]] for kind, titles in labels.items()]
+        cells.append([*names, *figures, *difference])
+    rows, columns = _titles(content, "rows"), _titles(content, "columns")
+    ends = "; ".join(rows[name] for name in reference["rows"])
+    title = f"At equal accuracy: differences from the line through {ends}"
+    header = [*labels, "seeds", columns[reference["at"]], "figure", "line", "difference [95 %]"]
+    return [Table(title=title, header=header, rows=cells, labels=len(labels))]
 
 
-def _labels(
-    content: Content, line: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    """Return the titles of row and column, after that of the corpus if the lines differ in it."""
-    kinds = {"corpora": "corpus", "rows": "row", "columns": "column"}
-    if len({other["corpus"] for other in lines}) == 1:
-        del kinds["corpora"]
-    return [_titles(content, kind)[line[name]] for kind, name in kinds.items()]
-
-
-def _label_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    labels = ["corpus", "row", "column"][-(len(rows[0]) - len(header)) :]
-    return Table(title=title, header=[*labels, *header], rows=rows, labels=len(labels))
+def _labels(content: Content, lines: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return the titles of each label of a line; lines of one corpus do not name it."""
+    kinds = {"corpus": "corpora", "row": "rows", "column": "columns"}
+    if len({line["corpus"] for line in lines}) == 1:
+        del kinds["corpus"]
+    return {name: _titles(content, kind) for name, kind in kinds.items()}
 
 
 def _digits(content: Content, column: str) -> int:
@@ -429,26 +424,23 @@ def _missing(content: Content) -> str:
 
 def as_csv(content: Content) -> str:
     """Return a line for each figure, figure of the paper and difference, in the columns' unit."""
+    lines = [{**line, "kind": "figure", "value": line["mean"]} for line in content["figures"]]
+    lines += [
+        {"kind": "paper", "row": row, "corpus": corpus, "column": column, "value": value}
+        for row, corpora in (content["paper"] or {}).get("figures", {}).items()
+        for corpus, values in corpora.items()
+        for column, value in values.items()
+    ]
+    differences = {
+        "difference": content["comparisons"],
+        "at equal accuracy": (content.get("matched") or {}).get("lines", ()),
+    }
+    for kind, compared in differences.items():
+        lines += [{**line, "kind": kind, "value": line["effect"]} for line in compared]
+    lines += [{**cell, "kind": "not run", "seeds": [cell["seed"]]} for cell in content["missing"]]
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, _CSV, lineterminator="\n")
+    writer = csv.DictWriter(stream, _CSV, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-
-    def write(kind: str, line: Mapping[str, Any], value: str | None = None) -> None:
-        cells = {name: line[name] for name in _CSV if name in line}
-        cells |= {"kind": kind, "seeds": " ".join(map(str, line.get("seeds", ())))}
-        writer.writerow(cells if value is None else {**cells, "value": line[value]})
-
-    for figure in content["figures"]:
-        write("figure", figure, "mean")
-    for row, corpora in ((content["paper"] or {}).get("figures", {})).items():
-        for corpus, values in corpora.items():
-            for column, value in values.items():
-                cell = {"row": row, "corpus": corpus, "column": column, "value": value}
-                write("paper", cell)
-    for comparison in content["comparisons"]:
-        write("difference", comparison, "effect")
-    for line in (content.get("matched") or {}).get("lines", ()):
-        write("at equal accuracy", line, "effect")
-    for cell in content["missing"]:
-        write("not run", {**cell, "seeds": [cell["seed"]]})
+    for line in lines:
+        writer.writerow({**line, "seeds": " ".join(map(str, line.get("seeds", ())))})
     return stream.getvalue()

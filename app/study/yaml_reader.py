@@ -71,13 +71,10 @@ class YamlReader:
         """
         # `include_extras` keeps the texts of `Annotated`.
         hints = get_type_hints(kind, include_extras=True)
-        values: dict[str, Any] = {}
-        if name is not None:
-            values["name"] = name
-            del hints["name"]
-        content = self.mapping(value, key, hints)
+        values: dict[str, Any] = {} if name is None else {"name": name}
+        content = self.mapping(value, key, hints.keys() - values)
         for field in fields(kind):  # type: ignore[arg-type] # T is a dataclass
-            if field.name not in hints:
+            if field.name in values:
                 continue
             default = field.default
             if field.default_factory is not MISSING:

@@ -73,7 +73,7 @@ def test_its_outcomes_are_found(tmp_path: Path) -> None:
         for i, (prediction, held) in enumerate([(1, True), (1, False), (0, True), (1, True)])
     ]
     write_lines(run.path / "certificates_synonyms.jsonl", records)
-    reader = _Reader.of(run)
+    reader = _Reader(run)
     for metric, value, outcomes in (
         ("certify_synonyms/accuracy", 0.75, (1.0, 1.0, 0.0, 1.0)),
         ("certify_synonyms/accuracy@1", 0.5, (1.0, 0.0, 0.0, 1.0)),
