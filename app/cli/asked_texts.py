@@ -1,10 +1,11 @@
 """Reads the texts of a command line: from options, a file, or standard input."""
 
 import argparse
+import codecs
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
@@ -132,7 +133,12 @@ def read_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[NumberedText]:
     Raises:
         DataError: a line is not UTF-8, or not a pair; the message names the line.
     """
-    numbered = enumerate((raw.rstrip(b"\r\n") for raw in stream), start=1)
+    # Windows tools write a byte order mark; `lines` drops that of a file.
+    marks = chain([codecs.BOM_UTF8], repeat(b""))
+    texts = (
+        raw.removeprefix(mark).rstrip(b"\r\n") for raw, mark in zip(stream, marks, strict=False)
+    )
+    numbered = enumerate(texts, start=1)
     yield from _read_lines(numbered, "standard input", pairs=pairs)
 
 

@@ -96,6 +96,11 @@ def test_empty_texts_are_refused(tmp_path: Path) -> None:
         list(read_stream(io.BytesIO(b"fine\t \n"), pairs=True))
 
 
+def test_byte_order_mark_of_a_stream_is_not_text() -> None:
+    queries = list(read_stream(io.BytesIO(b"\xef\xbb\xbffine\r\n\xef\xbb\xbfbad\r\n"), pairs=False))
+    assert [query.text for query in queries] == ["fine", "\ufeffbad"]  # as in a file
+
+
 def test_pairs(tmp_path: Path) -> None:
     (tmp_path / "pairs.txt").write_text("a\tb\nc d\te\n")
     (tmp_path / "pairs.tsv").write_text("other\ttext\nb\ta\ne\tc d\n")
