@@ -2,6 +2,7 @@
 
 import difflib
 import logging
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -212,6 +213,7 @@ class TextDataModule(Samples):
             self._require_labels(
                 self.examples("test"), "`fit` trains without a test, `predict` needs no labels"
             )
+            self._require_test_batches(len(self.examples("test")))
         if begins and stage == "fit":
             check_rows(self.corpus, self._class_rows, self.min_rows_per_class)
             if self.trainer is None or self.trainer.is_global_zero:
@@ -222,6 +224,17 @@ class TextDataModule(Samples):
         if any(example.label is None for example in test):
             msg = f"{self.corpus}: got a test split without labels, expected labels: {advice}"
             raise DataError(msg)
+
+    def _require_test_batches(self, rows: int) -> None:
+        """Refuse a share of the test batches below one batch; Lightning would after the fit."""
+        share = getattr(self.trainer, "limit_test_batches", None)
+        batches = math.ceil(rows / (self.eval_batch_size * self._processes()[0]))
+        if isinstance(share, float) and 0 < share * batches < 1:
+            msg = (
+                f"got --trainer.limit_test_batches {share} of {batches} batches of the test split, "
+                f"expected one batch or more: a share from {1 / batches:.2g}, or a whole number"
+            )
+            raise ValueError(msg)
 
     def _splits(self, stage: str | None) -> tuple[Split, ...]:
         """Return the splits of a stage; without a stage, those of the trainer's task, or all."""
