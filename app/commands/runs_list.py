@@ -9,12 +9,13 @@ import fcntl
 import fnmatch
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from app.cli.run_options import SEVERAL, add_option, command_parser
+from datamodules import CORPUS_NAMES
 from measure.verdict import Level, judge_run
 from run_files.results import Results
 from run_files.run_directory import RunDirectory, class_name
@@ -70,14 +71,7 @@ class ListedRun(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        0, also for a directory without runs.
-
-    Raises:
-        FileNotFoundError: directory not found.
-    """
+    """Run the command."""
     folder = Path(args.runs_dir)
     if not folder.is_dir():
         msg = (
@@ -189,7 +183,7 @@ def _read_run(run: RunDirectory, changed: str) -> ListedRun:
         state=_state(run, results),
         stages=() if results is None else tuple(results["seconds"]),
         method=class_name(settings, "model") if results is None else results["method"],
-        corpus=class_name(settings, "data") if results is None else results["corpus"],
+        corpus=_corpus_name(settings) if results is None else results["corpus"],
         seed=(seed if isinstance(seed, int) else None) if results is None else results["seed"],
         metric=metric,
         value=None if metric is None else metrics[metric],
@@ -202,6 +196,13 @@ def _read_run(run: RunDirectory, changed: str) -> ListedRun:
         level=None if verdict is None else verdict.level,
         verdict=None if verdict is None else verdict.headline,
     )
+
+
+def _corpus_name(settings: Mapping[str, Any]) -> str | None:
+    """Return the name that results have for the corpus of some settings, without torch."""
+    data, name = settings.get("data"), class_name(settings, "data")
+    named = data.get("init_args", {}).get("name") if isinstance(data, Mapping) else None
+    return named or CORPUS_NAMES.get(name or "", name)
 
 
 def _state(run: RunDirectory, results: Results | None) -> State:
