@@ -220,11 +220,7 @@ def _alone(model: TextModule) -> TaskModule | None:
 
 
 def _write_onnx(model: TextModule, folder: Path) -> str:
-    """Write the ONNX file; return a sentence about its inputs.
-
-    Raises:
-        ValueError: the model cannot be exported; the message says why.
-    """
+    """Write the ONNX file; return a sentence about its inputs."""
     plain = _alone(model)
     reason: str | None = "it does not classify texts, or by votes only"
     if plain is not None and plain.task.name in ("classification", "regression"):

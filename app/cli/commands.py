@@ -22,7 +22,8 @@ class Command(NamedTuple):
 
     Attributes:
         file: module in `app` that runs it: its docstring is the description in the help, `parser`
-            returns the parser, and `run` takes the parsed options and returns the exit status.
+            returns the parser, and `run` takes the parsed options and returns the exit status. An
+            exception of `run` is one line on standard error (`entry` in app/cli/main.py).
         summary: one sentence about it.
         imports: libraries that take seconds to load: torch and Lightning `at once`, or only in
             `run` (`late`: a wrong command line is an error before); only `torch`, for a command

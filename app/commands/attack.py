@@ -31,13 +31,7 @@ from run_files.terminal import harmless
 
 
 def run(args: Any) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: invalid settings, or labels that do not name classes of the victim.
-        VictimError: the victim failed; the same command resumes after its records.
-        OSError: victim or file not found, or a file cannot be written.
-    """
+    """Run the command."""
     settings = AttackSettings(**args.attack.as_dict())
     out = RunDirectory(folder_of(args))
     # Two shards may run at the same time: each has its own cache of responses.

@@ -75,12 +75,7 @@ class MergedAttack(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: shards are missing or differ; nothing is written then.
-        OSError: run not found, or a file cannot be written.
-    """
+    """Run the command."""
     if args.output is not None:
         return _merge_victim(args)
     name = args.run
@@ -114,11 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _merge_victim(args: argparse.Namespace) -> int:
-    """Merge the shards of an attack on an external victim.
-
-    Raises:
-        ValueError: a run is named, too, or shards are missing or differ; nothing is written then.
-    """
+    """Merge the shards of an attack on an external victim."""
     if args.run is not None or args.ckpt_path is not None:
         msg = (
             f"got --output {args.output} and a run, expected one of them: --output is of `--victim`"
@@ -233,11 +224,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _names(run: RunDirectory, requested: Sequence[str] | None) -> list[str]:
-    """Return the names of the attacks to merge.
-
-    Raises:
-        ValueError: one has no shards.
-    """
+    """Return the names of the attacks to merge."""
     folder = run.path / "attacks"
     names = sorted({match["name"] for match in _matches(folder)})
     missing = [name for name in requested or () if name not in names]
@@ -258,11 +245,7 @@ def _matches(folder: Path) -> list[re.Match[str]]:
 
 
 def _merge(run: RunDirectory, name: str) -> MergedAttack:
-    """Read, compare and merge all shards of an attack.
-
-    Raises:
-        ValueError: some are missing, have not ended, or belong to different attacks.
-    """
+    """Read, compare and merge all shards of an attack."""
     ledger = attack_ledger(run, name)
     matches = [match for match in _matches(ledger.path.parent) if match["name"] == name]
     counts = sorted({int(match["count"]) for match in matches})
@@ -351,11 +334,7 @@ _KEYS |= {"identity": dict, "evaluation": dict}
 
 
 def _facts(shard: Shard, ledger: Ledger) -> dict[str, Any]:
-    """Return the facts about the complete attack that a shard has stored.
-
-    Raises:
-        ValueError: `attack` has not written the file.
-    """
+    """Return the facts about the complete attack that a shard has stored."""
     facts = ledger.extra("shard") or {}
     if facts.get("shard") != str(shard) or not all(
         isinstance(facts.get(key), kind) for key, kind in _KEYS.items()
@@ -376,11 +355,7 @@ def _comparable(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_place(run: RunDirectory, attack: MergedAttack, digest: str | None) -> None:
-    """Check that the run has the weights and the rows of the shards.
-
-    Raises:
-        ValueError: the run has another checkpoint, or figures about other rows.
-    """
+    """Check that the run has the weights and the rows of the shards."""
     attacked = attack.subject.get("checkpoint")
     if digest is not None and attacked != digest:
         msg = (

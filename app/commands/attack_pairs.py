@@ -49,13 +49,7 @@ FEW = 30
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a file of unknown form, or labels that do not name classes of the victim.
-        VictimError: the victim failed.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     if args.run is not None:
         return _matrices(args)
     published = read_published(Path(args.file), args.task)
@@ -149,11 +143,7 @@ def _matrices(args: argparse.Namespace) -> int:
 
 
 def _attacks(runs: Sequence[RunDirectory], names: str | None) -> list[str]:
-    """Return the attacks to read.
-
-    Raises:
-        ValueError: a run lacks one of them, or the runs have none in common.
-    """
+    """Return the attacks to read."""
     common = [
         ledger.name
         for ledger in attack_ledgers(runs[0])
@@ -171,11 +161,7 @@ def _attacks(runs: Sequence[RunDirectory], names: str | None) -> list[str]:
 
 
 def _attacked(run: RunDirectory, attack: str, model: NamedVictim) -> AttackedRun:
-    """Return a run with the records of an attack.
-
-    Raises:
-        ValueError: the attack has not ended, or was on other weights or on another victim.
-    """
+    """Return a run with the records of an attack."""
     ledger = attack_ledger(run, attack)
     subject = ledger.subject()
     if "victim" in subject:
@@ -205,11 +191,7 @@ def _attacked(run: RunDirectory, attack: str, model: NamedVictim) -> AttackedRun
 def _labels(
     published: PublishedFile, named: NamedVictim, args: argparse.Namespace
 ) -> dict[int, int]:
-    """Return the class of the victim for the number of each pair.
-
-    Raises:
-        ValueError: labels do not name classes of the victim, or are indices without names.
-    """
+    """Return the class of the victim for the number of each pair."""
     class_names = split_names(args.label_names)
     if published.form == "records" and published.names is None and class_names is None:
         msg = (

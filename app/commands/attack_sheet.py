@@ -27,12 +27,7 @@ Rated = Mapping[str, tuple[str | None, int | None]]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: no adversarial texts, or a file is not a sheet.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     out = Path(args.output)
     if args.read:
         key = read_key(Path(args.key or out / "key.json"))
@@ -77,11 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
-    """Return a record with its label as an index of these classes.
-
-    Raises:
-        ValueError: its class is missing.
-    """
+    """Return a record with its label as an index of these classes."""
     # The model may have the classes in another order, so the name decides.
     name = record.label_name
     index = record.label if name is None else classes.find(label_text(name) or "")

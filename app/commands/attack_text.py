@@ -36,13 +36,7 @@ _OF_SPLITS = {"split", "threat", "num_samples", "choice", "show", "html", "csv",
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: invalid settings, an empty text, or a class that the model does not have.
-        VictimError: the model failed.
-        OSError: the model is not found.
-    """
+    """Run the command."""
     for name, value in (("output", args.output), ("label_names", args.label_names)):
         if value is not None:
             msg = f"got --{name} {value}, expected it to be left out: nothing is read or filed"

@@ -35,13 +35,7 @@ Row = list[str]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: no records, no pairs, or no text.
-        ResourceError: WordNet not found.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     checks = make_checks(args)
     if args.calibrate is not None:
         check_range({"--num_samples": args.num_samples}, least=1)

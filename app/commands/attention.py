@@ -36,12 +36,7 @@ _TAG = 60
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a model without such attention, or settings that do not fit it.
-        OSError: run not found, or a file cannot be written.
-    """
+    """Run the command."""
     check_range({"--seed": args.seed}, least=0, most=2**31 - 1)
     run, checkpoint = find_checkpoint("attention", Path(args.runs_dir), args.run, args.ckpt_path)
     weights = weights_of(checkpoint)

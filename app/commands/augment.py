@@ -25,12 +25,7 @@ from text.subjects import differences, joined
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a wrong setting, or a file that other settings have begun.
-        OSError: a file that cannot be read or written.
-    """
+    """Run the command."""
     if bool(args.text) == (args.file is not None):
         msg = "got both or none of --text and --file, expected texts from one place"
         raise ValueError(msg)

@@ -53,12 +53,7 @@ _KINDS = [name for name in THREATS if name != "l2"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a model without a certificate for this threat, or invalid settings.
-        OSError: run not found, or a file cannot be read or written.
-    """
+    """Run the command."""
     check_range({"--num_samples": args.num_samples}, least=1)
     if args.victim is not None:
         return _certify_victim(args)
@@ -262,12 +257,7 @@ def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _certify_victim(args: argparse.Namespace) -> int:
-    """Certify a classifier of `transformers` by lists, for texts or a table.
-
-    Raises:
-        ValueError: options that do not fit together, or see `ListedVictim.load`.
-        OSError: a file is not found, or cannot be written.
-    """
+    """Certify a classifier of `transformers` by lists, for texts or a table."""
     tables = args.dataset is not None and args.output is not None
     if args.list is None or args.run is not None or bool(args.text) == tables:
         msg = (

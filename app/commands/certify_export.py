@@ -46,12 +46,7 @@ KINDS = ("synonyms", "characters")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a model without scores, no certified text, or a folder with other content.
-        OSError: run or certificates not found, or a folder cannot be written.
-    """
+    """Run the command."""
     run, checkpoint = find_checkpoint(
         "certify export", Path(args.runs_dir), args.run, args.ckpt_path
     )
@@ -129,12 +124,7 @@ def _check_threat(threat: Threat, front_end: str) -> None:
 def _certified(
     files: RunDirectory, args: argparse.Namespace, threat: Threat, checkpoint: str
 ) -> list[dict[str, Any]]:
-    """Return the records of a certification of the exported lists and weights.
-
-    Raises:
-        ValueError: no certification has this name, or it has another subject.
-        OSError: the records cannot be read.
-    """
+    """Return the records of a certification of the exported lists and weights."""
     name = threat.title if args.tag is None else f"{threat.title}-{args.tag}"
     results = files.results()
     subject = {} if results is None else results["about"].get(f"certify_{name}", {})
@@ -233,11 +223,7 @@ def _contents(
 
 
 def _lists(threat: Substitutions, texts: Iterable[str]) -> bytes:
-    """Return what each word of some texts may become, and the words that get no typo.
-
-    Raises:
-        ValueError: sets that are no lists of single words and no typos, see `changes_of`.
-    """
+    """Return what each word of some texts may become, and the words that get no typo."""
     if threat.moves or any(part.tags for part in threat.sets):
         msg = (
             f"got {threat.title}, expected sets that replace a word by one, whatever the text: "

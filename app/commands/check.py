@@ -38,13 +38,7 @@ EPILOG = """Exit status: 0 if all limits hold, 1 if one does not, was not checke
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: labels that are not classes of the model, or a baseline of other texts.
-        VictimError: the model failed.
-        OSError: a file, the model or a resource is not found, or a file cannot be written.
-    """
+    """Run the command."""
     settings = _settings(args)
     baseline = None if args.baseline is None else read_baseline(Path(args.baseline))
     table = read_table(args.data, columns=split_names(args.columns), label=args.label)
@@ -74,11 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _certification(named: NamedVictim, settings: GateSettings) -> Certification | None:
-    """Return the certificate that the settings ask for; None if they ask for none.
-
-    Raises:
-        ValueError: the model has no certificate for it.
-    """
+    """Return the certificate that the settings ask for; None if they ask for none."""
     if settings.threat is None:
         return None
     model = named.victim.module if isinstance(named.victim, ModuleVictim) else None

@@ -16,12 +16,7 @@ from run_files.terminal import harmless
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        StudyError: runs without figures, or figures that must not be averaged.
-        OSError: run not found.
-    """
+    """Run the command."""
     from app.study.side_by_side import compare_runs
 
     text = compare_runs(Path(args.runs_dir), args.run, args.metrics, args.format)

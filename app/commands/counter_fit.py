@@ -28,12 +28,7 @@ _SIMLEX = ("word1", "word2", "SimLex999")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a file with wrong content, or a setting out of its range.
-        OSError: the vectors cannot be written.
-    """
+    """Run the command."""
     settings = CounterFitting(steps=args.steps, radius=args.radius)
     if args.words is not None and args.words < 2:
         msg = f"got --words {args.words}, expected at least 2"

@@ -25,12 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: no records to measure, or invalid settings.
-        OSError: run not found, or a file cannot be written.
-    """
+    """Run the command."""
     check_range({"--num_samples": args.samples, "--batch_size": args.batch_size}, least=1)
     runs, device = Path(args.runs_dir), torch_device(args.device)
     run, checkpoint = find_checkpoint("diagnose", runs, args.run, args.ckpt_path)

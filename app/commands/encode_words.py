@@ -18,12 +18,7 @@ from text.bounded_files import read_text
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a file with wrong content, or a setting out of its range.
-        OSError: a file that cannot be read or written.
-    """
+    """Run the command."""
     threat = Synonyms.read(args.lists)
     counts: Counter[str] = Counter()
     for path in args.texts:

@@ -15,12 +15,7 @@ from run_files.terminal import harmless
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a folder with other content, or options that do not go together.
-        OSError: run not found, a folder cannot be written, or the hub refuses it.
-    """
+    """Run the command."""
     if args.push is None and args.revision is not None:
         msg = f"got --revision {args.revision} without --push, expected --push OWNER/NAME"
         raise ValueError(msg)

@@ -26,13 +26,7 @@ _SPLITS = ("train", "training", "validation", "valid", "dev", "test")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: columns that are missing, or labels that do not name classes of the model.
-        VictimError: the model failed; the same command resumes.
-        OSError: a file or the model is not found, or a file cannot be written.
-    """
+    """Run the command."""
     table = read_table(
         args.file,
         columns=split_names(args.columns),

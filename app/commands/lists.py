@@ -24,12 +24,7 @@ _FRONT = WordSettings(split="joined", front_end="spelling")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: an unknown set, a vocabulary without words, or a run without words.
-        OSError: a file, run or resource that is not there, or a file that cannot be written.
-    """
+    """Run the command."""
     start = time.monotonic()
     tokenizer = _vocabulary(args.vocabulary, Path(args.runs_dir))
     with resources_named("--resources"):

@@ -26,13 +26,7 @@ from text import check_range
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: labels that are not classes of the model, or an outcome about something else.
-        VictimError: the model failed; the same command resumes.
-        OSError: a file or the model is not found, or a file cannot be written.
-    """
+    """Run the command."""
     check_range({"--num_samples": args.num_samples}, least=1)
     kind = find_measurement(args.name)
     model = measured_model(args)

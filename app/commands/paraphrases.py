@@ -27,13 +27,7 @@ from text.bounded_files import read_text
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: no texts, or wrong settings.
-        VictimError: the service gives no usable answer.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     texts = list(dict.fromkeys(text.strip() for text in _texts(args) if text.strip()))
     if not texts:
         msg = "got no texts, expected attacked texts, or files with a text in each line"

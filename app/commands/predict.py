@@ -27,12 +27,7 @@ from text import check_range
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: texts that the model cannot read, or invalid settings.
-        OSError: run not found, or a file cannot be read or written.
-    """
+    """Run the command."""
     check_range({"--batch_size": args.batch_size}, least=1)
     if sum((bool(args.text), args.file is not None, args.stdin is not None)) > 1:
         msg = "got more than one of --text, --file and -, expected texts from one place"

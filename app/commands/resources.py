@@ -100,11 +100,7 @@ USUAL = ("wordnet", "tagger", "neighbours")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        0 if all resources are there, 1 if not; each failure is a line on standard error.
-    """
+    """Run the command."""
     if args.sha256 and len(args.names) != 1:
         parser().error(f"got --sha256 and {len(args.names)} names, expected one")
     folder = Path(args.output) if args.output else cache_folder() / "resources"

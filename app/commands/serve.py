@@ -69,16 +69,7 @@ class _Server(uvicorn.Server):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        Nothing: the command ends by a signal, with 130 or 143 as exit status.
-
-    Raises:
-        ValueError: no run, two of one name, a model that is not a classifier, or a wrong setting.
-        OSError: run not found, or an address cannot be used.
-        ResourceError: a resource of an attack is missing.
-    """
+    """Run the command, which a signal ends with 130 or 143 as exit status."""
     values = {field: getattr(args, option) for option, (field, _) in LIMITS.items()}
     limits = ServeLimits(**values | {"rate": args.rate or None})
     try:

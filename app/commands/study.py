@@ -35,15 +35,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        The exit status: 0 done, 1 a run has failed, 130 or 143 stopped by a signal.
-
-    Raises:
-        StudyError: a study that cannot be run; the message lists all its errors.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     commands = {"run": _run, "status": _status, "collect": _collect, "merge": _merge}
     # Corpora would repeat their warnings for every cell; other users of the process keep theirs.
     logger = logging.getLogger(real_name("datamodules"))
@@ -140,11 +132,7 @@ def _context(args: argparse.Namespace) -> StudyContext:
 
 
 def _check(args: argparse.Namespace) -> "tuple[Study, list[Cell], Work]":
-    """Return the study, its cells and their settings, after all checks.
-
-    Raises:
-        StudyError: the message lists all errors.
-    """
+    """Return the study, its cells and their settings, after all checks."""
     study, problems = examine(args.file)
     context = _context(args)
     cells, more = lay_out(study, context)

@@ -41,15 +41,7 @@ def write_all(
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        0; 1 if a checked page or file is out of date.
-
-    Raises:
-        StudyError: study not found, or a page with a wrong marker.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     if not (args.studies or args.write or args.check):
         msg = "got nothing to do, expected a study, --write PAGE or --check PAGE"
         raise StudyError(msg)
@@ -80,11 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _file(name: str, runs: Path) -> Path:
-    """Return the `study.json` of a study file, of the name of a study, or the file itself.
-
-    Raises:
-        StudyError: not found.
-    """
+    """Return the `study.json` of a study file, of the name of a study, or the file itself."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         path = runs / "studies" / path.stem / "study.json"

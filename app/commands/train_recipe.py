@@ -29,12 +29,7 @@ PASSED = ("--model", "--data", "--trainer", "--checkpoint", "--early_stopping", 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: wrong settings, or a run that was begun with others.
-        OSError: a file or a resource is missing.
-    """
+    """Run the command."""
     # Loaded only once the command line is valid.
     from app.recipe.robust import train_robust
     from training.interrupt import Stopped, handle_signals

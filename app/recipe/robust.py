@@ -112,11 +112,7 @@ class _Recipe:
     corpus: TextDataModule
 
     def _begin(self, run: RunDirectory, config: str, **more: Any) -> Ledger:
-        """Return the entry `recipe.json` of a run, after a comparison with an earlier start.
-
-        Raises:
-            ValueError: the run has other settings or rows, or is not of this recipe.
-        """
+        """Return the entry `recipe.json` of a run, after a comparison with an earlier start."""
         rows = {f"{split} rows": fingerprint(self.corpus.examples(split)) for split in SPLITS}
         subject = {"config": config, "seed": self.args.seed, **more, **rows}
         ledger = Ledger(run.path / "recipe.jsonl")
@@ -312,11 +308,7 @@ def _data_words(args: argparse.Namespace) -> list[str]:
 
 
 def _read_corpus(words: Sequence[str]) -> TextDataModule:
-    """Read all splits before anything is trained.
-
-    Raises:
-        ValueError: an unknown corpus, or other data than single texts with classes.
-    """
+    """Read all splits before anything is trained."""
     values = dict(word.split("=", 1) for word in words)
     name = values.pop("--data")
     cls = CORPORA.get(name)
