@@ -38,7 +38,7 @@ from measure.named_victims import pretrained_victim
 from measure.verdict import judge_run
 from run_files.atomic import replacing_folder
 from run_files.run_directory import RunDirectory, class_name
-from run_files.weights import Weights, unfinished, weights_of
+from run_files.weights import Weights, warn_unfinished, weights_of
 from text import PretrainedTokenizer, save_tokenizer
 
 log = logging.getLogger(__name__)
@@ -74,8 +74,7 @@ def write_folder(run: RunDirectory | None, checkpoint: Path, folder: Path, *, on
         OSError: it cannot be written.
     """
     _check_folder(folder)
-    if (warning := unfinished(checkpoint)) is not None:
-        log.warning("%s", warning)
+    warn_unfinished(checkpoint)
     module, weights = load_module(checkpoint), weights_of(checkpoint)
     content: Mapping[str, Any] = read_checkpoint(checkpoint)
     if isinstance(module, FineTuning) and module.lora.rank:

@@ -29,6 +29,9 @@ from text.web_address import redact
 class OneLineParser(ArgumentParser):
     """A parser of the options of a victim, whose errors are one line."""
 
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **named})
+
     def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
         """Parse arguments; see jsonargparse."""
         words = None if args is None else full_names(self.prog.partition(" ")[2], args)
@@ -86,6 +89,12 @@ def add_victim(
         add_option(parser, option)
     parser.add_class_arguments(HttpSettings, "http")
     parser.add_class_arguments(VictimFrontEnd, "words")
+
+
+def add_columns(parser: ArgumentParser) -> None:
+    """Add the options that name the columns of a table."""
+    parser.add_argument("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
+    parser.add_argument("--label", type=str, help="column of the label (default: usual names)")
 
 
 def folder_of(args: Any) -> Path:

@@ -9,7 +9,14 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
+from app.cli.victim_options import (
+    OneLineParser,
+    add_columns,
+    add_victim,
+    folder_of,
+    split_names,
+    victim_of,
+)
 from attacks.task_goals import task_of
 from attacks.victims.front_end_victim import FrontEndVictim
 from attacks.victims.kinds import Victim
@@ -96,7 +103,7 @@ def _attacked_model(
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = OneLineParser(prog="steadfast attack", description=__doc__, allow_abbrev=False)
+    parser = OneLineParser(prog="steadfast attack", description=__doc__)
     add = parser.add_argument
     add(
         "--dataset",
@@ -104,8 +111,7 @@ def parser() -> ArgumentParser:
         help="texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .json, "
         ".jsonl, .parquet)",
     )
-    add("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
-    add("--label", type=str, help="column of the label (default: usual names)")
+    add_columns(parser)
     add_victim(parser)
     parser.add_class_arguments(AttackSettings, "attack", skip={"split", "threat"})
     return parser

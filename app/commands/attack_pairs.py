@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = _Parser(prog="steadfast attack pairs", description=__doc__, allow_abbrev=False)
+    parser = _Parser(prog="steadfast attack pairs", description=__doc__)
     parser.add_argument("file", nargs="?", help="the file")
     parser.add_argument("--task", type=str, default=None, help="task of AdvGLUE, such as sst2")
     add_option(parser, "--batch_size", default=256)

@@ -130,9 +130,7 @@ def _index(label: str, named: NamedVictim) -> int:
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = RunOrVictimParser(
-        prog="steadfast attack text", description=__doc__, allow_abbrev=False
-    )
+    parser = RunOrVictimParser(prog="steadfast attack text", description=__doc__)
     add: Any = parser.add_argument
     add("--text", action="append", default=[], help="a text; may be given several times")
     add("--text_pair", action="append", default=[], help="the second text, where pairs are read")

@@ -6,11 +6,10 @@ greatest changes.
 """
 
 import argparse
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from attacks.digests import digest
 from measure.attention.attention_figure import TOKENS, draw
 from measure.attention.attention_maps import AttentionModel
@@ -18,18 +17,15 @@ from measure.attention.attention_report import report
 from measure.attention.attention_text import same_tokenizer, sample_of
 from measure.attention.attention_view import MEAN, views
 from measure.charts import pixels
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.event_files import evaluation_writer
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
-from run_files.weights import shelf, unfinished, weights_of
+from run_files.weights import shelf, warn_unfinished, weights_of
 from text import check_range
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-log = logging.getLogger(__name__)
 
 _TAG = 60
 """Length of the picture's name in TensorBoard, in characters of the text."""
@@ -38,11 +34,10 @@ _TAG = 60
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     check_range({"--seed": args.seed}, least=0, most=2**31 - 1)
-    run, checkpoint = find_checkpoint("attention", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_model("attention", args)
     weights = weights_of(checkpoint)
     path = _picture(None if run is None else shelf(run, weights), checkpoint, args.output)
-    if (warning := unfinished(checkpoint)) is not None:
-        log.warning("%s", warning)
+    warn_unfinished(checkpoint)
     device = torch_device(args.device)
     models = [AttentionModel(checkpoint, device=device)]
     if args.against is not None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from attacks.digests import content_digest, file_digest
 from attacks.resources.catalogue import Resources, resources_named
 from attacks.set_names import ADDED, OWN_SETS, check_threat
@@ -39,16 +39,16 @@ from measure.runner import run as measure
 from measure.table_samples import as_classes, read_table
 from measure.verdict import judge_run
 from measure.word_certificates import WordCertificates
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
-from run_files.weights import shelf, unfinished, weights_of
-from text import check_range
+from run_files.weights import shelf, warn_unfinished, weights_of
+from text import WordSettings, check_range
 from training.model_checks import require_classification, require_classifier
 
 log = logging.getLogger(__name__)
 
+RESOURCES = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
 _KINDS = [name for name in THREATS if name != "l2"]
 
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     check_range({"--num_samples": args.num_samples}, least=1)
     if args.victim is not None:
         return _certify_victim(args)
-    run, checkpoint = find_checkpoint("certify", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_model("certify", args)
     model = load(checkpoint).to(torch_device(args.device))
     require_classifier(model, "certify --threat")
     require_classification(model.task.name, "certify --threat")
@@ -66,14 +66,7 @@ def run(args: argparse.Namespace) -> int:
     own = [None] if args.k is None and args.threat in ADDED else own
     ks = own or numbers(args.k, endless=endless)
     # The threat is built once, for the largest number of changes.
-    with resources_named("--resources"):
-        threat = find_threat(
-            args.threat,
-            lists=args.lists,
-            k=ks[-1],
-            words=words_read(model),
-            resources=Resources(args.resources),
-        )
+    threat = read_threat(args, ks[-1], words_read(model))
     certifier = _certifier(args, model, threat)
     if args.text:
         _answer(args, certifier, threat, ks, model)
@@ -81,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if run is None:
         msg = f"got {args.ckpt_path}, which lies in no run, expected --run NAME, or texts: --text"
         raise ValueError(msg)
-    if (warning := unfinished(checkpoint)) is not None:
-        log.warning("%s", warning)
+    warn_unfinished(checkpoint)
     # A training would replace the weights during the certification.
     run.lock()
     try:
@@ -105,8 +97,7 @@ def parser() -> argparse.ArgumentParser:
     text += f"{', '.join(OWN_SETS)}, files of lists (docs/robust_words.md); in front of them, or "
     text += f"alone, {', '.join(ADDED)} (docs/certificates/append.md)"
     add("--threat", required=True, type=threat_type(_KINDS, ADDED), help=text)
-    text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
-    add("--resources", metavar="DIR", help=text)
+    add_option(parser, "--resources", help=RESOURCES)
     text = "numbers of changes; all: any number (default: 1 2 all for synonyms and sets, with "
     text += "--text 1 2 3 all; else 1 2)"
     add("--k", nargs="+", metavar="K", help=text)
@@ -144,6 +135,13 @@ def parser() -> argparse.ArgumentParser:
     add("--vocabulary", metavar="NAME", help=text)
     add_option(parser, "--output", help="with --victim: folder of the outcome")
     return parser
+
+
+@resources_named("--resources")
+def read_threat(args: argparse.Namespace, k: int | None, words: WordSettings) -> Threat:
+    """Return the threat that the options name, for `k` changes and a front end."""
+    resources = Resources(args.resources)
+    return find_threat(args.threat, lists=args.lists, k=k, words=words, resources=resources)
 
 
 def threat_type(kinds: Sequence[str], others: Sequence[str] = ()) -> Callable[[str], str]:
@@ -272,11 +270,7 @@ def _certify_victim(args: argparse.Namespace) -> int:
         device=torch_device(args.device),
     )
     ks = numbers(args.k, endless=False)
-    with resources_named("--resources"):
-        resources = Resources(args.resources)
-        threat = find_threat(
-            args.threat, lists=args.lists, k=ks[-1], words=victim.words, resources=resources
-        )
+    threat = read_threat(args, ks[-1], victim.words)
     certifier = ListedCertifier(victim.model, threat, limit=args.list)
     if args.text:
         for certificate in certifier(args.text, ks):

@@ -19,11 +19,10 @@ from app.claim_files import (
     scores_file,
     seal,
 )
-from app.cli.run_options import RUN, add_option, command_parser
-from app.commands.certify import threat_type
-from attacks.resources.catalogue import Resources, resources_named
+from app.cli.run_options import RUN, add_option, command_parser, find_model
+from app.commands.certify import RESOURCES, read_threat, threat_type
 from attacks.set_names import ADDED
-from attacks.word_sets import changes_of, find_threat
+from attacks.word_sets import changes_of
 from certify.threats import Additions, Substitutions, Synonyms, Threat
 from certify.threats.parsing import parse_k
 from lit_modules import MonotoneScores, WordScores
@@ -32,7 +31,6 @@ from lit_modules.word_scores import score_model
 from measure.certificate_records import stamp_of
 from measure.corpus_split import words_read
 from run_files.atomic import replacing_folder
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.weights import shelf, weights_of
@@ -47,9 +45,7 @@ KINDS = ("synonyms", "characters")
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    run, checkpoint = find_checkpoint(
-        "certify export", Path(args.runs_dir), args.run, args.ckpt_path
-    )
+    run, checkpoint = find_model("certify export", args)
     model = load(checkpoint)
     if run is None or not isinstance(model, WordScores | MonotoneScores):
         msg = (
@@ -61,14 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if folder.exists() and not (folder / STATEMENT).is_file():
         msg = f"got --output {folder}, which exists, expected a new folder or an earlier export"
         raise ValueError(msg)
-    with resources_named("--resources"):
-        threat = find_threat(
-            args.threat,
-            lists=args.lists,
-            k=parse_k(args.k),
-            words=words_read(model),
-            resources=Resources(args.resources),
-        )
+    threat = read_threat(args, parse_k(args.k), words_read(model))
     if isinstance(model, MonotoneScores):
         check_detector_threat(threat)
     else:
@@ -101,8 +90,7 @@ def parser() -> argparse.ArgumentParser:
     text = "synonyms, characters, names of perturbation sets with commas between, or of detectors "
     text += ", ".join(ADDED)
     add("--threat", required=True, type=threat_type(KINDS), metavar="NAME", help=text)
-    text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
-    add("--resources", metavar="DIR", help=text)
+    add_option(parser, "--resources", help=RESOURCES)
     text = "number of changes, as `certify` was asked; or all (default)"
     add("--k", default="all", metavar="K", help=text)
     add_option(parser, "--output", required=True, help="folder to write")

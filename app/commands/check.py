@@ -13,7 +13,13 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from app.cli.run_options import add_option
-from app.cli.victim_options import RunOrVictimParser, add_victim, split_names, victim_of
+from app.cli.victim_options import (
+    RunOrVictimParser,
+    add_columns,
+    add_victim,
+    split_names,
+    victim_of,
+)
 from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import ModuleVictim
 from attacks.word_sets import find_threat, is_endless
@@ -113,14 +119,11 @@ class _CheckParser(RunOrVictimParser):
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = _CheckParser(
-        prog="steadfast check", description=__doc__, epilog=EPILOG, allow_abbrev=False
-    )
+    parser = _CheckParser(prog="steadfast check", description=__doc__, epilog=EPILOG)
     add = parser.add_argument
     text = "texts with labels: a table, or hf:ID:SPLIT"
     add("--data", type=str, required=True, metavar="FILE", help=text)
-    add("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
-    add("--label", type=str, help="column of the label (default: usual names)")
+    add_columns(parser)
     parser.add_class_arguments(GateSettings, as_group=False)
     text = "former outcome: a criterion that is clearly worse fails"
     add("--baseline", type=str, metavar="FILE", help=text)

@@ -6,37 +6,32 @@ TensorBoard.
 """
 
 import argparse
-import logging
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from measure.diagnosis import measure, read
 from measure.diagnosis_report import table, write
 from run_files import run_directory
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
-from run_files.weights import shelf, unfinished, weights_of
+from run_files.weights import shelf, warn_unfinished, weights_of
 from text import check_range
-
-log = logging.getLogger(__name__)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     check_range({"--num_samples": args.samples, "--batch_size": args.batch_size}, least=1)
     runs, device = Path(args.runs_dir), torch_device(args.device)
-    run, checkpoint = find_checkpoint("diagnose", runs, args.run, args.ckpt_path)
+    run, checkpoint = find_model("diagnose", args)
     if run is None:
         msg = f"got {checkpoint}, which lies in no run, expected --run NAME with records of attacks"
         raise ValueError(msg)
     files = run if checkpoint == run.chosen else shelf(run, weights_of(checkpoint))
     compared = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
     for measured in (checkpoint, *(other.chosen for other in compared)):
-        if (warning := unfinished(measured)) is not None:
-            log.warning("%s", warning)
+        warn_unfinished(measured)
     # The records of an attack on these weights; if missing, those of the attack on the run.
     attacked = files if (files.path / "attacks" / f"{args.recipe}.jsonl").is_file() else run
     records = read(attacked, args.recipe, samples=args.samples)

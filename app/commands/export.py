@@ -7,10 +7,9 @@ classifier on an encoder of `transformers` is also written for that library.
 import argparse
 from pathlib import Path
 
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from app.export import FILE
 from app.hub_folder import adopt_classifier, check_repository, push_folder, write_folder
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.terminal import harmless
 
 
@@ -23,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
         check_repository(args.push)
     folder, onnx, pairs = Path(args.output), args.onnx == "true", args.pairs == "true"
     if args.victim is None:
-        run, checkpoint = find_checkpoint("export", Path(args.runs_dir), args.run, args.ckpt_path)
+        run, checkpoint = find_model("export", args)
         write_folder(run, checkpoint, folder, onnx=onnx)
     elif args.run is None and args.ckpt_path is None:
         adopt_classifier(args.victim, folder, pairs=pairs, onnx=onnx)

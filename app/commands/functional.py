@@ -12,7 +12,13 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from app.cli.run_options import add_option
-from app.cli.victim_options import RunOrVictimParser, add_victim, measured_model, split_names
+from app.cli.victim_options import (
+    RunOrVictimParser,
+    add_columns,
+    add_victim,
+    measured_model,
+    split_names,
+)
 from measure.functional_tests import (
     FunctionalTests,
     functional_table,
@@ -64,11 +70,10 @@ def name_of(file: str) -> str:
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = RunOrVictimParser(prog="steadfast functional", description=__doc__, allow_abbrev=False)
+    parser = RunOrVictimParser(prog="steadfast functional", description=__doc__)
     add = parser.add_argument
     add("file", type=str, metavar="FILE", help="the tests: a table, or hf:ID:SPLIT")
-    add("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
-    add("--label", type=str, help="column of the label (default: usual names)")
+    add_columns(parser)
     text = "column of the functionality"
     add("--functionality", type=str, default="functionality", metavar="COLUMN", help=text)
     text = "column of pairs: rows with one value must get the same prediction"

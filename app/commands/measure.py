@@ -13,6 +13,7 @@ from app.cli.run_options import add_option
 from app.cli.victim_options import (
     MeasuredModel,
     RunOrVictimParser,
+    add_columns,
     add_victim,
     measured_model,
     split_names,
@@ -87,15 +88,12 @@ class _MeasureParser(RunOrVictimParser):
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
     installed = f"Installed: {', '.join(measurement_names()) or 'none'} (docs/python.md)."
-    parser = _MeasureParser(
-        prog="steadfast measure", description=__doc__, epilog=installed, allow_abbrev=False
-    )
+    parser = _MeasureParser(prog="steadfast measure", description=__doc__, epilog=installed)
     add = parser.add_argument
     add("name", type=str, metavar="NAME", help="the measurement")
     text = "texts with labels: a table, or hf:ID:SPLIT (default: the split of the run's corpus)"
     add("--dataset", type=str, metavar="FILE", help=text)
-    add("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
-    add("--label", type=str, help="column of the label (default: usual names)")
+    add_columns(parser)
     text = "without --dataset: split of the corpus, test or validation"
     add("--split", choices=("test", "validation"), default="test", help=text)
     add_option(parser, "--data_dir", help="without --dataset: data directory of the corpus")

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import IO
 
 from app.cli.asked_texts import STDIN, add_texts, chunks, read_stream, read_texts, typed
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from lit_modules.checkpoints.reading import load
 from measure.certified_answers import SETS, ThreatCertifiers
 from measure.predictions import BATCH, TextPrediction, TextPredictor
 from measure.verdict import judge_run
 from run_files.atomic import replacing
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from text import check_range
@@ -32,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if sum((bool(args.text), args.file is not None, args.stdin is not None)) > 1:
         msg = "got more than one of --text, --file and -, expected texts from one place"
         raise ValueError(msg)
-    run, checkpoint = find_checkpoint("predict", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_model("predict", args)
     # Results of a run are about its own checkpoint; a prediction does not need them.
     with suppress(OSError, ValueError):
         results = run.results() if run is not None and checkpoint == run.chosen else None

@@ -4,7 +4,6 @@ Class, certificate, words that decide, and attacks as they run. Ctrl-C ends it.
 """
 
 import argparse
-import logging
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,11 +32,9 @@ from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from run_files.version import line
-from run_files.weights import unfinished
+from run_files.weights import warn_unfinished
 from text import Text
 from training import interrupt
-
-log = logging.getLogger(__name__)
 
 DEFAULTS = ServeLimits()
 LIMITS = {
@@ -150,8 +147,7 @@ def _load_models(
     device, facts = torch_device(args.device), {}
     for run_name in names:
         run, checkpoint = find_checkpoint("serve", Path(args.runs_dir), run_name, args.ckpt_path)
-        if (warning := unfinished(checkpoint)) is not None:
-            log.warning("%s", warning)
+        warn_unfinished(checkpoint)
         name = run.name if run is not None else checkpoint.stem
         model = load(checkpoint).to(device)
         if args.detector and model.detector is None:
