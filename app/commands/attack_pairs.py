@@ -58,7 +58,10 @@ def run(args: argparse.Namespace) -> int:
     labels = _labels(published, named, args)
     content = report(published, labels, named)
     path = out / f"pairs-{Path(args.file).stem}{f'-{args.task}' if args.task else ''}.json"
-    run, weights = _victim_run(named)
+    run, weights, checkpoint = None, None, named.facts.get("checkpoint")
+    # Behind a front end it is another model than that of the run.
+    if checkpoint is not None and "front end" not in named.facts:
+        run, weights = of_checkpoint(Path(checkpoint)), file_digest(checkpoint)
     about = {"victim": named.facts, "weights": weights, "source": published.source}
     text = json.dumps({**about, **content}, indent=2) + "\n"
     paths = [path]
@@ -205,15 +208,6 @@ def _labels(
     return {pair.sample_id: pair.label for pair in as_classes(table, named.classes, class_names)}
 
 
-def _victim_run(named: NamedVictim) -> tuple[RunDirectory | None, str | None]:
-    """Return the run of a victim, and the SHA-256 of its weights; None for another victim."""
-    checkpoint = named.facts.get("checkpoint")
-    # Behind a front end it is another model than that of the run.
-    if checkpoint is None or "front end" in named.facts:
-        return None, None
-    return of_checkpoint(Path(checkpoint)), file_digest(checkpoint)
-
-
 def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim) -> dict[str, Any]:
     """Return the figures of a victim on published texts."""
     texts = [text for pair in published.pairs for text in (pair.adversarial, pair.original)]
@@ -256,11 +250,11 @@ def _lines(content: dict[str, Any]) -> list[str]:
         if "paired" not in figures:
             lines.append(f"  accuracy {adversarial} (the file has no originals)")
             continue
-        both: Any = {
+        parts: dict[str, Any] = {
             key: IntervalEstimate(**figure) if isinstance(figure, dict) else figure
             for key, figure in figures["paired"].items()
         }
-        both = PairedShares(**both)
+        both = PairedShares(**parts)
         count = both.first.count
         if adversarial.count > count:
             lines.append(

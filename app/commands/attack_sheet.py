@@ -22,6 +22,7 @@ from run_files import atomic
 from run_files.terminal import harmless
 from text import ClassLabels, check_range, label_text
 from text.estimates import IntervalEstimate, mean, wilson
+from text.plural import plural
 
 Rated = Mapping[str, tuple[str | None, int | None]]
 
@@ -39,10 +40,8 @@ def run(args: argparse.Namespace) -> int:
     check_range({"--num_samples": args.num_samples}, least=1)
     check_range({"--originals": args.originals, "--seed": args.seed}, least=0)
     paths = record_files(args, "attack sheet")
-    if args.classes:
-        classes = [name.strip() for name in args.classes.split(",")]
-    else:
-        classes = list(record_classes(paths[0]) or ())
+    classes = [name.strip() for name in args.classes.split(",")] if args.classes else []
+    classes = classes or list(record_classes(paths[0]) or ())
     if not classes:
         msg = (
             f"got no --classes, and {paths[0]} names none, expected the names of the classes in "
@@ -130,9 +129,10 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
             continue
         hits = [_majority(chosen[name]) == classes[items[name]["label"]] for name in rated]
         marks = [float(mark) for name in rated for mark in natural[name] if mark is not None]
+        valid = wilson(sum(hits), len(hits))
         figures: dict[str, Any] = {
             "rated": len(rated),
-            "valid": asdict(wilson(sum(hits), len(hits))),
+            "valid": asdict(valid),
             "unsure": sum(_majority(chosen[name]) == UNSURE for name in rated),
         }
         if (average := mean(marks, top=5.0)) is not None:
@@ -142,7 +142,6 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
             continue
         counts = key["attacks"][group]
         before = wilson(counts["succeeded"], counts["attacked"])
-        valid = wilson(sum(hits), len(hits))
         figures["success_rate"] = asdict(before)
         # The interval is that of the share of valid texts, whose sample is the smaller one. It
         # ignores the uncertainty of the success rate.
@@ -163,11 +162,13 @@ def _majority(votes: Sequence[str | None]) -> str | None:
 
 def render_lines(content: Mapping[str, Any]) -> list[str]:
     """Return the lines that are printed."""
-    alpha = content["alpha"]
-    raters = "rater" if content["raters"] == 1 else "raters"
+    alpha = {
+        key: "undefined" if value is None else f"{value:.3f}"
+        for key, value in content["alpha"].items()
+    }
     lines = [
-        f"{content['raters']} {raters}, Krippendorff's alpha: class {_number(alpha['class'])} "
-        f"(nominal), natural {_number(alpha['natural'])} (ordinal)"
+        f"{plural(content['raters'], 'rater')}, Krippendorff's alpha: class {alpha['class']} "
+        f"(nominal), natural {alpha['natural']} (ordinal)"
     ]
     named = {**content["attacks"]}
     if "originals" in content:
@@ -182,7 +183,3 @@ def render_lines(content: Mapping[str, Any]) -> list[str]:
             if estimate := figures.get(f"{key}success_rate"):
                 lines.append(f"  {f'success rate{title}':<34}{IntervalEstimate(**estimate)}")
     return lines
-
-
-def _number(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.3f}"
