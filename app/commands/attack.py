@@ -42,9 +42,8 @@ def run(args: Any) -> int:
     settings = AttackSettings(**args.attack.as_dict())
     out = RunDirectory(folder_of(args))
     # Two shards may run at the same time: each has its own cache of responses.
-    answers = "answers"
-    if settings.shard is not None:
-        answers += f".{Shard.of(settings.shard).suffix()}"
+    shard = settings.shard
+    answers = "answers" if shard is None else f"answers.{Shard.of(shard).suffix()}"
     named = victim_of(args, out.path, settings.batch_size, answers=answers, any_task=True)
     table = read_task_table(
         args.dataset, task_of(named.victim), columns=split_names(args.columns), label=args.label
@@ -56,11 +55,10 @@ def run(args: Any) -> int:
     for attack in [attack for attack_plan in planned for attack in attack_plan.attacks]:
         # Some searches need probabilities, and a victim may return labels only.
         check_search(attack, named.victim)
-    series = run_series(
-        planned, settings, model, FolderArchive(out, model.identity), asks_again=True
-    )
+    archive = FolderArchive(out, model.identity)
+    series = run_series(planned, settings, model, archive, asks_again=True)
     valid = [] if checks is None else series.validity(out.path, checks)
-    if settings.shard is not None:
+    if shard is not None:
         print(series.shard_report(out.path, f"--output {out.path}"))
         return 0
     title = f"{named.facts['victim']} on {table.name}"
@@ -105,12 +103,8 @@ def parser() -> ArgumentParser:
     """Return the parser of the command."""
     parser = OneLineParser(prog="steadfast attack", description=__doc__)
     add = parser.add_argument
-    add(
-        "--dataset",
-        required=True,
-        help="texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .json, "
-        ".jsonl, .parquet)",
-    )
+    text = "texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .json, "
+    add("--dataset", required=True, help=f"{text}.jsonl, .parquet)")
     add_columns(parser)
     add_victim(parser)
     parser.add_class_arguments(AttackSettings, "attack", skip={"split", "threat"})

@@ -7,7 +7,6 @@ greatest changes.
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from app.cli.run_options import RUN, add_option, command_parser, find_model
 from attacks.digests import digest
@@ -23,9 +22,6 @@ from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.weights import shelf, warn_unfinished, weights_of
 from text import check_range
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _TAG = 60
 """Length of the picture's name in TensorBoard, in characters of the text."""
@@ -70,7 +66,11 @@ def run(args: argparse.Namespace) -> int:
     files = [str(path)]
     if run is not None:
         files.append(f"TensorBoard of {run.name}")
-        _file(run, figure, text)
+        # Under the beginning of the text.
+        writer = evaluation_writer(run, f"attention-{digest([text])[:8]}")
+        tag = " ".join(harmless(text).split())[:_TAG]
+        writer.add_image(f"attention/{tag}", pixels(figure), 0, dataformats="HWC")
+        writer.close()
     print(report(maps, rows))
     if len(first.tokens) > TOKENS:
         print(f"\nthe picture has the first {TOKENS} of {len(first.tokens)} tokens")
@@ -83,14 +83,8 @@ def parser() -> argparse.ArgumentParser:
     parser = command_parser("attention", __doc__, *RUN, "--device")
     add = parser.add_argument
     add("--text", required=True, help="the text")
-    add(
-        "--text_pair",
-        nargs="+",
-        default=[],
-        metavar="TEXT",
-        help="the second text of a pair; for multiple choice all choices: the predicted one is "
-        "drawn",
-    )
+    text = "the second text of a pair; for multiple choice all choices: the predicted one is drawn"
+    add("--text_pair", nargs="+", default=[], metavar="TEXT", help=text)
     text = "layers to draw, counted from 1 (default: the first and the last)"
     add("--layers", type=int, nargs="+", default=[], metavar="N", help=text)
     text = f"heads to draw of each layer, counted from 1; {MEAN} (default): the mean of all heads"
@@ -126,11 +120,3 @@ def _picture(run: RunDirectory | None, checkpoint: Path, out: str | None) -> Pat
         msg = f"got {checkpoint}, which is in no run, expected --output FILE.png for the picture"
         raise ValueError(msg)
     return run.path / "attention.png"
-
-
-def _file(run: RunDirectory, figure: "Figure", text: str) -> None:
-    """Write the picture to TensorBoard, under the beginning of the text."""
-    writer = evaluation_writer(run, f"attention-{digest([text])[:8]}")
-    tag = " ".join(harmless(text).split())[:_TAG]
-    writer.add_image(f"attention/{tag}", pixels(figure), 0, dataformats="HWC")
-    writer.close()

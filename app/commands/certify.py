@@ -188,15 +188,8 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
             raise ValueError(msg)
         return model.text_certifier(threat, args.bound)
     if args.smooth is not None:
-        settings = Smoothing(
-            noise=args.smooth,
-            rate=args.rate,
-            keep=args.keep,
-            samples=args.samples,
-            alpha=args.alpha,
-            mask=args.mask,
-            hops=args.hops,
-        )
+        names = ("rate", "keep", "samples", "alpha", "mask", "hops")
+        settings = Smoothing(noise=args.smooth, **{name: getattr(args, name) for name in names})
         answer = model.exact_copy().predict_texts
         return SmoothedCertifier(lambda texts: classes(answer(texts)), threat, settings)
     if args.encoding is not None:
@@ -210,15 +203,7 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
 
 
 def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
-    """Return the numbers of changes, from few to many.
-
-    Args:
-        words: words of the command line; None for the default.
-        endless: True if the threat allows any number.
-
-    Raises:
-        ValueError: a word is not a number of changes.
-    """
+    """Return the numbers of changes of `--k`, from few to many; `endless`: any number is one."""
     default = ("1", "2", "all") if endless else ("1", "2")
     counts = {parse_k(word) for word in (words or default)}
     return sorted(counts, key=lambda k: float("inf") if k is None else k)
@@ -263,11 +248,9 @@ def _certify_victim(args: argparse.Namespace) -> int:
             "and --text TEXT, or --dataset FILE and --output FOLDER"
         )
         raise ValueError(msg)
+    runs_dir, device = Path(args.runs_dir), torch_device(args.device)
     victim = ListedVictim.load(
-        args.victim,
-        vocabulary=args.vocabulary,
-        runs_dir=Path(args.runs_dir),
-        device=torch_device(args.device),
+        args.victim, vocabulary=args.vocabulary, runs_dir=runs_dir, device=device
     )
     ks = numbers(args.k, endless=False)
     threat = read_threat(args, ks[-1], victim.words)
@@ -280,13 +263,12 @@ def _certify_victim(args: argparse.Namespace) -> int:
     names = None if args.label_names is None else args.label_names.split(",")
     samples = as_classes(read_table(args.dataset), victim.classes, names)[: args.num_samples]
     rows = [(sample.sample_id, sample.text, sample.label) for sample in samples]
-    settings = {**subject(vars(args)), "split": args.dataset, "vocabulary": args.vocabulary}
     measurement = WordCertificates(
         certifier,
         threat,
         ks,
         weights=victim.weights,
-        settings=settings,
+        settings={**subject(vars(args)), "split": args.dataset, "vocabulary": args.vocabulary},
         rows=content_digest([[text, label] for _, text, label in rows]),
         samples=rows,
         class_names=victim.classes,

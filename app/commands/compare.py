@@ -31,6 +31,5 @@ def parser() -> argparse.ArgumentParser:
     add = arguments.add_argument
     text = "of results.json (default: those of the task, certificates, and accuracy under attacks)"
     add("--metrics", nargs="+", default=[], metavar="METRIC", help=text)
-    text = "of what is printed"
-    add("--format", choices=get_args(Format), default="markdown", help=text)
+    add("--format", choices=get_args(Format), default="markdown", help="of what is printed")
     return arguments

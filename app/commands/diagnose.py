@@ -64,12 +64,8 @@ def parser() -> argparse.ArgumentParser:
     text = "number of records to measure, a fixed random choice"
     # diagnostics.json names it `samples`.
     add_option(parser, "--num_samples", dest="samples", default=1000, help=text)
-    add(
-        "--pooling",
-        choices=("first", "mean"),
-        help="the vector of a text: that of its first token, or the mean over all tokens (default: "
-        "as the first model classifies)",
-    )
+    text = "the vector of a text: that of its first token, or the mean over all tokens (default: "
+    add("--pooling", choices=("first", "mean"), help=f"{text}as the first model classifies)")
     text = "more runs in the same figure, each with the records of its own attack"
     add("--against", nargs="+", default=[], metavar="RUN", help=text)
     text = "measure all runs on the texts of the attack on the first run"

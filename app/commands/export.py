@@ -42,13 +42,10 @@ def parser() -> argparse.ArgumentParser:
     parser = command_parser("export", __doc__, *RUN)
     add_option(parser, "--output", required=True, help="folder to write")
     add, choices = parser.add_argument, ("true", "false")
-    text = f"also write {FILE}, whose logits are compared with the model's"
-    add(
-        "--victim",
-        metavar="NAME",
-        help="instead of a run: hf:FOLDER_OR_ID, to use it as one of ours",
-    )
+    text = "instead of a run: hf:FOLDER_OR_ID, to use it as one of ours"
+    add("--victim", metavar="NAME", help=text)
     add("--pairs", choices=choices, default="false", help="with --victim: it classifies pairs")
+    text = f"also write {FILE}, whose logits are compared with the model's"
     add("--onnx", choices=choices, default="false", help=text)
     text = "also upload the folder to this model repository of the hub (docs/hub.md)"
     add("--push", metavar="OWNER/NAME", help=text)

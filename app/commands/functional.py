@@ -33,19 +33,12 @@ _SPLITS = ("train", "training", "validation", "valid", "dev", "test")
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    table = read_table(
-        args.file,
-        columns=split_names(args.columns),
-        label=args.pair or args.label,
-        group=args.functionality,
-    )
+    columns, label = split_names(args.columns), args.pair or args.label
+    table = read_table(args.file, columns=columns, label=label, group=args.functionality)
     model = measured_model(args)
-    named = model.named
-    tests = (
-        labelled_tests(table, named.classes, split_names(args.label_names))
-        if args.pair is None
-        else invariance_tests(table)
-    )
+    named, names = model.named, split_names(args.label_names)
+    labelled = args.pair is None
+    tests = labelled_tests(table, named.classes, names) if labelled else invariance_tests(table)
     measurement = FunctionalTests(
         named.victim,
         tests,

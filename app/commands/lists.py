@@ -43,12 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def list_words(threat: Substitutions, tokenizer: WordTokenizer) -> dict[str, list[str]]:
-    """Return the single words that each word of a vocabulary may become, if there are any.
-
-    Args:
-        threat: the sets.
-        tokenizer: of the vocabulary.
-    """
+    """Return the single words that each word of a vocabulary may become, if there are any."""
     tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
     words = tokens[first:]
     reach = threat.reach(words, tokenizer)
@@ -94,6 +89,6 @@ def parser() -> argparse.ArgumentParser:
     text = "name of a run, or a file with a word in each line, frequent ones first"
     add("--vocabulary", required=True, metavar="RUN|FILE", help=text)
     text = "folder with WordNet and word vectors (docs/attacks.md)"
-    add("--resources", metavar="DIR", help=text)
+    add_option(parser, "--resources", help=text)
     add_option(parser, "--output", type=Path, required=True, help="JSON file for the lists")
     return parser

@@ -92,11 +92,8 @@ def parser() -> argparse.ArgumentParser:
     add("--port", type=int, default=8000, help="port to listen at; 0: any")
     text = "another name under which browsers may reach it"
     add("--allow_host", action="append", default=[], metavar="NAME", help=text)
-    add(
-        "--detector",
-        action="store_true",
-        help="refuse runs without a threshold (docs/detectors.md)",
-    )
+    text = "refuse runs without a threshold (docs/detectors.md)"
+    add("--detector", action="store_true", help=text)
     text = "attacks to offer, with commas between them; empty for none (default: deepwordbug, "
     add("--recipes", default="deepwordbug", help=f"{text}which needs no resources)")
     text = "JSON with synonyms: models with certificates for them certify each text"
@@ -189,9 +186,7 @@ def _build_attacks(
 ) -> dict[str, Attack]:
     """Build all attacks at the start, so that a missing resource is an error now.
 
-    Args:
-        args: options.
-        examples: texts with their classes, from which some attacks learn harmless words.
+    Some learn harmless words from the examples, texts with their classes.
     """
     names = [name.strip() for name in args.recipes.split(",") if name.strip()]
     if not names:
@@ -208,11 +203,8 @@ def _build_attacks(
             f"expected other attacks; `attack --run NAME --attack {drawing[0]}` runs it"
         )
         raise ValueError(msg)
-    learning = [
-        name
-        for name, attack in zip(names, attacks, strict=True)
-        if isinstance(attack.transformation, Addition)
-    ]
+    built = dict(zip(names, attacks, strict=True))
+    learning = [name for name in built if isinstance(built[name].transformation, Addition)]
     if learning and len({label for _, label in examples}) < 2:
         msg = (
             f"got --recipes {','.join(learning)} without examples of two classes to learn harmless "
@@ -220,7 +212,7 @@ def _build_attacks(
             "classes"
         )
         raise ValueError(msg)
-    return {n: attack.learn(lambda: examples) for n, attack in zip(names, attacks, strict=True)}
+    return {name: attack.learn(lambda: examples) for name, attack in built.items()}
 
 
 def _listen(host: str, port: int) -> socket.socket:

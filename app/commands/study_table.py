@@ -94,8 +94,8 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     text = "STUDY.yaml or the name of a study (the study.json of its runs), or a study.json"
     add("studies", nargs="*", metavar="STUDY", help=text)
-    text = "of what is printed"
-    add("--format", choices=get_args(tables.Format), default="markdown", help=text)
+    choices = get_args(tables.Format)
+    add("--format", choices=choices, default="markdown", help="of what is printed")
     text = "write the study.json to DIR/NAME.json instead of printing tables, with the outcomes of "
     text += "samples next to it; intervals and tests are computed again"
     add("--publish", metavar="DIR", help=text)
