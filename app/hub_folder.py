@@ -40,6 +40,7 @@ from run_files.atomic import replacing_folder
 from run_files.run_directory import RunDirectory, class_name
 from run_files.weights import Weights, warn_unfinished, weights_of
 from text import PretrainedTokenizer, save_tokenizer
+from text.error_reasons import describe_error
 
 log = logging.getLogger(__name__)
 
@@ -202,9 +203,9 @@ def push_folder(
         )
     # Errors of the connection are of the HTTP client that the library has.
     except Exception as error:
-        reason = " ".join(str(error).split())
         msg = (
-            f"got --push {repository}, to which {folder} could not be uploaded ({reason:.300}), "
+            f"got --push {repository}, to which {folder} could not be uploaded "
+            f"({describe_error(error):.300}), "
             "expected a hub that can be reached, and a token that may write: HF_TOKEN or "
             "`hf auth login`"
         )

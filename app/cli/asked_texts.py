@@ -137,12 +137,7 @@ def read_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[NumberedText]:
 
 
 def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yield lists of at most `size` items.
-
-    Args:
-        items: any number of them.
-        size: 1 answers each line before the next one is read.
-    """
+    """Yield lists of at most `size` items; 1 answers each line before the next one is read."""
     source = iter(items)
     while chunk := list(islice(source, size)):
         yield chunk
@@ -177,5 +172,5 @@ def _read_lines(
         yield NumberedText((parts[0], parts[1]) if pairs else line, number)
     if blank:
         numbers = ", ".join(map(str, blank[:SHOWN])) + (", ..." if len(blank) > SHOWN else "")
-        noun = "line" if len(blank) == 1 else "lines"
-        log.warning("%s: skipped %d blank %s (%s)", source, len(blank), noun, numbers)
+        count = plural(len(blank), "blank line")
+        log.warning("%s: skipped %s (%s)", source, count, numbers)

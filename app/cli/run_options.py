@@ -112,13 +112,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_option(parser: argparse.ArgumentParser, option: str, **changes: Any) -> None:
-    """Add a shared option.
-
-    Args:
-        parser: the parser of a command.
-        option: its name, for example `--output`.
-        changes: arguments of `add_argument` that differ for this command.
-    """
+    """Add a shared option, with the arguments of `add_argument` that differ for this command."""
     arguments = {**OPTIONS[option], **changes}
     if "action" not in arguments:
         arguments.setdefault("type", str)  # the parser of jsonargparse would read YAML
@@ -128,14 +122,7 @@ def add_option(parser: argparse.ArgumentParser, option: str, **changes: Any) -> 
 def command_parser(
     command: str, description: str | None, *options: str, epilog: str | None = None
 ) -> argparse.ArgumentParser:
-    """Make a parser with shared options and `--debug`.
-
-    Args:
-        command: name of the command.
-        description: the docstring of its module.
-        options: keys of `OPTIONS`.
-        epilog: the end of `--help`.
-    """
+    """Make the parser of a command with shared options, keys of `OPTIONS`, and `--debug`."""
     parser = CommandParser(prog=f"steadfast {command}", description=description, epilog=epilog)
     for option in (*options, "--debug"):
         add_option(parser, option)
@@ -148,11 +135,7 @@ def find_model(command: str, args: argparse.Namespace) -> tuple[RunDirectory | N
 
 
 def refuse_former(command: str, words: Sequence[str]) -> None:
-    """Refuse the former names of options.
-
-    Raises:
-        ValueError: the message names the present one.
-    """
+    """Raise a ValueError for the former name of an option; the message names the present one."""
     names = FORMER[""] | FORMER.get(command, {})
     for option in (word.partition("=")[0] for word in words):
         if option in names:

@@ -113,10 +113,6 @@ class AugmentedFile:
 
     Attributes:
         records: records of former starts, then those of this one.
-
-    Raises:
-        ValueError: the journal is about other settings or texts, has a line before its last one
-            that cannot be read, or another process writes it.
     """
 
     def __init__(self, path: Path, subject: Mapping[str, Any], texts: Sequence[Text]) -> None:

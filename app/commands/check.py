@@ -63,10 +63,9 @@ def run(args: argparse.Namespace) -> int:
     report = gate.run()
     if baseline is not None:
         report = compare_baseline(report, baseline, Path(args.baseline))
-    if args.junit is not None:
-        atomic.write_text(Path(args.junit), gate_junit(report))
-    if args.output is not None:
-        atomic.write_text(Path(args.output), gate_markdown(report))
+    for path, form in ((args.junit, gate_junit), (args.output, gate_markdown)):
+        if path is not None:
+            atomic.write_text(Path(path), form(report))
     if args.write_baseline is not None:
         write_baseline(report, Path(args.write_baseline))
     print(gate_table(report))
@@ -86,8 +85,7 @@ def _certification(named: NamedVictim, settings: GateSettings) -> Certification 
         raise ValueError(msg)
     default = None if is_endless(settings.threat) else 1
     k = default if settings.k is None else parse_k(settings.k)
-    resources = Resources(settings.resources)
-    words = words_read(model)
+    resources, words = Resources(settings.resources), words_read(model)
     threat = find_threat(settings.threat, lists=None, k=k, words=words, resources=resources)
     return Certification(model.text_certifier(threat), threat, k)
 

@@ -15,6 +15,7 @@ from attacks.digests import file_digest
 from attacks.resources.catalogue import MASKED_LM, SENTENCE_ENCODER
 from attacks.resources.vector_files import cache_folder
 from run_files import atomic
+from text.error_reasons import describe_error
 from text.web_address import redact
 
 TRIES = 6
@@ -117,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{name}: {_download(name, args, folder)}")
         except (DownloadError, OSError) as error:
             failed += 1
-            print(f"error: {name}: {' '.join(str(error).split())}", file=sys.stderr)
+            print(f"error: {name}: {describe_error(error)}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -130,12 +131,8 @@ def _name(name: str) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser(
-        "resources",
-        __doc__,
-        epilog=f"Without names: {', '.join(USUAL)}. Attacks read the default folder, or "
-        "that of --attack.resources FOLDER.",
-    )
+    text = f"Without names: {', '.join(USUAL)}. Attacks read the default folder, or that of "
+    parser = command_parser("resources", __doc__, epilog=f"{text}--attack.resources FOLDER.")
     add = parser.add_argument
     add("names", nargs="*", type=_name, metavar="NAME", help=", ".join(SOURCES))
     text = f"folder of the files (default: {cache_folder() / 'resources'})"

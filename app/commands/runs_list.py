@@ -35,20 +35,13 @@ class ListedRun(NamedTuple):
         state: training, a process trains it now; interrupted, the same command resumes it; begun,
             without a checkpoint; trained; measured, with a checkpoint of another run; damaged.
         stages: finished stages, for example fit, test, attack/pwws.
-        method: class of the module; None if unknown.
-        corpus: name or class of the corpus.
-        seed: of the training.
-        metric: name of the shown figure of the test split; None without one.
-        value: that figure.
+        method, corpus, seed: of the training; None if unknown.
+        metric, value: the shown figure of the test split, and its name.
         radius: mean certified radius, 0 where the prediction is wrong.
-        attack: recipe of the strongest attack.
-        attacked: accuracy under it.
-        unattacked: accuracy on the same texts without attack.
+        attack, attacked, unattacked: the strongest attack, and the accuracy with and without it.
         changed: date of the last change, ISO 8601.
         problem: the error of a damaged run.
-        macro_f1: on the test split.
-        level: level of the verdict; None without figures.
-        verdict: the verdict in one sentence.
+        level, verdict: the verdict, and its sentence; None without figures.
     """
 
     run: str
@@ -112,19 +105,14 @@ def list_runs(folder: Path, names: Sequence[str] = ()) -> list[ListedRun]:
 
 def _changed(folder: Path) -> float:
     """Return the time of the last change in a folder."""
-    # `lstat` does not follow links, which may be broken.
-    times = [0.0]
-    for entry in (folder, *_entries(folder)):
+    paths, times = [folder], [0.0]
+    with suppress(OSError):  # closed to us
+        paths += folder.iterdir()
+    for path in paths:
         with suppress(OSError):  # removed in the meantime
-            times.append(entry.lstat().st_mtime)
+            # `lstat` does not follow links, which may be broken.
+            times.append(path.lstat().st_mtime)
     return max(times)
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:  # closed to us
-        return []
 
 
 def table(runs: Sequence[ListedRun]) -> str:
