@@ -194,17 +194,14 @@ class _PlainModel(nn.Module):
 
     def forward(self, input_ids: Tensor, mask: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         ids = torch.zeros(input_ids.shape[0], dtype=torch.int64)
-        batch = Batch(
-            input_ids=input_ids, mask=mask, labels=None, sample_ids=ids, segment_ids=segment_ids
-        )
+        batch = Batch(input_ids, mask, labels=None, sample_ids=ids, segment_ids=segment_ids)
         logits: Tensor = self.model(batch)
         return logits
 
 
 def _export(model: nn.Module, inputs: dict[str, Tensor], path: Path) -> None:
     # Both dimensions of [B, N] are free.
-    free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
-    shapes = dict.fromkeys(inputs, free)
+    shapes = dict.fromkeys(inputs, dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC))
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -85,17 +85,10 @@ def write_folder(run: RunDirectory | None, checkpoint: Path, folder: Path, *, on
 
 
 def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> None:
-    """Write a classifier of `transformers` as a folder of `FineTuning`, for all commands.
+    """Write a classifier of `transformers`, `hf:FOLDER_OR_ID`, as a folder of `FineTuning`.
 
-    Args:
-        name: `hf:FOLDER_OR_ID`.
-        folder: to write.
-        pairs: True if it classifies pairs of texts.
-        onnx: also write an ONNX file.
-
-    Raises:
-        ValueError: no classifier, a head of another form, or see `write_folder`.
-        OSError: it cannot be written.
+    `pairs` is True if it classifies pairs of texts. A head of another form is a ValueError; for the
+    rest see `write_folder`.
     """
     _check_folder(folder)
     source = name.removeprefix("hf:")
@@ -123,11 +116,8 @@ def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> Non
 
 def _content(module: TextModule) -> dict[str, Any]:
     """Return a checkpoint of a module without the state of its training."""
-    content: dict[str, Any] = {
-        "state_dict": module.state_dict(),
-        "hyper_parameters": module.own_settings(),
-    }
-    content |= {"epoch": 0, "global_step": 0}
+    content: dict[str, Any] = {"epoch": 0, "global_step": 0}
+    content |= {"state_dict": module.state_dict(), "hyper_parameters": module.own_settings()}
     module.on_save_checkpoint(content)
     return content
 
@@ -197,10 +187,8 @@ def push_folder(
         hub.create_repo(repository, private=private, exist_ok=True)
         if revision is not None:
             hub.create_branch(repository, branch=revision, exist_ok=True)
-        message = "Upload by steadfast"
-        hub.upload_folder(
-            repo_id=repository, folder_path=folder, revision=revision, commit_message=message
-        )
+        more: dict[str, Any] = {"revision": revision, "commit_message": "Upload by steadfast"}
+        hub.upload_folder(repo_id=repository, folder_path=folder, **more)
     # Errors of the connection are of the HTTP client that the library has.
     except Exception as error:
         msg = (
@@ -266,13 +254,9 @@ def _write_transformers(model: TextModule, folder: Path) -> Formats:
         if _has_same_logits(module, twin):
             save_model(twin, folder)
             save_tokenizer(tokenizer, folder)
-            return Formats(
-                [
-                    "`transformers.AutoModelForSequenceClassification.from_pretrained('FOLDER')` "
-                    "loads the same classifier: its logits are equal but for rounding."
-                ],
-                classifier=True,
-            )
+            loader = "`transformers.AutoModelForSequenceClassification.from_pretrained('FOLDER')`"
+            sentence = f"{loader} loads the same classifier: its logits are equal but for rounding."
+            return Formats([sentence], classifier=True)
         reason = "the installed version of it computes other logits"
     log.warning(_NO_CLASSIFIER, reason)
     return Formats([f"The folder is {_NO_CLASSIFIER % reason}."])

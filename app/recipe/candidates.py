@@ -48,13 +48,13 @@ class KappaCandidate:
         """Return the figures of a candidate by its certificates."""
         made = Predictions.of(records)
         right = {n: [holds(record, n) for record in records] for n in CERTIFIED}
+        balanced = {n: class_mean(made.labels, hits) for n, hits in right.items()}
         return cls(
             kappa=kappa,
             k=k,
             clean=made.accuracy,
             certified={n: wilson(sum(hits), len(records)) for n, hits in right.items()},
-            balanced={"clean": made.balanced}
-            | {n: class_mean(made.labels, hits) for n, hits in right.items()},
+            balanced={"clean": made.balanced} | balanced,
             share=made.largest[1],
             collapsed=made.collapsed,
         )
@@ -66,18 +66,11 @@ class KappaCandidate:
 
     def line(self) -> dict[str, Any]:
         """Return the figures as JSON."""
-        certified = {f"certified@{n}": share.value for n, share in self.certified.items()}
-        balanced = {f"balanced@{n}": value for n, value in self.balanced.items()}
-        return {
-            "kappa": self.kappa,
-            "k": self.k,
-            "samples": self.clean.count,
-            "clean": self.clean.value,
-            **certified,
-            **balanced,
-            "largest_class": self.share,
-            "collapsed": self.collapsed,
-        }
+        line = {"kappa": self.kappa, "k": self.k}
+        line |= {"samples": self.clean.count, "clean": self.clean.value}
+        line |= {f"certified@{n}": share.value for n, share in self.certified.items()}
+        line |= {f"balanced@{n}": value for n, value in self.balanced.items()}
+        return line | {"largest_class": self.share, "collapsed": self.collapsed}
 
 
 def candidate_name(kappa: float, k: str) -> str:
