@@ -179,11 +179,8 @@ class RobustCLI(LightningCLI):
             "a finished one is never overwritten. null: a new name with the date.",
         )
         parser.add_argument("--runs_dir", type=str, default="runs", help="Directory of all runs.")
-        parser.add_argument(
-            "--debug",
-            action="store_true",
-            help="Show where an error came from (also: STEADFAST_DEBUG=1).",
-        )
+        text = "Show where an error came from (also: STEADFAST_DEBUG=1)."
+        parser.add_argument("--debug", action="store_true", help=text)
         parser.add_argument("--trainer.help", action=TrainerHelp)
         parser.add_class_arguments(CheckpointSettings, "checkpoint")
         parser.add_class_arguments(EarlyStoppingSettings, "early_stopping")
@@ -262,13 +259,10 @@ class RobustCLI(LightningCLI):
         self.settings: dict[str, Any] = {key: self.config_dump[key] for key in COMMON}
         self.run_name_given = self._get(self.config, "run")
         self.runs = Path(self._get(self.config, "runs_dir"))
-        self.checkpoint: Path | None = None
-        if self._given_checkpoint is not None:
-            self.checkpoint = Path(self._given_checkpoint)
-        if self.subcommand in TRAINING:
-            self.run = self._run_to_train()
-        else:
-            self.run = self._run_to_evaluate()
+        path = self._get(self.config, "ckpt_path")
+        self.checkpoint: Path | None = None if path is None else Path(str(path))
+        training = self.subcommand in TRAINING
+        self.run = self._run_to_train() if training else self._run_to_evaluate()
 
     def _check_detection(self) -> None:
         """Refuse wrong settings of a detector, and any of them where nothing is trained."""
@@ -281,26 +275,16 @@ class RobustCLI(LightningCLI):
             )
             raise ValueError(msg)
 
-    @property
-    def _given_checkpoint(self) -> str | None:
-        path = self._get(self.config, "ckpt_path")
-        return None if path is None else str(path)
-
     def _fresh_run(self) -> RunDirectory:
-        names = [
-            str(self.settings[part]["class_path"]).rsplit(".", 1)[-1] for part in ("model", "data")
-        ]
-        name = run_directory.fresh_name(self.runs, *names)
+        paths = (str(self.settings[part]["class_path"]) for part in ("model", "data"))
+        name = run_directory.fresh_name(self.runs, *(path.rpartition(".")[2] for path in paths))
         # Started processes parse the same command line, and need the same name.
         os.environ[run_directory.NAME_VARIABLE] = name
         return RunDirectory(self.runs / name)
 
     def _run_to_train(self) -> RunDirectory:
-        run = (
-            RunDirectory(self.runs / self.run_name_given)
-            if self.run_name_given
-            else self._fresh_run()
-        )
+        name = self.run_name_given
+        run = RunDirectory(self.runs / name) if name else self._fresh_run()
         self.plan = resume.plan_training(run, self.settings, all_stages=self.subcommand == "train")
         if self.plan.checkpoint == run.previous and run.last.is_file() and first_process():
             # Renamed for inspection: the next checkpoint would overwrite it.
@@ -433,9 +417,8 @@ class RobustCLI(LightningCLI):
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         if subcommand == "attack":
             # Not as an argument of the trainer's method: its group has the same name.
-            group = parser.add_argument_group(
-                "Which attacks, on what, at what cost", name="attacks"
-            )
+            title = "Which attacks, on what, at what cost"
+            group = parser.add_argument_group(title, name="attacks")
             group.add_class_arguments(AttackSettings, "attack", as_group=False)
         return parser
 
@@ -451,17 +434,16 @@ class RobustCLI(LightningCLI):
                 process.kill()
             raise
         if first_process() and not dry(self.trainer):
-            files = self.recorder.files
-            results = files.results()
-            verdict = None if results is None else judge_run(files, results)
-            report = ""
-            if results is not None and verdict is not None:
-                report = table(results, void=verdict.collapsed)
-            print(getattr(self.trainer, "report", None) or harmless(report))
-            if results is not None and (remarks := notes(results)):
-                print(harmless(f"\n{remarks}"))
-            if verdict is not None and subcommand not in ("fit", "validate", "predict"):
-                print(harmless(f"\n{verdict.text}"))
+            files, own = self.recorder.files, getattr(self.trainer, "report", None)
+            if (results := files.results()) is None:
+                print(own or "")
+            else:
+                verdict = judge_run(files, results)
+                print(own or harmless(table(results, void=verdict.collapsed)))
+                if remarks := notes(results):
+                    print(harmless(f"\n{remarks}"))
+                if subcommand not in ("fit", "validate", "predict"):
+                    print(harmless(f"\n{verdict.text}"))
             if subcommand == "train":
                 _report(files)
             print(harmless(f"\n{files.path}"))

@@ -65,13 +65,7 @@ def add_victim(
     or_run: bool = False,
     output: str = "folder of all files (default: attacked/VICTIM)",
 ) -> None:
-    """Add the options that name a victim and its classes.
-
-    Args:
-        parser: the parser of a command.
-        or_run: True if the command takes `--run NAME` instead of a victim.
-        output: help of `--output`.
-    """
+    """Add the options that name a victim, or a run, and its classes; `output` is a help."""
     add = parser.add_argument
     text = "hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION, or run:NAME in --runs_dir"
     add("--victim", type=str, required=not or_run, help=f"the model: {text}")

@@ -34,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
     run, checkpoint = find_model("predict", args)
     # Results of a run are about its own checkpoint; a prediction does not need them.
     with suppress(OSError, ValueError):
-        results = run.results() if run is not None and checkpoint == run.chosen else None
-        if run is not None and results is not None:
+        if run is not None and checkpoint == run.chosen and (results := run.results()) is not None:
             verdict = judge_run(run, results)
             if verdict.collapsed:
                 print(harmless(f"{run.name}: {verdict.headline}"), file=sys.stderr)
@@ -46,11 +45,9 @@ def run(args: argparse.Namespace) -> int:
         words = ThreatCertifiers.of_model(model, None, SETS, args.resources)
     answering = TextPredictor(model, words)
     pairs = answering.model.pairs
-    numbered = (
-        read_texts(args, pairs=pairs)
-        if args.stdin is None
-        else read_stream(sys.stdin.buffer, pairs=pairs)
-    )
+    numbered = read_texts(args, pairs=pairs)
+    if args.stdin is not None:
+        numbered = read_stream(sys.stdin.buffer, pairs=pairs)
     # On a terminal each line gets its prediction before the next one is typed.
     size = 1 if args.stdin and typed() else args.batch_size
     answers = (
@@ -105,9 +102,8 @@ def _table(answers: Iterator[TextPrediction], answering: TextPredictor) -> None:
             unknown += 1
             print(harmless(f"  unknown words: {', '.join(answer['unknown'])}")[:room])
         for note in _word_notes(answer):
-            print(
-                harmless(textwrap.fill(note, room, initial_indent="  ", subsequent_indent="    "))
-            )
+            filled = textwrap.fill(note, room, initial_indent="  ", subsequent_indent="    ")
+            print(harmless(filled))
     if cut:
         length = answering.model.require_text()[0].max_length
         print(f"\n{cut} of the texts were longer than {length} tokens, and are cut there")
@@ -135,13 +131,9 @@ def _class_row(answering: TextPredictor) -> Callable[[TextPrediction | None], st
         if answer is None:
             score = "   score" * detects
             return f"{'prediction':<{width}}{score}  probability  margin  radius  text"
-        margin, radius = (
-            "-" if answer[key] is None else f"{answer[key]:.3f}" for key in ("margin", "radius")
-        )
+        margin, radius = (_shown(answer[key], ".3f") for key in ("margin", "radius"))
         name = harmless(answer["prediction"])
-        score = ""
-        if detects:
-            score = f"  {'-' if answer['score'] is None else format(answer['score'], '.2f'):>6}"
+        score = f"  {_shown(answer['score'], '.2f'):>6}" if detects else ""
         return f"{name:<{width}}{score}  {answer['probability']:>11.4f}  {margin:>6}  {radius:>6}"
 
     return row
@@ -150,4 +142,8 @@ def _class_row(answering: TextPredictor) -> Callable[[TextPrediction | None], st
 def _number_row(answer: TextPrediction | None) -> str:
     if answer is None:
         return f"{'value':>10}  text"
-    return f"{'-' if answer['value'] is None else format(answer['value'], '.4f'):>10}"
+    return f"{_shown(answer['value'], '.4f'):>10}"
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

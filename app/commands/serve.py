@@ -38,18 +38,15 @@ from training import interrupt
 
 DEFAULTS = ServeLimits()
 LIMITS = {
-    "max_characters": ("characters", "characters of a text"),
-    "rate": ("rate", "requests per minute and address; 0: no bound"),
-    "connections_per_address": (
-        "connections_per_address",
-        f"open connections of an address, of {DEFAULTS.connections} in all; behind a proxy all "
-        "clients have the same address",
-    ),
-    "attacks": ("attacks", "attacks at the same time"),
-    "attack_seconds": ("attack_seconds", "time of one attack"),
-    "queries": ("queries", "queries of one attack"),
+    "characters": "characters of a text",
+    "rate": "requests per minute and address; 0: no bound",
+    "connections_per_address": f"open connections of an address, of {DEFAULTS.connections} in all; "
+    "behind a proxy all clients have the same address",
+    "attacks": "attacks at the same time",
+    "attack_seconds": "time of one attack",
+    "queries": "queries of one attack",
 }
-"""Options that set a limit: the field of `ServeLimits`, and the help."""
+"""Fields of `ServeLimits` that are options, with their help."""
 
 
 class _Server(uvicorn.Server):
@@ -67,7 +64,7 @@ class _Server(uvicorn.Server):
 
 def run(args: argparse.Namespace) -> int:
     """Run the command, which a signal ends with 130 or 143 as exit status."""
-    values = {field: getattr(args, option) for option, (field, _) in LIMITS.items()}
+    values = {field: getattr(args, field) for field in LIMITS}
     limits = ServeLimits(**values | {"rate": args.rate or None})
     try:
         with interrupt.handle_signals():
@@ -98,9 +95,11 @@ def parser() -> argparse.ArgumentParser:
     add("--recipes", default="deepwordbug", help=f"{text}which needs no resources)")
     text = "JSON with synonyms: models with certificates for them certify each text"
     add_option(parser, "--lists", help=text)
-    for option, (field, text) in LIMITS.items():
+    for field, text in LIMITS.items():
+        option = "--max_characters" if field == "characters" else f"--{field}"
         default = getattr(DEFAULTS, field)
-        add(f"--{option}", type=type(default), default=default, help=text)
+        metavar = option.removeprefix("--").upper()
+        add(option, dest=field, metavar=metavar, type=type(default), default=default, help=text)
     return parser
 
 

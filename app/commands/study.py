@@ -150,13 +150,12 @@ def _status(args: argparse.Namespace) -> int:
     selected = only(cells, args.only, args.seeds)
     from app.study.runner import state_of
 
-    states = {cell.run: state_of(cell, work) for cell in selected}
-    width = max(map(len, states), default=0)
-    for cell in selected:
-        state = states[cell.run]
+    states = [state_of(cell, work) for cell in selected]
+    width = max((len(cell.run) for cell in selected), default=0)
+    for cell, state in zip(selected, states, strict=True):
         ended = f"{state.ended} of {len(cell.stages)} stages"
         print(harmless(f"{cell.run:{width}}  {ended}  {state.words}"))
-    done = sum(state.words == "done" for state in states.values())
+    done = sum(state.words == "done" for state in states)
     print(f"\n{study.name}: {done} of {len(selected)} runs are done")
     return 0
 
