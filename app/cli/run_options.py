@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.ledger import NAME
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
@@ -131,6 +130,9 @@ def command_parser(
 
 def find_model(command: str, args: argparse.Namespace) -> tuple[RunDirectory | None, Path]:
     """Return the run and the checkpoint that the options of `RUN` name; see `find_checkpoint`."""
+    # Only here: a kept help needs no archives.
+    from run_files.checkpoint_lookup import find_checkpoint
+
     return find_checkpoint(command, Path(args.runs_dir), args.run, args.ckpt_path)
 
 

@@ -22,7 +22,6 @@ from attacks.resources.counter_fitting import (
 )
 from attacks.resources.vector_files import read_vectors
 from run_files import atomic
-from text import check_range
 from text.bounded_files import reading
 
 _SIMLEX = ("word1", "word2", "SimLex999")
@@ -31,7 +30,9 @@ _SIMLEX = ("word1", "word2", "SimLex999")
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     settings = CounterFitting(steps=args.steps, radius=args.radius)
-    check_range({"--words": args.words}, least=2)
+    if args.words is not None and args.words < 2:
+        msg = f"got --words {args.words}, expected at least 2"
+        raise ValueError(msg)
     vectors = read_vectors(args.vectors)
     words = vectors.words[: args.words]
     index = {word: i for i, word in enumerate(words)}
