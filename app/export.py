@@ -126,19 +126,12 @@ def _of_weights(
     results: Results, checkpoint: str
 ) -> tuple[dict[str, dict[str, Any]], dict[str, float | None]]:
     """Return the stages of exactly these weights, and their metrics; a run may have others."""
-    stages = {
-        stage: evaluation
-        for stage, evaluation in results.get("about", {}).items()
-        if evaluation["checkpoint"] == checkpoint
-    }
+    about = results.get("about", {})
+    stages = {stage: about[stage] for stage in about if about[stage]["checkpoint"] == checkpoint}
     # `validate` writes its metrics under val/, each other stage under its name.
     prefixes = tuple(f"{'val' if stage == 'validate' else stage}/" for stage in stages)
-    metrics = {
-        metric: value
-        for metric, value in sorted(results["metrics"].items())
-        if metric.startswith(_MEASURED) and metric.startswith(prefixes)
-    }
-    return stages, metrics
+    metrics = [m for m in results["metrics"] if m.startswith(_MEASURED) and m.startswith(prefixes)]
+    return stages, {metric: results["metrics"][metric] for metric in sorted(metrics)}
 
 
 # ONNX

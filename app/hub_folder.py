@@ -178,9 +178,6 @@ def push_folder(
         repository: `OWNER/NAME`; made if it does not exist.
         private: a repository that is made is private; one that exists is not changed.
         revision: branch, made if it does not exist; the main one if None.
-
-    Raises:
-        OSError: the hub cannot be reached, or refuses.
     """
     hub = HfApi()
     try:

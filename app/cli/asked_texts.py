@@ -59,12 +59,7 @@ def read_texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedTex
 
 
 def check_texts(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) -> list[Text]:
-    """Return the texts of `--text` and `--text_pair`.
-
-    Args:
-        texts: of `--text`.
-        seconds: of `--text_pair`, one for each.
-        pairs: True if the model reads pairs.
+    """Return the texts of `--text` and, if the model reads pairs, of `--text_pair`.
 
     Raises:
         ValueError: an empty text, second texts for a model of single ones, or not one for each text

@@ -212,10 +212,9 @@ def _options(words: Sequence[str]) -> list[str]:
 
 
 def check_options(call: Call) -> None:
-    """Refuse former names of options, and options of the other way of the command.
+    """Raise a ValueError for former names of options, and those of the other way of the command.
 
-    Raises:
-        ValueError: the message names the option to use.
+    The message names the option to use.
     """
     refuse_former(call.name, call.words)
     options, command = _options(call.words), call.command

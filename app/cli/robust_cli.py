@@ -171,13 +171,9 @@ class RobustCLI(LightningCLI):
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add the options of a run."""
-        parser.add_argument(
-            "--run",
-            type=RunName | None,
-            default=None,
-            help="Name of the run; all its files are in RUNS_DIR/NAME. An interrupted run resumes; "
-            "a finished one is never overwritten. null: a new name with the date.",
-        )
+        text = "Name of the run; all its files are in RUNS_DIR/NAME. An interrupted run resumes; a "
+        text += "finished one is never overwritten. null: a new name with the date."
+        parser.add_argument("--run", type=RunName | None, default=None, help=text)
         parser.add_argument("--runs_dir", type=str, default="runs", help="Directory of all runs.")
         text = "Show where an error came from (also: STEADFAST_DEBUG=1)."
         parser.add_argument("--debug", action="store_true", help=text)
@@ -190,20 +186,13 @@ class RobustCLI(LightningCLI):
             if action.dest == "trainer.max_epochs":
                 # Lightning would train 1,000 epochs.
                 action.help = MAX_EPOCHS
-        parser.add_argument(
-            "--checkpoint_every_n_minutes",
-            type=NonNegativeFloat,
-            default=5.0,
-            help="Write last.ckpt also inside an epoch, this many minutes after it was last "
-            "written; it is always written at the end of an epoch.",
-        )
-        parser.add_argument(
-            "--on_nonfinite_loss",
-            type=OnNonFinite,
-            default="stop",
-            help="Action on an infinite or NaN loss. stop: end the run before the weights are "
-            "saved, and name the samples; skip: leave out the optimiser's step.",
-        )
+        text = "Write last.ckpt also inside an epoch, this many minutes after it was last written; "
+        text += "it is always written at the end of an epoch."
+        name = "--checkpoint_every_n_minutes"
+        parser.add_argument(name, type=NonNegativeFloat, default=5.0, help=text)
+        text = "Action on an infinite or NaN loss. stop: end the run before the weights are saved, "
+        text += "and name the samples; skip: leave out the optimiser's step."
+        parser.add_argument("--on_nonfinite_loss", type=OnNonFinite, default="stop", help=text)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         """Parse the command line; settings of a stored run have lower priority."""
@@ -289,14 +278,13 @@ class RobustCLI(LightningCLI):
         if self.plan.checkpoint == run.previous and run.last.is_file() and first_process():
             # Renamed for inspection: the next checkpoint would overwrite it.
             run.last.replace(run.last.with_name("damaged.ckpt"))
-        if self.plan.checkpoint is not None:
-            if self.checkpoint is not None:
-                msg = (
-                    f"got --ckpt_path {self.checkpoint} and run {run.name!r}, which resumes from "
-                    "its own last.ckpt; leave --ckpt_path out, or choose another --run"
-                )
-                raise ValueError(msg)
-            self.checkpoint = self.plan.checkpoint
+        if self.plan.checkpoint is not None and self.checkpoint is not None:
+            msg = (
+                f"got --ckpt_path {self.checkpoint} and run {run.name!r}, which resumes from its "
+                "own last.ckpt; leave --ckpt_path out, or choose another --run"
+            )
+            raise ValueError(msg)
+        self.checkpoint = self.plan.checkpoint or self.checkpoint
         return run
 
     def _run_to_evaluate(self) -> RunDirectory:
@@ -367,17 +355,12 @@ class RobustCLI(LightningCLI):
             self.recorder,
             Export(self.run.backbone),
         ]
+        watched = {"monitor": settings.monitor, "mode": settings.mode}
         if patience:
-            callbacks.append(
-                StopEarly(
-                    patience,
-                    monitor=settings.monitor,
-                    mode=settings.mode,
-                    # Also if the reopened run was killed before its first checkpoint.
-                    anew=self.plan.reopened or reopened(self.run.results()) == self.plan.step,
-                    another=self.plan.checkpoint is None,
-                )
-            )
+            # Also if the reopened run was killed before its first checkpoint.
+            anew = self.plan.reopened or reopened(self.run.results()) == self.plan.step
+            another = self.plan.checkpoint is None
+            callbacks.append(StopEarly(patience, **watched, anew=anew, another=another))
         if config["logger"]:
             callbacks.append(LearningRates())
         if config["enable_model_summary"] is not False:
@@ -389,7 +372,7 @@ class RobustCLI(LightningCLI):
         if config["enable_checkpointing"] is not False:
             minutes = float(self._get(self.config_init, "checkpoint_every_n_minutes"))
             callbacks += [
-                BestCheckpoint(self.run, monitor=settings.monitor, mode=settings.mode),
+                BestCheckpoint(self.run, **watched),
                 LastCheckpoint(self.run, every_n_minutes=minutes),
             ]
             plugins = config["plugins"] or []

@@ -140,7 +140,7 @@ def victim_of(
 
 def _words(args: Any) -> VictimFrontEnd:
     options = args.words.as_dict()
-    return VictimFrontEnd(**{**options, "canonical": CanonicalForm(**options["canonical"])})
+    return VictimFrontEnd(**options | {"canonical": CanonicalForm(**options["canonical"])})
 
 
 def split_names(option: str | None) -> list[str] | None:

@@ -139,9 +139,8 @@ def _matrices(args: argparse.Namespace) -> int:
                     "fool it any more: it is noisy, or another model than the attacked one"
                 )
         if output is not None:
-            as_json, as_csv = matrix_files(attack, matrix)
-            atomic.write_text(Path(output) / f"transfer-{attack}.json", as_json)
-            atomic.write_text(Path(output) / f"transfer-{attack}.csv", as_csv)
+            for form, text in zip(("json", "csv"), matrix_files(attack, matrix), strict=True):
+                atomic.write_text(Path(output) / f"transfer-{attack}.{form}", text)
     return 0
 
 
@@ -166,15 +165,11 @@ def _attacks(runs: Sequence[RunDirectory], names: str | None) -> list[str]:
 def _attacked(run: RunDirectory, attack: str, model: NamedVictim) -> AttackedRun:
     """Return a run with the records of an attack."""
     ledger = attack_ledger(run, attack)
-    subject = ledger.subject()
-    if "victim" in subject:
-        if subject["victim"] != model.facts["victim"]:
-            msg = (
-                f"got {ledger.records_path} about {subject['victim']}, expected "
-                f"{model.facts['victim']}: attack it again"
-            )
-            raise ValueError(msg)
-    elif subject.get("checkpoint") != file_digest(run.chosen):
+    subject, name = ledger.subject(), model.facts["victim"]
+    if (attacked := subject.get("victim", name)) != name:
+        msg = f"got {ledger.records_path} about {attacked}, expected {name}: attack it again"
+        raise ValueError(msg)
+    if "victim" not in subject and subject.get("checkpoint") != file_digest(run.chosen):
         msg = (
             f"got {ledger.records_path} about other weights than {run.chosen}, expected an attack "
             f"on these: `attack --run {run.name} --attack {attack}` again"

@@ -99,8 +99,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _check_threat(threat: Threat, front_end: str) -> None:
     """Raise a ValueError for claims of `WordScores` that no checker knows."""
-    sets = isinstance(threat, Substitutions)
-    if isinstance(threat, Additions) or sets != (front_end != "none"):
+    if isinstance(threat, Additions) or isinstance(threat, Substitutions) == (front_end == "none"):
         msg = (
             f"got --threat {threat.title} for WordScores with words.front_end={front_end}, "
             "expected perturbation sets for a model with a front end (lists: their file as a set), "

@@ -69,20 +69,16 @@ SOURCES: dict[str, Download] = {
     ),
     "neighbours": Download(
         description="neighbours among counter-fitted vectors (textfooler, textbugger, a2t, random)",
-        url=(
-            "https://raw.githubusercontent.com/robinjia/certified-word-sub/"
-            "4fa78a459a3fdcecf544b7d10ffd2b9494d74a2b/data/counterfitted_neighbors.json"
-        ),
+        url="https://raw.githubusercontent.com/robinjia/certified-word-sub/"
+        "4fa78a459a3fdcecf544b7d10ffd2b9494d74a2b/data/counterfitted_neighbors.json",
         path="counterfit/counterfitted_neighbors.json",
         sha256="103247143f39bd5dd66850f3a912393392641dbd98093c61e2b24a4cc8a96fb0",
         size=1_976_448,
     ),
     "vectors": Download(
         description="counter-fitted vectors: 50 neighbours of each word, with similarities",
-        url=(
-            "https://github.com/nmrksic/counter-fitting/raw/master/word_vectors/"
-            "counter-fitted-vectors.txt.zip"
-        ),
+        url="https://github.com/nmrksic/counter-fitting/raw/master/word_vectors/"
+        "counter-fitted-vectors.txt.zip",
         path="counterfit/counter-fitted-vectors.txt.zip",
     ),
     "sentence-encoder": Download(
@@ -184,16 +180,13 @@ class DownloadError(RuntimeError):
 
 
 def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) -> Path:
-    """Download a file.
+    """Download a file and return its path; a copy with the right checksum is kept.
 
     Args:
         url: address; https, file, or http on this machine.
-        path: path of the copy. A copy with the right checksum is not downloaded again.
+        path: path of the copy.
         sha256: its checksum; None: not compared.
         size: most bytes that it may have; None: no bound.
-
-    Returns:
-        `path`.
 
     Raises:
         DownloadError: the server does not send it, or sends another file.

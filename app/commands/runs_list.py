@@ -123,9 +123,8 @@ def table(runs: Sequence[ListedRun]) -> str:
     )
     rows = [head]
     for run in runs:
-        figure = (
-            "" if run.metric is None else f"{run.metric.removeprefix('test/')} {_shown(run.value)}"
-        )
+        name = (run.metric or "").removeprefix("test/")
+        figure = f"{name} {_shown(run.value)}" if name else ""
         attack = "" if run.attack is None else f"{run.attack} {_shown(run.attacked)}"
         if run.unattacked is not None:
             attack += f" of {_shown(run.unattacked)}"
@@ -135,10 +134,9 @@ def table(runs: Sequence[ListedRun]) -> str:
             level += ": robustness means nothing"
         radius = "" if run.radius is None else f"radius {run.radius:.3f}"
         seed = "" if run.seed is None else str(run.seed)
-        state = run.problem or run.state
         when = run.changed[:16].replace("T", " ")
-        name, corpus = run.method or "", run.corpus or ""
-        rows.append((run.run, state, name, corpus, seed, figure, f1, radius, attack, level, when))
+        training = (run.run, run.problem or run.state, run.method or "", run.corpus or "", seed)
+        rows.append((*training, figure, f1, radius, attack, level, when))
     columns = [i for i in range(len(head)) if any(row[i] for row in rows[1:])]
     widths = {i: max(len(row[i]) for row in rows) for i in columns}
     lines = ("  ".join(f"{row[i]:<{widths[i]}}" for i in columns).rstrip() for row in rows)

@@ -195,8 +195,7 @@ def _build_attacks(
     ]
     resources = Resources.of(settings[0], device=torch_device(args.device))
     attacks = [build(recipe, resources).certified(None, None) for recipe in settings]
-    drawing = [one.name for one in attacks if isinstance(one.search, TokenDistribution)]
-    if drawing:
+    if drawing := [a.name for a in attacks if isinstance(a.search, TokenDistribution)]:
         msg = (
             f"got --recipes {drawing[0]}, for which other requests would wait for seconds, "
             f"expected other attacks; `attack --run NAME --attack {drawing[0]}` runs it"
