@@ -67,12 +67,8 @@ def write_folder(run: RunDirectory | None, checkpoint: Path, folder: Path, *, on
     Args:
         run: its run, whose figures the card has.
         checkpoint: file, or a folder that was exported.
-        folder: to write.
-        onnx: also write an ONNX file.
-
-    Raises:
-        ValueError: the folder has other content, or the model cannot be ONNX.
-        OSError: it cannot be written.
+        folder: to write; one with other content is refused.
+        onnx: also write an ONNX file; a model that cannot be one is refused.
     """
     _check_folder(folder)
     warn_unfinished(checkpoint)

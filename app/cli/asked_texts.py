@@ -122,11 +122,7 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
 
 
 def read_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[NumberedText]:
-    """Yield the texts of a stream, one on each line; see `read_file`.
-
-    Raises:
-        DataError: a line is not UTF-8, or not a pair; the message names the line.
-    """
+    """Yield the texts of a stream, one on each line; see `read_file`."""
     numbered = enumerate((raw.rstrip(b"\r\n") for raw in stream), start=1)
     yield from _read_lines(numbered, "standard input", pairs=pairs)
 

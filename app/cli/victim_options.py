@@ -180,12 +180,7 @@ class MeasuredModel(NamedTuple):
 
 
 def measured_model(args: Any) -> MeasuredModel:
-    """Load the model that the options of `add_victim` name.
-
-    Raises:
-        ValueError: a front end before a run, or see `victim_of`.
-        OSError: the model is not found.
-    """
+    """Load the model that the options of `add_victim` name; refuse a front end before a run."""
     files = RunDirectory(folder_of(args) if args.run is None else Path(args.runs_dir) / args.run)
     named = victim_of(args, files.path)
     name = named.facts["victim"]

@@ -148,13 +148,7 @@ def _file(
 ) -> dict[str, float]:
     """Store the records and figures of an attack as `attack` does; return its metrics.
 
-    Args:
-        attack: the attack.
-        archive: for the metrics.
-        args: the options, of which some ask for files.
-        facts: for the page; they override those of the shard.
-        subject: identifies the weights.
-        logger: of TensorBoard; None for an external victim.
+    The facts for the page override those of the shard; the subject identifies the weights.
     """
     ledger, outcome, classes = attack.ledger, attack.outcome(), attack.facts["classes"]
     atomic.write_lines(ledger.records_path, attack.records)

@@ -102,11 +102,8 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
     """Return agreement and corrected success.
 
     A text is valid if more than half of its raters choose its gold class. The corrected success
-    rate is the success rate times the share of valid texts among the rated ones.
-
-    Args:
-        key: of the sheet.
-        raters: class and naturalness of each text, for each rater.
+    rate is the success rate times the share of valid texts among the rated ones. A rater gives the
+    class and the naturalness of each text.
     """
     items, classes = key["items"], key["classes"]
     chosen = {name: [rater[name][0] for rater in raters if name in rater] for name in items}

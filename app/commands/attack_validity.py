@@ -101,11 +101,7 @@ def add_records(parser: argparse.ArgumentParser) -> None:
 
 
 def record_files(args: argparse.Namespace, command: str) -> list[Path]:
-    """Return the files of records that the options of a command name.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Return the files of records that the options of a command name, at least one."""
     if args.records:
         return [Path(name) for name in args.records]
     run = run_directory.existing(Path(args.runs_dir), run_directory.named(command, args.run))
@@ -121,10 +117,7 @@ def record_files(args: argparse.Namespace, command: str) -> list[Path]:
 def calibrate(checks: Checks, folder: Path, count: int) -> str:
     """Choose limits on the validation splits; return a table of their effect on the test splits.
 
-    Args:
-        checks: for the figures of the pairs.
-        folder: of the corpora.
-        count: largest number of pairs of each kind.
+    `count` is the largest number of pairs of each kind.
     """
     names = checks.made()
     chosen = _chosen(_measured(checks, folder, "validation", count), names)

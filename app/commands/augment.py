@@ -110,9 +110,6 @@ class AugmentedFile:
         path: the file; an old one is replaced at the end.
         subject: all settings on which the records depend.
         texts: all texts.
-
-    Attributes:
-        records: records of former starts, then those of this one.
     """
 
     def __init__(self, path: Path, subject: Mapping[str, Any], texts: Sequence[Text]) -> None:
@@ -122,6 +119,7 @@ class AugmentedFile:
         settings = json.loads(json.dumps({**subject, "texts": content_digest(list(texts))}))
         self._stream: IO[bytes] = open_lines(self._journal)
         try:
+            # Of former starts, then those of this one.
             self.records, length = self._former(settings)
             cut_lines(self._stream, settings, length)
         except BaseException:

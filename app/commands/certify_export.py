@@ -218,14 +218,13 @@ def _lists(threat: Substitutions, texts: Iterable[str]) -> bytes:
         )
         raise ValueError(msg)
     lists: dict[str, list[str]] = {}
-    excluded, typos = [], False
-    for word in sorted({word for text in texts for word in threat.split(text)}):
+    excluded = []
+    words = sorted({word for text in texts for word in threat.split(text)})
+    for word in words:
         changes = [changes_of(part, word) for part in threat.sets]
         if listed := list(dict.fromkeys(text for texts, _ in changes for text in texts)):
             lists[word] = listed
-        if any(typed for _, typed in changes):
-            typos = True
-        else:
+        if not any(typed for _, typed in changes):
             excluded.append(word)
-    content = {"lists": lists, "excluded": excluded if typos else None}
+    content = {"lists": lists, "excluded": excluded if len(excluded) < len(words) else None}
     return json.dumps(content, ensure_ascii=False).encode()

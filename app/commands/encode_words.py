@@ -33,9 +33,8 @@ def run(args: argparse.Namespace) -> int:
     atomic.write_text(args.output, json.dumps(dict(forms), indent=0, sort_keys=True))
     same = sum(count for word, count in counts.items() if encoding.of_word(word) == word)
     # Mean number of different encodings of a word and its substitutes: 1 is best.
-    before, after = (
-        stability(either, threat, counts) for either in (SynonymEncoding({}), encoding)
-    )
+    before = stability(SynonymEncoding({}), threat, counts)
+    after = stability(encoding, threat, counts)
     print("| | before | after |\n|---|---|---|")
     print(f"| encodings of a word and its substitutes, mean | {before:.2f} | {after:.2f} |")
     print(f"| unchanged words of the texts, % | 100.0 | {100 * same / counts.total():.1f} |")

@@ -67,9 +67,8 @@ def _vocabulary(name: str, runs_dir: Path) -> WordTokenizer:
             msg = f"got {name} without words, expected one in each line, frequent ones first"
             raise ValueError(msg)
         # A corrector prefers frequent words: the first ones of the file.
-        return WordTokenizer(
-            Vocabulary({word: len(words) - i for i, word in enumerate(words)}), words=_FRONT
-        )
+        counts = {word: len(words) - i for i, word in enumerate(words)}
+        return WordTokenizer(Vocabulary(counts), words=_FRONT)
     _, checkpoint = find_checkpoint("lists", runs_dir, name, None)
     tokenizer, _ = load(checkpoint).require_text()
     if not isinstance(tokenizer, WordTokenizer):

@@ -32,9 +32,8 @@ def run(args: argparse.Namespace) -> int:
     kind = find_measurement(args.name)
     model = measured_model(args)
     data, samples = _samples(args, model)
-    settings = None
-    if kind.settings_class is not None:
-        settings = kind.settings_class(**args.settings.as_dict())
+    cls = kind.settings_class
+    settings = None if cls is None else cls(**args.settings.as_dict())
     measurement = kind(
         model.named.victim,
         samples,
@@ -61,12 +60,10 @@ def _samples(args: argparse.Namespace, model: MeasuredModel) -> tuple[str, list[
     if model.module is None:
         msg = f"got --victim {args.victim} without texts, expected --dataset FILE"
         raise ValueError(msg)
-    source, rows = split_texts(
-        model.files, args.split, data_dir=args.data_dir, count=args.num_samples
-    )
-    return f"{source.corpus} {args.split}", [
-        Sample(sample_id=number, text=text, label=label) for number, text, label in rows
-    ]
+    about = {"data_dir": args.data_dir, "count": args.num_samples}
+    source, rows = split_texts(model.files, args.split, **about)
+    samples = [Sample(sample_id=number, text=text, label=label) for number, text, label in rows]
+    return f"{source.corpus} {args.split}", samples
 
 
 class _MeasureParser(RunOrVictimParser):

@@ -90,12 +90,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def list_runs(folder: Path, names: Sequence[str] = ()) -> list[ListedRun]:
-    """Return the runs of a directory, the latest first.
-
-    Args:
-        folder: directory of all runs.
-        names: names or patterns of names; all if empty.
-    """
+    """Return the runs of a directory with these names or patterns, or all, the latest first."""
     # A broken link or a pipe is listed as a damaged run.
     runs = [RunDirectory(path) for path in folder.iterdir() if kind_of(path / "config.yaml")]
     runs = [run for run in runs if not names or any(fnmatch.fnmatch(run.name, n) for n in names)]

@@ -21,10 +21,7 @@ def write_all(
     """Write `study.json` with its outcomes, the tables in all formats and the pictures.
 
     Returns:
-        The files, without that of the outcomes.
-
-    Raises:
-        OSError: one cannot be written; none is half-written.
+        The files, without that of the outcomes; none is half-written.
     """
     from app.study.pictures import draw_all
 

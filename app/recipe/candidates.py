@@ -79,11 +79,7 @@ def candidate_name(kappa: float, k: str) -> str:
 
 
 def grid(kappas: Sequence[str], defaults: Sequence[float], ks: Sequence[str]) -> list[Any]:
-    """Return the pairs of kappa and k to try, each once, in order.
-
-    Raises:
-        ValueError: a malformed k, or one below 1.
-    """
+    """Return the pairs of kappa and k to try, each once, in order; refuse a k below 1."""
     for k in ks:
         if parse_k(k) == 0:
             msg = "got --k 0, expected numbers of at least 1, or all"
@@ -143,13 +139,9 @@ def cell(share: IntervalEstimate) -> str:
 def compare_models(
     runs: Sequence[RunDirectory], stage: str, attacks: Sequence[str], class_names: Sequence[str]
 ) -> str:
-    """Return the table of measured runs, and a line about each collapsed model.
+    """Return the table of measured runs, the robust one first, and lines about collapsed models.
 
-    Args:
-        runs: the robust run first.
-        stage: name of its word certificates in `results.json`.
-        attacks: names of the attacks.
-        class_names: classes of the corpus.
+    `stage` is the name of its word certificates in `results.json`.
     """
     columns: list[Sequence[str]] = []
     notes: list[str] = []
