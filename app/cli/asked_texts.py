@@ -163,5 +163,4 @@ def _read_lines(
         yield NumberedText((parts[0], parts[1]) if pairs else line, number)
     if blank:
         numbers = ", ".join(map(str, blank[:SHOWN])) + (", ..." if len(blank) > SHOWN else "")
-        count = plural(len(blank), "blank line")
-        log.warning("%s: skipped %s (%s)", source, count, numbers)
+        log.warning("%s: skipped %s (%s)", source, plural(len(blank), "blank line"), numbers)

@@ -160,8 +160,9 @@ class _Recipe:
     def _fit_candidate(self, kappa: float, k: str) -> KappaCandidate:
         folder = RunDirectory(self.run.path / CANDIDATES / candidate_name(kappa, k))
         settings = {"against": self.sets, "kappa": f"{kappa:g}", "k": "null" if k == "all" else k}
-        settings["resources"] = self.args.resources
-        words = [f"--model.robustness.{n}={v}" for n, v in settings.items() if v is not None]
+        if self.args.resources is not None:
+            settings["resources"] = self.args.resources
+        words = [f"--model.robustness.{n}={v}" for n, v in settings.items()]
         if self.args.config == "word_scores/robust":
             words.append(f"--trainer.max_epochs={self._epochs(200_000, 3)}")
         passed = [word for word in self.args.passed if not word.startswith("--data.")]
