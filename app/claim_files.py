@@ -86,13 +86,7 @@ def detector_files(
 ) -> dict[str, bytes]:
     """Return the files of an export by name; the statement has the digests of the others.
 
-    Args:
-        model: the detector.
-        threat: added text.
-        claims: numbers and texts that are certified.
-
-    Raises:
-        ValueError: the model has no certificate for the threat.
+    The claims are the numbers and texts that are certified.
     """
     certifier = model.text_certifier(threat)
     assert isinstance(certifier, EvidenceCertifier)  # of MonotoneScores

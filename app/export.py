@@ -128,19 +128,12 @@ def _of_weights(
     results: Results, checkpoint: str
 ) -> tuple[dict[str, dict[str, Any]], dict[str, float | None]]:
     """Return the stages of exactly these weights, and their metrics; a run may have others."""
-    stages = {
-        stage: evaluation
-        for stage, evaluation in results.get("about", {}).items()
-        if evaluation["checkpoint"] == checkpoint
-    }
+    about = results.get("about", {})
+    stages = {stage: about[stage] for stage in about if about[stage]["checkpoint"] == checkpoint}
     # `validate` writes its metrics under val/, each other stage under its name.
     prefixes = tuple(f"{'val' if stage == 'validate' else stage}/" for stage in stages)
-    metrics = {
-        metric: value
-        for metric, value in sorted(results["metrics"].items())
-        if metric.startswith(_MEASURED) and metric.startswith(prefixes)
-    }
-    return stages, metrics
+    metrics = [m for m in results["metrics"] if m.startswith(_MEASURED) and m.startswith(prefixes)]
+    return stages, {metric: results["metrics"][metric] for metric in sorted(metrics)}
 
 
 # ONNX
@@ -196,17 +189,14 @@ class _PlainModel(nn.Module):
 
     def forward(self, input_ids: Tensor, mask: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         ids = torch.zeros(input_ids.shape[0], dtype=torch.int64)
-        batch = Batch(
-            input_ids=input_ids, mask=mask, labels=None, sample_ids=ids, segment_ids=segment_ids
-        )
+        batch = Batch(input_ids, mask, labels=None, sample_ids=ids, segment_ids=segment_ids)
         logits: Tensor = self.model(batch)
         return logits
 
 
 def _export(model: nn.Module, inputs: dict[str, Tensor], path: Path) -> None:
     # Both dimensions of [B, N] are free.
-    free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
-    shapes = dict.fromkeys(inputs, free)
+    shapes = dict.fromkeys(inputs, dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC))
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -38,8 +38,9 @@ from measure.named_victims import pretrained_victim
 from measure.verdict import judge_run
 from run_files.atomic import replacing_folder
 from run_files.run_directory import RunDirectory, class_name
-from run_files.weights import Weights, unfinished, weights_of
+from run_files.weights import Weights, warn_unfinished, weights_of
 from text import PretrainedTokenizer, save_tokenizer
+from text.error_reasons import describe_error
 
 log = logging.getLogger(__name__)
 
@@ -66,16 +67,11 @@ def write_folder(run: RunDirectory | None, checkpoint: Path, folder: Path, *, on
     Args:
         run: its run, whose figures the card has.
         checkpoint: file, or a folder that was exported.
-        folder: to write.
-        onnx: also write an ONNX file.
-
-    Raises:
-        ValueError: the folder has other content, or the model cannot be ONNX.
-        OSError: it cannot be written.
+        folder: to write; one with other content is refused.
+        onnx: also write an ONNX file; a model that cannot be one is refused.
     """
     _check_folder(folder)
-    if (warning := unfinished(checkpoint)) is not None:
-        log.warning("%s", warning)
+    warn_unfinished(checkpoint)
     module, weights = load_module(checkpoint), weights_of(checkpoint)
     content: Mapping[str, Any] = read_checkpoint(checkpoint)
     if isinstance(module, FineTuning) and module.lora.rank:
@@ -85,17 +81,10 @@ def write_folder(run: RunDirectory | None, checkpoint: Path, folder: Path, *, on
 
 
 def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> None:
-    """Write a classifier of `transformers` as a folder of `FineTuning`, for all commands.
+    """Write a classifier of `transformers`, `hf:FOLDER_OR_ID`, as a folder of `FineTuning`.
 
-    Args:
-        name: `hf:FOLDER_OR_ID`.
-        folder: to write.
-        pairs: True if it classifies pairs of texts.
-        onnx: also write an ONNX file.
-
-    Raises:
-        ValueError: no classifier, a head of another form, or see `write_folder`.
-        OSError: it cannot be written.
+    `pairs` is True if it classifies pairs of texts. A head of another form is a ValueError; for the
+    rest see `write_folder`.
     """
     _check_folder(folder)
     source = name.removeprefix("hf:")
@@ -123,11 +112,8 @@ def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> Non
 
 def _content(module: TextModule) -> dict[str, Any]:
     """Return a checkpoint of a module without the state of its training."""
-    content: dict[str, Any] = {
-        "state_dict": module.state_dict(),
-        "hyper_parameters": module.own_settings(),
-    }
-    content |= {"epoch": 0, "global_step": 0}
+    content: dict[str, Any] = {"epoch": 0, "global_step": 0}
+    content |= {"state_dict": module.state_dict(), "hyper_parameters": module.own_settings()}
     module.on_save_checkpoint(content)
     return content
 
@@ -188,24 +174,19 @@ def push_folder(
         repository: `OWNER/NAME`; made if it does not exist.
         private: a repository that is made is private; one that exists is not changed.
         revision: branch, made if it does not exist; the main one if None.
-
-    Raises:
-        OSError: the hub cannot be reached, or refuses.
     """
     hub = HfApi()
     try:
         hub.create_repo(repository, private=private, exist_ok=True)
         if revision is not None:
             hub.create_branch(repository, branch=revision, exist_ok=True)
-        message = "Upload by steadfast"
-        hub.upload_folder(
-            repo_id=repository, folder_path=folder, revision=revision, commit_message=message
-        )
+        more: dict[str, Any] = {"revision": revision, "commit_message": "Upload by steadfast"}
+        hub.upload_folder(repo_id=repository, folder_path=folder, **more)
     # Errors of the connection are of the HTTP client that the library has.
     except Exception as error:
-        reason = " ".join(str(error).split())
         msg = (
-            f"got --push {repository}, to which {folder} could not be uploaded ({reason:.300}), "
+            f"got --push {repository}, to which {folder} could not be uploaded "
+            f"({describe_error(error):.300}), "
             "expected a hub that can be reached, and a token that may write: HF_TOKEN or "
             "`hf auth login`"
         )
@@ -220,11 +201,7 @@ def _alone(model: TextModule) -> TaskModule | None:
 
 
 def _write_onnx(model: TextModule, folder: Path) -> str:
-    """Write the ONNX file; return a sentence about its inputs.
-
-    Raises:
-        ValueError: the model cannot be exported; the message says why.
-    """
+    """Write the ONNX file; return a sentence about its inputs."""
     plain = _alone(model)
     reason: str | None = "it does not classify texts, or by votes only"
     if plain is not None and plain.task.name in ("classification", "regression"):
@@ -270,13 +247,9 @@ def _write_transformers(model: TextModule, folder: Path) -> Formats:
         if _has_same_logits(module, twin):
             save_model(twin, folder)
             save_tokenizer(tokenizer, folder)
-            return Formats(
-                [
-                    "`transformers.AutoModelForSequenceClassification.from_pretrained('FOLDER')` "
-                    "loads the same classifier: its logits are equal but for rounding."
-                ],
-                classifier=True,
-            )
+            loader = "`transformers.AutoModelForSequenceClassification.from_pretrained('FOLDER')`"
+            sentence = f"{loader} loads the same classifier: its logits are equal but for rounding."
+            return Formats([sentence], classifier=True)
         reason = "the installed version of it computes other logits"
     log.warning(_NO_CLASSIFIER, reason)
     return Formats([f"The folder is {_NO_CLASSIFIER % reason}."])

@@ -71,6 +71,8 @@ _CORPORA = {
     "PTBCharacters": "ptb_characters",
 }
 """The module of each corpus, in the order of `CORPORA`, which also has those of plug-ins."""
+CORPUS_NAMES = {**_CORPORA, "YelpPolarity": "yelp_polarity", "HateCheck": "hatecheck"}
+"""The name in results of each corpus, `Corpus.corpus`, without loading it."""
 _EXPORTS = {
     **_CORPORA,
     "Example": "batching.examples",

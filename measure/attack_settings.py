@@ -187,9 +187,10 @@ class AttackSettings(RecipeSettings, Limits):
             ValueError: a setting that the task does not have, or none that it needs.
         """
         if (self.delta is not None) != (task == "regression"):
+            option = "no --attack.delta" if self.delta is None else f"--attack.delta {self.delta}"
             msg = (
-                f"got --attack.delta {self.delta} for a model of {task}, expected it for a "
-                "regression, and only there: how far the predicted number has to move"
+                f"got {option} for a model of {task}, expected it for a regression, and only "
+                "there: how far the predicted number has to move"
             )
             raise ValueError(msg)
         if task not in ("classification", "choice"):

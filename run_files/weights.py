@@ -117,11 +117,11 @@ def about_to_be_replaced(run: RunDirectory, checkpoint: Path) -> None:
     run.set_aside(label)
 
 
-def unfinished(checkpoint: Path) -> str | None:
-    """Return a warning if the training of a checkpoint has not ended; else None."""
+def warn_unfinished(checkpoint: Path) -> None:
+    """Warn if the training of a checkpoint has not ended."""
     run = of_checkpoint(checkpoint)
     if run is None or not run.last.is_file() or run.finished("fit"):
-        return None
+        return
     trainer = run.config().get("trainer") or {}
     epochs, steps = trainer.get("max_epochs"), trainer.get("max_steps")
     limit = f" of {epochs}" if isinstance(epochs, int) and epochs > 0 else ""
@@ -133,4 +133,6 @@ def unfinished(checkpoint: Path) -> str | None:
     else:
         reached, step = int(state.get("epoch", 0)) + 1, int(state.get("global_step", 0))
         where = f"it has reached epoch {reached}{limit}, step {step}"
-    return f"run {run.name!r} has not ended its training ({where}): these figures are preliminary"
+    log.warning(
+        "run %r has not ended its training (%s): these figures are preliminary", run.name, where
+    )

@@ -1,6 +1,5 @@
 """Keeps the run directory and its loggers up to date while the trainer works."""
 
-import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -23,12 +22,10 @@ from run_files.distributed import dry
 from run_files.event_files import drop, ending
 from run_files.results import Results
 from run_files.run_directory import RunDirectory
-from run_files.weights import Weights, keep_apart, shelf, unfinished, weights_of
+from run_files.weights import Weights, keep_apart, shelf, warn_unfinished, weights_of
 from training.metrics_file import MetricsFile
 from training.resume import with_additions
 from training.trackers import keep_names
-
-log = logging.getLogger(__name__)
 
 
 def headline_metrics(module: pl.LightningModule) -> dict[str, str]:
@@ -183,8 +180,7 @@ class Recorder(pl.Callback):
         if checkpoint is not None:
             self.weights = weights_of(Path(checkpoint))
             self.files = shelf(self.run, self.weights)
-            if (warning := unfinished(Path(checkpoint))) is not None:
-                log.warning("%s", warning)
+            warn_unfinished(Path(checkpoint))
 
     def show(self, loggers: Iterable[Logger], stage: str) -> None:
         """Begin an evaluation in TensorBoard; see `RunLogger.measure`."""

@@ -64,11 +64,7 @@ def classes_first(argv: Sequence[str]) -> list[str]:
 
 
 def check_classes(argv: Sequence[str]) -> None:
-    """Refuse unknown names of classes; the error lists the known ones.
-
-    Raises:
-        ValueError: a name is none of ours, or that of a base class, which others are made from.
-    """
+    """Raise a ValueError for unknown classes, and for base classes; it lists the known ones."""
     classifiers = [name for name, cls in METHODS.items() if issubclass(cls, TaskModule)]
     wrapped = [name for name in classifiers if not METHODS[name].nested]
     names = {"--model": list(METHODS), "--data": list(datamodules.CORPORA)}
@@ -82,10 +78,9 @@ def check_classes(argv: Sequence[str]) -> None:
 
 
 def check_groups(argv: Sequence[str]) -> None:
-    """Refuse a value for a group of settings, which the parser would take for a file, or drop.
+    """Raise a ValueError for a value of a group of settings that is neither mapping nor file.
 
-    Raises:
-        ValueError: the value is neither a mapping nor a file; the message names the settings.
+    The parser would take it for a file, or drop it. The message names the settings.
     """
     options = split_options(argv)
     for prefix in ("--model", "--model.classifier"):
@@ -119,8 +114,7 @@ def _is_mapping(text: str) -> bool:
 def with_configs(argv: Sequence[str]) -> list[str]:
     """Replace the names of shipped settings files after `--config` by their paths.
 
-    Raises:
-        ValueError: `--config` names no file, or one that holds no settings.
+    A name that is not that of a file with settings is a ValueError.
     """
     words = list(argv)
     for at, size, name, value in split_options(argv):
@@ -162,8 +156,7 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     `--config`, nothing is added.
 
     Raises:
-        ValueError: an evaluation names neither a run nor a checkpoint nor all settings, or a
-            checkpoint outside of runs.
+        ValueError: an evaluation names neither a run nor a checkpoint of one nor all settings.
         FileNotFoundError: run not found.
         CheckpointError: checkpoint not found.
     """
@@ -216,9 +209,8 @@ def _says_all(options: Sequence[str]) -> bool:
     keys = {word.split("=")[0] for word in options}
     if keys & {"--config", "-c", "--help", "-h", "--print_config"}:
         return True
-    if any(key.endswith(".help") for key in keys):
-        return True
-    return all(keys & {f"--{part}", f"--{part}.class_path"} for part in ("model", "data"))
+    parts = ({f"--{part}", f"--{part}.class_path"} for part in ("model", "data"))
+    return any(key.endswith(".help") for key in keys) or all(keys & names for names in parts)
 
 
 def _check_named(command: str, runs: Path, name: str | None, ckpt_path: str | None) -> None:

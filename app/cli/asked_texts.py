@@ -60,12 +60,7 @@ def read_texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedTex
 
 
 def check_texts(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) -> list[Text]:
-    """Return the texts of `--text` and `--text_pair`.
-
-    Args:
-        texts: of `--text`.
-        seconds: of `--text_pair`, one for each.
-        pairs: True if the model reads pairs.
+    """Return the texts of `--text` and, if the model reads pairs, of `--text_pair`.
 
     Raises:
         ValueError: an empty text, second texts for a model of single ones, or not one for each text
@@ -143,12 +138,7 @@ def read_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[NumberedText]:
 
 
 def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yield lists of at most `size` items.
-
-    Args:
-        items: any number of them.
-        size: 1 answers each line before the next one is read.
-    """
+    """Yield lists of at most `size` items; 1 answers each line before the next one is read."""
     source = iter(items)
     while chunk := list(islice(source, size)):
         yield chunk
@@ -183,5 +173,4 @@ def _read_lines(
         yield NumberedText((parts[0], parts[1]) if pairs else line, number)
     if blank:
         numbers = ", ".join(map(str, blank[:SHOWN])) + (", ..." if len(blank) > SHOWN else "")
-        noun = "line" if len(blank) == 1 else "lines"
-        log.warning("%s: skipped %d blank %s (%s)", source, len(blank), noun, numbers)
+        log.warning("%s: skipped %s (%s)", source, plural(len(blank), "blank line"), numbers)

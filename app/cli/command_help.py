@@ -55,10 +55,7 @@ def command_help(
 ) -> str:
     """Return the help of a command, with both of its ways if it has two.
 
-    Args:
-        parser: of the command.
-        name: of the command.
-        choices: names of classes by the setting that takes one: `model` and `data`.
+    `choices` are the names of classes by the setting that takes one: `model` and `data`.
     """
     actions = {action.dest: action for action in parser._actions}
     training, way = name in ("train", "fit"), COMMANDS[name].way
@@ -74,18 +71,13 @@ def command_help(
         add_help=False,
     )
     parts = out.add_argument_group("what is trained, and on what")
-    parts.add_argument(
-        "-c", "--config", metavar="FILE", help="Settings from a YAML file; later words win."
-    )
+    text = "Settings from a YAML file; later words win."
+    parts.add_argument("-c", "--config", metavar="FILE", help=text)
     for key, names in choices.items():
-        parts.add_argument(
-            f"--{key}",
-            metavar="NAME",
-            help=f"One of {', '.join(names)}, or the import path of a class of yours.",
-        )
-        parts.add_argument(
-            f"--{key}.help", metavar="NAME", help="Print the settings of one of them and end."
-        )
+        text = f"One of {', '.join(names)}, or the import path of a class of yours."
+        parts.add_argument(f"--{key}", metavar="NAME", help=text)
+        text = "Print the settings of one of them and end."
+        parts.add_argument(f"--{key}.help", metavar="NAME", help=text)
     # `--seed` of an attack is that of its replacements.
     run = _of(_RUN, actions, without=("seed_everything",) if name == "attack" else ())
     shorter = argparse.ArgumentParser(add_help=False)
@@ -152,10 +144,8 @@ def _add(
             continue
         text = str(_SHORT.get(action.dest) or action.help)
         text = f"{text[0].upper()}{text[1:]}".rstrip()
-        default = (
-            action.default not in (None, argparse.SUPPRESS, False, [], {}) and action.nargs != 0
-        )
-        if default and "(default" not in text:
+        empty = action.default in (None, argparse.SUPPRESS, False, [], {})
+        if not empty and action.nargs != 0 and "(default" not in text:
             text = f"{text.removesuffix('.')} (default: {action.default})"
         text = text if text.endswith(".") else f"{text}."
         flags = [flag for flag in action.option_strings if not flag.endswith("+")]

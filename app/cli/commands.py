@@ -22,7 +22,8 @@ class Command(NamedTuple):
 
     Attributes:
         file: module in `app` that runs it: its docstring is the description in the help, `parser`
-            returns the parser, and `run` takes the parsed options and returns the exit status.
+            returns the parser, and `run` takes the parsed options and returns the exit status. An
+            exception of `run` is one line on standard error (`entry` in app/cli/main.py).
         summary: one sentence about it.
         imports: libraries that take seconds to load: torch and Lightning `at once`, or only in
             `run` (`late`: a wrong command line is an error before); only `torch`, for a command
@@ -46,28 +47,24 @@ def _on_corpus(summary: str, *container: str, way: Command | None = None) -> Com
     return Command(LIGHTNING, summary, container=("--run", "--data_dir", *container), way=way)
 
 
-def _way(
-    file: str,
-    *chosen_by: str,
-    container: tuple[str, ...],
-    instead: Mapping[str, str],
-    imports: Literal["at once", "torch"] = "torch",
-) -> Command:
-    refused = {**dict.fromkeys(_OF_LIGHTNING, ""), "--trainer": "--device", **instead}
-    return Command(file, "", imports, container, chosen_by=chosen_by, instead=refused)
-
-
-_WORDS = _way(
+_RUN, _RUN_AND_DATA = ("--run",), ("--run", "--data_dir")
+_SERVED = (*_RUN, "--host", "--data_dir", "--resources")
+_REFUSED = {**dict.fromkeys(_OF_LIGHTNING, ""), "--trainer": "--device"}
+_WORDS = Command(
     "commands.certify",
-    "--threat",
-    container=("--run", "--data_dir"),
-    instead={"--data": "--data_dir"},
+    "",
+    "torch",
+    _RUN_AND_DATA,
+    chosen_by=("--threat",),
+    instead={**_REFUSED, "--data": "--data_dir"},
 )
-_VICTIM = _way(
+_VICTIM = Command(
     "commands.attack",
-    "--victim",
+    "",
     container=("--attack.resources",),
+    chosen_by=("--victim",),
     instead={
+        **_REFUSED,
         "--run": "--victim run:NAME",
         "--ckpt_path": "--victim run:NAME",
         "--data": "--dataset",
@@ -75,24 +72,23 @@ _VICTIM = _way(
         "--attack.split": "--dataset hf:ID:SPLIT",
         "--attack.threat": "",  # certificates in words are about a run on its corpus
     },
-    imports="at once",
 )
-_TEXTS = _way(
+_TEXTS = Command(
     "commands.predict",
-    *("--text", "--file", "-"),
-    container=("--run",),
-    instead={"--data": "", "--data_dir": ""},
+    "",
+    "torch",
+    _RUN,
+    chosen_by=("--text", "--file", "-"),
+    instead={**_REFUSED, "--data": "", "--data_dir": ""},
 )
 _RECIPE = Command(
     "commands.train_recipe",
     "",
     "late",
-    ("--run", "--data_dir"),
+    _RUN_AND_DATA,
     chosen_by=("--recipe",),
     instead={"--ckpt_path": "", "--pgd": "", "--radii": ""},
 )
-_RUN = ("--run",)
-_SERVED = (*_RUN, "--host", "--data_dir", "--resources")
 COMMANDS = {
     "doctor": Command("commands.doctor", "Check the installation and the machine.", "none"),
     "inspect": Command(
@@ -216,10 +212,9 @@ def _options(words: Sequence[str]) -> list[str]:
 
 
 def check_options(call: Call) -> None:
-    """Refuse former names of options, and options of the other way of the command.
+    """Raise a ValueError for former names of options, and those of the other way of the command.
 
-    Raises:
-        ValueError: the message names the option to use.
+    The message names the option to use.
     """
     refuse_former(call.name, call.words)
     options, command = _options(call.words), call.command

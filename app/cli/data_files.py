@@ -30,12 +30,9 @@ def split_options(words: Sequence[str]) -> list[CommandLineOption]:
     options = []
     for at, word in enumerate(words):
         name, equals, value = word.partition("=")
-        options.append(
-            CommandLineOption(at, 1, name, value)
-            if equals
-            # A slice, as the last option may have no value.
-            else CommandLineOption(at, 2, name, "".join(words[at + 1 : at + 2]))
-        )
+        # A slice, as the last option may have no value.
+        value = value if equals else "".join(words[at + 1 : at + 2])
+        options.append(CommandLineOption(at, 1 if equals else 2, name, value))
     return options
 
 
@@ -131,18 +128,13 @@ def find_user_data(words: Sequence[str]) -> UserData | None:
 
 
 def check_user_data(words: Sequence[str]) -> None:
-    """Check the files of `--data` before anything is loaded.
-
-    Args:
-        words: options of a command that trains.
+    """Check the files of `--data` of a command that trains before anything is loaded.
 
     Raises:
         DataError: all reasons to refuse the files.
         ValueError: a wrong separator or encoding.
     """
-    words = file_words(words)
-    data = find_user_data(words)
-    if data is None:
+    if (data := find_user_data(file_words(words))) is None:
         return
     problems = data.table.problems(
         data.files,

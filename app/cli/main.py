@@ -21,6 +21,7 @@ from app.cli.commands import COMMANDS, LIGHTNING, Call, check_options, find_comm
 from app.cli.data_files import check_user_data
 from run_files.terminal import harmless
 from run_files.version import line
+from text.error_reasons import describe_error
 from text.extras import missing_extra
 from text.module_names import PACKAGES, own_package, real_name
 from text.multi_line_error import MultiLineError
@@ -191,8 +192,8 @@ def _load(*, debug: bool, predicts: bool = False) -> int:
     """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
     # torchmetrics loads matplotlib for every command, which warns if its cache is not writable.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    own = [name.strip() for name in os.environ.get("STEADFAST_IMPORT", "").split(",")]
-    own = [name for name in own if name]
+    variable = os.environ.get("STEADFAST_IMPORT", "")
+    own = [name.strip() for name in variable.split(",") if name.strip()]
     try:
         from text import process_role  # loads torch
 
@@ -207,13 +208,11 @@ def _load(*, debug: bool, predicts: bool = False) -> int:
     except Exception as error:  # of any kind, in a broken installation
         if debug:
             traceback.print_exc()
-        if (sentence := missing_extra(error)) is not None:
-            _fail(sentence)
-            return 1
-        _fail(
+        broken = (
             f"the program cannot be loaded ({type(error).__name__}: {error}); "
             "`python -m steadfast doctor` says what is wrong with the installation"
         )
+        _fail(missing_extra(error) or broken)
         return 1
     return 0
 
@@ -326,13 +325,13 @@ def _stopped(stopped: SystemExit, saved: str | None) -> int:
 def _status(error: SystemExit) -> int:
     if error.code is None:
         return 0
-    if isinstance(error.code, int):
-        # 2 is a wrong command line, which the parser has explained; above 128 are signals.
-        if error.code == 1 or 2 < error.code < 128:
-            _fail(f"a library ended the program with exit status {error.code} and no reason")
-        return error.code
-    _say(str(error.code))
-    return 1
+    if not isinstance(error.code, int):
+        _say(str(error.code))
+        return 1
+    # 2 is a wrong command line, which the parser has explained; above 128 are signals.
+    if error.code == 1 or 2 < error.code < 128:
+        _fail(f"a library ended the program with exit status {error.code} and no reason")
+    return error.code
 
 
 def _message(error: Exception) -> str:
@@ -340,11 +339,8 @@ def _message(error: Exception) -> str:
     error = unwrap_constructor_error(error)
     if (sentence := missing_extra(error)) is not None:
         return sentence
-    text = " ".join(str(error).split())
-    if isinstance(error, MultiLineError):
-        text = error.lines()
-    lost = _lost_worker(error)
-    if lost is not None:
+    text = error.lines() if isinstance(error, MultiLineError) else " ".join(str(error).split())
+    if (lost := _lost_worker(error)) is not None:
         return (
             f"a process that --data.num_workers has started is gone ({lost}): most often the "
             "system has ended it for lack of memory; the same command resumes from the last "
@@ -363,11 +359,11 @@ def _message(error: Exception) -> str:
         or own_package(module) in ("lit_modules", "datamodules", "attacks")
         # Services that a run reports to.
         or module.partition(".")[0] in ("mlflow", "wandb")
+        # Checks of the type of an argument say what was expected; a fault of the program does not.
+        or (isinstance(error, TypeError) and ", expected " in text)
+        # Lightning's for a wrong setting of the trainer. By its name: importing it takes seconds.
+        or type(error).__name__ == "MisconfigurationException"
     )
-    # Checks of the type of an argument say what was expected; a fault of the program does not.
-    expected = expected or (isinstance(error, TypeError) and ", expected " in text)
-    # Lightning's error for a wrong setting of the trainer. By its name: importing it takes seconds.
-    expected = expected or type(error).__name__ == "MisconfigurationException"
     if expected and text:
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"
@@ -384,7 +380,7 @@ def _lost_worker(error: BaseException | None) -> str | None:
             Path(frame.filename).parts[-2:] == ("data", "dataloader.py") for frame in frames
         )
         if waiting or "DataLoader worker" in str(error):
-            return " ".join(str(error).split())
+            return describe_error(error)
         error = error.__cause__ or error.__context__
     return None
 

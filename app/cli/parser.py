@@ -189,12 +189,7 @@ class TrainerHelp(argparse.Action):
 
 
 def one_line(message: str, prog: str) -> str:
-    """Return the line of an error of jsonargparse; see `plain`.
-
-    Args:
-        message: the error.
-        prog: the program and its command.
-    """
+    """Return the line of an error of jsonargparse in a command, `prog`; see `plain`."""
     name = prog.partition(" ")[2]
     match = _UNKNOWN.match(message)
     if match is not None and (options := chooser(name, match["option"])) is not None:
@@ -216,11 +211,7 @@ def _as_yaml(argument: Any) -> Any:
 
 
 def check_numbers(config: Namespace) -> None:
-    """Refuse infinite numbers and NaN in parsed settings.
-
-    Raises:
-        ValueError: a setting is infinite or not a number; the message names it.
-    """
+    """Raise a ValueError for a parsed setting that is infinite or NaN; the message names it."""
     for key, value in config.items():
         for number in value if isinstance(value, list) else [value]:
             if isinstance(number, float) and not math.isfinite(number):
@@ -230,14 +221,9 @@ def check_numbers(config: Namespace) -> None:
 
 
 def plain(message: str) -> str:
-    """Shorten an error of jsonargparse about a setting to one line.
+    """Shorten an error of jsonargparse 4 about a setting to one line; join lines of other errors.
 
-    Args:
-        message: of jsonargparse 4, in lines.
-
-    Returns:
-        One line such as `got --model.masking.tau nan, expected a number`; for other messages all
-        their lines, joined.
+    For example `got --model.masking.tau nan, expected a number`.
     """
     # The lines go from a setting to the nested one that is wrong. The last ones have the expected
     # type, or an unknown name.

@@ -171,19 +171,12 @@ class RobustCLI(LightningCLI):
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         """Add the options of a run."""
-        parser.add_argument(
-            "--run",
-            type=RunName | None,
-            default=None,
-            help="Name of the run; all its files are in RUNS_DIR/NAME. An interrupted run resumes; "
-            "a finished one is never overwritten. null: a new name with the date.",
-        )
+        text = "Name of the run; all its files are in RUNS_DIR/NAME. An interrupted run resumes; a "
+        text += "finished one is never overwritten. null: a new name with the date."
+        parser.add_argument("--run", type=RunName | None, default=None, help=text)
         parser.add_argument("--runs_dir", type=str, default="runs", help="Directory of all runs.")
-        parser.add_argument(
-            "--debug",
-            action="store_true",
-            help="Show where an error came from (also: STEADFAST_DEBUG=1).",
-        )
+        text = "Show where an error came from (also: STEADFAST_DEBUG=1)."
+        parser.add_argument("--debug", action="store_true", help=text)
         parser.add_argument("--trainer.help", action=TrainerHelp)
         parser.add_class_arguments(CheckpointSettings, "checkpoint")
         parser.add_class_arguments(EarlyStoppingSettings, "early_stopping")
@@ -193,20 +186,13 @@ class RobustCLI(LightningCLI):
             if action.dest == "trainer.max_epochs":
                 # Lightning would train 1,000 epochs.
                 action.help = MAX_EPOCHS
-        parser.add_argument(
-            "--checkpoint_every_n_minutes",
-            type=NonNegativeFloat,
-            default=5.0,
-            help="Write last.ckpt also inside an epoch, this many minutes after it was last "
-            "written; it is always written at the end of an epoch.",
-        )
-        parser.add_argument(
-            "--on_nonfinite_loss",
-            type=OnNonFinite,
-            default="stop",
-            help="Action on an infinite or NaN loss. stop: end the run before the weights are "
-            "saved, and name the samples; skip: leave out the optimiser's step.",
-        )
+        text = "Write last.ckpt also inside an epoch, this many minutes after it was last written; "
+        text += "it is always written at the end of an epoch."
+        name = "--checkpoint_every_n_minutes"
+        parser.add_argument(name, type=NonNegativeFloat, default=5.0, help=text)
+        text = "Action on an infinite or NaN loss. stop: end the run before the weights are saved, "
+        text += "and name the samples; skip: leave out the optimiser's step."
+        parser.add_argument("--on_nonfinite_loss", type=OnNonFinite, default="stop", help=text)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         """Parse the command line; settings of a stored run have lower priority."""
@@ -262,13 +248,10 @@ class RobustCLI(LightningCLI):
         self.settings: dict[str, Any] = {key: self.config_dump[key] for key in COMMON}
         self.run_name_given = self._get(self.config, "run")
         self.runs = Path(self._get(self.config, "runs_dir"))
-        self.checkpoint: Path | None = None
-        if self._given_checkpoint is not None:
-            self.checkpoint = Path(self._given_checkpoint)
-        if self.subcommand in TRAINING:
-            self.run = self._run_to_train()
-        else:
-            self.run = self._run_to_evaluate()
+        path = self._get(self.config, "ckpt_path")
+        self.checkpoint: Path | None = None if path is None else Path(str(path))
+        training = self.subcommand in TRAINING
+        self.run = self._run_to_train() if training else self._run_to_evaluate()
 
     def _check_detection(self) -> None:
         """Refuse wrong settings of a detector, and any of them where nothing is trained."""
@@ -281,38 +264,27 @@ class RobustCLI(LightningCLI):
             )
             raise ValueError(msg)
 
-    @property
-    def _given_checkpoint(self) -> str | None:
-        path = self._get(self.config, "ckpt_path")
-        return None if path is None else str(path)
-
     def _fresh_run(self) -> RunDirectory:
-        names = [
-            str(self.settings[part]["class_path"]).rsplit(".", 1)[-1] for part in ("model", "data")
-        ]
-        name = run_directory.fresh_name(self.runs, *names)
+        paths = (str(self.settings[part]["class_path"]) for part in ("model", "data"))
+        name = run_directory.fresh_name(self.runs, *(path.rpartition(".")[2] for path in paths))
         # Started processes parse the same command line, and need the same name.
         os.environ[run_directory.NAME_VARIABLE] = name
         return RunDirectory(self.runs / name)
 
     def _run_to_train(self) -> RunDirectory:
-        run = (
-            RunDirectory(self.runs / self.run_name_given)
-            if self.run_name_given
-            else self._fresh_run()
-        )
+        name = self.run_name_given
+        run = RunDirectory(self.runs / name) if name else self._fresh_run()
         self.plan = resume.plan_training(run, self.settings, all_stages=self.subcommand == "train")
         if self.plan.checkpoint == run.previous and run.last.is_file() and first_process():
             # Renamed for inspection: the next checkpoint would overwrite it.
             run.last.replace(run.last.with_name("damaged.ckpt"))
-        if self.plan.checkpoint is not None:
-            if self.checkpoint is not None:
-                msg = (
-                    f"got --ckpt_path {self.checkpoint} and run {run.name!r}, which resumes from "
-                    "its own last.ckpt; leave --ckpt_path out, or choose another --run"
-                )
-                raise ValueError(msg)
-            self.checkpoint = self.plan.checkpoint
+        if self.plan.checkpoint is not None and self.checkpoint is not None:
+            msg = (
+                f"got --ckpt_path {self.checkpoint} and run {run.name!r}, which resumes from its "
+                "own last.ckpt; leave --ckpt_path out, or choose another --run"
+            )
+            raise ValueError(msg)
+        self.checkpoint = self.plan.checkpoint or self.checkpoint
         return run
 
     def _run_to_evaluate(self) -> RunDirectory:
@@ -383,17 +355,12 @@ class RobustCLI(LightningCLI):
             self.recorder,
             Export(self.run.backbone),
         ]
+        watched = {"monitor": settings.monitor, "mode": settings.mode}
         if patience:
-            callbacks.append(
-                StopEarly(
-                    patience,
-                    monitor=settings.monitor,
-                    mode=settings.mode,
-                    # Also if the reopened run was killed before its first checkpoint.
-                    anew=self.plan.reopened or reopened(self.run.results()) == self.plan.step,
-                    another=self.plan.checkpoint is None,
-                )
-            )
+            # Also if the reopened run was killed before its first checkpoint.
+            anew = self.plan.reopened or reopened(self.run.results()) == self.plan.step
+            another = self.plan.checkpoint is None
+            callbacks.append(StopEarly(patience, **watched, anew=anew, another=another))
         if config["logger"]:
             callbacks.append(LearningRates())
         if config["enable_model_summary"] is not False:
@@ -405,7 +372,7 @@ class RobustCLI(LightningCLI):
         if config["enable_checkpointing"] is not False:
             minutes = float(self._get(self.config_init, "checkpoint_every_n_minutes"))
             callbacks += [
-                BestCheckpoint(self.run, monitor=settings.monitor, mode=settings.mode),
+                BestCheckpoint(self.run, **watched),
                 LastCheckpoint(self.run, every_n_minutes=minutes),
             ]
             plugins = config["plugins"] or []
@@ -433,9 +400,8 @@ class RobustCLI(LightningCLI):
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         if subcommand == "attack":
             # Not as an argument of the trainer's method: its group has the same name.
-            group = parser.add_argument_group(
-                "Which attacks, on what, at what cost", name="attacks"
-            )
+            title = "Which attacks, on what, at what cost"
+            group = parser.add_argument_group(title, name="attacks")
             group.add_class_arguments(AttackSettings, "attack", as_group=False)
         return parser
 
@@ -451,17 +417,16 @@ class RobustCLI(LightningCLI):
                 process.kill()
             raise
         if first_process() and not dry(self.trainer):
-            files = self.recorder.files
-            results = files.results()
-            verdict = None if results is None else judge_run(files, results)
-            report = ""
-            if results is not None and verdict is not None:
-                report = table(results, void=verdict.collapsed)
-            print(getattr(self.trainer, "report", None) or harmless(report))
-            if results is not None and (remarks := notes(results)):
-                print(harmless(f"\n{remarks}"))
-            if verdict is not None and subcommand not in ("fit", "validate", "predict"):
-                print(harmless(f"\n{verdict.text}"))
+            files, own = self.recorder.files, getattr(self.trainer, "report", None)
+            if (results := files.results()) is None:
+                print(own or "")
+            else:
+                verdict = judge_run(files, results)
+                print(own or harmless(table(results, void=verdict.collapsed)))
+                if remarks := notes(results):
+                    print(harmless(f"\n{remarks}"))
+                if subcommand not in ("fit", "validate", "predict"):
+                    print(harmless(f"\n{verdict.text}"))
             if subcommand == "train":
                 _report(files)
             print(harmless(f"\n{files.path}"))

@@ -2,9 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from run_files.ledger import NAME
+from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 
 
@@ -109,13 +111,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_option(parser: argparse.ArgumentParser, option: str, **changes: Any) -> None:
-    """Add a shared option.
-
-    Args:
-        parser: the parser of a command.
-        option: its name, for example `--output`.
-        changes: arguments of `add_argument` that differ for this command.
-    """
+    """Add a shared option, with the arguments of `add_argument` that differ for this command."""
     arguments = {**OPTIONS[option], **changes}
     if "action" not in arguments:
         arguments.setdefault("type", str)  # the parser of jsonargparse would read YAML
@@ -125,26 +121,23 @@ def add_option(parser: argparse.ArgumentParser, option: str, **changes: Any) -> 
 def command_parser(
     command: str, description: str | None, *options: str, epilog: str | None = None
 ) -> argparse.ArgumentParser:
-    """Make a parser with shared options and `--debug`.
-
-    Args:
-        command: name of the command.
-        description: the docstring of its module.
-        options: keys of `OPTIONS`.
-        epilog: the end of `--help`.
-    """
+    """Make the parser of a command with shared options, keys of `OPTIONS`, and `--debug`."""
     parser = CommandParser(prog=f"steadfast {command}", description=description, epilog=epilog)
     for option in (*options, "--debug"):
         add_option(parser, option)
     return parser
 
 
-def refuse_former(command: str, words: Sequence[str]) -> None:
-    """Refuse the former names of options.
+def find_model(command: str, args: argparse.Namespace) -> tuple[RunDirectory | None, Path]:
+    """Return the run and the checkpoint that the options of `RUN` name; see `find_checkpoint`."""
+    # Only here: a kept help needs no archives.
+    from run_files.checkpoint_lookup import find_checkpoint
 
-    Raises:
-        ValueError: the message names the present one.
-    """
+    return find_checkpoint(command, Path(args.runs_dir), args.run, args.ckpt_path)
+
+
+def refuse_former(command: str, words: Sequence[str]) -> None:
+    """Raise a ValueError for the former name of an option; the message names the present one."""
     names = FORMER[""] | FORMER.get(command, {})
     for option in (word.partition("=")[0] for word in words):
         if option in names:

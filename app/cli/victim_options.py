@@ -29,6 +29,9 @@ from text.web_address import redact
 class OneLineParser(ArgumentParser):
     """A parser of the options of a victim, whose errors are one line."""
 
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **named})
+
     def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
         """Parse arguments; see jsonargparse."""
         words = None if args is None else full_names(self.prog.partition(" ")[2], args)
@@ -62,13 +65,7 @@ def add_victim(
     or_run: bool = False,
     output: str = "folder of all files (default: attacked/VICTIM)",
 ) -> None:
-    """Add the options that name a victim and its classes.
-
-    Args:
-        parser: the parser of a command.
-        or_run: True if the command takes `--run NAME` instead of a victim.
-        output: help of `--output`.
-    """
+    """Add the options that name a victim, or a run, and its classes; `output` is a help."""
     add = parser.add_argument
     text = "hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION, or run:NAME in --runs_dir"
     add("--victim", type=str, required=not or_run, help=f"the model: {text}")
@@ -86,6 +83,12 @@ def add_victim(
         add_option(parser, option)
     parser.add_class_arguments(HttpSettings, "http")
     parser.add_class_arguments(VictimFrontEnd, "words")
+
+
+def add_columns(parser: ArgumentParser) -> None:
+    """Add the options that name the columns of a table."""
+    parser.add_argument("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
+    parser.add_argument("--label", type=str, help="column of the label (default: usual names)")
 
 
 def folder_of(args: Any) -> Path:
@@ -137,7 +140,7 @@ def victim_of(
 
 def _words(args: Any) -> VictimFrontEnd:
     options = args.words.as_dict()
-    return VictimFrontEnd(**{**options, "canonical": CanonicalForm(**options["canonical"])})
+    return VictimFrontEnd(**options | {"canonical": CanonicalForm(**options["canonical"])})
 
 
 def split_names(option: str | None) -> list[str] | None:
@@ -177,12 +180,7 @@ class MeasuredModel(NamedTuple):
 
 
 def measured_model(args: Any) -> MeasuredModel:
-    """Load the model that the options of `add_victim` name.
-
-    Raises:
-        ValueError: a front end before a run, or see `victim_of`.
-        OSError: the model is not found.
-    """
+    """Load the model that the options of `add_victim` name; refuse a front end before a run."""
     files = RunDirectory(folder_of(args) if args.run is None else Path(args.runs_dir) / args.run)
     named = victim_of(args, files.path)
     name = named.facts["victim"]

@@ -9,7 +9,14 @@ from typing import Any
 
 from jsonargparse import ArgumentParser
 
-from app.cli.victim_options import OneLineParser, add_victim, folder_of, split_names, victim_of
+from app.cli.victim_options import (
+    OneLineParser,
+    add_columns,
+    add_victim,
+    folder_of,
+    split_names,
+    victim_of,
+)
 from attacks.task_goals import task_of
 from attacks.victims.front_end_victim import FrontEndVictim
 from attacks.victims.kinds import Victim
@@ -31,19 +38,12 @@ from run_files.terminal import harmless
 
 
 def run(args: Any) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: invalid settings, or labels that do not name classes of the victim.
-        VictimError: the victim failed; the same command resumes after its records.
-        OSError: victim or file not found, or a file cannot be written.
-    """
+    """Run the command."""
     settings = AttackSettings(**args.attack.as_dict())
     out = RunDirectory(folder_of(args))
     # Two shards may run at the same time: each has its own cache of responses.
-    answers = "answers"
-    if settings.shard is not None:
-        answers += f".{Shard.of(settings.shard).suffix()}"
+    shard = settings.shard
+    answers = "answers" if shard is None else f"answers.{Shard.of(shard).suffix()}"
     named = victim_of(args, out.path, settings.batch_size, answers=answers, any_task=True)
     table = read_task_table(
         args.dataset, task_of(named.victim), columns=split_names(args.columns), label=args.label
@@ -55,11 +55,10 @@ def run(args: Any) -> int:
     for attack in [attack for attack_plan in planned for attack in attack_plan.attacks]:
         # Some searches need probabilities, and a victim may return labels only.
         check_search(attack, named.victim)
-    series = run_series(
-        planned, settings, model, FolderArchive(out, model.identity), asks_again=True
-    )
+    archive = FolderArchive(out, model.identity)
+    series = run_series(planned, settings, model, archive, asks_again=True)
     valid = [] if checks is None else series.validity(out.path, checks)
-    if settings.shard is not None:
+    if shard is not None:
         print(series.shard_report(out.path, f"--output {out.path}"))
         return 0
     title = f"{named.facts['victim']} on {table.name}"
@@ -102,16 +101,11 @@ def _attacked_model(
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = OneLineParser(prog="steadfast attack", description=__doc__, allow_abbrev=False)
+    parser = OneLineParser(prog="steadfast attack", description=__doc__)
     add = parser.add_argument
-    add(
-        "--dataset",
-        required=True,
-        help="texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .json, "
-        ".jsonl, .parquet)",
-    )
-    add("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
-    add("--label", type=str, help="column of the label (default: usual names)")
+    text = "texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .json, "
+    add("--dataset", required=True, help=f"{text}.jsonl, .parquet)")
+    add_columns(parser)
     add_victim(parser)
     parser.add_class_arguments(AttackSettings, "attack", skip={"split", "threat"})
     return parser

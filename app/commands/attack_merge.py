@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from attacks.interface import Outcome
 from attacks.outcome import from_line
 from attacks.summary import summarise
@@ -25,8 +25,7 @@ from measure.attack_settings import file_names
 from measure.measurement import Archive
 from measure.runner import shard_path
 from measure.text_attack import ELSEWHERE, attack_figures, show_examples
-from run_files import atomic, results, run_directory
-from run_files.checkpoint_lookup import find_checkpoint
+from run_files import atomic, results
 from run_files.ledger import Ledger, attack_ledger
 from run_files.run_directory import RunDirectory
 from run_files.sample_records import Record
@@ -75,18 +74,10 @@ class MergedAttack(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: shards are missing or differ; nothing is written then.
-        OSError: run not found, or a file cannot be written.
-    """
+    """Run the command."""
     if args.output is not None:
         return _merge_victim(args)
-    name = args.run
-    if args.ckpt_path is None:
-        name = run_directory.named("attack merge", name)
-    run, checkpoint = find_checkpoint("attack merge", Path(args.runs_dir), name, args.ckpt_path)
+    run, checkpoint = find_model("attack merge", args)
     if run is None:
         msg = f"got --ckpt_path {checkpoint}, which lies in no run, expected --run NAME beside it"
         raise ValueError(msg)
@@ -109,16 +100,12 @@ def run(args: argparse.Namespace) -> int:
     logger.finalize("success")
     first = attacks[0].facts
     title = f"{run.name}: {first['identity']['method']} on {first['facts']['corpus']}"
-    _print(attacks, files, title, args.show, [*filter(None, [archive.mean.line()])])
+    _print(attacks, files, title, args.show, *filter(None, [archive.mean.line()]))
     return 0
 
 
 def _merge_victim(args: argparse.Namespace) -> int:
-    """Merge the shards of an attack on an external victim.
-
-    Raises:
-        ValueError: a run is named, too, or shards are missing or differ; nothing is written then.
-    """
+    """Merge the shards of an attack on an external victim."""
     if args.run is not None or args.ckpt_path is not None:
         msg = (
             f"got --output {args.output} and a run, expected one of them: --output is of `--victim`"
@@ -131,27 +118,22 @@ def _merge_victim(args: argparse.Namespace) -> int:
     for attack in attacks:
         _file(attack, archive, args)
     title = f"{first['identity']['method']} on {first['identity']['corpus']}"
-    _print(attacks, folder, title, args.show, [])
+    _print(attacks, folder, title, args.show)
     return 0
 
 
 def _print(
-    attacks: Sequence[MergedAttack],
-    folder: RunDirectory,
-    title: str,
-    show: int,
-    notes: Sequence[str],
+    attacks: Sequence[MergedAttack], folder: RunDirectory, title: str, show: int, *notes: str
 ) -> None:
     """Print the table of all attacks, and file the validity of each."""
     outcomes = {attack.name: attack.outcome() for attack in attacks}
     title += f" ({', '.join(f'{attack.name} {attack.seconds:.1f} s' for attack in attacks)})"
-    valid = [
-        line
-        for attack, outcome in zip(attacks, outcomes.values(), strict=True)
-        for line in validity_files.merge(attack.ledger.records_path, outcome.records, attack.parts)
-    ]
-    classes, notes = attacks[0].facts["classes"], [*notes, *valid]
-    print(report(outcomes, classes, show=show, title=title, notes=notes))
+    remarks = list(notes)
+    for attack in attacks:
+        records = outcomes[attack.name].records
+        remarks += validity_files.merge(attack.ledger.records_path, records, attack.parts)
+    classes = attacks[0].facts["classes"]
+    print(report(outcomes, classes, show=show, title=title, notes=remarks))
     print(harmless(f"\n{folder.path}"))
 
 
@@ -166,13 +148,7 @@ def _file(
 ) -> dict[str, float]:
     """Store the records and figures of an attack as `attack` does; return its metrics.
 
-    Args:
-        attack: the attack.
-        archive: for the metrics.
-        args: the options, of which some ask for files.
-        facts: for the page; they override those of the shard.
-        subject: identifies the weights.
-        logger: of TensorBoard; None for an external victim.
+    The facts for the page override those of the shard; the subject identifies the weights.
     """
     ledger, outcome, classes = attack.ledger, attack.outcome(), attack.facts["classes"]
     atomic.write_lines(ledger.records_path, attack.records)
@@ -205,39 +181,21 @@ def parser() -> argparse.ArgumentParser:
     text = "folder of an attack with --victim, in place of a run (attacked/VICTIM)"
     add_option(parser, "--output", help=text)
     add = parser.add_argument
-    add(
-        *("--attack.recipe", "--attack"),
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        dest="recipe",
-        help="only these, as for `attack` (default: all attacks that have shards)",
-    )
+    text = "only these, as for `attack` (default: all attacks that have shards)"
+    names = ("--attack.recipe", "--attack")
+    add(*names, nargs="+", default=[], metavar="NAME", dest="recipe", help=text)
     add("--attack.tag", metavar="TAG", dest="tag", help="of these attacks")
     add("--attack.show", type=int, default=0, metavar="N", dest="show", help="pairs to print")
-    add(
-        "--attack.html",
-        choices=("true", "false"),
-        default="true",
-        dest="html",
-        help="write all pairs to RUN/attacks/RECIPE.html",
-    )
-    add(
-        "--attack.csv",
-        choices=("true", "false"),
-        default="false",
-        dest="csv",
-        help="write all pairs to RUN/attacks/RECIPE.csv, as TextAttack does",
-    )
+    text = "write all pairs to RUN/attacks/RECIPE"
+    choices = ("true", "false")
+    add("--attack.html", choices=choices, default="true", dest="html", help=f"{text}.html")
+    text += ".csv, as TextAttack does"
+    add("--attack.csv", choices=choices, default="false", dest="csv", help=text)
     return parser
 
 
 def _names(run: RunDirectory, requested: Sequence[str] | None) -> list[str]:
-    """Return the names of the attacks to merge.
-
-    Raises:
-        ValueError: one has no shards.
-    """
+    """Return the names of the attacks to merge."""
     folder = run.path / "attacks"
     names = sorted({match["name"] for match in _matches(folder)})
     missing = [name for name in requested or () if name not in names]
@@ -258,11 +216,7 @@ def _matches(folder: Path) -> list[re.Match[str]]:
 
 
 def _merge(run: RunDirectory, name: str) -> MergedAttack:
-    """Read, compare and merge all shards of an attack.
-
-    Raises:
-        ValueError: some are missing, have not ended, or belong to different attacks.
-    """
+    """Read, compare and merge all shards of an attack."""
     ledger = attack_ledger(run, name)
     matches = [match for match in _matches(ledger.path.parent) if match["name"] == name]
     counts = sorted({int(match["count"]) for match in matches})
@@ -333,10 +287,8 @@ def _check_there(name: str, shards: Mapping[Shard, Ledger]) -> None:
         lacks.setdefault(problem, []).append(str(shard.index))
     if lacks:
         count, folder = len(shards), next(iter(shards.values())).path.parent
-        order = ("missing", "without .json", "not ended")
-        listed = [
-            f"{problem}: {', '.join(lacks[problem])}" for problem in order if problem in lacks
-        ]
+        order = [name for name in ("missing", "without .json", "not ended") if name in lacks]
+        listed = [f"{problem}: {', '.join(lacks[problem])}" for problem in order]
         msg = (
             f"got {name} in {count} shards, of which not all are in {folder} "
             f"({'; '.join(listed)}), expected all {count}: give `attack --attack.shard I/{count}` "
@@ -346,16 +298,12 @@ def _check_there(name: str, shards: Mapping[Shard, Ledger]) -> None:
 
 
 # Types of the facts in a ledger, which may come from another machine.
-_KEYS = {"place": int, "chosen": int, "score": str, "classes": list, "facts": dict}
-_KEYS |= {"identity": dict, "evaluation": dict}
+_KEYS = {"place": int, "chosen": int, "score": str, "classes": list}
+_KEYS |= dict.fromkeys(("facts", "identity", "evaluation"), dict)
 
 
 def _facts(shard: Shard, ledger: Ledger) -> dict[str, Any]:
-    """Return the facts about the complete attack that a shard has stored.
-
-    Raises:
-        ValueError: `attack` has not written the file.
-    """
+    """Return the facts about the complete attack that a shard has stored."""
     facts = ledger.extra("shard") or {}
     if facts.get("shard") != str(shard) or not all(
         isinstance(facts.get(key), kind) for key, kind in _KEYS.items()
@@ -376,11 +324,7 @@ def _comparable(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_place(run: RunDirectory, attack: MergedAttack, digest: str | None) -> None:
-    """Check that the run has the weights and the rows of the shards.
-
-    Raises:
-        ValueError: the run has another checkpoint, or figures about other rows.
-    """
+    """Check that the run has the weights and the rows of the shards."""
     attacked = attack.subject.get("checkpoint")
     if digest is not None and attacked != digest:
         msg = (

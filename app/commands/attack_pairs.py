@@ -49,13 +49,7 @@ FEW = 30
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a file of unknown form, or labels that do not name classes of the victim.
-        VictimError: the victim failed.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     if args.run is not None:
         return _matrices(args)
     published = read_published(Path(args.file), args.task)
@@ -64,7 +58,10 @@ def run(args: argparse.Namespace) -> int:
     labels = _labels(published, named, args)
     content = report(published, labels, named)
     path = out / f"pairs-{Path(args.file).stem}{f'-{args.task}' if args.task else ''}.json"
-    run, weights = _victim_run(named)
+    run, weights, checkpoint = None, None, named.facts.get("checkpoint")
+    # Behind a front end it is another model than that of the run.
+    if checkpoint is not None and "front end" not in named.facts:
+        run, weights = of_checkpoint(Path(checkpoint)), file_digest(checkpoint)
     about = {"victim": named.facts, "weights": weights, "source": published.source}
     text = json.dumps({**about, **content}, indent=2) + "\n"
     paths = [path]
@@ -81,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = _Parser(prog="steadfast attack pairs", description=__doc__, allow_abbrev=False)
+    parser = _Parser(prog="steadfast attack pairs", description=__doc__)
     parser.add_argument("file", nargs="?", help="the file")
     parser.add_argument("--task", type=str, default=None, help="task of AdvGLUE, such as sst2")
     add_option(parser, "--batch_size", default=256)
@@ -142,18 +139,13 @@ def _matrices(args: argparse.Namespace) -> int:
                     "fool it any more: it is noisy, or another model than the attacked one"
                 )
         if output is not None:
-            as_json, as_csv = matrix_files(attack, matrix)
-            atomic.write_text(Path(output) / f"transfer-{attack}.json", as_json)
-            atomic.write_text(Path(output) / f"transfer-{attack}.csv", as_csv)
+            for form, text in zip(("json", "csv"), matrix_files(attack, matrix), strict=True):
+                atomic.write_text(Path(output) / f"transfer-{attack}.{form}", text)
     return 0
 
 
 def _attacks(runs: Sequence[RunDirectory], names: str | None) -> list[str]:
-    """Return the attacks to read.
-
-    Raises:
-        ValueError: a run lacks one of them, or the runs have none in common.
-    """
+    """Return the attacks to read."""
     common = [
         ledger.name
         for ledger in attack_ledgers(runs[0])
@@ -171,21 +163,13 @@ def _attacks(runs: Sequence[RunDirectory], names: str | None) -> list[str]:
 
 
 def _attacked(run: RunDirectory, attack: str, model: NamedVictim) -> AttackedRun:
-    """Return a run with the records of an attack.
-
-    Raises:
-        ValueError: the attack has not ended, or was on other weights or on another victim.
-    """
+    """Return a run with the records of an attack."""
     ledger = attack_ledger(run, attack)
-    subject = ledger.subject()
-    if "victim" in subject:
-        if subject["victim"] != model.facts["victim"]:
-            msg = (
-                f"got {ledger.records_path} about {subject['victim']}, expected "
-                f"{model.facts['victim']}: attack it again"
-            )
-            raise ValueError(msg)
-    elif subject.get("checkpoint") != file_digest(run.chosen):
+    subject, name = ledger.subject(), model.facts["victim"]
+    if (attacked := subject.get("victim", name)) != name:
+        msg = f"got {ledger.records_path} about {attacked}, expected {name}: attack it again"
+        raise ValueError(msg)
+    if "victim" not in subject and subject.get("checkpoint") != file_digest(run.chosen):
         msg = (
             f"got {ledger.records_path} about other weights than {run.chosen}, expected an attack "
             f"on these: `attack --run {run.name} --attack {attack}` again"
@@ -205,11 +189,7 @@ def _attacked(run: RunDirectory, attack: str, model: NamedVictim) -> AttackedRun
 def _labels(
     published: PublishedFile, named: NamedVictim, args: argparse.Namespace
 ) -> dict[int, int]:
-    """Return the class of the victim for the number of each pair.
-
-    Raises:
-        ValueError: labels do not name classes of the victim, or are indices without names.
-    """
+    """Return the class of the victim for the number of each pair."""
     class_names = split_names(args.label_names)
     if published.form == "records" and published.names is None and class_names is None:
         msg = (
@@ -221,15 +201,6 @@ def _labels(
     rows: list[Any] = [(pair.number, pair.adversarial, pair.label) for pair in published.pairs]
     table = LabelledTable(name=args.file, columns=("text",), rows=rows, names=published.names)
     return {pair.sample_id: pair.label for pair in as_classes(table, named.classes, class_names)}
-
-
-def _victim_run(named: NamedVictim) -> tuple[RunDirectory | None, str | None]:
-    """Return the run of a victim, and the SHA-256 of its weights; None for another victim."""
-    checkpoint = named.facts.get("checkpoint")
-    # Behind a front end it is another model than that of the run.
-    if checkpoint is None or "front end" in named.facts:
-        return None, None
-    return of_checkpoint(Path(checkpoint)), file_digest(checkpoint)
 
 
 def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim) -> dict[str, Any]:
@@ -274,11 +245,11 @@ def _lines(content: dict[str, Any]) -> list[str]:
         if "paired" not in figures:
             lines.append(f"  accuracy {adversarial} (the file has no originals)")
             continue
-        both: Any = {
+        parts: dict[str, Any] = {
             key: IntervalEstimate(**figure) if isinstance(figure, dict) else figure
             for key, figure in figures["paired"].items()
         }
-        both = PairedShares(**both)
+        both = PairedShares(**parts)
         count = both.first.count
         if adversarial.count > count:
             lines.append(

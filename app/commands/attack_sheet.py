@@ -22,17 +22,13 @@ from run_files import atomic
 from run_files.terminal import harmless
 from text import ClassLabels, check_range, label_text
 from text.estimates import IntervalEstimate, mean, wilson
+from text.plural import plural
 
 Rated = Mapping[str, tuple[str | None, int | None]]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: no adversarial texts, or a file is not a sheet.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     out = Path(args.output)
     if args.read:
         key = read_key(Path(args.key or out / "key.json"))
@@ -44,10 +40,8 @@ def run(args: argparse.Namespace) -> int:
     check_range({"--num_samples": args.num_samples}, least=1)
     check_range({"--originals": args.originals, "--seed": args.seed}, least=0)
     paths = record_files(args, "attack sheet")
-    if args.classes:
-        classes = [name.strip() for name in args.classes.split(",")]
-    else:
-        classes = list(record_classes(paths[0]) or ())
+    classes = [name.strip() for name in args.classes.split(",")] if args.classes else []
+    classes = classes or list(record_classes(paths[0]) or ())
     if not classes:
         msg = (
             f"got no --classes, and {paths[0]} names none, expected the names of the classes in "
@@ -77,11 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
-    """Return a record with its label as an index of these classes.
-
-    Raises:
-        ValueError: its class is missing.
-    """
+    """Return a record with its label as an index of these classes."""
     # The model may have the classes in another order, so the name decides.
     name = record.label_name
     index = record.label if name is None else classes.find(label_text(name) or "")
@@ -112,11 +102,8 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
     """Return agreement and corrected success.
 
     A text is valid if more than half of its raters choose its gold class. The corrected success
-    rate is the success rate times the share of valid texts among the rated ones.
-
-    Args:
-        key: of the sheet.
-        raters: class and naturalness of each text, for each rater.
+    rate is the success rate times the share of valid texts among the rated ones. A rater gives the
+    class and the naturalness of each text.
     """
     items, classes = key["items"], key["classes"]
     chosen = {name: [rater[name][0] for rater in raters if name in rater] for name in items}
@@ -139,9 +126,10 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
             continue
         hits = [_majority(chosen[name]) == classes[items[name]["label"]] for name in rated]
         marks = [float(mark) for name in rated for mark in natural[name] if mark is not None]
+        valid = wilson(sum(hits), len(hits))
         figures: dict[str, Any] = {
             "rated": len(rated),
-            "valid": asdict(wilson(sum(hits), len(hits))),
+            "valid": asdict(valid),
             "unsure": sum(_majority(chosen[name]) == UNSURE for name in rated),
         }
         if (average := mean(marks, top=5.0)) is not None:
@@ -151,7 +139,6 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
             continue
         counts = key["attacks"][group]
         before = wilson(counts["succeeded"], counts["attacked"])
-        valid = wilson(sum(hits), len(hits))
         figures["success_rate"] = asdict(before)
         # The interval is that of the share of valid texts, whose sample is the smaller one. It
         # ignores the uncertainty of the success rate.
@@ -172,11 +159,13 @@ def _majority(votes: Sequence[str | None]) -> str | None:
 
 def render_lines(content: Mapping[str, Any]) -> list[str]:
     """Return the lines that are printed."""
-    alpha = content["alpha"]
-    raters = "rater" if content["raters"] == 1 else "raters"
+    alpha = {
+        key: "undefined" if value is None else f"{value:.3f}"
+        for key, value in content["alpha"].items()
+    }
     lines = [
-        f"{content['raters']} {raters}, Krippendorff's alpha: class {_number(alpha['class'])} "
-        f"(nominal), natural {_number(alpha['natural'])} (ordinal)"
+        f"{plural(content['raters'], 'rater')}, Krippendorff's alpha: class {alpha['class']} "
+        f"(nominal), natural {alpha['natural']} (ordinal)"
     ]
     named = {**content["attacks"]}
     if "originals" in content:
@@ -191,7 +180,3 @@ def render_lines(content: Mapping[str, Any]) -> list[str]:
             if estimate := figures.get(f"{key}success_rate"):
                 lines.append(f"  {f'success rate{title}':<34}{IntervalEstimate(**estimate)}")
     return lines
-
-
-def _number(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.3f}"

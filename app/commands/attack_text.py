@@ -8,7 +8,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +35,17 @@ _OF_SPLITS = {"split", "threat", "num_samples", "choice", "show", "html", "csv",
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: invalid settings, an empty text, or a class that the model does not have.
-        VictimError: the model failed.
-        OSError: the model is not found.
-    """
+    """Run the command."""
     for name, value in (("output", args.output), ("label_names", args.label_names)):
         if value is not None:
             msg = f"got --{name} {value}, expected it to be left out: nothing is read or filed"
             raise ValueError(msg)
     settings = AttackSettings(**args.attack.as_dict())
     named = victim_of(args, None, settings.batch_size)
-    label = None if args.label is None else _index(args.label, named)
+    if args.label is not None and args.label not in named.classes:
+        msg = f"got --label {args.label}, expected one of {', '.join(named.classes)}"
+        raise ValueError(msg)
+    label = None if args.label is None else named.classes.index(args.label)
     device = torch_device(args.device)
     surrogates = Surrogates(named.classes, Path(args.runs_dir), device, settings.batch_size)
     planned = [
@@ -67,17 +63,16 @@ def run(args: argparse.Namespace) -> int:
             print("a text on each line; Ctrl-D ends", file=sys.stderr)
         texts = read_stream(sys.stdin.buffer, pairs=pairs)
     # One by one: a terminal gets each answer before the next text is typed.
-    for number, item in zip(count(), texts, strict=False):
+    for number, item in enumerate(texts):
         gold = label
         if gold is None:
             gold = int(named.victim.logits([item.text]).argmax(axis=1)[0])
         sample = Sample(sample_id=number, text=item.text, label=gold)
         for attack_plan in planned:
             for record in _attack(attack_plan, settings, named, sample):
-                if args.json:
-                    print(json.dumps({"attack": attack_plan.name, **record.line()}), flush=True)
-                else:
-                    print("\n".join(_lines(attack_plan.name, record, named)), flush=True)
+                line = json.dumps({"attack": attack_plan.name, **record.line()})
+                text = line if args.json else "\n".join(_lines(attack_plan.name, record, named))
+                print(text, flush=True)
     return 0
 
 
@@ -94,19 +89,15 @@ def _complete(
 def _attack(
     attack_plan: AttackPlan, settings: AttackSettings, named: NamedVictim, sample: Sample
 ) -> Iterator[AttackRecord]:
-    limits = Limits(
-        query_budget=settings.query_budget, budget_per_word=settings.budget_per_word, in_flight=1
-    )
-    columns = ("text",) if isinstance(sample.text, str) else ("text", "text_pair")
-    engine = engine_of(
+    budget, per_word = settings.query_budget, settings.budget_per_word
+    yield from engine_of(
         attack_plan.attacks,
         named.victim,
-        limits=limits,
+        limits=Limits(query_budget=budget, budget_per_word=per_word, in_flight=1),
         seed=settings.seed,
-        columns=columns,
+        columns=("text",) if isinstance(sample.text, str) else ("text", "text_pair"),
         class_names=named.classes,
-    )
-    yield from engine.run([sample])
+    ).run([sample])
 
 
 def _lines(name: str, record: AttackRecord, named: NamedVictim) -> Iterator[str]:
@@ -127,18 +118,9 @@ def _lines(name: str, record: AttackRecord, named: NamedVictim) -> Iterator[str]
         yield harmless(f"{name}: {record.reason}")
 
 
-def _index(label: str, named: NamedVictim) -> int:
-    if label not in named.classes:
-        msg = f"got --label {label}, expected one of {', '.join(named.classes)}"
-        raise ValueError(msg)
-    return named.classes.index(label)
-
-
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = RunOrVictimParser(
-        prog="steadfast attack text", description=__doc__, allow_abbrev=False
-    )
+    parser = RunOrVictimParser(prog="steadfast attack text", description=__doc__)
     add: Any = parser.add_argument
     add("--text", action="append", default=[], help="a text; may be given several times")
     add("--text_pair", action="append", default=[], help="the second text, where pairs are read")

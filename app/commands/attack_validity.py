@@ -7,7 +7,7 @@ command prints the success before and after. It needs no victim.
 import argparse
 import logging
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,29 +31,17 @@ _FITTED = ("similarity", "perplexity", "grammar", "entailment")
 """Checks with a limit that `--calibrate` chooses."""
 _ALARMS = 0.05
 """Share of good texts that a limit of perplexity or grammar may reject."""
-Row = list[str]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: no records, no pairs, or no text.
-        ResourceError: WordNet not found.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     checks = make_checks(args)
     if args.calibrate is not None:
         check_range({"--num_samples": args.num_samples}, least=1)
         print(calibrate(checks, Path(args.calibrate), args.num_samples))
         return 0
-    limits = ValidityLimits(
-        **{
-            field.name: value
-            for field in fields(ValidityLimits)
-            if (value := getattr(args, field.name)) is not None
-        }
-    )
+    values = {field.name: getattr(args, field.name) for field in fields(ValidityLimits)}
+    limits = ValidityLimits(**{name: v for name, v in values.items() if v is not None})
     for path in record_files(args, "attack validity"):
         print(harmless("\n".join(file_validity(path, checks, limits))))
     return 0
@@ -61,9 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser(
-        "attack validity", __doc__, "--runs_dir", "--device", "--resources", "--sentence_encoder"
-    )
+    options = ("--runs_dir", "--device", "--resources", "--sentence_encoder")
+    parser = command_parser("attack validity", __doc__, *options)
     add_records(parser)
     add_option(parser, "--num_samples", default=300, help="pairs of a kind, for --calibrate")
     add = parser.add_argument
@@ -73,12 +60,9 @@ def parser() -> argparse.ArgumentParser:
     add("--lines", type=int, default=LINES, metavar="N", help="lines of it")
     add("--language_model", metavar="NAME", help="folder or hub name, for perplexity")
     add("--entailment_model", metavar="NAME", help="folder or hub name of a classifier of pairs")
-    defaults = ValidityLimits()
-    for field in fields(ValidityLimits):
-        least = "least" if field.name in LEAST else "largest"
-        kind = type(getattr(defaults, field.name))
-        text = f"{least} {field.name} (default: {getattr(defaults, field.name)})"
-        add(f"--limit.{field.name}", dest=field.name, type=kind, metavar="X", help=text)
+    for name, default in asdict(ValidityLimits()).items():
+        text = f"{'least' if name in LEAST else 'largest'} {name} (default: {default})"
+        add(f"--limit.{name}", dest=name, type=type(default), metavar="X", help=text)
     return parser
 
 
@@ -92,7 +76,9 @@ def make_checks(args: argparse.Namespace) -> Checks:
         tagger = resources.tagger()
     else:
         log.warning("grammar is not measured without --running_text FILE")
-    entailment = None
+    fluency, entailment = None, None
+    if args.language_model is not None:
+        fluency = ModelFluency.load(args.language_model, device=device)
     if args.entailment_model is not None:
         from measure.named_victims import pretrained_classifier
 
@@ -102,9 +88,7 @@ def make_checks(args: argparse.Namespace) -> Checks:
         encoder=encoder,
         tagger=tagger,
         sentences=running_text(args.running_text, args.lines) if args.running_text else (),
-        fluency=None
-        if args.language_model is None
-        else ModelFluency.load(args.language_model, device=device),
+        fluency=fluency,
         entailment=entailment,
     )
 
@@ -117,11 +101,7 @@ def add_records(parser: argparse.ArgumentParser) -> None:
 
 
 def record_files(args: argparse.Namespace, command: str) -> list[Path]:
-    """Return the files of records that the options of a command name.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Return the files of records that the options of a command name, at least one."""
     if args.records:
         return [Path(name) for name in args.records]
     run = run_directory.existing(Path(args.runs_dir), run_directory.named(command, args.run))
@@ -137,27 +117,21 @@ def record_files(args: argparse.Namespace, command: str) -> list[Path]:
 def calibrate(checks: Checks, folder: Path, count: int) -> str:
     """Choose limits on the validation splits; return a table of their effect on the test splits.
 
-    Args:
-        checks: for the figures of the pairs.
-        folder: of the corpora.
-        count: largest number of pairs of each kind.
-
-    Raises:
-        ValueError: no pairs.
+    `count` is the largest number of pairs of each kind.
     """
-    chosen = _chosen(_measured(checks, folder, "validation", count), checks.made())
-    limits = replace(ValidityLimits(), **chosen)
     names = checks.made()
-    rows: list[Row] = [["pairs (test part)", "number", *names, "any"]]
+    chosen = _chosen(_measured(checks, folder, "validation", count), names)
+    limits = replace(ValidityLimits(), **chosen)
+    heads = ["pairs (test part)", "number", *names, "any"]
+    rows = [heads, ["---"] * len(heads)]
     for kind, measured in _measured(checks, folder, "test", count):
         failed = [figures.failures(limits) for figures in measured]
         shares = [sum(name in some for some in failed) / len(measured) for name in names]
         total = sum(map(bool, failed)) / len(measured)
         rows.append([kind.name, f"{len(measured):,}", *(f"{x:.3f}" for x in [*shares, total])])
-    told_limits = ", ".join(f"{name} {getattr(limits, name):g}" for name in names)
-    heads = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in heads)
-    return f"limits, chosen on the validation parts: {told_limits}\n\nshare turned down:\n\n{table}"
+    shown = ", ".join(f"{name} {getattr(limits, name):g}" for name in names)
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"limits, chosen on the validation parts: {shown}\n\nshare turned down:\n\n{table}"
 
 
 def _measured(
@@ -170,13 +144,13 @@ def _measured(
         # Pairs with different meaning: a random word of the text is replaced.
         broken = damage(distinct, vocabulary_of(distinct))
         kinds.append(MeaningPairs("SNLI, a word replaced by any other", False, False, broken))
-    return [(kind, checks.measure(_spread(kind.pairs, count))) for kind in kinds]
-
-
-def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
-    """Return `count` pairs at equal distances, because files are often sorted."""
-    step = max(1.0, len(pairs) / count)
-    return [pairs[int(i * step)] for i in range(min(count, len(pairs)))]
+    measured = []
+    for kind in kinds:
+        # At equal distances, because files are often sorted.
+        step = max(1.0, len(kind.pairs) / count)
+        pairs = [kind.pairs[int(i * step)] for i in range(min(count, len(kind.pairs)))]
+        measured.append((kind, checks.measure(pairs)))
+    return measured
 
 
 def _chosen(
@@ -191,13 +165,11 @@ def _chosen(
     limits: dict[str, Any] = {}
     for name in set(names) & set(_FITTED):
         if name in LEAST:
-            same = [getattr(m, name) for kind, some in measured if kind.same for m in some]
-            other = [
-                getattr(m, name)
-                for kind, some in measured
-                if not kind.same and not kind.edit
-                for m in some
-            ]
+            rest = [(kind.same, some) for kind, some in measured if kind.same or not kind.edit]
+            same, other = (
+                [getattr(m, name) for equal, some in rest if equal == meaning for m in some]
+                for meaning in (True, False)
+            )
             if same and other:
                 limits[name] = round(best_cut(same, other), 3)
         else:

@@ -6,11 +6,9 @@ greatest changes.
 """
 
 import argparse
-import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from attacks.digests import digest
 from measure.attention.attention_figure import TOKENS, draw
 from measure.attention.attention_maps import AttentionModel
@@ -18,36 +16,24 @@ from measure.attention.attention_report import report
 from measure.attention.attention_text import same_tokenizer, sample_of
 from measure.attention.attention_view import MEAN, views
 from measure.charts import pixels
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.event_files import evaluation_writer
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
-from run_files.weights import shelf, unfinished, weights_of
+from run_files.weights import shelf, warn_unfinished, weights_of
 from text import check_range
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-log = logging.getLogger(__name__)
 
 _TAG = 60
 """Length of the picture's name in TensorBoard, in characters of the text."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a model without such attention, or settings that do not fit it.
-        OSError: run not found, or a file cannot be written.
-    """
+    """Run the command."""
     check_range({"--seed": args.seed}, least=0, most=2**31 - 1)
-    run, checkpoint = find_checkpoint("attention", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_model("attention", args)
     weights = weights_of(checkpoint)
     path = _picture(None if run is None else shelf(run, weights), checkpoint, args.output)
-    if (warning := unfinished(checkpoint)) is not None:
-        log.warning("%s", warning)
+    warn_unfinished(checkpoint)
     device = torch_device(args.device)
     models = [AttentionModel(checkpoint, device=device)]
     if args.against is not None:
@@ -80,7 +66,11 @@ def run(args: argparse.Namespace) -> int:
     files = [str(path)]
     if run is not None:
         files.append(f"TensorBoard of {run.name}")
-        _file(run, figure, text)
+        # Under the beginning of the text.
+        writer = evaluation_writer(run, f"attention-{digest([text])[:8]}")
+        tag = " ".join(harmless(text).split())[:_TAG]
+        writer.add_image(f"attention/{tag}", pixels(figure), 0, dataformats="HWC")
+        writer.close()
     print(report(maps, rows))
     if len(first.tokens) > TOKENS:
         print(f"\nthe picture has the first {TOKENS} of {len(first.tokens)} tokens")
@@ -93,14 +83,8 @@ def parser() -> argparse.ArgumentParser:
     parser = command_parser("attention", __doc__, *RUN, "--device")
     add = parser.add_argument
     add("--text", required=True, help="the text")
-    add(
-        "--text_pair",
-        nargs="+",
-        default=[],
-        metavar="TEXT",
-        help="the second text of a pair; for multiple choice all choices: the predicted one is "
-        "drawn",
-    )
+    text = "the second text of a pair; for multiple choice all choices: the predicted one is drawn"
+    add("--text_pair", nargs="+", default=[], metavar="TEXT", help=text)
     text = "layers to draw, counted from 1 (default: the first and the last)"
     add("--layers", type=int, nargs="+", default=[], metavar="N", help=text)
     text = f"heads to draw of each layer, counted from 1; {MEAN} (default): the mean of all heads"
@@ -136,11 +120,3 @@ def _picture(run: RunDirectory | None, checkpoint: Path, out: str | None) -> Pat
         msg = f"got {checkpoint}, which is in no run, expected --output FILE.png for the picture"
         raise ValueError(msg)
     return run.path / "attention.png"
-
-
-def _file(run: RunDirectory, figure: "Figure", text: str) -> None:
-    """Write the picture to TensorBoard, under the beginning of the text."""
-    writer = evaluation_writer(run, f"attention-{digest([text])[:8]}")
-    tag = " ".join(harmless(text).split())[:_TAG]
-    writer.add_image(f"attention/{tag}", pixels(figure), 0, dataformats="HWC")
-    writer.close()

@@ -25,12 +25,7 @@ from text.subjects import differences, joined
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a wrong setting, or a file that other settings have begun.
-        OSError: a file that cannot be read or written.
-    """
+    """Run the command."""
     if bool(args.text) == (args.file is not None):
         msg = "got both or none of --text and --file, expected texts from one place"
         raise ValueError(msg)
@@ -115,13 +110,6 @@ class AugmentedFile:
         path: the file; an old one is replaced at the end.
         subject: all settings on which the records depend.
         texts: all texts.
-
-    Attributes:
-        records: records of former starts, then those of this one.
-
-    Raises:
-        ValueError: the journal is about other settings or texts, has a line before its last one
-            that cannot be read, or another process writes it.
     """
 
     def __init__(self, path: Path, subject: Mapping[str, Any], texts: Sequence[Text]) -> None:
@@ -131,6 +119,7 @@ class AugmentedFile:
         settings = json.loads(json.dumps({**subject, "texts": content_digest(list(texts))}))
         self._stream: IO[bytes] = open_lines(self._journal)
         try:
+            # Of former starts, then those of this one.
             self.records, length = self._former(settings)
             cut_lines(self._stream, settings, length)
         except BaseException:

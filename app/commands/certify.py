@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from attacks.digests import content_digest, file_digest
 from attacks.resources.catalogue import Resources, resources_named
 from attacks.set_names import ADDED, OWN_SETS, check_threat
@@ -39,30 +39,25 @@ from measure.runner import run as measure
 from measure.table_samples import as_classes, read_table
 from measure.verdict import judge_run
 from measure.word_certificates import WordCertificates
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
-from run_files.weights import shelf, unfinished, weights_of
-from text import check_range
+from run_files.weights import shelf, warn_unfinished, weights_of
+from text import WordSettings, check_range
 from training.model_checks import require_classification, require_classifier
 
 log = logging.getLogger(__name__)
 
+RESOURCES = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
 _KINDS = [name for name in THREATS if name != "l2"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a model without a certificate for this threat, or invalid settings.
-        OSError: run not found, or a file cannot be read or written.
-    """
+    """Run the command."""
     check_range({"--num_samples": args.num_samples}, least=1)
     if args.victim is not None:
         return _certify_victim(args)
-    run, checkpoint = find_checkpoint("certify", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_model("certify", args)
     model = load(checkpoint).to(torch_device(args.device))
     require_classifier(model, "certify --threat")
     require_classification(model.task.name, "certify --threat")
@@ -71,14 +66,7 @@ def run(args: argparse.Namespace) -> int:
     own = [None] if args.k is None and args.threat in ADDED else own
     ks = own or numbers(args.k, endless=endless)
     # The threat is built once, for the largest number of changes.
-    with resources_named("--resources"):
-        threat = find_threat(
-            args.threat,
-            lists=args.lists,
-            k=ks[-1],
-            words=words_read(model),
-            resources=Resources(args.resources),
-        )
+    threat = read_threat(args, ks[-1], words_read(model))
     certifier = _certifier(args, model, threat)
     if args.text:
         _answer(args, certifier, threat, ks, model)
@@ -86,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if run is None:
         msg = f"got {args.ckpt_path}, which lies in no run, expected --run NAME, or texts: --text"
         raise ValueError(msg)
-    if (warning := unfinished(checkpoint)) is not None:
-        log.warning("%s", warning)
+    warn_unfinished(checkpoint)
     # A training would replace the weights during the certification.
     run.lock()
     try:
@@ -110,8 +97,7 @@ def parser() -> argparse.ArgumentParser:
     text += f"{', '.join(OWN_SETS)}, files of lists (docs/robust_words.md); in front of them, or "
     text += f"alone, {', '.join(ADDED)} (docs/certificates/append.md)"
     add("--threat", required=True, type=threat_type(_KINDS, ADDED), help=text)
-    text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
-    add("--resources", metavar="DIR", help=text)
+    add_option(parser, "--resources", help=RESOURCES)
     text = "numbers of changes; all: any number (default: 1 2 all for synonyms and sets, with "
     text += "--text 1 2 3 all; else 1 2)"
     add("--k", nargs="+", metavar="K", help=text)
@@ -149,6 +135,13 @@ def parser() -> argparse.ArgumentParser:
     add("--vocabulary", metavar="NAME", help=text)
     add_option(parser, "--output", help="with --victim: folder of the outcome")
     return parser
+
+
+@resources_named("--resources")
+def read_threat(args: argparse.Namespace, k: int | None, words: WordSettings) -> Threat:
+    """Return the threat that the options name, for `k` changes and a front end."""
+    resources = Resources(args.resources)
+    return find_threat(args.threat, lists=args.lists, k=k, words=words, resources=resources)
 
 
 def threat_type(kinds: Sequence[str], others: Sequence[str] = ()) -> Callable[[str], str]:
@@ -195,15 +188,8 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
             raise ValueError(msg)
         return model.text_certifier(threat, args.bound)
     if args.smooth is not None:
-        settings = Smoothing(
-            noise=args.smooth,
-            rate=args.rate,
-            keep=args.keep,
-            samples=args.samples,
-            alpha=args.alpha,
-            mask=args.mask,
-            hops=args.hops,
-        )
+        names = ("rate", "keep", "samples", "alpha", "mask", "hops")
+        settings = Smoothing(noise=args.smooth, **{name: getattr(args, name) for name in names})
         answer = model.exact_copy().predict_texts
         return SmoothedCertifier(lambda texts: classes(answer(texts)), threat, settings)
     if args.encoding is not None:
@@ -217,15 +203,7 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
 
 
 def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
-    """Return the numbers of changes, from few to many.
-
-    Args:
-        words: words of the command line; None for the default.
-        endless: True if the threat allows any number.
-
-    Raises:
-        ValueError: a word is not a number of changes.
-    """
+    """Return the numbers of changes of `--k`, from few to many; `endless`: any number is one."""
     default = ("1", "2", "all") if endless else ("1", "2")
     counts = {parse_k(word) for word in (words or default)}
     return sorted(counts, key=lambda k: float("inf") if k is None else k)
@@ -262,12 +240,7 @@ def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _certify_victim(args: argparse.Namespace) -> int:
-    """Certify a classifier of `transformers` by lists, for texts or a table.
-
-    Raises:
-        ValueError: options that do not fit together, or see `ListedVictim.load`.
-        OSError: a file is not found, or cannot be written.
-    """
+    """Certify a classifier of `transformers` by lists, for texts or a table."""
     tables = args.dataset is not None and args.output is not None
     if args.list is None or args.run is not None or bool(args.text) == tables:
         msg = (
@@ -275,18 +248,12 @@ def _certify_victim(args: argparse.Namespace) -> int:
             "and --text TEXT, or --dataset FILE and --output FOLDER"
         )
         raise ValueError(msg)
+    runs_dir, device = Path(args.runs_dir), torch_device(args.device)
     victim = ListedVictim.load(
-        args.victim,
-        vocabulary=args.vocabulary,
-        runs_dir=Path(args.runs_dir),
-        device=torch_device(args.device),
+        args.victim, vocabulary=args.vocabulary, runs_dir=runs_dir, device=device
     )
     ks = numbers(args.k, endless=False)
-    with resources_named("--resources"):
-        resources = Resources(args.resources)
-        threat = find_threat(
-            args.threat, lists=args.lists, k=ks[-1], words=victim.words, resources=resources
-        )
+    threat = read_threat(args, ks[-1], victim.words)
     certifier = ListedCertifier(victim.model, threat, limit=args.list)
     if args.text:
         for certificate in certifier(args.text, ks):
@@ -296,13 +263,12 @@ def _certify_victim(args: argparse.Namespace) -> int:
     names = None if args.label_names is None else args.label_names.split(",")
     samples = as_classes(read_table(args.dataset), victim.classes, names)[: args.num_samples]
     rows = [(sample.sample_id, sample.text, sample.label) for sample in samples]
-    settings = {**subject(vars(args)), "split": args.dataset, "vocabulary": args.vocabulary}
     measurement = WordCertificates(
         certifier,
         threat,
         ks,
         weights=victim.weights,
-        settings=settings,
+        settings={**subject(vars(args)), "split": args.dataset, "vocabulary": args.vocabulary},
         rows=content_digest([[text, label] for _, text, label in rows]),
         samples=rows,
         class_names=victim.classes,

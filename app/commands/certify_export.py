@@ -19,11 +19,10 @@ from app.claim_files import (
     scores_file,
     seal,
 )
-from app.cli.run_options import RUN, add_option, command_parser
-from app.commands.certify import threat_type
-from attacks.resources.catalogue import Resources, resources_named
+from app.cli.run_options import RUN, add_option, command_parser, find_model
+from app.commands.certify import RESOURCES, read_threat, threat_type
 from attacks.set_names import ADDED
-from attacks.word_sets import changes_of, find_threat
+from attacks.word_sets import changes_of
 from certify.threats import Additions, Substitutions, Synonyms, Threat
 from certify.threats.parsing import parse_k
 from lit_modules import MonotoneScores, WordScores
@@ -32,7 +31,6 @@ from lit_modules.word_scores import score_model
 from measure.certificate_records import stamp_of
 from measure.corpus_split import words_read
 from run_files.atomic import replacing_folder
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
 from run_files.weights import shelf, weights_of
@@ -46,15 +44,8 @@ KINDS = ("synonyms", "characters")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a model without scores, no certified text, or a folder with other content.
-        OSError: run or certificates not found, or a folder cannot be written.
-    """
-    run, checkpoint = find_checkpoint(
-        "certify export", Path(args.runs_dir), args.run, args.ckpt_path
-    )
+    """Run the command."""
+    run, checkpoint = find_model("certify export", args)
     model = load(checkpoint)
     if run is None or not isinstance(model, WordScores | MonotoneScores):
         msg = (
@@ -66,14 +57,7 @@ def run(args: argparse.Namespace) -> int:
     if folder.exists() and not (folder / STATEMENT).is_file():
         msg = f"got --output {folder}, which exists, expected a new folder or an earlier export"
         raise ValueError(msg)
-    with resources_named("--resources"):
-        threat = find_threat(
-            args.threat,
-            lists=args.lists,
-            k=parse_k(args.k),
-            words=words_read(model),
-            resources=Resources(args.resources),
-        )
+    threat = read_threat(args, parse_k(args.k), words_read(model))
     if isinstance(model, MonotoneScores):
         check_detector_threat(threat)
     else:
@@ -106,8 +90,7 @@ def parser() -> argparse.ArgumentParser:
     text = "synonyms, characters, names of perturbation sets with commas between, or of detectors "
     text += ", ".join(ADDED)
     add("--threat", required=True, type=threat_type(KINDS), metavar="NAME", help=text)
-    text = "folder with the WordNet and the word vectors of perturbation sets (docs/attacks.md)"
-    add("--resources", metavar="DIR", help=text)
+    add_option(parser, "--resources", help=RESOURCES)
     text = "number of changes, as `certify` was asked; or all (default)"
     add("--k", default="all", metavar="K", help=text)
     add_option(parser, "--output", required=True, help="folder to write")
@@ -116,8 +99,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _check_threat(threat: Threat, front_end: str) -> None:
     """Raise a ValueError for claims of `WordScores` that no checker knows."""
-    sets = isinstance(threat, Substitutions)
-    if isinstance(threat, Additions) or sets != (front_end != "none"):
+    if isinstance(threat, Additions) or isinstance(threat, Substitutions) == (front_end == "none"):
         msg = (
             f"got --threat {threat.title} for WordScores with words.front_end={front_end}, "
             "expected perturbation sets for a model with a front end (lists: their file as a set), "
@@ -129,12 +111,7 @@ def _check_threat(threat: Threat, front_end: str) -> None:
 def _certified(
     files: RunDirectory, args: argparse.Namespace, threat: Threat, checkpoint: str
 ) -> list[dict[str, Any]]:
-    """Return the records of a certification of the exported lists and weights.
-
-    Raises:
-        ValueError: no certification has this name, or it has another subject.
-        OSError: the records cannot be read.
-    """
+    """Return the records of a certification of the exported lists and weights."""
     name = threat.title if args.tag is None else f"{threat.title}-{args.tag}"
     results = files.results()
     subject = {} if results is None else results["about"].get(f"certify_{name}", {})
@@ -233,11 +210,7 @@ def _contents(
 
 
 def _lists(threat: Substitutions, texts: Iterable[str]) -> bytes:
-    """Return what each word of some texts may become, and the words that get no typo.
-
-    Raises:
-        ValueError: sets that are no lists of single words and no typos, see `changes_of`.
-    """
+    """Return what each word of some texts may become, and the words that get no typo."""
     if threat.moves or any(part.tags for part in threat.sets):
         msg = (
             f"got {threat.title}, expected sets that replace a word by one, whatever the text: "
@@ -245,14 +218,13 @@ def _lists(threat: Substitutions, texts: Iterable[str]) -> bytes:
         )
         raise ValueError(msg)
     lists: dict[str, list[str]] = {}
-    excluded, typos = [], False
-    for word in sorted({word for text in texts for word in threat.split(text)}):
+    excluded = []
+    words = sorted({word for text in texts for word in threat.split(text)})
+    for word in words:
         changes = [changes_of(part, word) for part in threat.sets]
         if listed := list(dict.fromkeys(text for texts, _ in changes for text in texts)):
             lists[word] = listed
-        if any(typed for _, typed in changes):
-            typos = True
-        else:
+        if not any(typed for _, typed in changes):
             excluded.append(word)
-    content = {"lists": lists, "excluded": excluded if typos else None}
+    content = {"lists": lists, "excluded": excluded if len(excluded) < len(words) else None}
     return json.dumps(content, ensure_ascii=False).encode()

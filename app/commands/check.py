@@ -13,7 +13,13 @@ from typing import Any
 from jsonargparse import ArgumentParser
 
 from app.cli.run_options import add_option
-from app.cli.victim_options import RunOrVictimParser, add_victim, split_names, victim_of
+from app.cli.victim_options import (
+    RunOrVictimParser,
+    add_columns,
+    add_victim,
+    split_names,
+    victim_of,
+)
 from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import ModuleVictim
 from attacks.word_sets import find_threat, is_endless
@@ -38,13 +44,7 @@ EPILOG = """Exit status: 0 if all limits hold, 1 if one does not, was not checke
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: labels that are not classes of the model, or a baseline of other texts.
-        VictimError: the model failed.
-        OSError: a file, the model or a resource is not found, or a file cannot be written.
-    """
+    """Run the command."""
     settings = _settings(args)
     baseline = None if args.baseline is None else read_baseline(Path(args.baseline))
     table = read_table(args.data, columns=split_names(args.columns), label=args.label)
@@ -63,10 +63,9 @@ def run(args: argparse.Namespace) -> int:
     report = gate.run()
     if baseline is not None:
         report = compare_baseline(report, baseline, Path(args.baseline))
-    if args.junit is not None:
-        atomic.write_text(Path(args.junit), gate_junit(report))
-    if args.output is not None:
-        atomic.write_text(Path(args.output), gate_markdown(report))
+    for path, form in ((args.junit, gate_junit), (args.output, gate_markdown)):
+        if path is not None:
+            atomic.write_text(Path(path), form(report))
     if args.write_baseline is not None:
         write_baseline(report, Path(args.write_baseline))
     print(gate_table(report))
@@ -74,11 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _certification(named: NamedVictim, settings: GateSettings) -> Certification | None:
-    """Return the certificate that the settings ask for; None if they ask for none.
-
-    Raises:
-        ValueError: the model has no certificate for it.
-    """
+    """Return the certificate that the settings ask for; None if they ask for none."""
     if settings.threat is None:
         return None
     model = named.victim.module if isinstance(named.victim, ModuleVictim) else None
@@ -90,8 +85,7 @@ def _certification(named: NamedVictim, settings: GateSettings) -> Certification 
         raise ValueError(msg)
     default = None if is_endless(settings.threat) else 1
     k = default if settings.k is None else parse_k(settings.k)
-    resources = Resources(settings.resources)
-    words = words_read(model)
+    resources, words = Resources(settings.resources), words_read(model)
     threat = find_threat(settings.threat, lists=None, k=k, words=words, resources=resources)
     return Certification(model.text_certifier(threat), threat, k)
 
@@ -123,14 +117,11 @@ class _CheckParser(RunOrVictimParser):
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = _CheckParser(
-        prog="steadfast check", description=__doc__, epilog=EPILOG, allow_abbrev=False
-    )
+    parser = _CheckParser(prog="steadfast check", description=__doc__, epilog=EPILOG)
     add = parser.add_argument
     text = "texts with labels: a table, or hf:ID:SPLIT"
     add("--data", type=str, required=True, metavar="FILE", help=text)
-    add("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
-    add("--label", type=str, help="column of the label (default: usual names)")
+    add_columns(parser)
     parser.add_class_arguments(GateSettings, as_group=False)
     text = "former outcome: a criterion that is clearly worse fails"
     add("--baseline", type=str, metavar="FILE", help=text)

@@ -16,12 +16,7 @@ from run_files.terminal import harmless
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        StudyError: runs without figures, or figures that must not be averaged.
-        OSError: run not found.
-    """
+    """Run the command."""
     from app.study.side_by_side import compare_runs
 
     text = compare_runs(Path(args.runs_dir), args.run, args.metrics, args.format)
@@ -36,6 +31,5 @@ def parser() -> argparse.ArgumentParser:
     add = arguments.add_argument
     text = "of results.json (default: those of the task, certificates, and accuracy under attacks)"
     add("--metrics", nargs="+", default=[], metavar="METRIC", help=text)
-    text = "of what is printed"
-    add("--format", choices=get_args(Format), default="markdown", help=text)
+    add("--format", choices=get_args(Format), default="markdown", help="of what is printed")
     return arguments

@@ -28,12 +28,7 @@ _SIMLEX = ("word1", "word2", "SimLex999")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a file with wrong content, or a setting out of its range.
-        OSError: the vectors cannot be written.
-    """
+    """Run the command."""
     settings = CounterFitting(steps=args.steps, radius=args.radius)
     if args.words is not None and args.words < 2:
         msg = f"got --words {args.words}, expected at least 2"
@@ -41,21 +36,18 @@ def run(args: argparse.Namespace) -> int:
     vectors = read_vectors(args.vectors)
     words = vectors.words[: args.words]
     index = {word: i for i, word in enumerate(words)}
-    pairs = {
-        "synonyms": _read_pairs("synonyms", args.synonyms, index),
-        "antonyms": _read_pairs("antonyms", args.antonyms, index),
-    }
+    files = {"synonyms": args.synonyms, "antonyms": args.antonyms}
+    pairs = {name: _read_pairs(name, paths, index) for name, paths in files.items()}
     simlex = None if args.simlex is None else _read_simlex(args.simlex, index)
     # [n, d], rows of length 1.
     before = unit(vectors.matrix[: args.words].astype(np.float64))
     start = time.monotonic()
 
     def report(step: int, cost: float) -> None:
-        line = (
-            f"step {step} of {settings.steps}: cost {cost:,.1f}, {time.monotonic() - start:.0f} s "
-        )
+        line = f"step {step} of {settings.steps}: cost {cost:,.1f}"
         end = "\n" if step == settings.steps else ""
-        print(f"\r{line}", end=end, file=sys.stderr, flush=True)
+        seconds = time.monotonic() - start
+        print(f"\r{line}, {seconds:.0f} s ", end=end, file=sys.stderr, flush=True)
 
     after = counter_fit(before, pairs["synonyms"], pairs["antonyms"], settings, after=report)
     _write(args.output, words, after)

@@ -6,42 +6,32 @@ TensorBoard.
 """
 
 import argparse
-import logging
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from measure.diagnosis import measure, read
 from measure.diagnosis_report import table, write
 from run_files import run_directory
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
-from run_files.weights import shelf, unfinished, weights_of
+from run_files.weights import shelf, warn_unfinished, weights_of
 from text import check_range
-
-log = logging.getLogger(__name__)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: no records to measure, or invalid settings.
-        OSError: run not found, or a file cannot be written.
-    """
+    """Run the command."""
     check_range({"--num_samples": args.samples, "--batch_size": args.batch_size}, least=1)
     runs, device = Path(args.runs_dir), torch_device(args.device)
-    run, checkpoint = find_checkpoint("diagnose", runs, args.run, args.ckpt_path)
+    run, checkpoint = find_model("diagnose", args)
     if run is None:
         msg = f"got {checkpoint}, which lies in no run, expected --run NAME with records of attacks"
         raise ValueError(msg)
     files = run if checkpoint == run.chosen else shelf(run, weights_of(checkpoint))
     compared = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
     for measured in (checkpoint, *(other.chosen for other in compared)):
-        if (warning := unfinished(measured)) is not None:
-            log.warning("%s", warning)
+        warn_unfinished(measured)
     # The records of an attack on these weights; if missing, those of the attack on the run.
     attacked = files if (files.path / "attacks" / f"{args.recipe}.jsonl").is_file() else run
     records = read(attacked, args.recipe, samples=args.samples)
@@ -74,12 +64,8 @@ def parser() -> argparse.ArgumentParser:
     text = "number of records to measure, a fixed random choice"
     # diagnostics.json names it `samples`.
     add_option(parser, "--num_samples", dest="samples", default=1000, help=text)
-    add(
-        "--pooling",
-        choices=("first", "mean"),
-        help="the vector of a text: that of its first token, or the mean over all tokens (default: "
-        "as the first model classifies)",
-    )
+    text = "the vector of a text: that of its first token, or the mean over all tokens (default: "
+    add("--pooling", choices=("first", "mean"), help=f"{text}as the first model classifies)")
     text = "more runs in the same figure, each with the records of its own attack"
     add("--against", nargs="+", default=[], metavar="RUN", help=text)
     text = "measure all runs on the texts of the attack on the first run"

@@ -30,10 +30,9 @@ def parser() -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Check, print the findings and return the exit status."""
     # All processes start now and run at the same time.
+    machine = [trials.check_versions(), *trials.of_machine(Path(args.runs_dir))]
     processes = (
-        TrialProcess(
-            [trials.check_versions(), *trials.of_machine(Path(args.runs_dir))], seconds=60
-        ),
+        TrialProcess(machine, seconds=60),
         TrialProcess(trials.of_torch(), seconds=180),
         TrialProcess(trials.of_program(args.data_dir, args.backbone), seconds=300),
         TrialProcess([trials.hub()], seconds=30),

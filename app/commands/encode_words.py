@@ -18,12 +18,7 @@ from text.bounded_files import read_text
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a file with wrong content, or a setting out of its range.
-        OSError: a file that cannot be read or written.
-    """
+    """Run the command."""
     threat = Synonyms.read(args.lists)
     counts: Counter[str] = Counter()
     for path in args.texts:
@@ -38,9 +33,8 @@ def run(args: argparse.Namespace) -> int:
     atomic.write_text(args.output, json.dumps(dict(forms), indent=0, sort_keys=True))
     same = sum(count for word, count in counts.items() if encoding.of_word(word) == word)
     # Mean number of different encodings of a word and its substitutes: 1 is best.
-    before, after = (
-        stability(either, threat, counts) for either in (SynonymEncoding({}), encoding)
-    )
+    before = stability(SynonymEncoding({}), threat, counts)
+    after = stability(encoding, threat, counts)
     print("| | before | after |\n|---|---|---|")
     print(f"| encodings of a word and its substitutes, mean | {before:.2f} | {after:.2f} |")
     print(f"| unchanged words of the texts, % | 100.0 | {100 * same / counts.total():.1f} |")

@@ -7,20 +7,14 @@ classifier on an encoder of `transformers` is also written for that library.
 import argparse
 from pathlib import Path
 
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from app.export import FILE
 from app.hub_folder import adopt_classifier, check_repository, push_folder, write_folder
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.terminal import harmless
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: a folder with other content, or options that do not go together.
-        OSError: run not found, a folder cannot be written, or the hub refuses it.
-    """
+    """Run the command."""
     if args.push is None and args.revision is not None:
         msg = f"got --revision {args.revision} without --push, expected --push OWNER/NAME"
         raise ValueError(msg)
@@ -28,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
         check_repository(args.push)
     folder, onnx, pairs = Path(args.output), args.onnx == "true", args.pairs == "true"
     if args.victim is None:
-        run, checkpoint = find_checkpoint("export", Path(args.runs_dir), args.run, args.ckpt_path)
+        run, checkpoint = find_model("export", args)
         write_folder(run, checkpoint, folder, onnx=onnx)
     elif args.run is None and args.ckpt_path is None:
         adopt_classifier(args.victim, folder, pairs=pairs, onnx=onnx)
@@ -48,13 +42,10 @@ def parser() -> argparse.ArgumentParser:
     parser = command_parser("export", __doc__, *RUN)
     add_option(parser, "--output", required=True, help="folder to write")
     add, choices = parser.add_argument, ("true", "false")
-    text = f"also write {FILE}, whose logits are compared with the model's"
-    add(
-        "--victim",
-        metavar="NAME",
-        help="instead of a run: hf:FOLDER_OR_ID, to use it as one of ours",
-    )
+    text = "instead of a run: hf:FOLDER_OR_ID, to use it as one of ours"
+    add("--victim", metavar="NAME", help=text)
     add("--pairs", choices=choices, default="false", help="with --victim: it classifies pairs")
+    text = f"also write {FILE}, whose logits are compared with the model's"
     add("--onnx", choices=choices, default="false", help=text)
     text = "also upload the folder to this model repository of the hub (docs/hub.md)"
     add("--push", metavar="OWNER/NAME", help=text)

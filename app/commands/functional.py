@@ -12,7 +12,13 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from app.cli.run_options import add_option
-from app.cli.victim_options import RunOrVictimParser, add_victim, measured_model, split_names
+from app.cli.victim_options import (
+    RunOrVictimParser,
+    add_columns,
+    add_victim,
+    measured_model,
+    split_names,
+)
 from measure.functional_tests import (
     FunctionalTests,
     functional_table,
@@ -26,26 +32,13 @@ _SPLITS = ("train", "training", "validation", "valid", "dev", "test")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: columns that are missing, or labels that do not name classes of the model.
-        VictimError: the model failed; the same command resumes.
-        OSError: a file or the model is not found, or a file cannot be written.
-    """
-    table = read_table(
-        args.file,
-        columns=split_names(args.columns),
-        label=args.pair or args.label,
-        group=args.functionality,
-    )
+    """Run the command."""
+    columns, label = split_names(args.columns), args.pair or args.label
+    table = read_table(args.file, columns=columns, label=label, group=args.functionality)
     model = measured_model(args)
-    named = model.named
-    tests = (
-        labelled_tests(table, named.classes, split_names(args.label_names))
-        if args.pair is None
-        else invariance_tests(table)
-    )
+    named, names = model.named, split_names(args.label_names)
+    labelled = args.pair is None
+    tests = labelled_tests(table, named.classes, names) if labelled else invariance_tests(table)
     measurement = FunctionalTests(
         named.victim,
         tests,
@@ -70,11 +63,10 @@ def name_of(file: str) -> str:
 
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
-    parser = RunOrVictimParser(prog="steadfast functional", description=__doc__, allow_abbrev=False)
+    parser = RunOrVictimParser(prog="steadfast functional", description=__doc__)
     add = parser.add_argument
     add("file", type=str, metavar="FILE", help="the tests: a table, or hf:ID:SPLIT")
-    add("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
-    add("--label", type=str, help="column of the label (default: usual names)")
+    add_columns(parser)
     text = "column of the functionality"
     add("--functionality", type=str, default="functionality", metavar="COLUMN", help=text)
     text = "column of pairs: rows with one value must get the same prediction"

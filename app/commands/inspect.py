@@ -69,16 +69,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(data: DataInspection, settings: Mapping[str, Any]) -> str:
-    """Return an inspection as text.
-
-    Args:
-        data: the inspection.
-        settings: of `inspect_files`.
-    """
+    """Return an inspection with the settings of `inspect_files` as text."""
     blocks = [_describe_file(file, alone=len(data.files) == 1) for file in data.files]
     if data.problems:
         problems = [problem.replace("\n", "\n  ") for problem in data.problems]
-        blocks.append("\n".join(["problems, which stop a training:", *_list(problems)]))
+        blocks.append("\n- ".join(["problems, which stop a training:", *problems]))
     mistakes = [
         f"{Path(file.file).name}: {mistake}" if len(data.files) > 1 else mistake
         for file in data.files
@@ -90,20 +85,15 @@ def describe(data: DataInspection, settings: Mapping[str, Any]) -> str:
         for leak in data.leaks
     ]
     if mistakes:
-        blocks.append("\n".join(["likely mistakes:", *_list(mistakes)]))
+        blocks.append("\n- ".join(["likely mistakes:", *mistakes]))
     command = next_command(data, settings)
     if command is not None:
         begin = "correct the problems, then:" if data.problems else "next:"
         blocks.append(f"{begin}\n  {command}")
         if data.files[0].task != "classes":
-            blocks[-1] += (
-                "\n  (with an encoder from the hub, or --model.backbone.pretrained FOLDER)"
-            )
+            advice = "with an encoder from the hub, or --model.backbone.pretrained FOLDER"
+            blocks[-1] += f"\n  ({advice})"
     return "\n\n".join(blocks)
-
-
-def _list(items: list[str]) -> list[str]:
-    return [f"- {item}" for item in items]
 
 
 def _describe_file(file: FileInspection, *, alone: bool) -> str:
@@ -129,10 +119,9 @@ def _describe_file(file: FileInspection, *, alone: bool) -> str:
         entries["unlabelled"] = plural(file.unlabelled, "row") if file.unlabelled else ""
     if file.words is not None and file.characters is not None:
         least, median, greatest = file.words
-        entries["length"] = (
-            f"{least:,} to {greatest:,} words, median {median:,}; {file.characters.least:,} to "
-            f"{file.characters.greatest:,} characters"
-        )
+        characters = f"{file.characters.least:,} to {file.characters.greatest:,} characters"
+        words = f"{least:,} to {greatest:,} words, median {median:,}"
+        entries["length"] = f"{words}; {characters}"
     if file.duplicates:
         entries["duplicates"] = f"{file.duplicates:,} texts occur again"
         if file.contradictions:
@@ -146,18 +135,12 @@ def _describe_file(file: FileInspection, *, alone: bool) -> str:
 
 def _first(items: list[str]) -> str:
     more = f" and {len(items) - _SHOWN:,} more" if len(items) > _SHOWN else ""
-    return (
-        ", ".join(item if len(item) <= 60 else f"{item[:60]}..." for item in items[:_SHOWN]) + more
-    )
+    short = [item if len(item) <= 60 else f"{item[:60]}..." for item in items[:_SHOWN]]
+    return ", ".join(short) + more
 
 
 def next_command(data: DataInspection, settings: Mapping[str, Any]) -> str | None:
-    """Return the command that trains on the files; None if there is none.
-
-    Args:
-        data: the inspection.
-        settings: of `inspect_files`.
-    """
+    """Return the command that trains on inspected files; None if there is none."""
     first = data.files[0]
     if first.task not in _CONFIGS:
         return None

@@ -24,12 +24,7 @@ _FRONT = WordSettings(split="joined", front_end="spelling")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: an unknown set, a vocabulary without words, or a run without words.
-        OSError: a file, run or resource that is not there, or a file that cannot be written.
-    """
+    """Run the command."""
     start = time.monotonic()
     tokenizer = _vocabulary(args.vocabulary, Path(args.runs_dir))
     with resources_named("--resources"):
@@ -48,12 +43,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def list_words(threat: Substitutions, tokenizer: WordTokenizer) -> dict[str, list[str]]:
-    """Return the single words that each word of a vocabulary may become, if there are any.
-
-    Args:
-        threat: the sets.
-        tokenizer: of the vocabulary.
-    """
+    """Return the single words that each word of a vocabulary may become, if there are any."""
     tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
     words = tokens[first:]
     reach = threat.reach(words, tokenizer)
@@ -77,9 +67,8 @@ def _vocabulary(name: str, runs_dir: Path) -> WordTokenizer:
             msg = f"got {name} without words, expected one in each line, frequent ones first"
             raise ValueError(msg)
         # A corrector prefers frequent words: the first ones of the file.
-        return WordTokenizer(
-            Vocabulary({word: len(words) - i for i, word in enumerate(words)}), words=_FRONT
-        )
+        counts = {word: len(words) - i for i, word in enumerate(words)}
+        return WordTokenizer(Vocabulary(counts), words=_FRONT)
     _, checkpoint = find_checkpoint("lists", runs_dir, name, None)
     tokenizer, _ = load(checkpoint).require_text()
     if not isinstance(tokenizer, WordTokenizer):
@@ -99,6 +88,6 @@ def parser() -> argparse.ArgumentParser:
     text = "name of a run, or a file with a word in each line, frequent ones first"
     add("--vocabulary", required=True, metavar="RUN|FILE", help=text)
     text = "folder with WordNet and word vectors (docs/attacks.md)"
-    add("--resources", metavar="DIR", help=text)
+    add_option(parser, "--resources", help=text)
     add_option(parser, "--output", type=Path, required=True, help="JSON file for the lists")
     return parser

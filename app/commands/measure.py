@@ -13,6 +13,7 @@ from app.cli.run_options import add_option
 from app.cli.victim_options import (
     MeasuredModel,
     RunOrVictimParser,
+    add_columns,
     add_victim,
     measured_model,
     split_names,
@@ -26,20 +27,13 @@ from text import check_range
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: labels that are not classes of the model, or an outcome about something else.
-        VictimError: the model failed; the same command resumes.
-        OSError: a file or the model is not found, or a file cannot be written.
-    """
+    """Run the command."""
     check_range({"--num_samples": args.num_samples}, least=1)
     kind = find_measurement(args.name)
     model = measured_model(args)
     data, samples = _samples(args, model)
-    settings = None
-    if kind.settings_class is not None:
-        settings = kind.settings_class(**args.settings.as_dict())
+    cls = kind.settings_class
+    settings = None if cls is None else cls(**args.settings.as_dict())
     measurement = kind(
         model.named.victim,
         samples,
@@ -66,12 +60,10 @@ def _samples(args: argparse.Namespace, model: MeasuredModel) -> tuple[str, list[
     if model.module is None:
         msg = f"got --victim {args.victim} without texts, expected --dataset FILE"
         raise ValueError(msg)
-    source, rows = split_texts(
-        model.files, args.split, data_dir=args.data_dir, count=args.num_samples
-    )
-    return f"{source.corpus} {args.split}", [
-        Sample(sample_id=number, text=text, label=label) for number, text, label in rows
-    ]
+    about = {"data_dir": args.data_dir, "count": args.num_samples}
+    source, rows = split_texts(model.files, args.split, **about)
+    samples = [Sample(sample_id=number, text=text, label=label) for number, text, label in rows]
+    return f"{source.corpus} {args.split}", samples
 
 
 class _MeasureParser(RunOrVictimParser):
@@ -93,15 +85,12 @@ class _MeasureParser(RunOrVictimParser):
 def parser() -> ArgumentParser:
     """Return the parser of the command."""
     installed = f"Installed: {', '.join(measurement_names()) or 'none'} (docs/python.md)."
-    parser = _MeasureParser(
-        prog="steadfast measure", description=__doc__, epilog=installed, allow_abbrev=False
-    )
+    parser = _MeasureParser(prog="steadfast measure", description=__doc__, epilog=installed)
     add = parser.add_argument
     add("name", type=str, metavar="NAME", help="the measurement")
     text = "texts with labels: a table, or hf:ID:SPLIT (default: the split of the run's corpus)"
     add("--dataset", type=str, metavar="FILE", help=text)
-    add("--columns", type=str, help="TEXT or TEXT,TEXT (default: usual names)")
-    add("--label", type=str, help="column of the label (default: usual names)")
+    add_columns(parser)
     text = "without --dataset: split of the corpus, test or validation"
     add("--split", choices=("test", "validation"), default="test", help=text)
     add_option(parser, "--data_dir", help="without --dataset: data directory of the corpus")

@@ -27,25 +27,16 @@ from text.bounded_files import read_text
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: no texts, or wrong settings.
-        VictimError: the service gives no usable answer.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     texts = list(dict.fromkeys(text.strip() for text in _texts(args) if text.strip()))
     if not texts:
         msg = "got no texts, expected attacked texts, or files with a text in each line"
         raise ValueError(msg)
-    texts = texts[: args.num_samples]
-    http = HttpSettings(**args.http.as_dict())
-    paraphraser = _paraphraser(args, http)
-    path = Path(args.output)
+    http, path = HttpSettings(**args.http.as_dict()), Path(args.output)
     count = write_paraphrases(
         path,
-        texts,
-        paraphraser,
+        texts[: args.num_samples],
+        _paraphraser(args, http),
         budget=http.budget,
         progress=lambda done: print(f"{done:,} texts", end="\r", flush=True),
     )

@@ -14,34 +14,27 @@ from pathlib import Path
 from typing import IO
 
 from app.cli.asked_texts import STDIN, add_texts, chunks, read_stream, read_texts, typed
-from app.cli.run_options import RUN, add_option, command_parser
+from app.cli.run_options import RUN, add_option, command_parser, find_model
 from lit_modules.checkpoints.reading import load
 from measure.certified_answers import SETS, ThreatCertifiers
 from measure.predictions import BATCH, TextPrediction, TextPredictor
 from measure.verdict import judge_run
 from run_files.atomic import replacing
-from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from text import check_range
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: texts that the model cannot read, or invalid settings.
-        OSError: run not found, or a file cannot be read or written.
-    """
+    """Run the command."""
     check_range({"--batch_size": args.batch_size}, least=1)
     if sum((bool(args.text), args.file is not None, args.stdin is not None)) > 1:
         msg = "got more than one of --text, --file and -, expected texts from one place"
         raise ValueError(msg)
-    run, checkpoint = find_checkpoint("predict", Path(args.runs_dir), args.run, args.ckpt_path)
+    run, checkpoint = find_model("predict", args)
     # Results of a run are about its own checkpoint; a prediction does not need them.
     with suppress(OSError, ValueError):
-        results = run.results() if run is not None and checkpoint == run.chosen else None
-        if run is not None and results is not None:
+        if run is not None and checkpoint == run.chosen and (results := run.results()) is not None:
             verdict = judge_run(run, results)
             if verdict.collapsed:
                 print(harmless(f"{run.name}: {verdict.headline}"), file=sys.stderr)
@@ -52,11 +45,9 @@ def run(args: argparse.Namespace) -> int:
         words = ThreatCertifiers.of_model(model, None, SETS, args.resources)
     answering = TextPredictor(model, words)
     pairs = answering.model.pairs
-    numbered = (
-        read_texts(args, pairs=pairs)
-        if args.stdin is None
-        else read_stream(sys.stdin.buffer, pairs=pairs)
-    )
+    numbered = read_texts(args, pairs=pairs)
+    if args.stdin is not None:
+        numbered = read_stream(sys.stdin.buffer, pairs=pairs)
     # On a terminal each line gets its prediction before the next one is typed.
     size = 1 if args.stdin and typed() else args.batch_size
     answers = (
@@ -111,9 +102,8 @@ def _table(answers: Iterator[TextPrediction], answering: TextPredictor) -> None:
             unknown += 1
             print(harmless(f"  unknown words: {', '.join(answer['unknown'])}")[:room])
         for note in _word_notes(answer):
-            print(
-                harmless(textwrap.fill(note, room, initial_indent="  ", subsequent_indent="    "))
-            )
+            filled = textwrap.fill(note, room, initial_indent="  ", subsequent_indent="    ")
+            print(harmless(filled))
     if cut:
         length = answering.model.require_text()[0].max_length
         print(f"\n{cut} of the texts were longer than {length} tokens, and are cut there")
@@ -141,13 +131,9 @@ def _class_row(answering: TextPredictor) -> Callable[[TextPrediction | None], st
         if answer is None:
             score = "   score" * detects
             return f"{'prediction':<{width}}{score}  probability  margin  radius  text"
-        margin, radius = (
-            "-" if answer[key] is None else f"{answer[key]:.3f}" for key in ("margin", "radius")
-        )
+        margin, radius = (_shown(answer[key], ".3f") for key in ("margin", "radius"))
         name = harmless(answer["prediction"])
-        score = ""
-        if detects:
-            score = f"  {'-' if answer['score'] is None else format(answer['score'], '.2f'):>6}"
+        score = f"  {_shown(answer['score'], '.2f'):>6}" if detects else ""
         return f"{name:<{width}}{score}  {answer['probability']:>11.4f}  {margin:>6}  {radius:>6}"
 
     return row
@@ -156,4 +142,8 @@ def _class_row(answering: TextPredictor) -> Callable[[TextPrediction | None], st
 def _number_row(answer: TextPrediction | None) -> str:
     if answer is None:
         return f"{'value':>10}  text"
-    return f"{'-' if answer['value'] is None else format(answer['value'], '.4f'):>10}"
+    return f"{_shown(answer['value'], '.4f'):>10}"
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

@@ -15,15 +15,7 @@ from run_files.terminal import harmless
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        0; 1 where an attack has changed a text inside its certificate.
-
-    Raises:
-        ValueError: a file of a run has unexpected content.
-        OSError: run not found, or the page cannot be written.
-    """
+    """Run the command."""
     from app.report.report_page import write_report
     from run_files.run_directory import existing
 

@@ -15,6 +15,7 @@ from attacks.digests import file_digest
 from attacks.resources.catalogue import MASKED_LM, SENTENCE_ENCODER
 from attacks.resources.vector_files import cache_folder
 from run_files import atomic
+from text.error_reasons import describe_error
 from text.web_address import redact
 
 TRIES = 6
@@ -68,20 +69,16 @@ SOURCES: dict[str, Download] = {
     ),
     "neighbours": Download(
         description="neighbours among counter-fitted vectors (textfooler, textbugger, a2t, random)",
-        url=(
-            "https://raw.githubusercontent.com/robinjia/certified-word-sub/"
-            "4fa78a459a3fdcecf544b7d10ffd2b9494d74a2b/data/counterfitted_neighbors.json"
-        ),
+        url="https://raw.githubusercontent.com/robinjia/certified-word-sub/"
+        "4fa78a459a3fdcecf544b7d10ffd2b9494d74a2b/data/counterfitted_neighbors.json",
         path="counterfit/counterfitted_neighbors.json",
         sha256="103247143f39bd5dd66850f3a912393392641dbd98093c61e2b24a4cc8a96fb0",
         size=1_976_448,
     ),
     "vectors": Download(
         description="counter-fitted vectors: 50 neighbours of each word, with similarities",
-        url=(
-            "https://github.com/nmrksic/counter-fitting/raw/master/word_vectors/"
-            "counter-fitted-vectors.txt.zip"
-        ),
+        url="https://github.com/nmrksic/counter-fitting/raw/master/word_vectors/"
+        "counter-fitted-vectors.txt.zip",
         path="counterfit/counter-fitted-vectors.txt.zip",
     ),
     "sentence-encoder": Download(
@@ -100,11 +97,7 @@ USUAL = ("wordnet", "tagger", "neighbours")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        0 if all resources are there, 1 if not; each failure is a line on standard error.
-    """
+    """Run the command."""
     if args.sha256 and len(args.names) != 1:
         parser().error(f"got --sha256 and {len(args.names)} names, expected one")
     folder = Path(args.output) if args.output else cache_folder() / "resources"
@@ -121,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{name}: {_download(name, args, folder)}")
         except (DownloadError, OSError) as error:
             failed += 1
-            print(f"error: {name}: {' '.join(str(error).split())}", file=sys.stderr)
+            print(f"error: {name}: {describe_error(error)}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -134,12 +127,8 @@ def _name(name: str) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = command_parser(
-        "resources",
-        __doc__,
-        epilog=f"Without names: {', '.join(USUAL)}. Attacks read the default folder, or "
-        "that of --attack.resources FOLDER.",
-    )
+    text = f"Without names: {', '.join(USUAL)}. Attacks read the default folder, or that of "
+    parser = command_parser("resources", __doc__, epilog=f"{text}--attack.resources FOLDER.")
     add = parser.add_argument
     add("names", nargs="*", type=_name, metavar="NAME", help=", ".join(SOURCES))
     text = f"folder of the files (default: {cache_folder() / 'resources'})"
@@ -191,16 +180,13 @@ class DownloadError(RuntimeError):
 
 
 def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) -> Path:
-    """Download a file.
+    """Download a file and return its path; a copy with the right checksum is kept.
 
     Args:
         url: address; https, file, or http on this machine.
-        path: path of the copy. A copy with the right checksum is not downloaded again.
+        path: path of the copy.
         sha256: its checksum; None: not compared.
         size: most bytes that it may have; None: no bound.
-
-    Returns:
-        `path`.
 
     Raises:
         DownloadError: the server does not send it, or sends another file.

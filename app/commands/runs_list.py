@@ -9,12 +9,13 @@ import fcntl
 import fnmatch
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from app.cli.run_options import SEVERAL, add_option, command_parser
+from datamodules import CORPUS_NAMES
 from measure.verdict import Level, judge_run
 from run_files.results import Results
 from run_files.run_directory import RunDirectory, class_name
@@ -34,20 +35,13 @@ class ListedRun(NamedTuple):
         state: training, a process trains it now; interrupted, the same command resumes it; begun,
             without a checkpoint; trained; measured, with a checkpoint of another run; damaged.
         stages: finished stages, for example fit, test, attack/pwws.
-        method: class of the module; None if unknown.
-        corpus: name or class of the corpus.
-        seed: of the training.
-        metric: name of the shown figure of the test split; None without one.
-        value: that figure.
+        method, corpus, seed: of the training; None if unknown.
+        metric, value: the shown figure of the test split, and its name.
         radius: mean certified radius, 0 where the prediction is wrong.
-        attack: recipe of the strongest attack.
-        attacked: accuracy under it.
-        unattacked: accuracy on the same texts without attack.
+        attack, attacked, unattacked: the strongest attack, and the accuracy with and without it.
         changed: date of the last change, ISO 8601.
         problem: the error of a damaged run.
-        macro_f1: on the test split.
-        level: level of the verdict; None without figures.
-        verdict: the verdict in one sentence.
+        level, verdict: the verdict, and its sentence; None without figures.
     """
 
     run: str
@@ -70,14 +64,7 @@ class ListedRun(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        0, also for a directory without runs.
-
-    Raises:
-        FileNotFoundError: directory not found.
-    """
+    """Run the command."""
     folder = Path(args.runs_dir)
     if not folder.is_dir():
         msg = (
@@ -103,12 +90,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def list_runs(folder: Path, names: Sequence[str] = ()) -> list[ListedRun]:
-    """Return the runs of a directory, the latest first.
-
-    Args:
-        folder: directory of all runs.
-        names: names or patterns of names; all if empty.
-    """
+    """Return the runs of a directory with these names or patterns, or all, the latest first."""
     # A broken link or a pipe is listed as a damaged run.
     runs = [RunDirectory(path) for path in folder.iterdir() if kind_of(path / "config.yaml")]
     runs = [run for run in runs if not names or any(fnmatch.fnmatch(run.name, n) for n in names)]
@@ -118,19 +100,14 @@ def list_runs(folder: Path, names: Sequence[str] = ()) -> list[ListedRun]:
 
 def _changed(folder: Path) -> float:
     """Return the time of the last change in a folder."""
-    # `lstat` does not follow links, which may be broken.
-    times = [0.0]
-    for entry in (folder, *_entries(folder)):
+    paths, times = [folder], [0.0]
+    with suppress(OSError):  # closed to us
+        paths += folder.iterdir()
+    for path in paths:
         with suppress(OSError):  # removed in the meantime
-            times.append(entry.lstat().st_mtime)
+            # `lstat` does not follow links, which may be broken.
+            times.append(path.lstat().st_mtime)
     return max(times)
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:  # closed to us
-        return []
 
 
 def table(runs: Sequence[ListedRun]) -> str:
@@ -141,9 +118,8 @@ def table(runs: Sequence[ListedRun]) -> str:
     )
     rows = [head]
     for run in runs:
-        figure = (
-            "" if run.metric is None else f"{run.metric.removeprefix('test/')} {_shown(run.value)}"
-        )
+        name = (run.metric or "").removeprefix("test/")
+        figure = f"{name} {_shown(run.value)}" if name else ""
         attack = "" if run.attack is None else f"{run.attack} {_shown(run.attacked)}"
         if run.unattacked is not None:
             attack += f" of {_shown(run.unattacked)}"
@@ -153,10 +129,9 @@ def table(runs: Sequence[ListedRun]) -> str:
             level += ": robustness means nothing"
         radius = "" if run.radius is None else f"radius {run.radius:.3f}"
         seed = "" if run.seed is None else str(run.seed)
-        state = run.problem or run.state
         when = run.changed[:16].replace("T", " ")
-        name, corpus = run.method or "", run.corpus or ""
-        rows.append((run.run, state, name, corpus, seed, figure, f1, radius, attack, level, when))
+        training = (run.run, run.problem or run.state, run.method or "", run.corpus or "", seed)
+        rows.append((*training, figure, f1, radius, attack, level, when))
     columns = [i for i in range(len(head)) if any(row[i] for row in rows[1:])]
     widths = {i: max(len(row[i]) for row in rows) for i in columns}
     lines = ("  ".join(f"{row[i]:<{widths[i]}}" for i in columns).rstrip() for row in rows)
@@ -189,7 +164,7 @@ def _read_run(run: RunDirectory, changed: str) -> ListedRun:
         state=_state(run, results),
         stages=() if results is None else tuple(results["seconds"]),
         method=class_name(settings, "model") if results is None else results["method"],
-        corpus=class_name(settings, "data") if results is None else results["corpus"],
+        corpus=_corpus_name(settings) if results is None else results["corpus"],
         seed=(seed if isinstance(seed, int) else None) if results is None else results["seed"],
         metric=metric,
         value=None if metric is None else metrics[metric],
@@ -202,6 +177,13 @@ def _read_run(run: RunDirectory, changed: str) -> ListedRun:
         level=None if verdict is None else verdict.level,
         verdict=None if verdict is None else verdict.headline,
     )
+
+
+def _corpus_name(settings: Mapping[str, Any]) -> str | None:
+    """Return the name that results have for the corpus of some settings, without torch."""
+    data, name = settings.get("data"), class_name(settings, "data")
+    named = data.get("init_args", {}).get("name") if isinstance(data, Mapping) else None
+    return named or CORPUS_NAMES.get(name or "", name)
 
 
 def _state(run: RunDirectory, results: Results | None) -> State:

@@ -4,7 +4,6 @@ Class, certificate, words that decide, and attacks as they run. Ctrl-C ends it.
 """
 
 import argparse
-import logging
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,26 +32,21 @@ from run_files.checkpoint_lookup import find_checkpoint
 from run_files.devices import torch_device
 from run_files.terminal import harmless
 from run_files.version import line
-from run_files.weights import unfinished
+from run_files.weights import warn_unfinished
 from text import Text
 from training import interrupt
 
-log = logging.getLogger(__name__)
-
 DEFAULTS = ServeLimits()
 LIMITS = {
-    "max_characters": ("characters", "characters of a text"),
-    "rate": ("rate", "requests per minute and address; 0: no bound"),
-    "connections_per_address": (
-        "connections_per_address",
-        f"open connections of an address, of {DEFAULTS.connections} in all; behind a proxy all "
-        "clients have the same address",
-    ),
-    "attacks": ("attacks", "attacks at the same time"),
-    "attack_seconds": ("attack_seconds", "time of one attack"),
-    "queries": ("queries", "queries of one attack"),
+    "characters": "characters of a text",
+    "rate": "requests per minute and address; 0: no bound",
+    "connections_per_address": f"open connections of an address, of {DEFAULTS.connections} in all; "
+    "behind a proxy all clients have the same address",
+    "attacks": "attacks at the same time",
+    "attack_seconds": "time of one attack",
+    "queries": "queries of one attack",
 }
-"""Options that set a limit: the field of `ServeLimits`, and the help."""
+"""Fields of `ServeLimits` that are options, with their help."""
 
 
 class _Server(uvicorn.Server):
@@ -69,17 +63,8 @@ class _Server(uvicorn.Server):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        Nothing: the command ends by a signal, with 130 or 143 as exit status.
-
-    Raises:
-        ValueError: no run, two of one name, a model that is not a classifier, or a wrong setting.
-        OSError: run not found, or an address cannot be used.
-        ResourceError: a resource of an attack is missing.
-    """
-    values = {field: getattr(args, option) for option, (field, _) in LIMITS.items()}
+    """Run the command, which a signal ends with 130 or 143 as exit status."""
+    values = {field: getattr(args, field) for field in LIMITS}
     limits = ServeLimits(**values | {"rate": args.rate or None})
     try:
         with interrupt.handle_signals():
@@ -104,18 +89,17 @@ def parser() -> argparse.ArgumentParser:
     add("--port", type=int, default=8000, help="port to listen at; 0: any")
     text = "another name under which browsers may reach it"
     add("--allow_host", action="append", default=[], metavar="NAME", help=text)
-    add(
-        "--detector",
-        action="store_true",
-        help="refuse runs without a threshold (docs/detectors.md)",
-    )
+    text = "refuse runs without a threshold (docs/detectors.md)"
+    add("--detector", action="store_true", help=text)
     text = "attacks to offer, with commas between them; empty for none (default: deepwordbug, "
     add("--recipes", default="deepwordbug", help=f"{text}which needs no resources)")
     text = "JSON with synonyms: models with certificates for them certify each text"
     add_option(parser, "--lists", help=text)
-    for option, (field, text) in LIMITS.items():
+    for field, text in LIMITS.items():
+        option = "--max_characters" if field == "characters" else f"--{field}"
         default = getattr(DEFAULTS, field)
-        add(f"--{option}", type=type(default), default=default, help=text)
+        metavar = option.removeprefix("--").upper()
+        add(option, dest=field, metavar=metavar, type=type(default), default=default, help=text)
     return parser
 
 
@@ -159,8 +143,7 @@ def _load_models(
     device, facts = torch_device(args.device), {}
     for run_name in names:
         run, checkpoint = find_checkpoint("serve", Path(args.runs_dir), run_name, args.ckpt_path)
-        if (warning := unfinished(checkpoint)) is not None:
-            log.warning("%s", warning)
+        warn_unfinished(checkpoint)
         name = run.name if run is not None else checkpoint.stem
         model = load(checkpoint).to(device)
         if args.detector and model.detector is None:
@@ -202,9 +185,7 @@ def _build_attacks(
 ) -> dict[str, Attack]:
     """Build all attacks at the start, so that a missing resource is an error now.
 
-    Args:
-        args: options.
-        examples: texts with their classes, from which some attacks learn harmless words.
+    Some learn harmless words from the examples, texts with their classes.
     """
     names = [name.strip() for name in args.recipes.split(",") if name.strip()]
     if not names:
@@ -214,18 +195,14 @@ def _build_attacks(
     ]
     resources = Resources.of(settings[0], device=torch_device(args.device))
     attacks = [build(recipe, resources).certified(None, None) for recipe in settings]
-    drawing = [one.name for one in attacks if isinstance(one.search, TokenDistribution)]
-    if drawing:
+    if drawing := [a.name for a in attacks if isinstance(a.search, TokenDistribution)]:
         msg = (
             f"got --recipes {drawing[0]}, for which other requests would wait for seconds, "
             f"expected other attacks; `attack --run NAME --attack {drawing[0]}` runs it"
         )
         raise ValueError(msg)
-    learning = [
-        name
-        for name, attack in zip(names, attacks, strict=True)
-        if isinstance(attack.transformation, Addition)
-    ]
+    built = dict(zip(names, attacks, strict=True))
+    learning = [name for name in built if isinstance(built[name].transformation, Addition)]
     if learning and len({label for _, label in examples}) < 2:
         msg = (
             f"got --recipes {','.join(learning)} without examples of two classes to learn harmless "
@@ -233,7 +210,7 @@ def _build_attacks(
             "classes"
         )
         raise ValueError(msg)
-    return {n: attack.learn(lambda: examples) for n, attack in zip(names, attacks, strict=True)}
+    return {name: attack.learn(lambda: examples) for name, attack in built.items()}
 
 
 def _listen(host: str, port: int) -> socket.socket:

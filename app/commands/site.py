@@ -15,15 +15,7 @@ from run_files.terminal import harmless
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        0; 1 where an attack has changed a text inside its certificate.
-
-    Raises:
-        ValueError: no run can be read.
-        OSError: runs not found, or a page cannot be written.
-    """
+    """Run the command."""
     from app.report.site import find_runs, write_site
     from run_files.run_directory import existing
 

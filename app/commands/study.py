@@ -23,27 +23,18 @@ from app.study.yaml_reader import NAME
 from run_files.shard import Shard
 from run_files.shipped import settings_file
 from run_files.terminal import harmless
+from text.error_reasons import describe_error
 from text.module_names import real_name
 from training.interrupt import SIGNALS, restored_handlers
 
 if TYPE_CHECKING:
-    from app.study.live import StudyProgress
     from app.study.runner import CellOutcome, Stop, Work
-    from app.study.schedule import Executor
 
 # Slow libraries are imported only by the commands that need them.
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        The exit status: 0 done, 1 a run has failed, 130 or 143 stopped by a signal.
-
-    Raises:
-        StudyError: a study that cannot be run; the message lists all its errors.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     commands = {"run": _run, "status": _status, "collect": _collect, "merge": _merge}
     # Corpora would repeat their warnings for every cell; other users of the process keep theirs.
     logger = logging.getLogger(real_name("datamodules"))
@@ -117,13 +108,9 @@ def _path(name: str) -> Path:
 
 
 def _context(args: argparse.Namespace) -> StudyContext:
-    values = {}
-    for setting in args.set:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            msg = f"got --set {setting}, expected --set NAME=VALUE"
-            raise StudyError(msg)
-        values[name] = value
+    if wrong := [setting for setting in args.set if "=" not in setting]:
+        msg = f"got --set {wrong[0]}, expected --set NAME=VALUE"
+        raise StudyError(msg)
     for option, path in (("runs_dir", args.runs_dir), ("data_dir", args.data_dir)):
         # `runs_dir` is created by the first run.
         lacking = option == "data_dir" and path is not None and not path.exists()
@@ -134,17 +121,13 @@ def _context(args: argparse.Namespace) -> StudyContext:
         study=args.file.stem,
         runs_dir=args.runs_dir,
         data_dir=args.data_dir,
-        values=values,
+        values=dict(setting.split("=", 1) for setting in args.set),
         runs_only=args.command != "run" and args.data_dir is None,
     )
 
 
 def _check(args: argparse.Namespace) -> "tuple[Study, list[Cell], Work]":
-    """Return the study, its cells and their settings, after all checks.
-
-    Raises:
-        StudyError: the message lists all errors.
-    """
+    """Return the study, its cells and their settings, after all checks."""
     study, problems = examine(args.file)
     context = _context(args)
     cells, more = lay_out(study, context)
@@ -167,13 +150,12 @@ def _status(args: argparse.Namespace) -> int:
     selected = only(cells, args.only, args.seeds)
     from app.study.runner import state_of
 
-    states = {cell.run: state_of(cell, work) for cell in selected}
-    width = max(map(len, states), default=0)
-    for cell in selected:
-        state = states[cell.run]
+    states = [state_of(cell, work) for cell in selected]
+    width = max((len(cell.run) for cell in selected), default=0)
+    for cell, state in zip(selected, states, strict=True):
         ended = f"{state.ended} of {len(cell.stages)} stages"
         print(harmless(f"{cell.run:{width}}  {ended}  {state.words}"))
-    done = sum(state.words == "done" for state in states.values())
+    done = sum(state.words == "done" for state in states)
     print(f"\n{study.name}: {done} of {len(selected)} runs are done")
     return 0
 
@@ -196,7 +178,7 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     from app.study.live import StudyProgress
     from app.study.runner import Stop
-    from app.study.schedule import run_all
+    from app.study.schedule import Executor, LocalExecutor, RayExecutor, run_all
     from run_files.version import versions
 
     stop, out, runs_dir = Stop(), work.context.out, work.context.runs_dir
@@ -205,7 +187,9 @@ def _run(args: argparse.Namespace) -> int:
         _stop_at_signals(stop) as signals,
         StudyProgress(study, selected, runs_dir, args.jobs) as progress,
     ):
-        executor = _executor(args, work, stop, progress)
+        executor: Executor = LocalExecutor(work, args.jobs, stop=stop, tell=progress.tell)
+        if args.executor == "ray":
+            executor = RayExecutor(work, args.jobs, stop=stop, address=args.ray_address)
         try:
             outcomes = run_all(selected, executor, progress, stop)
         finally:
@@ -231,16 +215,6 @@ def _run(args: argparse.Namespace) -> int:
         outcome = outcomes[cell.run]
         _say(f"  {cell.run}: {outcome.error}{f' ({outcome.log})' if outcome.log else ''}")
     return 1 if failed or not written else 0
-
-
-def _executor(
-    args: argparse.Namespace, work: "Work", stop: "Stop", progress: "StudyProgress"
-) -> "Executor":
-    from app.study.schedule import LocalExecutor, RayExecutor
-
-    if args.executor == "ray":
-        return RayExecutor(work, args.jobs, stop=stop, address=args.ray_address)
-    return LocalExecutor(work, args.jobs, stop=stop, tell=progress.tell)
 
 
 @contextmanager
@@ -283,10 +257,9 @@ def _collect(args: argparse.Namespace) -> int:
 def _figures(
     study: Study, cells: Sequence[Cell], work: "Work", outcomes: "Mapping[str, CellOutcome]"
 ) -> "tuple[list[CellFigures], dict[str, CellOutcome]]":
-    """Return the figures of all finished cells, also of those that an earlier call has finished.
+    """Return the figures of all finished cells, and the errors of those that cannot be used.
 
-    Returns:
-        The figures; and by run the errors of those whose figures cannot be used.
+    Those that an earlier call has finished are among them.
     """
     from app.study.collect import collect
     from app.study.runner import CellOutcome, state_of
@@ -306,7 +279,7 @@ def _figures(
         try:
             measured = collect(study, cell, work.context.runs_dir)
         except (ValueError, OSError) as error:
-            unusable[cell.run] = CellOutcome(state="failed", error=" ".join(str(error).split()))
+            unusable[cell.run] = CellOutcome(state="failed", error=describe_error(error))
             continue
         figures.append(replace(measured, weights=tensors_digest(weights)))
     return figures, unusable

@@ -21,10 +21,7 @@ def write_all(
     """Write `study.json` with its outcomes, the tables in all formats and the pictures.
 
     Returns:
-        The files, without that of the outcomes.
-
-    Raises:
-        OSError: one cannot be written; none is half-written.
+        The files, without that of the outcomes; none is half-written.
     """
     from app.study.pictures import draw_all
 
@@ -41,15 +38,7 @@ def write_all(
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Returns:
-        0; 1 if a checked page or file is out of date.
-
-    Raises:
-        StudyError: study not found, or a page with a wrong marker.
-        OSError: a file cannot be read or written.
-    """
+    """Run the command."""
     if not (args.studies or args.write or args.check):
         msg = "got nothing to do, expected a study, --write PAGE or --check PAGE"
         raise StudyError(msg)
@@ -80,11 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _file(name: str, runs: Path) -> Path:
-    """Return the `study.json` of a study file, of the name of a study, or the file itself.
-
-    Raises:
-        StudyError: not found.
-    """
+    """Return the `study.json` of a study file, of the name of a study, or the file itself."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         path = runs / "studies" / path.stem / "study.json"
@@ -106,8 +91,8 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     text = "STUDY.yaml or the name of a study (the study.json of its runs), or a study.json"
     add("studies", nargs="*", metavar="STUDY", help=text)
-    text = "of what is printed"
-    add("--format", choices=get_args(tables.Format), default="markdown", help=text)
+    choices = get_args(tables.Format)
+    add("--format", choices=choices, default="markdown", help="of what is printed")
     text = "write the study.json to DIR/NAME.json instead of printing tables, with the outcomes of "
     text += "samples next to it; intervals and tests are computed again"
     add("--publish", metavar="DIR", help=text)

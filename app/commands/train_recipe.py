@@ -12,7 +12,9 @@ import argparse
 import difflib
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from app.cli.run_options import CommandParser, add_option
@@ -29,12 +31,7 @@ PASSED = ("--model", "--data", "--trainer", "--checkpoint", "--early_stopping", 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command.
-
-    Raises:
-        ValueError: wrong settings, or a run that was begun with others.
-        OSError: a file or a resource is missing.
-    """
+    """Run the command."""
     # Loaded only once the command line is valid.
     from app.recipe.robust import train_robust
     from training.interrupt import Stopped, handle_signals
@@ -70,7 +67,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = _PassingParser(prog="steadfast train", description=__doc__)
     add = parser.add_argument
-    add("--recipe", required=True, type=_one_of(RECIPES), metavar="NAME", help="name: robust")
+    recipe = partial(_check_name, names=RECIPES)
+    add("--recipe", required=True, type=recipe, metavar="NAME", help="name: robust")
     text = "table with a text and its class in each row (.tsv, .csv, .json, .jsonl, .parquet; "
     text += "`steadfast inspect FILE` shows what is in it), of which a "
     text += "fifth tests and a tenth validates, or --data.test FILE, --data.validation FILE; or "
@@ -97,39 +95,31 @@ def parser() -> argparse.ArgumentParser:
     text = "points of clean accuracy that robustness may cost"
     add("--clean_loss", type=float, default=5.0, metavar="POINTS", help=text)
     text = f"models to compare with, or none: {', '.join(COMPARED)}; commas between them"
-    names = _list_of((*COMPARED, "none"))
+    names = partial(_read_names, names=(*COMPARED, "none"))
     add("--compare", type=names, default="plain,bag", metavar="NAMES", help=text)
     text = "attacks, or none; those without their resources are left out, and named"
-    recipes = _list_of((*recipe_names(), "none"))
+    recipes = partial(_read_names, names=(*recipe_names(), "none"))
     add("--attack", type=recipes, default=",".join(ATTACKS), metavar="NAMES", help=text)
     text = "number of test texts that are attacked"
     add_option(parser, "--num_samples", default=100, help=text)
     return parser
 
 
-def _one_of(names: Sequence[str]) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        if value not in names:
-            near = difflib.get_close_matches(value, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            msg = f"got {value!r}, expected one of {', '.join(names)}{hint}"
-            raise argparse.ArgumentTypeError(msg)
-        return value
-
-    return check
+def _check_name(value: str, names: Sequence[str]) -> str:
+    if value not in names:
+        near = difflib.get_close_matches(value, names, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        msg = f"got {value!r}, expected one of {', '.join(names)}{hint}"
+        raise argparse.ArgumentTypeError(msg)
+    return value
 
 
-def _list_of(names: Sequence[str]) -> Callable[[str], list[str]]:
-    check = _one_of(names)
-
-    def read(value: str) -> list[str]:
-        chosen = list(dict.fromkeys(check(name.strip()) for name in value.split(",")))
-        if "none" in chosen and len(chosen) > 1:
-            msg = f"got {value!r}, expected names, or none"
-            raise argparse.ArgumentTypeError(msg)
-        return [name for name in chosen if name != "none"]
-
-    return read
+def _read_names(value: str, names: Sequence[str]) -> list[str]:
+    chosen = list(dict.fromkeys(_check_name(name.strip(), names) for name in value.split(",")))
+    if "none" in chosen and len(chosen) > 1:
+        msg = f"got {value!r}, expected names, or none"
+        raise argparse.ArgumentTypeError(msg)
+    return [name for name in chosen if name != "none"]
 
 
 def _sets(value: str) -> str:
@@ -141,11 +131,8 @@ def _sets(value: str) -> str:
 
 
 def _kappa(value: str) -> str:
-    try:
-        valid = value == "auto" or 0 <= float(value) <= 1
-    except ValueError:
-        valid = False
-    if not valid:
-        msg = f"got {value!r}, expected auto, or numbers from 0 to 1"
-        raise argparse.ArgumentTypeError(msg)
-    return value
+    with suppress(ValueError):
+        if value == "auto" or 0 <= float(value) <= 1:
+            return value
+    msg = f"got {value!r}, expected auto, or numbers from 0 to 1"
+    raise argparse.ArgumentTypeError(msg)

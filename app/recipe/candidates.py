@@ -48,13 +48,13 @@ class KappaCandidate:
         """Return the figures of a candidate by its certificates."""
         made = Predictions.of(records)
         right = {n: [holds(record, n) for record in records] for n in CERTIFIED}
+        balanced = {n: class_mean(made.labels, hits) for n, hits in right.items()}
         return cls(
             kappa=kappa,
             k=k,
             clean=made.accuracy,
             certified={n: wilson(sum(hits), len(records)) for n, hits in right.items()},
-            balanced={"clean": made.balanced}
-            | {n: class_mean(made.labels, hits) for n, hits in right.items()},
+            balanced={"clean": made.balanced} | balanced,
             share=made.largest[1],
             collapsed=made.collapsed,
         )
@@ -66,18 +66,11 @@ class KappaCandidate:
 
     def line(self) -> dict[str, Any]:
         """Return the figures as JSON."""
-        certified = {f"certified@{n}": share.value for n, share in self.certified.items()}
-        balanced = {f"balanced@{n}": value for n, value in self.balanced.items()}
-        return {
-            "kappa": self.kappa,
-            "k": self.k,
-            "samples": self.clean.count,
-            "clean": self.clean.value,
-            **certified,
-            **balanced,
-            "largest_class": self.share,
-            "collapsed": self.collapsed,
-        }
+        line = {"kappa": self.kappa, "k": self.k}
+        line |= {"samples": self.clean.count, "clean": self.clean.value}
+        line |= {f"certified@{n}": share.value for n, share in self.certified.items()}
+        line |= {f"balanced@{n}": value for n, value in self.balanced.items()}
+        return line | {"largest_class": self.share, "collapsed": self.collapsed}
 
 
 def candidate_name(kappa: float, k: str) -> str:
@@ -86,11 +79,7 @@ def candidate_name(kappa: float, k: str) -> str:
 
 
 def grid(kappas: Sequence[str], defaults: Sequence[float], ks: Sequence[str]) -> list[Any]:
-    """Return the pairs of kappa and k to try, each once, in order.
-
-    Raises:
-        ValueError: a malformed k, or one below 1.
-    """
+    """Return the pairs of kappa and k to try, each once, in order; refuse a k below 1."""
     for k in ks:
         if parse_k(k) == 0:
             msg = "got --k 0, expected numbers of at least 1, or all"
@@ -150,13 +139,9 @@ def cell(share: IntervalEstimate) -> str:
 def compare_models(
     runs: Sequence[RunDirectory], stage: str, attacks: Sequence[str], class_names: Sequence[str]
 ) -> str:
-    """Return the table of measured runs, and a line about each collapsed model.
+    """Return the table of measured runs, the robust one first, and lines about collapsed models.
 
-    Args:
-        runs: the robust run first.
-        stage: name of its word certificates in `results.json`.
-        attacks: names of the attacks.
-        class_names: classes of the corpus.
+    `stage` is the name of its word certificates in `results.json`.
     """
     columns: list[Sequence[str]] = []
     notes: list[str] = []

@@ -56,12 +56,7 @@ _QUIET = (
 
 
 def train_robust(args: argparse.Namespace) -> None:
-    """Run the recipe with the options of `train --recipe`.
-
-    Raises:
-        ValueError: wrong data or settings, or a run that was begun with others.
-        OSError: a file or a resource is missing.
-    """
+    """Run the recipe with the options of `train --recipe`."""
     check_range({"--num_samples": args.num_samples}, least=1)
     check_range({"--clean_loss": args.clean_loss}, least=0, most=100)
     pairs = grid(args.kappa, KAPPAS, args.k)
@@ -72,9 +67,8 @@ def train_robust(args: argparse.Namespace) -> None:
     attacks, missing = _find_attacks(args.attack, args.resources)
     runs_dir = Path(args.runs_dir)
     name = args.run or run_directory.fresh_name(runs_dir, args.recipe, corpus.corpus)
-    recipe = _Recipe(
-        args=args, run=RunDirectory(runs_dir / name), data=data, sets=sets, corpus=corpus
-    )
+    run = RunDirectory(runs_dir / name)
+    recipe = _Recipe(args=args, run=run, data=data, sets=sets, corpus=corpus)
     recipe.fit_candidates(pairs)
     runs = [recipe.run, *map(recipe.fit_other, args.compare)]
     count = min(args.num_samples, len(corpus.examples("test")))
@@ -112,11 +106,7 @@ class _Recipe:
     corpus: TextDataModule
 
     def _begin(self, run: RunDirectory, config: str, **more: Any) -> Ledger:
-        """Return the entry `recipe.json` of a run, after a comparison with an earlier start.
-
-        Raises:
-            ValueError: the run has other settings or rows, or is not of this recipe.
-        """
+        """Return the entry `recipe.json` of a run, after a comparison with an earlier start."""
         rows = {f"{split} rows": fingerprint(self.corpus.examples(split)) for split in SPLITS}
         subject = {"config": config, "seed": self.args.seed, **more, **rows}
         ledger = Ledger(run.path / "recipe.jsonl")
@@ -145,20 +135,15 @@ class _Recipe:
 
     def _choose(self, pairs: Sequence[tuple[float, str]], ledger: Ledger) -> None:
         candidates = []
-        print(
-            f"{self.run.name}: {len(pairs)} candidates against {self.sets}, certified on the "
-            "validation rows",
-            flush=True,
-        )
+        title = f"{self.run.name}: {len(pairs)} candidates against {self.sets}"
+        print(f"{title}, certified on the validation rows", flush=True)
         for kappa, k in pairs:
             began = time.monotonic()
             candidate = self._fit_candidate(kappa, k)
-            certified = 100 * candidate.certified["all"].value
-            print(
-                f"kappa {kappa:g}, k {k}: clean {100 * candidate.clean.value:.1f} %, certified "
-                f"{certified:.1f} % ({time.monotonic() - began:.0f} s)",
-                flush=True,
-            )
+            clean, certified = 100 * candidate.clean.value, 100 * candidate.certified["all"].value
+            figures = f"clean {clean:.1f} %, certified {certified:.1f} %"
+            seconds = time.monotonic() - began
+            print(f"kappa {kappa:g}, k {k}: {figures} ({seconds:.0f} s)", flush=True)
             candidates.append(candidate)
         chosen = choose(candidates, self.args.choose_by, self.args.clean_loss)
         text = table(candidates, chosen)
@@ -174,13 +159,10 @@ class _Recipe:
 
     def _fit_candidate(self, kappa: float, k: str) -> KappaCandidate:
         folder = RunDirectory(self.run.path / CANDIDATES / candidate_name(kappa, k))
-        settings = {
-            "against": self.sets,
-            "kappa": f"{kappa:g}",
-            "k": "null" if k == "all" else k,
-            "resources": self.args.resources,
-        }
-        words = [f"--model.robustness.{n}={v}" for n, v in settings.items() if v is not None]
+        settings = {"against": self.sets, "kappa": f"{kappa:g}", "k": "null" if k == "all" else k}
+        if self.args.resources is not None:
+            settings["resources"] = self.args.resources
+        words = [f"--model.robustness.{n}={v}" for n, v in settings.items()]
         if self.args.config == "word_scores/robust":
             words.append(f"--trainer.max_epochs={self._epochs(200_000, 3)}")
         passed = [word for word in self.args.passed if not word.startswith("--data.")]
@@ -212,10 +194,8 @@ class _Recipe:
         if run.finished("fit"):
             return
         quiet = ("--trainer.enable_progress_bar=false", "--trainer.enable_model_summary=false")
-        seed = f"--seed_everything={self.args.seed}"
-        self._call(
-            "fit", run, f"--config={config}", *self.data, *self._device(), seed, *quiet, *words
-        )
+        common = (f"--config={config}", *self.data, f"--seed_everything={self.args.seed}")
+        self._call("fit", run, *common, *self._device(), *quiet, *words)
 
     def measure(self, run: RunDirectory, attacks: Sequence[str], *, count: int) -> None:
         """Test, predict and attack a run; stages that are done are left out."""
@@ -224,11 +204,13 @@ class _Recipe:
             self._call("test", run, *self._device(), "--pgd.epsilon=0")
         if not _has_stage(run, "predict"):
             self._call("predict", run, *self._device())
+        results = run.results()
+        metrics = {} if results is None else results["metrics"]
+        attacked = {name: metrics.get(f"attack/{name}/samples") or 0 for name in attacks}
         # Fewer samples than asked for: an earlier call had a smaller --num_samples.
-        if remaining := [name for name in attacks if _samples(run, name) < count]:
+        if remaining := [name for name in attacks if attacked[name] < count]:
             print(f"attacks {run.name}", flush=True)
-            words = [f"--attack.recipe={','.join(remaining)}"]
-            words.append(f"--attack.num_samples={count}")
+            words = [f"--attack.recipe={','.join(remaining)}", f"--attack.num_samples={count}"]
             if self.args.resources is not None:
                 words.append(f"--attack.resources={self.args.resources}")
             self._call("attack", run, *self._device(), *words)
@@ -236,17 +218,9 @@ class _Recipe:
     def certify(self, run: RunDirectory, *words: str) -> None:
         """Certify a run against the sets."""
         resources = self.args.resources
-        more = [] if resources is None else [f"--resources={resources}"]
-        ks = ("--k", "1", "2", "3", "all")
-        self._call(
-            "certify",
-            run,
-            f"--threat={self.sets}",
-            *ks,
-            *more,
-            f"--device={self.args.device}",
-            *words,
-        )
+        common = [f"--threat={self.sets}", f"--device={self.args.device}"]
+        common += [] if resources is None else [f"--resources={resources}"]
+        self._call("certify", run, "--k", "1", "2", "3", "all", *common, *words)
 
     def _device(self) -> list[str]:
         # One process: the processes of several devices would each repeat this command.
@@ -281,21 +255,15 @@ def keep_candidate(candidate: RunDirectory, run: RunDirectory) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Show only warnings of the commands inside the block."""
-    levels = {name: logging.getLogger(name).level for name in _QUIET}
-    for name in levels:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    loggers = list(map(logging.getLogger, _QUIET))
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
     try:
         yield
     finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
-
-
-def _samples(run: RunDirectory, attack: str) -> float:
-    """Return the number of texts that an attack of a run has."""
-    results = run.results()
-    metrics = {} if results is None else results["metrics"]
-    return metrics.get(f"attack/{attack}/samples") or 0
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _has_stage(run: RunDirectory, stage: str) -> bool:
@@ -312,11 +280,7 @@ def _data_words(args: argparse.Namespace) -> list[str]:
 
 
 def _read_corpus(words: Sequence[str]) -> TextDataModule:
-    """Read all splits before anything is trained.
-
-    Raises:
-        ValueError: an unknown corpus, or other data than single texts with classes.
-    """
+    """Read all splits before anything is trained."""
     values = dict(word.split("=", 1) for word in words)
     name = values.pop("--data")
     cls = CORPORA.get(name)

@@ -14,6 +14,7 @@ from measure.verdict import FigureKind, RunVerdict
 from run_files import atomic
 from run_files.run_directory import RunDirectory
 from text.bounded_files import kind_of
+from text.error_reasons import describe_error
 from text.plural import plural
 
 log = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
             report = write_report([run], folder / run.name)
         except ValueError as error:
             # One damaged run must not hide all others.
-            log.warning("run %s is left out: %s", run.name, " ".join(str(error).split()))
+            log.warning("run %s is left out: %s", run.name, describe_error(error))
             continue
         contradictions += report.contradictions
         attacks += report.attacks

@@ -14,6 +14,7 @@ from app.study.cells import TRAINING, StudyContext, command_line, options_of, tr
 from app.study.study import Cell, Stage
 from attacks import PGD, PGDSettings
 from measure.attack_settings import AttackSettings, check_attacks
+from text.error_reasons import describe_error
 
 Parsed = Mapping[str, Any]
 """All settings of one command, as plain values."""
@@ -85,7 +86,7 @@ def check(
                 if failed and "train it first" in str(error):
                     continue
                 failed = True
-                text = " ".join(str(unwrap_constructor_error(error)).split())
+                text = describe_error(unwrap_constructor_error(error))
                 problems.setdefault(text, []).append(f"{where}, {stage.command}")
         settings[kind] = tuple(stages)
     lines = []

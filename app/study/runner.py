@@ -19,6 +19,7 @@ from app.study.reuse import UNREAD, check_run, check_start, missing
 from app.study.study import Cell, Stage
 from run_files.program_folder import MODULE, python_path
 from run_files.run_directory import RunDirectory
+from text.error_reasons import describe_error
 
 State = Literal["done", "failed", "not run", "stopped"]
 Tell = Callable[[Cell, str], None]
@@ -139,7 +140,7 @@ def state_of(cell: Cell, work: Work) -> CellState:
                 following = f"next: {stage.command} ({reason})" if number else "open"
                 return CellState(begun or following, number)
         except (ValueError, OSError) as error:
-            return CellState(f"refused: {error}", number, " ".join(str(error).split()))
+            return CellState(f"refused: {error}", number, describe_error(error))
     return CellState("done", len(cell.stages))
 
 
@@ -156,7 +157,7 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
                 _check(cell, stage, run, settings, work)
                 reason = missing(run, stage, settings)
             except (ValueError, OSError) as error:
-                return CellOutcome(state="failed", error=" ".join(str(error).split()))
+                return CellOutcome(state="failed", error=describe_error(error))
             if reason is None:
                 continue
             # A measurement that runs again is printed with its reason.

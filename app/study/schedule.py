@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from app.study.runner import LOOK_INTERVAL, CellOutcome, Share, Stop, Tell, Work, run_cell
 from app.study.study import Cell, StudyError
 from run_files.program_folder import python_path
+from text.error_reasons import describe_error
 from text.extras import install
 from training.control_groups import cores
 from training.interrupt import restored_handlers
@@ -290,10 +291,10 @@ def _connect(address: str | None) -> Any:
         with restored_handlers():
             ray.init(**options)
     except (OSError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
         msg = (
-            f"got no Ray cluster at {address or 'this machine'} ({reason:.200}), expected one that "
-            "runs: `ray start --head`, or leave --ray_address out for one on this machine"
+            f"got no Ray cluster at {address or 'this machine'} ({describe_error(error):.200}), "
+            "expected one that runs: `ray start --head`, or leave --ray_address out for one on "
+            "this machine"
         )
         raise StudyError(msg) from error
     return ray

@@ -211,8 +211,7 @@ class Transport:
                 self._pause(attempt, wait, reason)
         msg = (
             f"victim {self.name}: got no usable answer in {self.settings.tries} tries, the last: "
-            f"{reason}; expected one: the same command resumes, --http.tries and --http.timeout "
-            "give it more time"
+            f"{reason}; expected one: --http.tries and --http.timeout give it more time"
         )
         raise VictimError(msg)
 

@@ -285,6 +285,11 @@ def test_about_has_what_the_outcome_depends_on() -> None:
     assert AttackSettings(goal="evade", positive="ham").about() != evade
 
 
+def test_a_regression_needs_a_distance() -> None:
+    with pytest.raises(ValueError, match=r"got no --attack\.delta for a model of regression"):
+        AttackSettings().aim((), None, "regression")
+
+
 # Compositions
 
 

@@ -8,7 +8,7 @@ import pytest
 from lit_modules import CheckpointError
 from run_files import results
 from run_files.run_directory import RunDirectory
-from run_files.weights import about_to_be_replaced, keep_apart, shelf, unfinished, weights_of
+from run_files.weights import about_to_be_replaced, keep_apart, shelf, warn_unfinished, weights_of
 from training.checkpoint_callbacks import AtomicCheckpointIO
 
 IDENTITY: dict[str, Any] = {"run": "a", "method": "OLSA", "corpus": "reviews", "seed": 0}
@@ -163,13 +163,17 @@ def test_a_killed_move_is_gone_on_with(run: RunDirectory, monkeypatch: pytest.Mo
     assert len(list(run.path.glob("others/*/predictions.jsonl"))) == 1
 
 
-def test_an_unfinished_training_is_said(run: RunDirectory, tmp_path: Path) -> None:
-    said = (
+def test_an_unfinished_training_is_said(
+    run: RunDirectory, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    warning = (
         "run 'a' has not ended its training (it has reached epoch 3 of 9, step 7): "
         "these figures are preliminary"
     )
-    assert unfinished(run.last) == said
-    assert unfinished(save(run.best, step=1)) == said
-    assert unfinished(save(tmp_path / "alone.ckpt", step=1)) is None
+    warn_unfinished(run.last)
+    warn_unfinished(save(run.best, step=1))
+    assert caplog.messages == [warning, warning]
+    warn_unfinished(save(tmp_path / "alone.ckpt", step=1))
     fitted(run)
-    assert unfinished(run.last) is None
+    warn_unfinished(run.last)
+    assert caplog.messages == [warning, warning]

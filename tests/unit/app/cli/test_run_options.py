@@ -123,3 +123,8 @@ def test_names_of_settings() -> None:
     assert short_name("train", "--attack.num_samples") == "--attack.num_samples"
     for command, names in FORMER.items():
         refuse_former(command, [*names.values()])
+
+
+@pytest.mark.parametrize("name", [n for n, c in COMMANDS.items() if c.file != LIGHTNING])
+def test_no_parser_takes_the_beginning_of_an_option(name: str) -> None:
+    assert not module_of(COMMANDS[name]).parser().allow_abbrev

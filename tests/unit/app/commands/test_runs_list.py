@@ -13,6 +13,7 @@ import yaml
 
 from app.cli.main import entry
 from app.commands.runs_list import list_runs, table
+from datamodules import CORPORA, CORPUS_NAMES
 from run_files.run_directory import RunDirectory
 from tests.run_command import run_command
 
@@ -86,9 +87,20 @@ def test_states(tmp_path: Path) -> None:
     assert "results.json, which cannot be read" in str(found["damaged"].problem)
     assert (found["begun"].method, found["begun"].corpus, found["begun"].seed) == (
         "OLSA",
-        "SST2",
+        "sst2",
         3,
     )
+
+
+def test_corpora_of_unfinished_runs_have_their_names_in_results(tmp_path: Path) -> None:
+    for name, corpus in CORPORA.items():
+        settings: dict[str, Any] = {"data": {"class_path": f"datamodules.{name}"}}
+        begin(tmp_path, name, at=1000).config_path.write_text(yaml.safe_dump(settings))
+        (listed,) = list_runs(tmp_path, [name])
+        assert listed.corpus == getattr(corpus, "corpus", CORPUS_NAMES[name])
+    settings["data"] |= {"init_args": {"name": "mine"}}
+    RunDirectory(tmp_path / name).config_path.write_text(yaml.safe_dump(settings))
+    assert list_runs(tmp_path, [name])[0].corpus == "mine"
 
 
 def test_order_names_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
