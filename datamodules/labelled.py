@@ -232,7 +232,7 @@ class TextDataModule(Samples):
         if isinstance(share, float) and 0 < share * batches < 1:
             msg = (
                 f"got --trainer.limit_test_batches {share} of {batches} batches of the test split, "
-                f"expected one batch or more: a share from {1 / batches:.2g}, or a whole number"
+                f"expected one or more: a share of 1/{batches} or more, or a whole number"
             )
             raise ValueError(msg)
 

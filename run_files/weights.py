@@ -1,6 +1,7 @@
 """Find the weights that figures are about, and the folder of these figures in a run."""
 
 import hashlib
+import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from lit_modules import CheckpointError, read_checkpoint
 from lit_modules.checkpoints.exported import checkpoint_digest
 from run_files import results
 from run_files.run_directory import RunDirectory, of_checkpoint
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

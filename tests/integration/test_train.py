@@ -220,6 +220,16 @@ def test_settings_of_the_test_are_looked_at_before_the_training(
     assert not Path("runs").exists()
 
 
+def test_a_share_of_no_test_batch_is_found_before_the_training(
+    here: Path, steadfast: Steadfast
+) -> None:
+    share = "--trainer.limit_test_batches=0.01"
+    outcome = steadfast("train", OLSA, REVIEWS, "--trainer.max_epochs=1", share, "--run=a")
+    assert outcome.status == 1
+    assert "got --trainer.limit_test_batches 0.01 of 8 batches" in outcome.err
+    assert not Path("runs").exists()
+
+
 def test_no_test_where_none_is_wanted(here: Path, steadfast: Steadfast) -> None:
     none = [*TINY, "--trainer.limit_test_batches=0", "--trainer.max_epochs=1", "--run=a"]
     assert steadfast("train", OLSA, REVIEWS, none).status == 0
