@@ -93,8 +93,9 @@ def test_states(tmp_path: Path) -> None:
 
 
 def test_corpora_of_unfinished_runs_have_their_names_in_results(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {}
     for name, corpus in CORPORA.items():
-        settings: dict[str, Any] = {"data": {"class_path": f"datamodules.{name}"}}
+        settings = {"data": {"class_path": f"datamodules.{name}"}}
         begin(tmp_path, name, at=1000).config_path.write_text(yaml.safe_dump(settings))
         (listed,) = list_runs(tmp_path, [name])
         assert listed.corpus == getattr(corpus, "corpus", CORPUS_NAMES[name])
