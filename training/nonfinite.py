@@ -43,6 +43,21 @@ class _Check(NamedTuple):
         return bool(self.finite)
 
 
+def _check_eps(group: dict[str, Any]) -> None:
+    """Refuse a group of an optimiser whose eps is 0 in the precision of its weights."""
+    eps, weights = group.get("eps"), group["params"]
+    # Fused optimisers compute in 32 bits.
+    if not eps or group.get("fused") or not weights:
+        return
+    if torch.tensor(eps, dtype=weights[0].dtype) == 0:
+        msg = (
+            f"got weights of {weights[0].dtype} (--trainer.precision) and an optimizer with eps "
+            f"{eps:g}, which is 0 in this precision, expected --trainer.precision 16-mixed, or "
+            "--model.optimisation.optimizer.eps 1e-4"
+        )
+        raise ValueError(msg)
+
+
 class FiniteLoss(pl.Callback):
     """Checks the loss of every training step.
 
@@ -64,7 +79,13 @@ class FiniteLoss(pl.Callback):
         self._batches: list[Tensor] = []
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Forget the state of an earlier fit."""
+        """Forget the state of an earlier fit.
+
+        Raises:
+            ValueError: the first step would divide by 0 where a gradient is 0.
+        """
+        for group in (group for built in trainer.optimizers for group in built.param_groups):
+            _check_eps(group)
         self._pending.clear()
         self._batches.clear()
         self._before, self._in_a_row = [], 0

@@ -1,6 +1,5 @@
 """Settings of the optimiser and of its learning rate, and changes of them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,22 +107,3 @@ def undo_division(group: dict[str, Any], divisor: float) -> None:
     # Decay that is added to the gradient must be divided like it.
     if not group.get("decoupled_weight_decay", False):
         group["weight_decay"] = group.get("weight_decay", 0.0) / divisor
-
-
-def check_precision(group: Mapping[str, Any]) -> None:
-    """Refuse a group of an optimiser whose eps is 0 in the precision of its weights.
-
-    Raises:
-        ValueError: the first step would divide by 0 where a gradient is 0.
-    """
-    eps, weights = group.get("eps"), group["params"]
-    # Fused optimisers compute in 32 bits.
-    if not eps or group.get("fused") or not weights:
-        return
-    if torch.tensor(eps, dtype=weights[0].dtype) == 0:
-        msg = (
-            f"got weights of {weights[0].dtype} (--trainer.precision) and an optimizer with eps "
-            f"{eps:g}, which is 0 in this precision, expected --trainer.precision 16-mixed, or "
-            "--model.optimisation.optimizer.eps 1e-4"
-        )
-        raise ValueError(msg)

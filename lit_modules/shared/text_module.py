@@ -9,7 +9,7 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from attacks.resources.lemmas import find_lemmas_again
 from lit_modules.shared.lightning_base import LightningModule
-from lit_modules.shared.optimisation import Optimisation, check_precision, undo_division
+from lit_modules.shared.optimisation import Optimisation, undo_division
 from lit_modules.shared.process_means import batch_weight, global_means
 from lit_modules.shared.schedule import learning_rate_factor
 from lit_modules.shared.settings import CODE, parameters, plain, rebuilt, within
@@ -198,7 +198,6 @@ class TextModule(LightningModule):
         for group in optimizer.param_groups:
             group["lr"] = group["lr"] * group.pop("lr_factor", 1.0)
             undo_division(group, group.pop("divisor", 1.0))
-            check_precision(group)
         exempt_vectors(optimizer)
         if settings.lr_scheduler is not None:
             scheduler = settings.lr_scheduler(optimizer)

@@ -28,13 +28,13 @@ def batch(number: int, *, bad: bool) -> Batch:
 class Module(pl.LightningModule):
     """Loses more than there are numbers on batches with a label 1."""
 
-    def __init__(self, value: float) -> None:
+    def __init__(self, value: float, eps: float) -> None:
         super().__init__()
-        self.value = value
+        self.value, self.eps = value, eps
         self.weight = torch.nn.Parameter(torch.ones(2))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(self.parameters(), lr=0.1, weight_decay=0.5)
+        return torch.optim.AdamW(self.parameters(), lr=0.1, weight_decay=0.5, eps=self.eps)
 
     def training_step(self, batch: Batch) -> Tensor:
         assert batch.labels is not None
@@ -49,10 +49,11 @@ def fit(
     value: float = float("nan"),
     batches: int = 6,
     accumulate: int = 1,
+    eps: float = 1e-8,
     **settings: Any,
 ) -> tuple[Module, FiniteLoss]:
     data: Any = [batch(i, bad=i in bad) for i in range(batches)]
-    module, check = Module(value), FiniteLoss(action)
+    module, check = Module(value, eps), FiniteLoss(action)
     trainer = pl.Trainer(
         accelerator="cpu",
         logger=False,
@@ -102,10 +103,18 @@ def test_a_step_that_is_left_out_never_was(
 
 
 def test_16_true_has_no_scaler_that_skips(tmp_path: Path) -> None:
-    with_bad, check = fit(tmp_path / "a", {2}, "skip", batches=6, precision="16-true")
-    without, _ = fit(tmp_path / "b", set(), "skip", batches=5, precision="16-true")
+    half: dict[str, Any] = {"precision": "16-true", "eps": 1e-4}
+    with_bad, check = fit(tmp_path / "a", {2}, "skip", batches=6, **half)
+    without, _ = fit(tmp_path / "b", set(), "skip", batches=5, **half)
     assert check.skipped == 1
     assert torch.equal(with_bad.weight, without.weight)
+
+
+def test_an_eps_of_zero_in_16_bits_is_refused(tmp_path: Path) -> None:
+    message = r"got weights of torch.float16 .* eps 1e-08, .* expected --trainer.precision 16-mixed"
+    with pytest.raises(ValueError, match=message):
+        fit(tmp_path, set(), "stop", precision="16-true")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_scaler_of_16_mixed_skips(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from lit_modules.shared.optimisation import check_precision, undo_division
+from lit_modules.shared.optimisation import undo_division
 
 KINDS: dict[str, dict[str, Any]] = {
     "Adam": {},
@@ -46,16 +46,3 @@ def test_an_objective_that_is_not_divided_keeps_its_settings() -> None:
     before = dict(optimizer.param_groups[0])
     undo_division(optimizer.param_groups[0], 1.0)
     assert optimizer.param_groups[0] == before
-
-
-def test_an_eps_of_zero_in_16_bits_is_refused() -> None:
-    weights = [nn.Parameter(torch.ones(3, dtype=torch.float16))]
-    message = r"got weights of torch.float16 .* eps 1e-08, .* expected --trainer.precision 16-mixed"
-    for group in torch.optim.AdamW(weights).param_groups:
-        with pytest.raises(ValueError, match=message):
-            check_precision(group)
-    for settings in ({"eps": 1e-4}, {"fused": True}):
-        for group in torch.optim.AdamW(weights, **settings).param_groups:
-            check_precision(group)
-    for group in torch.optim.SGD(weights).param_groups:
-        check_precision(group)
