@@ -103,8 +103,9 @@ def parser() -> ArgumentParser:
     """Return the parser of the command."""
     parser = OneLineParser(prog="steadfast attack", description=__doc__)
     add = parser.add_argument
-    text = "texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .json, "
-    add("--dataset", required=True, help=f"{text}.jsonl, .parquet)")
+    formats = ".tsv, .csv, .json, .jsonl, .parquet"
+    text = f"texts with labels: hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file ({formats})"
+    add("--dataset", required=True, help=text)
     add_columns(parser)
     add_victim(parser)
     parser.add_class_arguments(AttackSettings, "attack", skip={"split", "threat"})

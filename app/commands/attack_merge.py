@@ -189,7 +189,7 @@ def parser() -> argparse.ArgumentParser:
     text = "write all pairs to RUN/attacks/RECIPE"
     choices = ("true", "false")
     add("--attack.html", choices=choices, default="true", dest="html", help=f"{text}.html")
-    text += ".csv, as TextAttack does"
+    text = f"{text}.csv, as TextAttack does"
     add("--attack.csv", choices=choices, default="false", dest="csv", help=text)
     return parser
 
