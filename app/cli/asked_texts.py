@@ -153,6 +153,7 @@ def _read_lines(
     numbered: Iterable[tuple[int, bytes]], source: str, *, pairs: bool
 ) -> Iterator[NumberedText]:
     blank: list[int] = []
+    number = 0
     for number, raw in numbered:
         try:
             line = decode(raw)
@@ -171,6 +172,8 @@ def _read_lines(
             )
             raise DataError(msg)
         yield NumberedText((parts[0], parts[1]) if pairs else line, number)
+    if not number:
+        log.warning("%s: got no line, expected texts", source)
     if blank:
         numbers = ", ".join(map(str, blank[:SHOWN])) + (", ..." if len(blank) > SHOWN else "")
         log.warning("%s: skipped %s (%s)", source, plural(len(blank), "blank line"), numbers)

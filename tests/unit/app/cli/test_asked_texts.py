@@ -67,6 +67,17 @@ def test_files(tmp_path: Path, make: Callable[[Path], Path], numbers: tuple[int,
     assert queries == [("one", numbers[0]), ("two words", numbers[1])]
 
 
+def test_no_line_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "texts.txt"
+    path.touch()
+    assert not list(read_file(path, COLUMNS, pairs=False))
+    assert not list(read_stream(io.BytesIO(), pairs=False))
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{path}: got no line, expected texts",
+        "standard input: got no line, expected texts",
+    ]
+
+
 def test_blank_lines_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "texts.txt"
     for blank in (1, 2, 7):
