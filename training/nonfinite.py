@@ -46,8 +46,8 @@ class _Check(NamedTuple):
 def _check_eps(group: dict[str, Any]) -> None:
     """Refuse a group of an optimiser whose eps is 0 in the precision of its weights."""
     eps, weights = group.get("eps"), group["params"]
-    # Fused optimisers compute in 32 bits.
-    if not eps or group.get("fused") or not weights:
+    # Fused optimisers compute in 32 bits; Adafactor has a pair of eps.
+    if not isinstance(eps, float) or eps == 0 or group.get("fused") or not weights:
         return
     if torch.tensor(eps, dtype=weights[0].dtype) == 0:
         msg = (
