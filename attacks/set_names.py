@@ -56,7 +56,7 @@ def read_name(name: str) -> SetName:
     """Return the parts of a name; nothing is read.
 
     Raises:
-        ValueError: there is no such set.
+        ValueError: the set does not exist.
     """
     if is_file(name) or name in (*OWN_SETS, *recipe_names()):
         return SetName(name)

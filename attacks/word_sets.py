@@ -107,7 +107,7 @@ class SwapSet(ListedWords):
 
 @dataclass(frozen=True)
 class RecipeSet(WordSet):
-    """The words that a recipe may put in the place of a word.
+    """The words that a recipe may substitute for a word.
 
     Attributes:
         name: of the recipe.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Write the report of a run into a temporary folder, and print what it costs."""
+    """Write the report of a run into a temporary folder, and print its cost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", required=True, help="a measured run")
     parser.add_argument("--runs_dir", default="runs", help="directory of all runs")

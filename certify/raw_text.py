@@ -1,4 +1,4 @@
-"""Checks all that lies between a raw text and the logits of a model, for certificates in words.
+"""Checks everything between a raw text and the logits of a model, for certificates in words.
 
 Such a certificate is about raw texts: tokenizer, splitter, vocabulary, layers and each method of
 the model belong to its statement. `check_code` refuses code that is not this program's own, and
@@ -157,7 +157,7 @@ def _objects(value: Any, path: str) -> list[Any]:
     """Returns all objects with attributes that a value leads to.
 
     Raises:
-        ValueError: a function, or an object of another program, in the place of a value of ours.
+        ValueError: a function, or an object of another program, instead of a value of ours.
     """
     objects: list[Any] = []
     seen: set[int] = set()

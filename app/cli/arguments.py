@@ -31,7 +31,7 @@ COMMON = (
 
 
 def device_words(words: Sequence[str]) -> list[str]:
-    """Replace `--device` by the settings of the trainer that it stands for."""
+    """Replace `--device` by the settings of the trainer that it means."""
     words = list(words)
     for option in reversed(split_options(words)):
         if option.name == "--device":

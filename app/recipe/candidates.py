@@ -90,7 +90,7 @@ def grid(kappas: Sequence[str], defaults: Sequence[float], ks: Sequence[str]) ->
 
 
 def choose(candidates: Sequence[KappaCandidate], by: str, clean_loss: float) -> KappaCandidate:
-    """Return the best candidate; a collapsed one only if there is no other.
+    """Return the best candidate; a collapsed one only if all have collapsed.
 
     Args:
         candidates: at least one.
@@ -206,7 +206,7 @@ def _attacked_mean(run: RunDirectory, name: str, *, clean: bool) -> str:
 
 
 def _doubts(name: str, made: Predictions, class_names: Sequence[str]) -> Iterator[str]:
-    """Yield the reason why a model is no good, if there is one."""
+    """Yield the reason to refuse a model, if it has one."""
     number, largest = made.largest
     usual, share = most_frequent(made.labels)
     rare = min(sorted(set(made.labels)), key=list(made.labels).count)

@@ -174,7 +174,7 @@ class PanelLine(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A small picture beside others, with the label of its horizontal axis, if it has its own."""
+    """A small picture next to others, with the label of its horizontal axis, if it has its own."""
 
     title: str
     lines: Sequence[PanelLine]

@@ -106,7 +106,7 @@ def _row(text: TextFacts, names: Sequence[str], broken: bool) -> Mapping[str, An
 
 
 def _shade(text: TextFacts) -> list[str | list[str | float]] | None:
-    """Return the text in parts: words with their weight from -1 to 1, and what is between them.
+    """Return the text in parts: words with weights from -1 to 1, and the characters between.
 
     The weight is the salience of the first attack that has stored one; None without it.
     """

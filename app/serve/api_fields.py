@@ -149,7 +149,7 @@ class BatchReply(BaseModel):
 
 
 class WordReply(BaseModel):
-    """A word, or what is between two words."""
+    """A word, or the characters between two words."""
 
     text: str
     word: bool

@@ -144,7 +144,7 @@ def _plainly(parser: argparse.ArgumentParser, words: Sequence[str]) -> Parsed:
 
 @contextlib.contextmanager
 def _exit_as_error() -> Iterator[None]:
-    """Raise the exit of a parser as a ValueError with what it printed."""
+    """Raise the exit of a parser as a ValueError with its message."""
     output = io.StringIO()
     try:
         with contextlib.redirect_stderr(output):

@@ -251,7 +251,7 @@ def _parts(folder: Path) -> tuple[Path, list[str], list[nn.Module]]:
 
 
 def _prompt(folder: Path) -> str:
-    """Return what the encoder was trained to read before each text; mostly nothing."""
+    """Return the prefix that the encoder was trained to read before each text; mostly nothing."""
     settings = _json(folder / "config_sentence_transformers.json")
     prompt = (settings.get("prompts") or {}).get(settings.get("default_prompt_name")) or ""
     pooling: Any = next(iter(sorted(folder.glob("*_Pooling"))), folder)

@@ -1,4 +1,4 @@
-"""Models of `transformers` that are no classifiers: scores, several classes, tags, choices."""
+"""Models of `transformers` other than classifiers: scores, several classes, tags, choices."""
 
 from collections.abc import Sequence
 from typing import Any

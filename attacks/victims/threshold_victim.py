@@ -19,7 +19,7 @@ class ThresholdVictim:
 
     A text is detected if the probability of the positive class is at least the threshold. The
     margin of the positive logit becomes its log-odds minus those of the threshold. Probabilities of
-    the victim are no longer asked for: they know nothing of the threshold.
+    the victim are not asked for any more: they know nothing of the threshold.
 
     Args:
         victim: the victim; its other attributes are passed on.

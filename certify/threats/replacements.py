@@ -42,7 +42,7 @@ class Replacements(Threat, ABC):
         """Return what a word has to become, to get these ids; None if nothing does."""
 
     def write(self, text: str, words: Sequence[str]) -> WorstText:
-        """Write a text with other words in the place of its own.
+        """Write a text with other words than its own.
 
         Args:
             text: the text.

@@ -1,4 +1,4 @@
 """Certificates in words, for classifiers that add up scores of words and n-grams.
 
-docs/certificates/words_proof.md proves what is computed here.
+docs/certificates/words_proof.md proves these bounds.
 """
