@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
-from app.report.page_parts import FigureCell, estimate_cell
 from app.report.report_pictures import Panel, PanelLine, Picture, attacks_picture, panels_picture
 from attacks.document import words_of
 from attacks.outcome import AttackRecord
@@ -18,19 +17,6 @@ _WORDS = 12
 """Rows of the table of changed words."""
 _LEAST = 2
 """Texts in which a word of that table was changed."""
-
-
-class AttackRow(NamedTuple):
-    """A row of the table of attacks; `clean` is the accuracy of the same texts before it."""
-
-    attack: str
-    accuracy: FigureCell
-    clean: FigureCell
-    # Share of the attacked texts that it has changed; of these, the share of changed words.
-    success: FigureCell
-    words: FigureCell
-    queries: str
-    unreliable: bool
 
 
 class ClassMoves(NamedTuple):
@@ -54,7 +40,6 @@ class WordRow(NamedTuple):
 class AttackPart(NamedTuple):
     """The part of the page about the attacks on a run."""
 
-    rows: Sequence[AttackRow]
     picture: Picture
     costs: Picture
     moves: Sequence[ClassMoves]
@@ -67,7 +52,6 @@ def attack_part(evidence: Evidence, number: int) -> AttackPart | None:
     if not attacks:
         return None
     return AttackPart(
-        rows=[_row(attack) for attack in attacks],
         picture=attacks_picture(f"attacks-{number}", attacks),
         costs=_costs(attacks, number),
         moves=[
@@ -76,19 +60,6 @@ def attack_part(evidence: Evidence, number: int) -> AttackPart | None:
             if all(isinstance(record.label, int) for record in attack.records)
         ],
         words=changed_words(attacks),
-    )
-
-
-def _row(attack: AttackEvidence) -> AttackRow:
-    summary = attack.summary
-    return AttackRow(
-        attack=attack.name,
-        accuracy=estimate_cell(summary.accuracy),
-        clean=estimate_cell(summary.clean_accuracy),
-        success=estimate_cell(summary.success_rate),
-        words=estimate_cell(summary.words_changed),
-        queries="–" if summary.queries is None else f"{summary.queries.value:.1f}",
-        unreliable=summary.unreliable,
     )
 
 

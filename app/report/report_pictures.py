@@ -101,12 +101,12 @@ def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture
         figure.legend(loc="outside upper center", ncols=3, fontsize=9)
         lower.bar(middle, [b.texts for b in filled], width, color=charts.COLOURS[0], **style)
         lower.set(xlabel="confidence of the prediction", ylabel="texts")
-        svg = charts.as_svg(figure)
-    lines = "; ".join(
-        f"{b.low:.1f} to {b.high:.1f}: accuracy {b.accuracy:.2f} of {b.texts} texts" for b in filled
-    )
-    alt = f"Reliability diagram, calibration error {error:.3f}. Confidence {lines}."
-    return Picture(name, svg, alt)
+        lines = "; ".join(
+            f"{b.low:.1f} to {b.high:.1f}: accuracy {b.accuracy:.2f} of {b.texts} texts"
+            for b in filled
+        )
+        alt = f"Reliability diagram, calibration error {error:.3f}. Confidence {lines}."
+        return Picture(name, charts.as_svg(figure), alt)
 
 
 @dataclass(frozen=True)
@@ -156,8 +156,9 @@ def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
         # A single run is named in the heading of the page.
         if len(curves) > 1:
             figure.legend(loc="outside upper center", ncols=2, fontsize=9)
-        svg = charts.as_svg(figure)
-    return Picture(name, svg, f"Accuracy over the radius. {'; '.join(lines)}.")
+        return Picture(
+            name, charts.as_svg(figure), f"Accuracy over the radius. {'; '.join(lines)}."
+        )
 
 
 class PanelLine(NamedTuple):
@@ -219,8 +220,7 @@ def panels_picture(
             axes.set_xlim(*axes.get_xlim())
             axes.set_ylim(*axes.get_ylim())
             charts.label_lines(axes, ends)
-        svg = charts.as_svg(figure)
-    return Picture(name, svg, alt)
+        return Picture(name, charts.as_svg(figure), alt)
 
 
 def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
@@ -279,8 +279,9 @@ def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
             axes.set_title(title, fontsize=11, loc="left")
             axes.set_xlabel("certified radius (l2)")
             axes.grid(visible=False, axis="y")
-        svg = charts.as_svg(figure)
-    return Picture(name, svg, f"Certified radii by group. {'; '.join(lines)}.")
+        return Picture(
+            name, charts.as_svg(figure), f"Certified radii by group. {'; '.join(lines)}."
+        )
 
 
 def attacks_picture(name: str, attacks: Sequence[AttackEvidence]) -> Picture:
@@ -323,35 +324,28 @@ def trade_off_picture(name: str, panels: Mapping[str, Sequence[RunPoint]]) -> Pi
             figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
         ):
             best = pareto(runs)
-            axes.plot(
-                [run.clean.value for run in best],
-                [run.robust.value for run in best],
-                color=charts.COLOURS[0],
-                alpha=0.5,
-                zorder=1,
-            )
-            charts.named_points(
-                axes,
-                [
-                    charts.Point(
-                        name=run.name,
-                        x=run.clean.value,
-                        y=run.robust.value,
-                        x_ends=(run.clean.low, run.clean.high),
-                        y_ends=(run.robust.low, run.robust.high),
-                    )
-                    for run in runs
-                ],
-                strong={run.name for run in best},
-            )
+            front = [run.clean.value for run in best], [run.robust.value for run in best]
+            axes.plot(*front, color=charts.COLOURS[0], alpha=0.5, zorder=1)
+            points = [
+                charts.Point(
+                    name=run.name,
+                    x=run.clean.value,
+                    y=run.robust.value,
+                    x_ends=(run.clean.low, run.clean.high),
+                    y_ends=(run.robust.low, run.robust.high),
+                )
+                for run in runs
+            ]
+            charts.named_points(axes, points, strong={run.name for run in best})
             axes.set(xlabel="accuracy of clean texts", ylabel="accuracy")
             axes.set_title(title, fontsize=11, loc="left")
             lines += [
                 f"{run.name}: clean {run.clean.value:.3f}, {title} {run.robust.value:.3f}"
                 for run in runs
             ]
-        svg = charts.as_svg(figure)
-    return Picture(name, svg, f"Clean against robust accuracy. {'; '.join(lines)}.")
+        return Picture(
+            name, charts.as_svg(figure), f"Clean against robust accuracy. {'; '.join(lines)}."
+        )
 
 
 def pareto(runs: Sequence[RunPoint]) -> list[RunPoint]:
@@ -372,15 +366,9 @@ def sandwich_picture(name: str, texts: Sequence[TextSandwich]) -> Picture:
     with _drawing((6.4, 3.4)) as figure:
         axes = figure.add_subplot()
         xs, radii = list(range(len(drawn))), [text.ball.radius for text in drawn]
-        axes.fill_between(
-            [*xs, len(xs)],
-            [*radii, radii[-1]],
-            step="post",
-            color=charts.COLOURS[2],
-            alpha=0.45,
-            linewidth=0,
-            label="certified radius",
-        )
+        area: dict[str, Any] = {"color": charts.COLOURS[2], "alpha": 0.45, "linewidth": 0}
+        edge = [*xs, len(xs)], [*radii, radii[-1]]
+        axes.fill_between(*edge, step="post", label="certified radius", **area)
         kinds = (
             ("changed by an attack", charts.COLOURS[1], ".", False),
             ("CONTRADICTION", charts.COLOURS[3], "X", True),

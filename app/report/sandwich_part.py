@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.report.page_parts import WORST
 from app.report.report_pictures import Picture, sandwich_picture
 from attacks.outcome import AttackRecord
 from measure.evidence import AttackEvidence, Evidence, StageRecords
 from measure.radius_sandwich import AttackPoint, Ball, TextSandwich, embedded_distances, sandwich
+
+_WORST = 5
+"""Rows of the table of the tightest certificates."""
 
 
 class PGDCheck(NamedTuple):
@@ -49,8 +51,6 @@ class SandwichCheck:
     pgd: PGDCheck
     attacks: Sequence[TextAttackCheck]
     picture: Picture | None
-    # Of attacked texts, by attack and sample.
-    distances: Mapping[tuple[str, int], float] = field(default_factory=dict)
 
     @property
     def broken(self) -> list[TextSandwich]:
@@ -71,7 +71,7 @@ class SandwichCheck:
     def tightest(self) -> list[TextSandwich]:
         """Texts whose certificate is nearest to their next change."""
         texts = [t for t in self.texts if t.above and t.above.distance > 0 and t.ball.radius > 0]
-        return sorted(texts, key=lambda text: (-text.ratio, text.ball.sample_id))[:WORST]
+        return sorted(texts, key=lambda text: (-text.ratio, text.ball.sample_id))[:_WORST]
 
 
 def check_sandwich(evidence: Evidence, number: int) -> SandwichCheck | None:
@@ -100,7 +100,6 @@ def check_sandwich(evidence: Evidence, number: int) -> SandwichCheck | None:
         pgd=pgd,
         attacks=attacks,
         picture=sandwich_picture(f"sandwich-{number}", texts) if drawn else None,
-        distances={(p.by, p.sample_id): p.distance for a in attacks for p in a.points},
     )
 
 
