@@ -79,28 +79,20 @@ def check_sandwich(evidence: Evidence, number: int) -> SandwichCheck | None:
     certificates = evidence.certificates
     if certificates is None:
         return None
-    balls = {
-        record["sample_id"]: Ball(
-            record["sample_id"],
-            record["prediction"],
-            float(record["radius"]),
-            # No constant: every margin is more than rounding.
-            math.inf if record["lipschitz"] is None else float(record["lipschitz"]),
-        )
-        for record in certificates.records
-    }
+    balls = {}
+    for record in certificates.records:
+        # No constant: every margin is more than rounding.
+        slope = math.inf if record["lipschitz"] is None else float(record["lipschitz"])
+        sample = record["sample_id"]
+        balls[sample] = Ball(sample, record["prediction"], float(record["radius"]), slope)
     pgd = _check_pgd(evidence.pgd, certificates, balls)
     attacks = [_check_attack(evidence, attack, balls) for attack in evidence.attacks]
     points = [point for attack in attacks for point in (*attack.clean, *attack.points)]
     texts = sandwich(balls.values(), [*pgd.points, *points])
     # Without a positive radius the picture would be empty.
     drawn = any(ball.radius > 0 for ball in balls.values())
-    return SandwichCheck(
-        texts=texts,
-        pgd=pgd,
-        attacks=attacks,
-        picture=sandwich_picture(f"sandwich-{number}", texts) if drawn else None,
-    )
+    picture = sandwich_picture(f"sandwich-{number}", texts) if drawn else None
+    return SandwichCheck(texts, pgd, attacks, picture)
 
 
 def _check_pgd(
@@ -127,12 +119,11 @@ def _check_pgd(
 def _check_attack(
     evidence: Evidence, attack: AttackEvidence, balls: Mapping[int, Ball]
 ) -> TextAttackCheck:
+    certified = (record for record in attack.records if record.sample_id in balls)
     changed = [
         record
-        for record in attack.records
-        if record.adversarial_prediction is not None
-        and record.sample_id in balls
-        and record.adversarial_prediction != balls[record.sample_id].prediction
+        for record in certified
+        if record.adversarial_prediction not in (None, balls[record.sample_id].prediction)
     ]
     proven = evidence.certificates
     if attack.rows is None or proven is None or attack.rows != proven.rows:
