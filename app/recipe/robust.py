@@ -248,14 +248,13 @@ def keep_candidate(candidate: RunDirectory, run: RunDirectory) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Show only warnings of the commands inside the block."""
-    loggers = list(map(logging.getLogger, _QUIET))
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
+    levels = {logger: logger.level for logger in map(logging.getLogger, _QUIET)}
+    for logger in levels:
         logger.setLevel(logging.WARNING)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
+        for logger, level in levels.items():
             logger.setLevel(level)
 
 

@@ -248,9 +248,9 @@ def _checks(section: Section) -> Iterator[tuple[object, str, str]]:
         other = "" if task == "regression" else ", attacks"
         yield True, f"Confusion matrix, calibration, certificates{other}: not for a {task}", ""
         return
-    reason = (evidence.results or {}).get("no_certificate") or ""
+    reason = None if evidence.results is None else evidence.results.get("no_certificate")
     # Some methods name the command that certifies them.
-    reason, _, own = reason.partition(": `certify")
+    reason, _, own = (reason or "").partition(": `certify")
     threat = own.strip(" `") or "--threat synonyms --lists FILE"
     calibration = "Picture of the calibration: it needs probabilities"
     yield section.calibration is None, calibration, "predict"

@@ -1,11 +1,11 @@
 """The pictures of a report: SVG for the page, in its colours, and for files."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from measure.labelled_predictions import Bin
 from measure.radius_sandwich import TextSandwich
 from run_files.terminal import harmless
 from text.estimates import IntervalEstimate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _INK, _GRID, _PAPER = "#1b1f24", "#d0d4d9", "#fefefe"
 _STYLE: dict[str, Any] = {
@@ -69,12 +66,7 @@ class Picture:
         return f'{start} xmlns:xlink="http://www.w3.org/1999/xlink"{end}{title}{rest}'
 
 
-@contextmanager
-def _drawing(
-    size: tuple[float, float], layout: Literal["constrained", "none"] = "constrained"
-) -> "Iterator[Figure]":
-    with charts.drawing(None, size=size, layout=layout, style=_STYLE) as figure:
-        yield figure
+_drawing = partial(charts.drawing, None, style=_STYLE)
 
 
 def _colour(number: int) -> str:
@@ -83,7 +75,7 @@ def _colour(number: int) -> str:
 
 def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture:
     """Draw the accuracy over the confidence, and the number of texts in each bin."""
-    with _drawing((5.0, 4.2)) as figure:
+    with _drawing(size=(5.0, 4.2)) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         filled = [b for b in bins if b.accuracy is not None and b.confidence is not None]
         width, middle = bins[0].high - bins[0].low, [(b.low + b.high) / 2 for b in filled]
@@ -125,7 +117,7 @@ class AccuracyCurve:
 def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
     """Draw the certified accuracy over the radius, with the accuracy under PGD above it."""
     lines = []
-    with _drawing((6.4, 3.4)) as figure:
+    with _drawing(size=(6.4, 3.4)) as figure:
         axes = figure.add_subplot()
         for i, curve in enumerate(curves):
             marker = charts.MARKERS[i % len(charts.MARKERS)]
@@ -200,7 +192,7 @@ def panels_picture(
     # Margins are known: the layout of matplotlib would take most of the time of a report.
     room = 0.35 + 0.07 * max(len(line.name) for panel in panels for line in panel.lines)
     whole, height = width * len(panels), 2.7
-    with _drawing((whole, height), layout="none") as figure:
+    with _drawing(size=(whole, height), layout="none") as figure:
         for i, panel in enumerate(panels):
             box = (i * width + 0.5) / whole, 0.55 / height, (width - 0.5 - room) / whole
             axes = figure.add_axes((*box, (height - 0.85) / height))
@@ -228,7 +220,7 @@ def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
     # Any number of changes is one place behind the largest number.
     most = max(k for curve in curves.values() for k in (*curve.changes, 0) if k is not None)
     last = most + max(1, most // 8)
-    with _drawing((6.4, 3.2)) as figure:
+    with _drawing(size=(6.4, 3.2)) as figure:
         axes = figure.add_subplot()
         ends = []
         for i, (threat, curve) in enumerate(curves.items()):
@@ -251,28 +243,24 @@ def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
     return Picture(name, svg, f"Certified accuracy over the number of changes. {lines}.")
 
 
-class Spread(NamedTuple):
-    """The radii of a group of texts."""
+def radii_picture(name: str, panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Picture:
+    """Draw the certified radii of groups: median, the middle half, and the middle nine tenths.
 
-    name: str
-    radii: Sequence[float]
-
-
-def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
-    """Draw the certified radii of groups: median, the middle half, and the middle nine tenths."""
+    Each panel has the radii of its groups by their names.
+    """
     rows = max(len(groups) for groups in panels.values())
-    with _drawing((max(5.4, 3.4 * len(panels)), 1.3 + 0.3 * rows)) as figure:
+    with _drawing(size=(max(5.4, 3.4 * len(panels)), 1.3 + 0.3 * rows)) as figure:
         grid = figure.subplots(1, len(panels), sharex=True, squeeze=False)[0]
         lines = []
         for axes, (title, groups) in zip(grid, panels.items(), strict=True):
             colour, shares = charts.COLOURS[0], (0.05, 0.25, 0.5, 0.75, 0.95)
-            for i, group in enumerate(groups):
-                low, first, middle, third, high = np.quantile(group.radii, shares)
+            for i, (group, radii) in enumerate(groups.items()):
+                low, first, middle, third, high = np.quantile(radii, shares)
                 axes.plot([low, high], [i, i], color=colour, linewidth=1.2)
                 axes.plot([first, third], [i, i], color=colour, linewidth=5, alpha=0.5)
                 axes.plot([middle], [i], color=colour, marker="o", linestyle="none")
-                lines.append(f"{group.name}: median {middle:.3f} of {len(group.radii)} texts")
-            names = [f"{charts.plain_label(g.name)} ({len(g.radii):,})" for g in groups]
+                lines.append(f"{group}: median {middle:.3f} of {len(radii)} texts")
+            names = [f"{charts.plain_label(g)} ({len(own):,})" for g, own in groups.items()]
             axes.set_yticks(range(len(groups)), names)
             axes.set_ylim(len(groups) - 0.5, -0.5)
             axes.set_xlim(left=0)
@@ -287,7 +275,7 @@ def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
 def attacks_picture(name: str, attacks: Sequence[AttackEvidence]) -> Picture:
     """Draw the accuracy of the attacked texts, before and under each attack, with intervals."""
     shares = [(a.name, a.summary.clean_accuracy, a.summary.accuracy) for a in attacks]
-    with _drawing((6.4, 1.2 + 0.42 * max(2, len(attacks)))) as figure:
+    with _drawing(size=(6.4, 1.2 + 0.42 * max(2, len(attacks)))) as figure:
         axes = figure.add_subplot()
         rows = [
             charts.ForestRow(name=attack, marks=[(e.value, e.low, e.high) for e in accuracies])
@@ -318,7 +306,7 @@ def trade_off_picture(name: str, panels: Mapping[str, Sequence[RunPoint]]) -> Pi
 
     A line joins the runs that no other run beats in both (Pareto's front).
     """
-    with _drawing((4.8 * len(panels), 4.0)) as figure:
+    with _drawing(size=(4.8 * len(panels), 4.0)) as figure:
         lines = []
         for axes, (title, runs) in zip(
             figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
@@ -363,7 +351,7 @@ def sandwich_picture(name: str, texts: Sequence[TextSandwich]) -> Picture:
     step = max(1, -(-len(ranked) // LIMIT))
     # Every contradiction is drawn.
     drawn = [text for i, text in enumerate(ranked) if i % step == 0 or text.broken]
-    with _drawing((6.4, 3.4)) as figure:
+    with _drawing(size=(6.4, 3.4)) as figure:
         axes = figure.add_subplot()
         xs, radii = list(range(len(drawn))), [text.ball.radius for text in drawn]
         area: dict[str, Any] = {"color": charts.COLOURS[2], "alpha": 0.45, "linewidth": 0}

@@ -1,6 +1,6 @@
 """Joins all records of a run text by text, and compares groups of texts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from app.report.clean_part import has_logits, is_labelled
 from app.report.page_parts import FigureCell, estimate_cell
-from app.report.report_pictures import Picture, Spread, radii_picture
+from app.report.report_pictures import Picture, radii_picture
 from attacks.document import count_words
 from attacks.outcome import AttackRecord
 from measure.attack_report import columns
@@ -124,9 +124,8 @@ def group_part(evidence: Evidence, texts: Sequence[TextFacts], number: int) -> G
     threat = min(
         sorted(threats), key=lambda name: sum(_held(text, name) for text in texts), default=""
     )
-    radii = {
-        title: spreads for title, groups in grouped.items() if (spreads := [*_spreads(groups)])
-    }
+    radii = {title: _radii(groups) for title, groups in grouped.items()}
+    radii = {title: groups for title, groups in radii.items() if groups}
     return GroupPart(
         groups={
             title: [_row(name, group, attack, threat) for name, group in groups.items()]
@@ -173,15 +172,18 @@ def _row(name: str, group: Sequence[TextFacts], attack: str, threat: str) -> Gro
                 for text in group if attack in text.attacks]  # fmt: skip
     certified = [_held(text, threat) for text in group if threat in text.certificates]
     radii = [text.radius if text.right else 0.0 for text in group if text.radius is not None]
-    shares = [
+    accuracy, attack_accuracy, certified_accuracy = (
         estimate_cell(wilson(sum(hits), len(hits))) if hits else None
         for hits in ([text.right for text in group], attacked, certified)
-    ]
-    return GroupRow(name, len(group), *shares, estimate_cell(mean(radii)) if radii else None)
+    )
+    radius = estimate_cell(mean(radii)) if radii else None
+    return GroupRow(name, len(group), accuracy, attack_accuracy, certified_accuracy, radius)
 
 
-def _spreads(groups: Mapping[str, Sequence[TextFacts]]) -> Iterator[Spread]:
-    for name, group in groups.items():
-        # Wrong predictions have no certificate of their class.
-        if radii := [t.radius for t in group if t.radius is not None and t.right]:
-            yield Spread(name, radii)
+def _radii(groups: Mapping[str, Sequence[TextFacts]]) -> dict[str, list[float]]:
+    # Wrong predictions have no certificate of their class.
+    radii = {
+        name: [t.radius for t in group if t.radius is not None and t.right]
+        for name, group in groups.items()
+    }
+    return {name: own for name, own in radii.items() if own}

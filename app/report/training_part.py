@@ -28,11 +28,11 @@ def training_picture(evidence: Evidence, number: int) -> Picture | None:
     metrics = read_metrics(evidence.run)
     panels: list[Panel] = []
     for metric, title in _PANELS.items():
-        lines = [
-            PanelLine(name, *zip(*metrics[f"{part}/{metric}"], strict=True), colour)
-            for colour, (part, name) in enumerate(_PARTS.items())
-            if f"{part}/{metric}" in metrics
-        ]
+        lines = []
+        for colour, (part, name) in enumerate(_PARTS.items()):
+            if points := metrics.get(f"{part}/{metric}"):
+                xs, ys = zip(*points, strict=True)
+                lines.append(PanelLine(name, xs, ys, colour))
         # The F1 of one class is a part of the mean.
         known = metric == "f1" and "val/macro_f1" in metrics
         if lines and not known and len(panels) < _MOST:

@@ -75,13 +75,9 @@ _COUNTS = (
 )
 """Metrics of each model: name, attribute of `ModelWorker`, and help."""
 # FastAPI would hand the texts of requests to whatever collects telemetry in this environment.
-_NO_TELEMETRY: TelemetryConfig = {
-    "tracing": False,
-    "metrics": False,
-    "logs": False,
-    "operation_spans": False,
-    "auto_configure": False,
-}
+_NO_TELEMETRY = TelemetryConfig(
+    tracing=False, metrics=False, logs=False, operation_spans=False, auto_configure=False
+)
 
 
 class LiveApp:
@@ -113,10 +109,7 @@ class LiveApp:
         state = {"/health": self._health, "/ready": self._ready, "/metrics": self._metrics}
         pages = fixed | state
         self.metrics = RequestMetrics([*pages, "/api", "/api/openapi.json", *_API])
-        errors = (
-            *(RequestValidationError, HTTPException, BusyError, TimeoutError),
-            *(ClientDisconnect, Exception),
-        )
+        errors = RequestValidationError, HTTPException, BusyError, TimeoutError, ClientDisconnect
         self.app = FastAPI(
             title="Steadfast",
             version=version,
@@ -134,7 +127,7 @@ class LiveApp:
                 Middleware(MetricsMiddleware, metrics=self.metrics),
                 Middleware(Guard, hosts=frozenset((*LOCAL, *hosts)), rate=self._rate),
             ],
-            exception_handlers=dict.fromkeys(errors, _respond_to_error),
+            exception_handlers=dict.fromkeys((*errors, Exception), _respond_to_error),
             responses={
                 status: {"model": ErrorReply, "description": text}
                 for status, text in ERRORS.items()
@@ -287,14 +280,12 @@ class LiveApp:
         return worker, api_fields.read_texts(first, second, pairs=pairs, limits=self.limits)
 
     def _find_worker(self, run: str | None) -> ModelWorker:
-        if run is None and len(self.workers) == 1:
-            (worker,) = self.workers.values()
-            return worker
-        if run is None:
+        if run is None and len(self.workers) > 1:
             raise RequestError(422, f"got no run, expected one of {', '.join(self.workers)}")
-        if run not in self.workers:
-            raise RequestError(404, _unknown(run, self.workers))
-        return self.workers[run]
+        name = next(iter(self.workers), "") if run is None else run
+        if name not in self.workers:
+            raise RequestError(404, _unknown(name, self.workers))
+        return self.workers[name]
 
 
 async def _predict_samples(
