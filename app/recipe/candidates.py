@@ -87,12 +87,8 @@ def grid(kappas: Sequence[str], defaults: Sequence[float], ks: Sequence[str]) ->
 def choose(candidates: Sequence[KappaCandidate], by: str, clean_loss: float) -> KappaCandidate:
     """Return the best candidate; a collapsed one only if all have collapsed.
 
-    Args:
-        candidates: at least one.
-        by: `certified` or `certified-K`, the largest certified accuracy among the candidates whose
-            clean accuracy is near the best; `mean`, the largest mean of clean and certified.
-        clean_loss: largest distance to the best clean accuracy, in points. All these accuracies
-            are means over the classes.
+    By `certified` or `certified-K` it has the largest certified accuracy among the candidates whose
+    clean accuracy is within `clean_loss` points of the best; by `mean`, the largest mean of both.
     """
     # Means over the classes: with a rare class, a model that never predicts it has a high accuracy.
     sound = [c for c in candidates if not c.collapsed] or list(candidates)

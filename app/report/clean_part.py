@@ -123,9 +123,7 @@ def detection_picture(evidence: Evidence, number: int) -> Picture | None:
     alarms, recall, precision = zip(*points, strict=True)
     figures = [evidence.metrics.get(f"test/{name}") for name in ("false_alarms", "recall")]
     at = [figure for figure in figures if figure is not None]
-    threshold = []
-    if len(at) == 2:
-        threshold = [PanelLine("threshold", at[:1], at[1:], 1)]
+    threshold = [PanelLine("threshold", at[:1], at[1:], 1)] if len(at) == 2 else []
     area, mean = (
         f"{title} {format_number(evidence.metrics.get(f'test/{name}'))}"
         for title, name in (("AUC", "auc"), ("average", "average_precision"))

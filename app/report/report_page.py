@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.report import report_pictures as pictures
 from app.report.attack_part import AttackPart, attack_part
@@ -125,7 +125,9 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
     ]
     columns = [section.evidence for section in sections]
     attacks = [run_attacks(evidence) for evidence in columns]
-    html = template("report.html.j2").render(
+    html = render(
+        "report.html.j2",
+        SCRIPT,
         sections=sections,
         contradicted=in_words,
         facts=rows_of_runs([run_facts(evidence) for evidence in columns]),
@@ -136,9 +138,6 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
         heat=heat_maps(attacks),
         common={picture.name: picture for picture in common},
         missing=missing(sections),
-        style=style(),
-        script=SCRIPT,
-        script_hash=script_hash(SCRIPT),
     )
     atomic.write_text(page, html)
     contradictions = [
@@ -152,7 +151,7 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
 
 
 @cache
-def template(name: str) -> "Template":
+def _template(name: str) -> "Template":
     """Return a template of this package; all values are escaped but our own pictures and style."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -170,15 +169,15 @@ def template(name: str) -> "Template":
     return environment.get_template(name)
 
 
-def style() -> str:
-    """Return the style sheet of the pages."""
-    return (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
-
-
-def script_hash(script: str) -> str:
-    """Return the source of a script as a policy names it: no other script runs on the page."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+def render(name: str, script: str, **parts: Any) -> str:
+    """Return a page with our style and a script: its policy lets no other script run."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return _template(name).render(
+        style=(Path(__file__).parent / "report.css").read_text(encoding="utf-8"),
+        script=script,
+        script_hash=f"'sha256-{digest}'",
+        **parts,
+    )
 
 
 def _section(evidence: Evidence, number: int, most: int) -> Section:

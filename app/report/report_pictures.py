@@ -234,13 +234,13 @@ def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
         axes.set(ylim=(0, 1.02), xlabel="changed words", ylabel="certified accuracy")
         axes.set_xlim(*axes.get_xlim())
         charts.label_lines(axes, ends)
-        svg = charts.as_svg(figure)
-    lines = "; ".join(
-        f"{threat}: {curve.accuracy[0]:.1f} % without changes, {curve.accuracy[-1]:.1f} % for "
-        f"{'any number' if curve.changes[-1] is None else curve.changes[-1]}"
-        for threat, curve in curves.items()
-    )
-    return Picture(name, svg, f"Certified accuracy over the number of changes. {lines}.")
+        lines = "; ".join(
+            f"{threat}: {curve.accuracy[0]:.1f} % without changes, {curve.accuracy[-1]:.1f} % for "
+            f"{'any number' if curve.changes[-1] is None else curve.changes[-1]}"
+            for threat, curve in curves.items()
+        )
+        alt = f"Certified accuracy over the number of changes. {lines}."
+        return Picture(name, charts.as_svg(figure), alt)
 
 
 def radii_picture(name: str, panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Picture:
@@ -274,23 +274,21 @@ def radii_picture(name: str, panels: Mapping[str, Mapping[str, Sequence[float]]]
 
 def attacks_picture(name: str, attacks: Sequence[AttackEvidence]) -> Picture:
     """Draw the accuracy of the attacked texts, before and under each attack, with intervals."""
-    shares = [(a.name, a.summary.clean_accuracy, a.summary.accuracy) for a in attacks]
     with _drawing(size=(6.4, 1.2 + 0.42 * max(2, len(attacks)))) as figure:
-        axes = figure.add_subplot()
-        rows = [
-            charts.ForestRow(name=attack, marks=[(e.value, e.low, e.high) for e in accuracies])
-            for attack, *accuracies in shares
-        ]
+        axes, rows, lines = figure.add_subplot(), [], []
+        for attack in attacks:
+            clean, attacked = attack.summary.clean_accuracy, attack.summary.accuracy
+            marks = [(e.value, e.low, e.high) for e in (clean, attacked)]
+            rows.append(charts.ForestRow(name=attack.name, marks=marks))
+            lines.append(
+                f"{attack.name}: {clean.value:.3f} before, {attacked.value:.3f} "
+                f"({attacked.low:.3f} to {attacked.high:.3f}) under it"
+            )
         charts.forest(axes, rows, ["the same texts without attack", "under the attack"])
         axes.set(xlim=(0, 1), xlabel="accuracy, 95 % interval")
         figure.legend(loc="outside upper center", ncols=2, fontsize=9)
-        svg = charts.as_svg(figure)
-    lines = "; ".join(
-        f"{attack}: {clean.value:.3f} before, {attacked.value:.3f} "
-        f"({attacked.low:.3f} to {attacked.high:.3f}) under it"
-        for attack, clean, attacked in shares
-    )
-    return Picture(name, svg, f"Accuracy under attacks. {lines}.")
+        alt = f"Accuracy under attacks. {'; '.join(lines)}."
+        return Picture(name, charts.as_svg(figure), alt)
 
 
 class RunPoint(NamedTuple):

@@ -157,15 +157,13 @@ def _f1_title(evidence: Evidence) -> str:
 def _radius_figures(evidence: Evidence) -> dict[str, FigureCell]:
     if evidence.certificates is None:
         return {}
-    figures, records = {}, evidence.certificates.records
-    if is_labelled(records):
-        # A wrong prediction has no certified radius.
-        radii = [r["radius"] * (r["label"] == r["prediction"]) for r in records]
-        title = "Mean certified radius"  # the verdict's, which has no interval
-    else:
-        radii = [float(record["radius"]) for record in records]
-        title = "Mean certified radius, right or wrong"
-    figures[title] = estimate_cell(mean(radii))
+    records = evidence.certificates.records
+    # A wrong prediction has no certified radius.
+    radii = [r["radius"] * (r["label"] == r["prediction"]) for r in records]
+    title = "Mean certified radius"  # the verdict's, which has no interval
+    if not is_labelled(records):
+        radii, title = [r["radius"] for r in records], f"{title}, right or wrong"
+    figures = {title: estimate_cell(mean([float(radius) for radius in radii]))}
     for name, value in evidence.metrics.items():
         stage, _, radius = name.partition("/accuracy@")
         if radius and stage in PROVEN:

@@ -2,12 +2,11 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from app.report.heat_maps import RunAttacks, heat_maps
-from app.report.report_page import script_hash, style, template, write_report
+from app.report.report_page import render, write_report
 from app.report.report_pictures import Picture
 from app.report.run_tables import main_figure, trade_off
 from measure.verdict import FigureKind, RunVerdict, VerdictFigure
@@ -40,12 +39,10 @@ class SiteRow(NamedTuple):
     figures: Sequence[VerdictFigure | None]
 
 
-@dataclass(frozen=True)
-class Site:
-    """The index, the names of the runs, and contradicted certificates."""
+class Site(NamedTuple):
+    """The index, and contradicted certificates."""
 
     index: Path
-    runs: Sequence[str]
     contradictions: Sequence[str]
 
 
@@ -102,16 +99,10 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
         (corpus, _compare(rows, corpus, i), heat_maps([a for a in attacks if a.corpus == corpus]))
         for i, corpus in enumerate(dict.fromkeys(row.corpus for row in rows), 1)
     ]
-    html = template("site.html.j2").render(
-        rows=rows,
-        columns=[*_COLUMNS.values()],
-        compared=compared,
-        style=style(),
-        script=_SCRIPT,
-        script_hash=script_hash(_SCRIPT),
-    )
+    columns = [*_COLUMNS.values()]
+    html = render("site.html.j2", _SCRIPT, rows=rows, columns=columns, compared=compared)
     atomic.write_text(folder / INDEX, html)
-    return Site(folder / INDEX, [row.name for row in rows], contradictions)
+    return Site(folder / INDEX, contradictions)
 
 
 def _figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:

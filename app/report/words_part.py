@@ -113,11 +113,11 @@ def _describe(measured: StageRecords) -> Iterator[str]:
 
 def _attacks(evidence: Evidence, measured: StageRecords) -> tuple[list[ConfinedAttack], str]:
     """Return the attacks inside the threat, and why none is comparable."""
-    if "bound" in (measured.settings.get("around") or {}):
-        return [], "not compared with attacks: the formula guarantees nothing"
     # Smoothing or an encoding certifies another classifier than the attacked one.
-    if measured.settings.get("around"):
-        return [], "not compared with attacks: these are on the model itself"
+    if around := measured.settings.get("around"):
+        formula = "the formula guarantees nothing"
+        reason = formula if "bound" in around else "these are on the model itself"
+        return [], f"not compared with attacks: {reason}"
     if not evidence.attacks:
         return [], ""
     try:

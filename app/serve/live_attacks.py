@@ -309,7 +309,7 @@ def _lead(goal: Goal, score: float) -> float:
 class _LockedPart:
     """A part of an attack that several threads share: one of them uses it at a time.
 
-    It has what the part has and no more: searches ask for methods of some parts, like `admits`.
+    It has only the attributes of the part: searches ask for methods of some parts, like `admits`.
     """
 
     def __init__(self, part: Any, lock: "threading.Lock") -> None:

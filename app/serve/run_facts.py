@@ -154,9 +154,7 @@ def slice_figures(
 ) -> list[dict[str, Any]]:
     """Return the figures of a run by class and by number of words.
 
-    Args:
-        evidence: records of the run.
-        texts: texts and classes of the test split by sample id, for records without texts.
+    `texts` of the test split and their classes, by sample id, are for records without texts.
 
     Returns:
         A row for each slice: `by` (class or words), `name`, `samples`, `accuracy`, `certified` (the
