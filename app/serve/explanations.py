@@ -102,21 +102,23 @@ def describe_radius(answer: TextPrediction) -> str:
 def complete_answer(answer: TextPrediction, reason: str | None) -> TextPrediction:
     """Return a prediction with sentences, and with marked words.
 
-    `headline` has the certificates in one sentence, those in words first. `after` of each worst
-    text has its pieces, and `read_pieces` those of the text after the front end, if there is one.
+    `headline` is about the first certificate in words, if there is one. `after` of each worst text
+    has its pieces, and `read_pieces` those of the text after the front end; empty without one.
+    `reason` explains why there is no radius.
     """
     text = answer["text"]
-    joint = next(iter(answer["certificates"]), None)
     radius = describe_radius(answer)
+    headline = radius or _NOTHING.format(reason)
+    if answer["certificates"]:
+        joint = answer["certificates"][0]
+        headline = joint["headline"] or joint["sentence"]
     certificates = [
         {**record, "worst": [{**w, "after": _pieces(text, w["text"])} for w in record["worst"]]}
         for record in answer["certificates"]
     ]
     return {
         **answer,
-        "headline": joint["headline"] or joint["sentence"]
-        if joint is not None
-        else radius or _NOTHING.format(reason),
+        "headline": headline,
         "certificates": certificates,
         "covers": describe_certificates(answer, reason),
         "covers_radius": radius,

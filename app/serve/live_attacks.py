@@ -136,8 +136,8 @@ class LiveAttack:
 
     def split(self, changed: Text) -> tuple[list[list[Event]], list[list[Event]]]:
         """Split the text before and after a change into pieces; mark the changed words."""
-        pairs = map(compare, columns(self.text), columns(changed))
-        before, after = zip(*pairs, strict=True)
+        columns_of_both = zip(columns(self.text), columns(changed), strict=True)
+        before, after = zip(*(compare(*pair) for pair in columns_of_both), strict=True)
         return [[p._asdict() for p in t] for t in before], [[p._asdict() for p in t] for t in after]
 
 
