@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,7 +40,8 @@ class SiteRow(NamedTuple):
     figures: Sequence[VerdictFigure | None]
 
 
-class Site(NamedTuple):
+@dataclass(frozen=True)
+class Site:
     """The index, and contradicted certificates."""
 
     index: Path
