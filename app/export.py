@@ -43,14 +43,9 @@ def model_card(
 ) -> str:
     """Return the card as Markdown, with metadata for the hub in front.
 
-    Args:
-        model: the model.
-        weights: its weights; figures of others are left out.
-        results: of its run; None without one.
-        formats: sentences about the other formats in the folder.
-        corpus: that of the run, if it is one of this program.
-        figures: of the verdict on the run, which the metadata have.
-        for_transformers: True if `transformers` loads the classifier.
+    It has the results of exactly these weights; `figures` are of the verdict on the run, for the
+    metadata. `formats` are sentences about the other formats in the folder; `for_transformers` is
+    True if `transformers` loads the classifier.
     """
     method, task = type(model).__name__, model.task.name if isinstance(model, TaskModule) else ""
     rows = _model_rows(model, weights)

@@ -50,25 +50,18 @@ _NO_CLASSIFIER = "not for transformers: %s"
 
 
 class Formats(NamedTuple):
-    """The files of a folder that other programs load.
-
-    Attributes:
-        sentences: about the formats, for the card.
-        classifier: True if `transformers` loads the whole classifier.
-    """
+    """Sentences about the formats of a folder, for its card."""
 
     sentences: list[str]
+    # True if `transformers` loads the whole classifier.
     classifier: bool = False
 
 
 def write_folder(run: RunDirectory | None, checkpoint: Path, folder: Path, *, onnx: bool) -> None:
-    """Write a trained model as a folder; an earlier export is replaced.
+    """Write a trained model, a file or an exported folder, as a folder with a card of its run.
 
-    Args:
-        run: its run, whose figures the card has.
-        checkpoint: file, or a folder that was exported.
-        folder: to write; one with other content is refused.
-        onnx: also write an ONNX file; a model that cannot be one is refused.
+    An earlier export is replaced; a folder with other content is refused, and with `onnx` a model
+    that cannot be an ONNX file.
     """
     _check_folder(folder)
     warn_unfinished(checkpoint)
@@ -123,8 +116,8 @@ def _check_folder(folder: Path) -> None:
     if folder.exists() and not empty and not is_exported(folder):
         msg = (
             f"got --output {folder}, which exists and was not written by `export`, expected a new "
-            "folder, an empty one, or an earlier export"
         )
+        msg += "folder, an empty one, or an earlier export"
         raise ValueError(msg)
 
 
@@ -167,13 +160,10 @@ def check_repository(repository: str) -> None:
 def push_folder(
     folder: Path, repository: str, *, private: bool = True, revision: str | None = None
 ) -> str:
-    """Upload a folder as a model repository of the hub, and return its address.
+    """Upload a folder as a model repository `OWNER/NAME` of the hub, and return its address.
 
-    Args:
-        folder: to upload; files of the repository that it lacks are kept.
-        repository: `OWNER/NAME`; made if it does not exist.
-        private: a repository that is made is private; one that exists is not changed.
-        revision: branch, made if it does not exist; the main one if None.
+    Repository and branch (`revision`; None is the main one) are made if they do not exist. Files
+    that the folder lacks are kept; `private` changes no repository that exists.
     """
     hub = HfApi()
     try:
@@ -186,9 +176,8 @@ def push_folder(
     except Exception as error:
         msg = (
             f"got --push {repository}, to which {folder} could not be uploaded "
-            f"({describe_error(error):.300}), "
-            "expected a hub that can be reached, and a token that may write: HF_TOKEN or "
-            "`hf auth login`"
+            f"({describe_error(error):.300}), expected a hub that can be reached, and a token that "
+            "may write: HF_TOKEN or `hf auth login`"
         )
         raise OSError(msg) from error
     return f"{hub.endpoint}/{repository}{'' if revision is None else f'/tree/{revision}'}"

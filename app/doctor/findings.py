@@ -102,9 +102,7 @@ def run_trial(trial: Trial) -> Iterator[tuple[bool, Finding]]:
 class TrialProcess(ForkProcess):
     """Runs trials one after the other in a process that starts at once and ends with ours.
 
-    Args:
-        trials: the trials.
-        seconds: seconds for which the process may be silent.
+    It may be silent for so many `seconds`.
     """
 
     def __init__(self, trials: Iterable[Trial], seconds: float) -> None:

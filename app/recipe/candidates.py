@@ -23,16 +23,11 @@ def holds(record: Record, k: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class KappaCandidate:
-    """A trained model of the grid.
+    """A trained model of the grid: the weight `kappa` of the worst text, `k` changed words.
 
-    Attributes:
-        kappa: weight of the worst text in training.
-        k: number of changed words in training; `all` for any.
-        clean: clean accuracy on the validation rows.
-        certified: certified accuracy there, by the number of changed words.
-        balanced: the means of these accuracies over the classes, by `clean` and the same numbers.
-        share: share of its most frequent prediction.
-        collapsed: True if it predicts one class for nearly all texts.
+    `clean` and `certified`, by the number of changed words, are its accuracies on the validation
+    rows, `balanced` their means over the classes, by `clean` and the same numbers; `share` is that
+    of its most frequent prediction.
     """
 
     kappa: float
@@ -92,12 +87,8 @@ def grid(kappas: Sequence[str], defaults: Sequence[float], ks: Sequence[str]) ->
 def choose(candidates: Sequence[KappaCandidate], by: str, clean_loss: float) -> KappaCandidate:
     """Return the best candidate; a collapsed one only if all have collapsed.
 
-    Args:
-        candidates: at least one.
-        by: `certified` or `certified-K`, the largest certified accuracy among the candidates whose
-            clean accuracy is near the best; `mean`, the largest mean of clean and certified.
-        clean_loss: largest distance to the best clean accuracy, in points. All these accuracies
-            are means over the classes.
+    By `certified` or `certified-K` it has the largest certified accuracy among the candidates whose
+    clean accuracy is within `clean_loss` points of the best; by `mean`, the largest mean of both.
     """
     # Means over the classes: with a rare class, a model that never predicts it has a high accuracy.
     sound = [c for c in candidates if not c.collapsed] or list(candidates)
@@ -143,22 +134,19 @@ def compare_models(
 
     `stage` is the name of its word certificates in `results.json`.
     """
-    columns: list[Sequence[str]] = []
-    notes: list[str] = []
-    titles = ["accuracy, %"]
-    labels: Sequence[int] = ()
-    for run in runs:
-        made = Predictions.of(Ledger(run.predictions).records())
-        figures = list(_figures(run, made, stage, attacks))
-        titles[1:], labels = [title for title, _ in figures], made.labels
-        columns.append([run.name, *(value for _, value in figures)])
-        notes += _doubts(run.name, made, class_names)
+    predictions = [Predictions.of(Ledger(run.predictions).records()) for run in runs]
+    pairs = list(zip(runs, predictions, strict=True))
+    figures = [list(_figures(run, made, stage, attacks)) for run, made in pairs]
+    notes = [line for run, made in pairs for line in _doubts(run.name, made, class_names)]
+    labels = predictions[-1].labels
+    rows = [["accuracy, %", *(run.name for run in runs)]]
+    # A row has one title, and a value for each run.
+    rows += [[row[0][0], *(value for _, value in row)] for row in zip(*figures, strict=True)]
     number, share_of_labels = most_frequent(labels)
     title = (
         f"{len(labels):,} test texts, of which {100 * share_of_labels:.1f} % are "
         f"{class_names[number]!r}; 95 % intervals in brackets"
     )
-    rows = list(zip(titles, *columns, strict=True))
     return "\n".join(map(harmless, [title, aligned(rows), *notes]))
 
 
@@ -179,12 +167,10 @@ def _figures(
         yield means, f"{100 * class_mean(labels, hits):.1f}" if hits else "-"
     results = run.results()
     metrics = {} if results is None else results["metrics"]
-    if attacks:
-        yield "attacked texts, clean", _share(metrics, f"attack/{attacks[0]}", "clean_accuracy")
-        yield means, _attacked_mean(run, attacks[0], clean=True)
-    for name in attacks:
-        yield f"under {name}", _share(metrics, f"attack/{name}", "accuracy")
-        yield means, _attacked_mean(run, name, clean=False)
+    rows = [(name, "attacked texts, clean", "clean_accuracy") for name in attacks[:1]]
+    for name, title, key in (*rows, *((name, f"under {name}", "accuracy") for name in attacks)):
+        yield title, _share(metrics, f"attack/{name}", key)
+        yield means, _attacked_mean(run, name, clean=key == "clean_accuracy")
 
 
 def _share(metrics: Mapping[str, float | None], stage: str, name: str) -> str:

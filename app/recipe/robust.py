@@ -89,14 +89,9 @@ def train_robust(args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Recipe:
-    """The trainings and measurements of one command.
+    """The trainings and measurements of one command, whose chosen model is in `run`.
 
-    Attributes:
-        args: its options.
-        run: the run of the chosen model.
-        data: words of the command line that name the corpus.
-        sets: perturbation sets.
-        corpus: the corpus, with all splits in memory.
+    `data` are the words of the command line that name the corpus, `sets` the perturbation sets.
     """
 
     args: argparse.Namespace
@@ -113,11 +108,9 @@ class _Recipe:
         there = ledger.path.is_file()
         changes = differences(ledger.subject(), subject) if there else []
         if changes or (run.begun and not there):
-            reason = (
-                f"was begun with other settings ({joined(changes)}); repeat them, or"
-                if changes
-                else "was trained without this recipe, expected a new one:"
-            )
+            reason = "was trained without this recipe, expected a new one:"
+            if changes:
+                reason = f"was begun with other settings ({joined(changes)}); repeat them, or"
             msg = f"got run {run.name!r}, which {reason} choose another --run"
             raise ValueError(msg)
         ledger.begin(subject)
@@ -160,9 +153,8 @@ class _Recipe:
     def _fit_candidate(self, kappa: float, k: str) -> KappaCandidate:
         folder = RunDirectory(self.run.path / CANDIDATES / candidate_name(kappa, k))
         settings = {"against": self.sets, "kappa": f"{kappa:g}", "k": "null" if k == "all" else k}
-        if self.args.resources is not None:
-            settings["resources"] = self.args.resources
         words = [f"--model.robustness.{n}={v}" for n, v in settings.items()]
+        words += self._resources("--model.robustness.resources")
         if self.args.config == "word_scores/robust":
             words.append(f"--trainer.max_epochs={self._epochs(200_000, 3)}")
         passed = [word for word in self.args.passed if not word.startswith("--data.")]
@@ -211,16 +203,17 @@ class _Recipe:
         if remaining := [name for name in attacks if attacked[name] < count]:
             print(f"attacks {run.name}", flush=True)
             words = [f"--attack.recipe={','.join(remaining)}", f"--attack.num_samples={count}"]
-            if self.args.resources is not None:
-                words.append(f"--attack.resources={self.args.resources}")
+            words += self._resources("--attack.resources")
             self._call("attack", run, *self._device(), *words)
 
     def certify(self, run: RunDirectory, *words: str) -> None:
         """Certify a run against the sets."""
-        resources = self.args.resources
         common = [f"--threat={self.sets}", f"--device={self.args.device}"]
-        common += [] if resources is None else [f"--resources={resources}"]
+        common += self._resources("--resources")
         self._call("certify", run, "--k", "1", "2", "3", "all", *common, *words)
+
+    def _resources(self, option: str) -> list[str]:
+        return [] if self.args.resources is None else [f"{option}={self.args.resources}"]
 
     def _device(self) -> list[str]:
         # One process: the processes of several devices would each repeat this command.
@@ -255,14 +248,13 @@ def keep_candidate(candidate: RunDirectory, run: RunDirectory) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Show only warnings of the commands inside the block."""
-    loggers = list(map(logging.getLogger, _QUIET))
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
+    levels = {logger: logger.level for logger in map(logging.getLogger, _QUIET)}
+    for logger in levels:
         logger.setLevel(logging.WARNING)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
+        for logger, level in levels.items():
             logger.setLevel(level)
 
 
@@ -312,11 +304,8 @@ def _usual_sets(resources: Resources) -> str:
     try:
         resources.wordnet_place()
     except ResourceError:
-        print(
-            "no WordNet: it is trained against typos,deepwordbug, without synonyms; `python -m "
-            "steadfast resources wordnet` gets it",
-            flush=True,
-        )
+        text = "no WordNet: it is trained against typos,deepwordbug, without synonyms; `python -m "
+        print(f"{text}steadfast resources wordnet` gets it", flush=True)
         return "typos,deepwordbug"
     return "pwws,deepwordbug"
 

@@ -2,11 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
-from app.report.page_parts import FigureCell, estimate_cell
 from app.report.report_pictures import Panel, PanelLine, Picture, attacks_picture, panels_picture
 from attacks.document import words_of
 from attacks.outcome import AttackRecord
@@ -18,19 +17,6 @@ _WORDS = 12
 """Rows of the table of changed words."""
 _LEAST = 2
 """Texts in which a word of that table was changed."""
-
-
-class AttackRow(NamedTuple):
-    """A row of the table of attacks; `clean` is the accuracy of the same texts before it."""
-
-    attack: str
-    accuracy: FigureCell
-    clean: FigureCell
-    # Share of the attacked texts that it has changed; of these, the share of changed words.
-    success: FigureCell
-    words: FigureCell
-    queries: str
-    unreliable: bool
 
 
 class ClassMoves(NamedTuple):
@@ -54,7 +40,6 @@ class WordRow(NamedTuple):
 class AttackPart(NamedTuple):
     """The part of the page about the attacks on a run."""
 
-    rows: Sequence[AttackRow]
     picture: Picture
     costs: Picture
     moves: Sequence[ClassMoves]
@@ -67,7 +52,6 @@ def attack_part(evidence: Evidence, number: int) -> AttackPart | None:
     if not attacks:
         return None
     return AttackPart(
-        rows=[_row(attack) for attack in attacks],
         picture=attacks_picture(f"attacks-{number}", attacks),
         costs=_costs(attacks, number),
         moves=[
@@ -76,19 +60,6 @@ def attack_part(evidence: Evidence, number: int) -> AttackPart | None:
             if all(isinstance(record.label, int) for record in attack.records)
         ],
         words=changed_words(attacks),
-    )
-
-
-def _row(attack: AttackEvidence) -> AttackRow:
-    summary = attack.summary
-    return AttackRow(
-        attack=attack.name,
-        accuracy=estimate_cell(summary.accuracy),
-        clean=estimate_cell(summary.clean_accuracy),
-        success=estimate_cell(summary.success_rate),
-        words=estimate_cell(summary.words_changed),
-        queries="–" if summary.queries is None else f"{summary.queries.value:.1f}",
-        unreliable=summary.unreliable,
     )
 
 
@@ -101,9 +72,7 @@ def remaining(
 ) -> tuple[list[float], list[float]]:
     """Return the accuracy that is left for each budget: rising costs, and the heights from them on.
 
-    Args:
-        records: records of an attack, without errors.
-        costs: cost of each success, by the id of its sample.
+    `records` have no errors; `costs` are those of the successes, by the id of the sample.
     """
     right = sum(record.right for record in records)
     xs, ys = [0.0], [right / len(records)]
@@ -146,16 +115,13 @@ def _costs(attacks: Sequence[AttackEvidence], number: int) -> Picture:
 
 def moves(attack: AttackEvidence, evidence: Evidence) -> ClassMoves:
     """Count the predictions of the texts of an attack, before and after it."""
-    records = [record for record in _valid(attack) if record.prediction is not None]
-    labels = [record.label for record in records]
-    before = [record.prediction for record in records if record.prediction is not None]
-    after = [
-        record.adversarial_prediction
-        if record.outcome == "succeeded" and record.adversarial_prediction is not None
-        else record.prediction
-        for record in records
-        if record.prediction is not None
-    ]
+    labels, before, after = list[Any](), list[Any](), list[Any]()
+    for record in _valid(attack):
+        if record.prediction is not None:
+            labels.append(record.label)
+            before.append(record.prediction)
+            moved = record.outcome == "succeeded" and record.adversarial_prediction is not None
+            after.append(record.adversarial_prediction if moved else record.prediction)
     size = max([len(evidence.class_names), *(1 + index for index in (*labels, *before, *after))])
     names = [evidence.class_name(i) for i in range(size)]
     return ClassMoves(
@@ -172,7 +138,7 @@ def changed_words(attacks: Sequence[AttackEvidence]) -> list[WordRow]:
     present: Counter[str] = Counter()
     became: dict[str, Counter[str]] = defaultdict(Counter)
     for attack in attacks:
-        for record in (record for record in attack.records if record.attacked):
+        for record in filter(lambda record: record.attacked, attack.records):
             words = words_of("\n".join(columns(record.text)))
             present.update(set(words))
             if record.outcome != "succeeded" or record.adversarial is None:
@@ -185,12 +151,8 @@ def changed_words(attacks: Sequence[AttackEvidence]) -> list[WordRow]:
                 new = " ".join(others[code.dest_start : code.dest_end]) or "(deleted)"
                 old = words[code.src_start : code.src_end]
                 # Several neighbours at once: each has become the part at its own position.
-                parts = (
-                    new.split(" ")
-                    if len(old) == code.dest_end - code.dest_start
-                    else [new] * len(old)
-                )
-                pairs.update(zip(old, parts, strict=True))
+                alike = len(old) == code.dest_end - code.dest_start
+                pairs.update(zip(old, new.split(" ") if alike else [new] * len(old), strict=True))
             changed.update({word for word, _ in pairs})
             for word, replacement in pairs:
                 became[word][replacement] += 1

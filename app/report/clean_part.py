@@ -13,7 +13,7 @@ from app.report.report_pictures import (
     panels_picture,
     reliability_picture,
 )
-from measure.evidence import Evidence, StageRecords
+from measure.evidence import Evidence
 from measure.labelled_predictions import (
     Bin,
     ClassFigures,
@@ -50,16 +50,6 @@ class Calibration:
     picture: Picture
 
 
-def labelled_records(evidence: Evidence) -> StageRecords | None:
-    """Return the records with the class and the prediction of each text of the test split."""
-    if not evidence.classifies:
-        return None
-    # All these files are about the same texts; the first complete one counts.
-    proven = (evidence.certificates, *evidence.in_words.values())
-    sources = (evidence.pgd, evidence.predictions, *proven)
-    return next((s for s in sources if s is not None and is_labelled(s.records)), None)
-
-
 def is_labelled(records: Sequence[Record]) -> bool:
     """Return True if each sample has a single class and a single prediction."""
     # A tagging has lists of labels, a regression floats.
@@ -71,8 +61,11 @@ def is_labelled(records: Sequence[Record]) -> bool:
 
 def count_clean(evidence: Evidence) -> CleanFigures | None:
     """Return the confusion matrix and the figures of each class; None without records."""
-    measured = labelled_records(evidence)
-    if measured is None:
+    # All these files are about the same texts of the test split; the first complete one counts.
+    proven = (evidence.certificates, *evidence.in_words.values())
+    sources = (evidence.pgd, evidence.predictions, *proven)
+    measured = next((s for s in sources if s is not None and is_labelled(s.records)), None)
+    if measured is None or not evidence.classifies:
         return None
     labels = [record["label"] for record in measured.records]
     predictions = [record["prediction"] for record in measured.records]
@@ -88,7 +81,7 @@ def calibrate(evidence: Evidence, number: int) -> Calibration | None:
     measured = evidence.predictions
     if measured is None or not evidence.classifies or not is_labelled(measured.records):
         return None
-    if not all(has_logits(record) for record in measured.records):
+    if not all(map(has_logits, measured.records)):
         return None
     confidences = [confidence(record["logits"]) for record in measured.records]
     bins = reliability(confidences, [r["label"] == r["prediction"] for r in measured.records])
@@ -130,9 +123,7 @@ def detection_picture(evidence: Evidence, number: int) -> Picture | None:
     alarms, recall, precision = zip(*points, strict=True)
     figures = [evidence.metrics.get(f"test/{name}") for name in ("false_alarms", "recall")]
     at = [figure for figure in figures if figure is not None]
-    threshold = []
-    if len(at) == 2:
-        threshold = [PanelLine("threshold", at[:1], at[1:], 1)]
+    threshold = [PanelLine("threshold", at[:1], at[1:], 1)] if len(at) == 2 else []
     area, mean = (
         f"{title} {format_number(evidence.metrics.get(f'test/{name}'))}"
         for title, name in (("AUC", "auc"), ("average", "average_precision"))

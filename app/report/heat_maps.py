@@ -3,21 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from app.report.page_parts import FigureCell, estimate_cell
-from measure.evidence import AttackEvidence, Evidence, Transfer
+from measure.evidence import Evidence, Transfer
 from text.estimates import IntervalEstimate, wilson
 
 
 class RunAttacks(NamedTuple):
-    """The figures of a run for heat maps.
+    """The figures of a run for heat maps: `accuracy` under each attack.
 
-    Attributes:
-        name: name of the run.
-        corpus: its corpus.
-        weights: SHA-256 of its weights.
-        accuracy: accuracy under each attack.
-        own: accuracy on the changed texts of each of its own attacks.
-        transfers: its accuracy on the changed texts of other runs.
+    `own` is the accuracy on the changed texts of each of its own attacks, `transfers` that on those
+    of other runs; `weights` are the SHA-256 of its weights.
     """
 
     name: str
@@ -29,10 +23,10 @@ class RunAttacks(NamedTuple):
 
 
 class HeatRow(NamedTuple):
-    """A row of a heat map: its name, and value and cell of each run, if it was measured."""
+    """A row of a heat map: its name, and the share of each run, if it was measured."""
 
     name: str
-    cells: Sequence[tuple[float, FigureCell] | None]
+    cells: Sequence[IntervalEstimate | None]
 
 
 class HeatMap(NamedTuple):
@@ -46,7 +40,13 @@ class HeatMap(NamedTuple):
 
 def run_attacks(evidence: Evidence) -> RunAttacks:
     """Return the figures of a run for heat maps."""
-    own = {attack.name: share for attack in evidence.attacks if (share := _own(attack)) is not None}
+    own = {}
+    for attack in evidence.attacks:
+        # The texts of `attack pairs`: also those that the search has changed without success.
+        changed = [record for record in attack.records if record.adversarial is not None]
+        right = sum(record.adversarial_prediction == record.label for record in changed)
+        if changed:
+            own[attack.name] = wilson(right, len(changed))
     return RunAttacks(
         name=evidence.run.name,
         corpus="" if evidence.results is None else evidence.results["corpus"],
@@ -57,20 +57,13 @@ def run_attacks(evidence: Evidence) -> RunAttacks:
     )
 
 
-def _own(attack: AttackEvidence) -> IntervalEstimate | None:
-    # The same texts as in `attack pairs`: also those that the search has changed without success.
-    changed = [record for record in attack.records if record.adversarial is not None]
-    right = sum(record.adversarial_prediction == record.label for record in changed)
-    return wilson(right, len(changed)) if changed else None
-
-
 def heat_maps(runs: Sequence[RunAttacks]) -> list[HeatMap]:
     """Return the maps that several runs, or a run and the texts of others, have."""
     maps = []
     columns = [run.name for run in runs]
     names = dict.fromkeys(name for run in runs for name in run.accuracy)
     if len(runs) > 1 and names:
-        rows = [HeatRow(name, [_cell(run.accuracy.get(name)) for run in runs]) for name in names]
+        rows = [HeatRow(name, [run.accuracy.get(name) for run in runs]) for name in names]
         maps.append(HeatMap("Accuracy under each attack", "attack", columns, rows))
     attacks = dict.fromkeys(transfer.attack for run in runs for transfer in run.transfers)
     maps += [_transfer_map(attack, runs) for attack in attacks]
@@ -94,12 +87,5 @@ def _transfer_map(attack: str, runs: Sequence[RunAttacks]) -> HeatMap:
         f"Transfer of {attack}: accuracy left on the changed texts of the model of the row",
         "changed on",
         list(weights),
-        [
-            HeatRow(name, [_cell(shares.get(column)) for column in weights])
-            for name, shares in rows.items()
-        ],
+        [HeatRow(name, [*map(shares.get, weights)]) for name, shares in rows.items()],
     )
-
-
-def _cell(estimate: IntervalEstimate | None) -> tuple[float, FigureCell] | None:
-    return None if estimate is None else (estimate.value, estimate_cell(estimate))

@@ -9,9 +9,6 @@ from rapidfuzz.distance import Levenshtein
 from attacks.document import word_spans
 from text.estimates import IntervalEstimate, wilson
 
-WORST = 5
-"""Rows of the table of the tightest certificates."""
-
 
 class FigureCell(NamedTuple):
     """A figure with its interval, both as text; the interval is "" if there is none."""
@@ -31,24 +28,21 @@ def share_cell(value: float | None, count: int) -> FigureCell:
     """Return a share; with its interval if it can be a share of so many texts."""
     if value is None:
         return FigureCell("not finite")
-    hits = round(value * count)
+    cell, hits = FigureCell(format_number(value)), round(value * count)
     # A share of other texts, or a mean over batches, gets no interval.
-    exact = count > 0 and abs(hits / count - value) < 1e-4 and 0 <= hits <= count
-    return FigureCell(format_number(value), format_interval(wilson(hits, count)) if exact else "")
+    if count > 0 and abs(hits / count - value) < 1e-4 and 0 <= hits <= count:
+        return cell._replace(interval=estimate_cell(wilson(hits, count)).interval)
+    return cell
 
 
 def estimate_cell(estimate: IntervalEstimate | None) -> FigureCell:
     """Return an estimate with its interval."""
     if estimate is None:
         return FigureCell("–")
-    return FigureCell(format_number(estimate.value), format_interval(estimate))
-
-
-def format_interval(estimate: IntervalEstimate) -> str:
-    """Return the interval of an estimate as text."""
-    if math.isinf(estimate.high):  # Student's interval needs two texts
-        return "one text"
-    return f"{estimate.low:.3f} to {estimate.high:.3f}, {estimate.count:,} texts"
+    ends = f"{estimate.low:.3f} to {estimate.high:.3f}, {estimate.count:,} texts"
+    # Student's interval needs two texts.
+    interval = "one text" if math.isinf(estimate.high) else ends
+    return FigureCell(format_number(estimate.value), interval)
 
 
 def format_number(value: float | None) -> str:

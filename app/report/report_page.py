@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.report import report_pictures as pictures
 from app.report.attack_part import AttackPart, attack_part
@@ -19,11 +19,11 @@ from app.report.clean_part import (
     is_labelled,
 )
 from app.report.heat_maps import RunAttacks, heat_maps, run_attacks
-from app.report.page_parts import format_number
+from app.report.page_parts import estimate_cell, format_number
 from app.report.report_pictures import AccuracyCurve, Picture
 from app.report.run_tables import (
-    Tile,
     main_figures,
+    notes_of,
     rows_of_runs,
     run_facts,
     run_settings,
@@ -38,7 +38,7 @@ from app.report.words_part import ThreatCertificates, changes_of, contradiction,
 from attacks.summary import remarks
 from measure.evidence import Evidence, read_evidence
 from measure.radius_sandwich import steps
-from measure.verdict import RunVerdict, judge_evidence
+from measure.verdict import RunVerdict, VerdictFigure, judge_evidence
 from run_files import atomic
 from run_files.run_directory import RunDirectory
 from run_files.summary_table import notes
@@ -58,7 +58,7 @@ class Section:
     number: int
     evidence: Evidence
     verdict: RunVerdict
-    tiles: Sequence[Tile]
+    tiles: Sequence[VerdictFigure]
     detection: Picture | None
     training: Picture | None
     clean: CleanFigures | None
@@ -84,13 +84,6 @@ class Section:
         costs = None if self.attacks is None else self.attacks.costs
         every = (self.detection, self.training, self.words_picture, costs, *drawn)
         return [picture for picture in every if picture is not None]
-
-
-class Missing(NamedTuple):
-    """A measurement that runs lack, with the commands that make it, if there are any."""
-
-    text: str
-    commands: Sequence[str]
 
 
 class ReportFiles(NamedTuple):
@@ -124,7 +117,6 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
     for picture in [*common, *(picture for section in sections for picture in section.pictures)]:
         atomic.write_text(folder / f"{picture.name}.svg", picture.svg)
     page = folder / PAGE
-    broken = [s for s in sections if s.sandwich is not None and s.sandwich.broken]
     in_words = [
         (section.name, contradiction(certificates))
         for section in sections
@@ -133,9 +125,10 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
     ]
     columns = [section.evidence for section in sections]
     attacks = [run_attacks(evidence) for evidence in columns]
-    html = template("report.html.j2").render(
+    html = render(
+        "report.html.j2",
+        SCRIPT,
         sections=sections,
-        broken=broken,
         contradicted=in_words,
         facts=rows_of_runs([run_facts(evidence) for evidence in columns]),
         settings=run_settings(columns),
@@ -145,23 +138,20 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Re
         heat=heat_maps(attacks),
         common={picture.name: picture for picture in common},
         missing=missing(sections),
-        style=style(),
-        script=SCRIPT,
-        script_hash=script_hash(SCRIPT),
     )
     atomic.write_text(page, html)
     contradictions = [
-        f"run {section.name}: an attack has changed {len(section.sandwich.broken)} of "
-        f"{len(section.sandwich.texts)} texts inside their certificate"
-        for section in broken
-        if section.sandwich is not None
+        f"run {s.name}: an attack has changed {len(s.sandwich.broken)} of "
+        f"{len(s.sandwich.texts)} texts inside their certificate"
+        for s in sections
+        if s.sandwich is not None and s.sandwich.broken
     ]
     contradictions += [f"run {name}: {text}" for name, text in in_words]
     return ReportFiles(page, contradictions, [s.verdict for s in sections], attacks)
 
 
 @cache
-def template(name: str) -> "Template":
+def _template(name: str) -> "Template":
     """Return a template of this package; all values are escaped but our own pictures and style."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -174,27 +164,27 @@ def template(name: str) -> "Template":
         lstrip_blocks=True,
         finalize=lambda value: harmless(value) if type(value) is str else value,
     )
-    environment.filters["number"] = format_number
-    environment.filters["changes"] = changes_of
+    environment.filters |= {"number": format_number, "estimate": estimate_cell}
+    environment.filters |= {"notes": notes_of, "changes": changes_of}
     return environment.get_template(name)
 
 
-def style() -> str:
-    """Return the style sheet of the pages."""
-    return (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
-
-
-def script_hash(script: str) -> str:
-    """Return the source of a script as a policy names it: no other script runs on the page."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
+def render(name: str, script: str, **parts: Any) -> str:
+    """Return a page with our style and a script: its policy lets no other script run."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return _template(name).render(
+        style=(Path(__file__).parent / "report.css").read_text(encoding="utf-8"),
+        script=script,
+        script_hash=f"'sha256-{digest}'",
+        **parts,
+    )
 
 
 def _section(evidence: Evidence, number: int, most: int) -> Section:
     sandwich = check_sandwich(evidence, number)
     in_words = list(threat_certificates(evidence))
     texts = join_texts(evidence)
-    verdict = judge_evidence(evidence)
+    verdict, name = judge_evidence(evidence), f"certified-words-{number}"
     curves = {certificates.name: certificates.curve for certificates in in_words}
     broken = {sample for certificates in in_words for sample in certificates.broken}
     if sandwich is not None:
@@ -210,9 +200,7 @@ def _section(evidence: Evidence, number: int, most: int) -> Section:
         calibration=calibrate(evidence, number),
         groups=group_part(evidence, texts, number),
         in_words=in_words,
-        words_picture=pictures.changes_picture(f"certified-words-{number}", curves)
-        if curves
-        else None,
+        words_picture=pictures.changes_picture(name, curves) if curves else None,
         attacks=attack_part(evidence, number),
         sandwich=sandwich,
         explorer=explorer(texts, evidence.class_names, broken, most),
@@ -224,12 +212,15 @@ def _section(evidence: Evidence, number: int, most: int) -> Section:
     )
 
 
-def missing(sections: Sequence[Section]) -> list[Missing]:
-    """Return the missing measurements of all runs, each once, with its commands."""
+def missing(sections: Sequence[Section]) -> dict[str, list[str]]:
+    """Return the missing measurements of all runs, each once, with the commands that make it."""
     commands: dict[str, list[str]] = {}
     for section in sections:
-        for text, command in _missing(section):
-            commands.setdefault(text, []).extend([command] if command else [])
+        for lacks, text, command in _checks(section):
+            if lacks:
+                name, dashes, options = command.partition(" --")
+                own = f"python -m steadfast {name} --run {section.name}{dashes}{options}"
+                commands.setdefault(text, []).extend([own] if command else [])
     pairs = [
         f"python -m steadfast attack pairs runs/{one.name}/attacks/"
         f"{one.evidence.attacks[0].name}.jsonl --victim run:{other.name}"
@@ -239,58 +230,42 @@ def missing(sections: Sequence[Section]) -> list[Missing]:
         and one.evidence.attacks
         and one.name not in {transfer.source for transfer in other.evidence.transfers}
     ]
-    if pairs:
-        commands["Transfer: the changed texts of one run on another"] = pairs
-    return [Missing(text, several) for text, several in commands.items()]
+    return commands | (
+        {"Transfer: the changed texts of one run on another": pairs} if pairs else {}
+    )
 
 
-def _missing(section: Section) -> Iterator[tuple[str, str]]:
-    """Yield the missing measurements of a run, each with its command ("" if there is none)."""
-    evidence = section.evidence
-    command = f"python -m steadfast {{}} --run {evidence.run.name}"
+def _checks(section: Section) -> Iterator[tuple[object, str, str]]:
+    """Yield a condition, the measurement that is missing if it is true, and its command or ""."""
+    evidence, attacks = section.evidence, section.evidence.attacks
     tested = any(name.startswith("test/") for name in evidence.metrics)
-    if not tested:
-        yield "The test split", command.format("test")
-    if section.training is None:
-        yield "Training curves: the run has no metrics of a training", ""
+    yield not tested, "The test split", "test"
+    unknown = section.training is None
+    yield unknown, "Training curves: the run has no metrics of a training", ""
     if not evidence.classifies:
         task = {"choice": "multiple choice"}.get(evidence.task or "", evidence.task or "model")
-        attacks = "" if task == "regression" else ", attacks"
-        yield f"Confusion matrix, calibration, certificates{attacks}: not for a {task}", ""
+        other = "" if task == "regression" else ", attacks"
+        yield True, f"Confusion matrix, calibration, certificates{other}: not for a {task}", ""
         return
-    yield from _missing_of_classes(section, command, tested=tested)
-
-
-def _missing_of_classes(
-    section: Section, command: str, *, tested: bool
-) -> Iterator[tuple[str, str]]:
-    """Yield what a classification lacks."""
-    evidence = section.evidence
-    if section.calibration is None:
-        yield "Picture of the calibration: it needs probabilities", command.format("predict")
     reason = None if evidence.results is None else evidence.results.get("no_certificate")
     # Some methods name the command that certifies them.
     reason, _, own = (reason or "").partition(": `certify")
-    if evidence.certificates is None and reason:
-        yield f"Certified radii: {reason}", ""
-    elif evidence.certificates is None:
-        yield "Certified radii", command.format("certify")
-    if not section.in_words:
-        threat = own.strip(" `") or "--threat synonyms --lists FILE"
-        yield "Certificates in words", f"{command.format('certify')} {threat}"
-    if evidence.pgd is None and tested:
-        yield "Accuracy under PGD, text by text", command.format("test")
-    if not evidence.attacks:
-        yield "Attacks that change words", f"{command.format('attack')} --attack textfooler"
-    elif not any(evidence.run.path.glob("**/validity/*.json")):
-        text = "The share of attacked texts that keep their meaning"
-        yield text, command.format("attack validity")
-    if section.explorer is None:
-        yield "Single texts: attacks and certificates in words store them", ""
-    yield "Other seeds: each run is one training", ""
-    if section.sandwich is not None:
-        text = "Certified radii of texts with words inserted or deleted"
-        yield f"{text}: they are about texts of as many tokens", ""
+    threat = own.strip(" `") or "--threat synonyms --lists FILE"
+    calibration = "Picture of the calibration: it needs probabilities"
+    yield section.calibration is None, calibration, "predict"
+    radii = f"Certified radii: {reason}" if reason else "Certified radii"
+    yield evidence.certificates is None, radii, "" if reason else "certify"
+    yield not section.in_words, "Certificates in words", f"certify {threat}"
+    yield evidence.pgd is None and tested, "Accuracy under PGD, text by text", "test"
+    yield not attacks, "Attacks that change words", "attack --attack textfooler"
+    judged = any(evidence.run.path.glob("**/validity/*.json"))
+    meaning = "The share of attacked texts that keep their meaning"
+    yield attacks and not judged, meaning, "attack validity"
+    stored = "Single texts: attacks and certificates in words store them"
+    yield section.explorer is None, stored, ""
+    yield True, "Other seeds: each run is one training", ""
+    lengths = "Certified radii of texts with words inserted or deleted: they are about texts of as "
+    yield section.sandwich is not None, f"{lengths}many tokens", ""
 
 
 def _common_pictures(sections: Sequence[Section]) -> Iterator[Picture]:
@@ -306,22 +281,20 @@ def _common_pictures(sections: Sequence[Section]) -> Iterator[Picture]:
 
 def _curve(evidence: Evidence) -> AccuracyCurve:
     proven, pgd = evidence.certificates, evidence.pgd
-    # Other norms than l2 have another axis.
     certified, attacked = None, []
     if proven is not None and is_labelled(proven.records):
         right = [record["label"] == record["prediction"] for record in proven.records]
         certified = steps([float(record["radius"]) for record in proven.records], right)
     settings = {} if pgd is None else pgd.settings.get("pgd") or {}
+    # Other norms than l2 have another axis.
     if pgd is not None and settings.get("norm") == "l2":
-        count = len(pgd.records)
         hits = sum(record["label"] == record["prediction"] for record in pgd.records)
-        survived = sum(bool(record["survived"]) for record in pgd.records)
-        epsilon = float(settings["epsilon"])
-        attacked = [(0.0, wilson(hits, count)), (epsilon, wilson(survived, count))]
+        attacked.append((0.0, wilson(hits, len(pgd.records))))
         # `test --sweep` has further radii.
-        for name in pgd.records[0]:
-            if name.startswith("survived@"):
-                survived = sum(bool(record[name]) for record in pgd.records)
-                attacked.append((float(name.partition("@")[2]), wilson(survived, count)))
+        names = [name for name in pgd.records[0] if name.startswith("survived")]
+        for name in names:
+            survived = sum(bool(record[name]) for record in pgd.records)
+            radius = float(name.partition("@")[2] or settings["epsilon"])
+            attacked.append((radius, wilson(survived, len(pgd.records))))
         attacked.sort(key=lambda point: point[0])
     return AccuracyCurve(evidence.run.name, certified, attacked)

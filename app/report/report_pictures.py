@@ -1,11 +1,11 @@
 """The pictures of a report: SVG for the page, in its colours, and for files."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from measure.labelled_predictions import Bin
 from measure.radius_sandwich import TextSandwich
 from run_files.terminal import harmless
 from text.estimates import IntervalEstimate
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _INK, _GRID, _PAPER = "#1b1f24", "#d0d4d9", "#fefefe"
 _STYLE: dict[str, Any] = {
@@ -69,12 +66,7 @@ class Picture:
         return f'{start} xmlns:xlink="http://www.w3.org/1999/xlink"{end}{title}{rest}'
 
 
-@contextmanager
-def _drawing(
-    size: tuple[float, float], layout: Literal["constrained", "none"] = "constrained"
-) -> "Iterator[Figure]":
-    with charts.drawing(None, size=size, layout=layout, style=_STYLE) as figure:
-        yield figure
+_drawing = partial(charts.drawing, None, style=_STYLE)
 
 
 def _colour(number: int) -> str:
@@ -83,7 +75,7 @@ def _colour(number: int) -> str:
 
 def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture:
     """Draw the accuracy over the confidence, and the number of texts in each bin."""
-    with _drawing((5.0, 4.2)) as figure:
+    with _drawing(size=(5.0, 4.2)) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         filled = [b for b in bins if b.accuracy is not None and b.confidence is not None]
         width, middle = bins[0].high - bins[0].low, [(b.low + b.high) / 2 for b in filled]
@@ -101,12 +93,12 @@ def reliability_picture(name: str, bins: Sequence[Bin], error: float) -> Picture
         figure.legend(loc="outside upper center", ncols=3, fontsize=9)
         lower.bar(middle, [b.texts for b in filled], width, color=charts.COLOURS[0], **style)
         lower.set(xlabel="confidence of the prediction", ylabel="texts")
-        svg = charts.as_svg(figure)
-    lines = "; ".join(
-        f"{b.low:.1f} to {b.high:.1f}: accuracy {b.accuracy:.2f} of {b.texts} texts" for b in filled
-    )
-    alt = f"Reliability diagram, calibration error {error:.3f}. Confidence {lines}."
-    return Picture(name, svg, alt)
+        lines = "; ".join(
+            f"{b.low:.1f} to {b.high:.1f}: accuracy {b.accuracy:.2f} of {b.texts} texts"
+            for b in filled
+        )
+        alt = f"Reliability diagram, calibration error {error:.3f}. Confidence {lines}."
+        return Picture(name, charts.as_svg(figure), alt)
 
 
 @dataclass(frozen=True)
@@ -125,7 +117,7 @@ class AccuracyCurve:
 def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
     """Draw the certified accuracy over the radius, with the accuracy under PGD above it."""
     lines = []
-    with _drawing((6.4, 3.4)) as figure:
+    with _drawing(size=(6.4, 3.4)) as figure:
         axes = figure.add_subplot()
         for i, curve in enumerate(curves):
             marker = charts.MARKERS[i % len(charts.MARKERS)]
@@ -156,8 +148,9 @@ def curve_picture(name: str, curves: Sequence[AccuracyCurve]) -> Picture:
         # A single run is named in the heading of the page.
         if len(curves) > 1:
             figure.legend(loc="outside upper center", ncols=2, fontsize=9)
-        svg = charts.as_svg(figure)
-    return Picture(name, svg, f"Accuracy over the radius. {'; '.join(lines)}.")
+        return Picture(
+            name, charts.as_svg(figure), f"Accuracy over the radius. {'; '.join(lines)}."
+        )
 
 
 class PanelLine(NamedTuple):
@@ -199,7 +192,7 @@ def panels_picture(
     # Margins are known: the layout of matplotlib would take most of the time of a report.
     room = 0.35 + 0.07 * max(len(line.name) for panel in panels for line in panel.lines)
     whole, height = width * len(panels), 2.7
-    with _drawing((whole, height), layout="none") as figure:
+    with _drawing(size=(whole, height), layout="none") as figure:
         for i, panel in enumerate(panels):
             box = (i * width + 0.5) / whole, 0.55 / height, (width - 0.5 - room) / whole
             axes = figure.add_axes((*box, (height - 0.85) / height))
@@ -219,8 +212,7 @@ def panels_picture(
             axes.set_xlim(*axes.get_xlim())
             axes.set_ylim(*axes.get_ylim())
             charts.label_lines(axes, ends)
-        svg = charts.as_svg(figure)
-    return Picture(name, svg, alt)
+        return Picture(name, charts.as_svg(figure), alt)
 
 
 def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
@@ -228,7 +220,7 @@ def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
     # Any number of changes is one place behind the largest number.
     most = max(k for curve in curves.values() for k in (*curve.changes, 0) if k is not None)
     last = most + max(1, most // 8)
-    with _drawing((6.4, 3.2)) as figure:
+    with _drawing(size=(6.4, 3.2)) as figure:
         axes = figure.add_subplot()
         ends = []
         for i, (threat, curve) in enumerate(curves.items()):
@@ -242,66 +234,61 @@ def changes_picture(name: str, curves: Mapping[str, Curve]) -> Picture:
         axes.set(ylim=(0, 1.02), xlabel="changed words", ylabel="certified accuracy")
         axes.set_xlim(*axes.get_xlim())
         charts.label_lines(axes, ends)
-        svg = charts.as_svg(figure)
-    lines = "; ".join(
-        f"{threat}: {curve.accuracy[0]:.1f} % without changes, {curve.accuracy[-1]:.1f} % for "
-        f"{'any number' if curve.changes[-1] is None else curve.changes[-1]}"
-        for threat, curve in curves.items()
-    )
-    return Picture(name, svg, f"Certified accuracy over the number of changes. {lines}.")
+        lines = "; ".join(
+            f"{threat}: {curve.accuracy[0]:.1f} % without changes, {curve.accuracy[-1]:.1f} % for "
+            f"{'any number' if curve.changes[-1] is None else curve.changes[-1]}"
+            for threat, curve in curves.items()
+        )
+        alt = f"Certified accuracy over the number of changes. {lines}."
+        return Picture(name, charts.as_svg(figure), alt)
 
 
-class Spread(NamedTuple):
-    """The radii of a group of texts."""
+def radii_picture(name: str, panels: Mapping[str, Mapping[str, Sequence[float]]]) -> Picture:
+    """Draw the certified radii of groups: median, the middle half, and the middle nine tenths.
 
-    name: str
-    radii: Sequence[float]
-
-
-def radii_picture(name: str, panels: Mapping[str, Sequence[Spread]]) -> Picture:
-    """Draw the certified radii of groups: median, the middle half, and the middle nine tenths."""
+    Each panel has the radii of its groups by their names.
+    """
     rows = max(len(groups) for groups in panels.values())
-    with _drawing((max(5.4, 3.4 * len(panels)), 1.3 + 0.3 * rows)) as figure:
+    with _drawing(size=(max(5.4, 3.4 * len(panels)), 1.3 + 0.3 * rows)) as figure:
         grid = figure.subplots(1, len(panels), sharex=True, squeeze=False)[0]
         lines = []
         for axes, (title, groups) in zip(grid, panels.items(), strict=True):
             colour, shares = charts.COLOURS[0], (0.05, 0.25, 0.5, 0.75, 0.95)
-            for i, group in enumerate(groups):
-                low, first, middle, third, high = np.quantile(group.radii, shares)
+            for i, (group, radii) in enumerate(groups.items()):
+                low, first, middle, third, high = np.quantile(radii, shares)
                 axes.plot([low, high], [i, i], color=colour, linewidth=1.2)
                 axes.plot([first, third], [i, i], color=colour, linewidth=5, alpha=0.5)
                 axes.plot([middle], [i], color=colour, marker="o", linestyle="none")
-                lines.append(f"{group.name}: median {middle:.3f} of {len(group.radii)} texts")
-            names = [f"{charts.plain_label(g.name)} ({len(g.radii):,})" for g in groups]
+                lines.append(f"{group}: median {middle:.3f} of {len(radii)} texts")
+            names = [f"{charts.plain_label(g)} ({len(own):,})" for g, own in groups.items()]
             axes.set_yticks(range(len(groups)), names)
             axes.set_ylim(len(groups) - 0.5, -0.5)
             axes.set_xlim(left=0)
             axes.set_title(title, fontsize=11, loc="left")
             axes.set_xlabel("certified radius (l2)")
             axes.grid(visible=False, axis="y")
-        svg = charts.as_svg(figure)
-    return Picture(name, svg, f"Certified radii by group. {'; '.join(lines)}.")
+        return Picture(
+            name, charts.as_svg(figure), f"Certified radii by group. {'; '.join(lines)}."
+        )
 
 
 def attacks_picture(name: str, attacks: Sequence[AttackEvidence]) -> Picture:
     """Draw the accuracy of the attacked texts, before and under each attack, with intervals."""
-    shares = [(a.name, a.summary.clean_accuracy, a.summary.accuracy) for a in attacks]
-    with _drawing((6.4, 1.2 + 0.42 * max(2, len(attacks)))) as figure:
-        axes = figure.add_subplot()
-        rows = [
-            charts.ForestRow(name=attack, marks=[(e.value, e.low, e.high) for e in accuracies])
-            for attack, *accuracies in shares
-        ]
+    with _drawing(size=(6.4, 1.2 + 0.42 * max(2, len(attacks)))) as figure:
+        axes, rows, lines = figure.add_subplot(), [], []
+        for attack in attacks:
+            clean, attacked = attack.summary.clean_accuracy, attack.summary.accuracy
+            marks = [(e.value, e.low, e.high) for e in (clean, attacked)]
+            rows.append(charts.ForestRow(name=attack.name, marks=marks))
+            lines.append(
+                f"{attack.name}: {clean.value:.3f} before, {attacked.value:.3f} "
+                f"({attacked.low:.3f} to {attacked.high:.3f}) under it"
+            )
         charts.forest(axes, rows, ["the same texts without attack", "under the attack"])
         axes.set(xlim=(0, 1), xlabel="accuracy, 95 % interval")
         figure.legend(loc="outside upper center", ncols=2, fontsize=9)
-        svg = charts.as_svg(figure)
-    lines = "; ".join(
-        f"{attack}: {clean.value:.3f} before, {attacked.value:.3f} "
-        f"({attacked.low:.3f} to {attacked.high:.3f}) under it"
-        for attack, clean, attacked in shares
-    )
-    return Picture(name, svg, f"Accuracy under attacks. {lines}.")
+        alt = f"Accuracy under attacks. {'; '.join(lines)}."
+        return Picture(name, charts.as_svg(figure), alt)
 
 
 class RunPoint(NamedTuple):
@@ -317,41 +304,34 @@ def trade_off_picture(name: str, panels: Mapping[str, Sequence[RunPoint]]) -> Pi
 
     A line joins the runs that no other run beats in both (Pareto's front).
     """
-    with _drawing((4.8 * len(panels), 4.0)) as figure:
+    with _drawing(size=(4.8 * len(panels), 4.0)) as figure:
         lines = []
         for axes, (title, runs) in zip(
             figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
         ):
             best = pareto(runs)
-            axes.plot(
-                [run.clean.value for run in best],
-                [run.robust.value for run in best],
-                color=charts.COLOURS[0],
-                alpha=0.5,
-                zorder=1,
-            )
-            charts.named_points(
-                axes,
-                [
-                    charts.Point(
-                        name=run.name,
-                        x=run.clean.value,
-                        y=run.robust.value,
-                        x_ends=(run.clean.low, run.clean.high),
-                        y_ends=(run.robust.low, run.robust.high),
-                    )
-                    for run in runs
-                ],
-                strong={run.name for run in best},
-            )
+            front = [run.clean.value for run in best], [run.robust.value for run in best]
+            axes.plot(*front, color=charts.COLOURS[0], alpha=0.5, zorder=1)
+            points = [
+                charts.Point(
+                    name=run.name,
+                    x=run.clean.value,
+                    y=run.robust.value,
+                    x_ends=(run.clean.low, run.clean.high),
+                    y_ends=(run.robust.low, run.robust.high),
+                )
+                for run in runs
+            ]
+            charts.named_points(axes, points, strong={run.name for run in best})
             axes.set(xlabel="accuracy of clean texts", ylabel="accuracy")
             axes.set_title(title, fontsize=11, loc="left")
             lines += [
                 f"{run.name}: clean {run.clean.value:.3f}, {title} {run.robust.value:.3f}"
                 for run in runs
             ]
-        svg = charts.as_svg(figure)
-    return Picture(name, svg, f"Clean against robust accuracy. {'; '.join(lines)}.")
+        return Picture(
+            name, charts.as_svg(figure), f"Clean against robust accuracy. {'; '.join(lines)}."
+        )
 
 
 def pareto(runs: Sequence[RunPoint]) -> list[RunPoint]:
@@ -369,18 +349,12 @@ def sandwich_picture(name: str, texts: Sequence[TextSandwich]) -> Picture:
     step = max(1, -(-len(ranked) // LIMIT))
     # Every contradiction is drawn.
     drawn = [text for i, text in enumerate(ranked) if i % step == 0 or text.broken]
-    with _drawing((6.4, 3.4)) as figure:
+    with _drawing(size=(6.4, 3.4)) as figure:
         axes = figure.add_subplot()
         xs, radii = list(range(len(drawn))), [text.ball.radius for text in drawn]
-        axes.fill_between(
-            [*xs, len(xs)],
-            [*radii, radii[-1]],
-            step="post",
-            color=charts.COLOURS[2],
-            alpha=0.45,
-            linewidth=0,
-            label="certified radius",
-        )
+        area: dict[str, Any] = {"color": charts.COLOURS[2], "alpha": 0.45, "linewidth": 0}
+        edge = [*xs, len(xs)], [*radii, radii[-1]]
+        axes.fill_between(*edge, step="post", label="certified radius", **area)
         kinds = (
             ("changed by an attack", charts.COLOURS[1], ".", False),
             ("CONTRADICTION", charts.COLOURS[3], "X", True),

@@ -1,7 +1,7 @@
 """Main figures of runs: tiles, a table with a column for each run, and runs against each other."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from app.report.clean_part import Calibration, CleanFigures, is_labelled
 from app.report.page_parts import FigureCell, estimate_cell, format_number, share_cell
@@ -21,18 +21,6 @@ _TILES = 4
 """Most tiles of a run."""
 
 
-# Tiles
-
-
-class Tile(NamedTuple):
-    """A figure: title, value, interval and count, and a sentence; texts to show."""
-
-    title: str
-    value: str
-    interval: str
-    note: str
-
-
 def main_figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:
     """Return the main figure of a kind: that of the strongest attack, of the widest set."""
     figures = verdict.of_kind(kind)
@@ -43,7 +31,7 @@ def main_figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:
     return next(iter(ranked), None)
 
 
-def tiles(verdict: RunVerdict) -> list[Tile]:
+def tiles(verdict: RunVerdict) -> list[VerdictFigure]:
     """Return the first figures that were measured: clean, attacked, in words, radius and so on."""
     # A detector has two main figures: recall and false alarms.
     chosen = [*verdict.of_kind("clean")[:1], *verdict.of_kind("detection")[:2]]
@@ -52,16 +40,13 @@ def tiles(verdict: RunVerdict) -> list[Tile]:
         chosen += [] if figure is None else [figure]
     # Scores of clean texts fill what was not measured.
     chosen += [figure for figure in verdict.figures if figure not in chosen]
-    return [tile(figure) for figure in chosen[:_TILES]]
+    return chosen[:_TILES]
 
 
-def tile(figure: VerdictFigure) -> Tile:
-    """Return a figure as texts to show."""
-    # Without interval and count, the text of a figure is its value alone.
-    value, _, rest = figure.text.partition(" ")
-    compared = [f"{reference.title}: {reference.value:.3f}" for reference in figure.references]
-    notes = [*compared, *([figure.note] if figure.note else [])]
-    return Tile(figure.title, value, rest, "; ".join(notes))
+def notes_of(figure: VerdictFigure) -> str:
+    """Return the references and the note of a figure; "" without any."""
+    references = [f"{reference.title}: {reference.value:.3f}" for reference in figure.references]
+    return "; ".join([*references, *filter(None, [figure.note])])
 
 
 def trade_off(name: str, verdicts: Mapping[str, RunVerdict]) -> Picture | None:
@@ -72,17 +57,15 @@ def trade_off(name: str, verdicts: Mapping[str, RunVerdict]) -> Picture | None:
         "words": "Certified in words",
     }
     for kind, title in titles.items():
-        points = []
-        for run, verdict in verdicts.items():
-            clean, robust = main_figure(verdict, "clean"), main_figure(verdict, kind)
-            if clean is not None and robust is not None and not verdict.collapsed:
-                points.append(RunPoint(run, clean.estimate, robust.estimate))
+        pairs = [
+            (run, main_figure(verdict, "clean"), main_figure(verdict, kind))
+            for run, verdict in verdicts.items()
+            if not verdict.collapsed
+        ]
+        points = [RunPoint(run, x.estimate, y.estimate) for run, x, y in pairs if x and y]
         if len(points) > 1:
             panels[title] = points
     return trade_off_picture(name, panels) if panels else None
-
-
-# Tables
 
 
 def rows_of_runs(columns: Sequence[Mapping[str, T]]) -> list[tuple[str, list[T | None]]]:
@@ -174,15 +157,13 @@ def _f1_title(evidence: Evidence) -> str:
 def _radius_figures(evidence: Evidence) -> dict[str, FigureCell]:
     if evidence.certificates is None:
         return {}
-    figures, records = {}, evidence.certificates.records
-    if is_labelled(records):
-        # A wrong prediction has no certified radius.
-        radii = [r["radius"] * (r["label"] == r["prediction"]) for r in records]
-        title = "Mean certified radius"  # the verdict's, which has no interval
-    else:
-        radii = [float(record["radius"]) for record in records]
-        title = "Mean certified radius, right or wrong"
-    figures[title] = estimate_cell(mean(radii))
+    records = evidence.certificates.records
+    # A wrong prediction has no certified radius.
+    radii = [r["radius"] * (r["label"] == r["prediction"]) for r in records]
+    title = "Mean certified radius"  # the verdict's, which has no interval
+    if not is_labelled(records):
+        radii, title = [r["radius"] for r in records], f"{title}, right or wrong"
+    figures = {title: estimate_cell(mean([float(radius) for radius in radii]))}
     for name, value in evidence.metrics.items():
         stage, _, radius = name.partition("/accuracy@")
         if radius and stage in PROVEN:

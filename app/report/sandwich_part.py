@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.report.page_parts import WORST
 from app.report.report_pictures import Picture, sandwich_picture
 from attacks.outcome import AttackRecord
 from measure.evidence import AttackEvidence, Evidence, StageRecords
 from measure.radius_sandwich import AttackPoint, Ball, TextSandwich, embedded_distances, sandwich
+
+_WORST = 5
+"""Rows of the table of the tightest certificates."""
 
 
 class PGDCheck(NamedTuple):
@@ -49,8 +51,6 @@ class SandwichCheck:
     pgd: PGDCheck
     attacks: Sequence[TextAttackCheck]
     picture: Picture | None
-    # Of attacked texts, by attack and sample.
-    distances: Mapping[tuple[str, int], float] = field(default_factory=dict)
 
     @property
     def broken(self) -> list[TextSandwich]:
@@ -71,7 +71,7 @@ class SandwichCheck:
     def tightest(self) -> list[TextSandwich]:
         """Texts whose certificate is nearest to their next change."""
         texts = [t for t in self.texts if t.above and t.above.distance > 0 and t.ball.radius > 0]
-        return sorted(texts, key=lambda text: (-text.ratio, text.ball.sample_id))[:WORST]
+        return sorted(texts, key=lambda text: (-text.ratio, text.ball.sample_id))[:_WORST]
 
 
 def check_sandwich(evidence: Evidence, number: int) -> SandwichCheck | None:
@@ -79,29 +79,20 @@ def check_sandwich(evidence: Evidence, number: int) -> SandwichCheck | None:
     certificates = evidence.certificates
     if certificates is None:
         return None
-    balls = {
-        record["sample_id"]: Ball(
-            record["sample_id"],
-            record["prediction"],
-            float(record["radius"]),
-            # No constant: every margin is more than rounding.
-            math.inf if record["lipschitz"] is None else float(record["lipschitz"]),
-        )
-        for record in certificates.records
-    }
+    balls = {}
+    for record in certificates.records:
+        # No constant: every margin is more than rounding.
+        slope = math.inf if record["lipschitz"] is None else float(record["lipschitz"])
+        sample = record["sample_id"]
+        balls[sample] = Ball(sample, record["prediction"], float(record["radius"]), slope)
     pgd = _check_pgd(evidence.pgd, certificates, balls)
     attacks = [_check_attack(evidence, attack, balls) for attack in evidence.attacks]
     points = [point for attack in attacks for point in (*attack.clean, *attack.points)]
     texts = sandwich(balls.values(), [*pgd.points, *points])
     # Without a positive radius the picture would be empty.
     drawn = any(ball.radius > 0 for ball in balls.values())
-    return SandwichCheck(
-        texts=texts,
-        pgd=pgd,
-        attacks=attacks,
-        picture=sandwich_picture(f"sandwich-{number}", texts) if drawn else None,
-        distances={(p.by, p.sample_id): p.distance for a in attacks for p in a.points},
-    )
+    picture = sandwich_picture(f"sandwich-{number}", texts) if drawn else None
+    return SandwichCheck(texts, pgd, attacks, picture)
 
 
 def _check_pgd(
@@ -128,12 +119,11 @@ def _check_pgd(
 def _check_attack(
     evidence: Evidence, attack: AttackEvidence, balls: Mapping[int, Ball]
 ) -> TextAttackCheck:
+    certified = (record for record in attack.records if record.sample_id in balls)
     changed = [
         record
-        for record in attack.records
-        if record.adversarial_prediction is not None
-        and record.sample_id in balls
-        and record.adversarial_prediction != balls[record.sample_id].prediction
+        for record in certified
+        if record.adversarial_prediction not in (None, balls[record.sample_id].prediction)
     ]
     proven = evidence.certificates
     if attack.rows is None or proven is None or attack.rows != proven.rows:

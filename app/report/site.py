@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.report.heat_maps import RunAttacks, heat_maps
-from app.report.report_page import script_hash, style, template, write_report
+from app.report.report_page import render, write_report
 from app.report.report_pictures import Picture
-from app.report.run_tables import Tile, main_figure, tile, trade_off
-from measure.verdict import FigureKind, RunVerdict
+from app.report.run_tables import main_figure, trade_off
+from measure.verdict import FigureKind, RunVerdict, VerdictFigure
 from run_files import atomic
 from run_files.run_directory import RunDirectory
 from text.bounded_files import kind_of
@@ -37,15 +37,14 @@ class SiteRow(NamedTuple):
     method: str
     corpus: str
     verdict: RunVerdict
-    figures: Sequence[Tile | None]
+    figures: Sequence[VerdictFigure | None]
 
 
 @dataclass(frozen=True)
 class Site:
-    """The index, the names of the runs, and contradicted certificates."""
+    """The index, and contradicted certificates."""
 
     index: Path
-    runs: Sequence[str]
     contradictions: Sequence[str]
 
 
@@ -102,25 +101,18 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
         (corpus, _compare(rows, corpus, i), heat_maps([a for a in attacks if a.corpus == corpus]))
         for i, corpus in enumerate(dict.fromkeys(row.corpus for row in rows), 1)
     ]
-    html = template("site.html.j2").render(
-        rows=rows,
-        columns=_COLUMNS.values(),
-        compared=compared,
-        style=style(),
-        script=_SCRIPT,
-        script_hash=script_hash(_SCRIPT),
-    )
+    columns = [*_COLUMNS.values()]
+    html = render("site.html.j2", _SCRIPT, rows=rows, columns=columns, compared=compared)
     atomic.write_text(folder / INDEX, html)
-    return Site(folder / INDEX, [row.name for row in rows], contradictions)
+    return Site(folder / INDEX, contradictions)
 
 
-def _figure(verdict: RunVerdict, kind: FigureKind) -> Tile | None:
+def _figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:
     """Return a figure of a run for its column; None if it is not measured."""
-    chosen = main_figure(verdict, kind)
+    figure = main_figure(verdict, kind)
     # Without a radius, the main figure about vectors is the accuracy under PGD, an attack.
-    if chosen is None or (kind == "radius" and "radius" not in chosen.name):
-        return None
-    return tile(chosen)
+    pgd = kind == "radius" and figure is not None and "radius" not in figure.name
+    return None if pgd else figure
 
 
 def _compare(rows: Sequence[SiteRow], corpus: str, number: int) -> Picture | None:

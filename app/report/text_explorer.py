@@ -72,37 +72,34 @@ def _interest(text: TextFacts, broken: set[int]) -> tuple[bool, bool, float, boo
 
 
 def _row(text: TextFacts, names: Sequence[str], broken: bool) -> Mapping[str, Any]:
-    row: dict[str, Any] = {
-        "id": text.sample_id,
-        "label": harmless(class_name(text.label, names)),
-        "class": harmless(class_name(text.prediction, names)),
-        "right": text.right,
-        "text": _shorten(text.text or ""),
-        "attacks": [],
-        "sets": [],
-    }
-    if (shaded := _shade(text)) is not None:
-        row["shaded"] = shaded
-    if text.confidence is not None:
-        row["probability"] = round(text.confidence, 3)
-    if text.radius is not None:
-        row["radius"] = round(text.radius, 3)
-    if broken:
-        row["broken"] = True
+    attacks, sets = list[dict[str, Any]](), list[dict[str, Any]]()
     for name, record in text.attacks.items():
         item = {"name": name, "outcome": record.outcome, "queries": record.queries}
         if record.outcome == "succeeded" and record.adversarial is not None:
             item["class"] = harmless(class_name(record.adversarial_prediction, names))
             item["words"] = [record.words_changed, record.words]
             item["parts"] = _parts(columns(record.text), columns(record.adversarial))
-        row["attacks"].append(item)
+        attacks.append(item)
     for name, certificate in text.certificates.items():
         item = {"name": name, "certified": certificate["certified"]}
         if certificate["witness"] is not None and text.right:
             item["class"] = harmless(certificate["witness_class"])
             item["parts"] = _parts([certificate["text"]], [certificate["witness"]])
-        row["sets"].append(item)
-    return row
+        sets.append(item)
+    row = {
+        "id": text.sample_id,
+        "label": harmless(class_name(text.label, names)),
+        "class": harmless(class_name(text.prediction, names)),
+        "right": text.right,
+        "text": _shorten(text.text or ""),
+        "attacks": attacks,
+        "sets": sets,
+        "shaded": _shade(text),
+        "probability": None if text.confidence is None else round(text.confidence, 3),
+        "radius": None if text.radius is None else round(text.radius, 3),
+        "broken": broken or None,
+    }
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _shade(text: TextFacts) -> list[str | list[str | float]] | None:
@@ -128,10 +125,9 @@ def _shade(text: TextFacts) -> list[str | list[str | float]] | None:
 
 def _parts(before: Sequence[str], after: Sequence[str]) -> list[str | list[str]]:
     """Return the parts of a changed text: kept ones as strings, others as old and new."""
-    parts = [*changes("\n".join(before), "\n".join(after))]
     return [
         _shorten(part.new) if part.old == part.new else [harmless(part.old), harmless(part.new)]
-        for part in parts
+        for part in changes("\n".join(before), "\n".join(after))
     ]
 
 

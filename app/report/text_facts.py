@@ -1,21 +1,21 @@
 """Joins all records of a run text by text, and compares groups of texts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from app.report.clean_part import has_logits, is_labelled
-from app.report.page_parts import FigureCell, estimate_cell, share_cell
-from app.report.report_pictures import Picture, Spread, radii_picture
+from app.report.page_parts import FigureCell, estimate_cell
+from app.report.report_pictures import Picture, radii_picture
 from attacks.document import count_words
 from attacks.outcome import AttackRecord
 from measure.attack_report import columns
 from measure.evidence import Evidence
 from measure.labelled_predictions import confidence
 from run_files.sample_records import Record
-from text.estimates import mean
+from text.estimates import mean, wilson
 
 _GROUPS = 4
 """Groups of texts by length, of about equal size."""
@@ -23,18 +23,10 @@ _GROUPS = 4
 
 @dataclass
 class TextFacts:
-    """The records of one text of the test split.
+    """The records of one text of the test split; None where no record has it.
 
-    Attributes:
-        sample_id: its number in the split.
-        label: its class.
-        prediction: predicted class of the clean text.
-        text: the text; None where no record has it.
-        confidence: probability of the prediction.
-        radius: certified radius.
-        tokens: number of tokens that the model reads; None in records of older versions.
-        certificates: record of each certificate in words, by its name.
-        attacks: record of each attack.
+    `prediction` is that of the clean text, `confidence` its probability; `tokens` counts those that
+    the model reads. Certificates in words and attacks go by their names.
     """
 
     sample_id: int
@@ -60,47 +52,39 @@ def join_texts(evidence: Evidence) -> list[TextFacts]:
     """
     if not evidence.classifies:
         return []
-    joined = _Join()
+    texts, first_rows = dict[int, TextFacts](), list[str]()
+
+    def add(record: Record, rows: str | None, text: str | None = None) -> TextFacts | None:
+        """Return the text of a record; None if the record is of other rows."""
+        first_rows.extend([rows] if rows else [])
+        # Older records have no digest: they are of the test split.
+        if rows not in (None, *first_rows[:1]):
+            return None
+        sample = record["sample_id"]
+        new = TextFacts(sample, record["label"], record["prediction"])
+        facts = texts.setdefault(sample, new)
+        facts.text = text if facts.text is None else facts.text
+        return facts
+
     parts = (evidence.predictions, evidence.certificates, evidence.pgd)
     for part in (part for part in parts if part is not None and is_labelled(part.records)):
         for record in part.records:
-            if (facts := joined.add(record, part.rows)) is not None:
-                facts.confidence = (
-                    confidence(record["logits"]) if has_logits(record) else facts.confidence
-                )
+            if (facts := add(record, part.rows)) is not None:
+                if has_logits(record):
+                    facts.confidence = confidence(record["logits"])
                 facts.radius = record.get("radius", facts.radius)
                 facts.tokens = record.get("tokens", facts.tokens)
     for stage, measured in evidence.in_words.items():
         for record in measured.records:
-            if (facts := joined.add(record, measured.rows, record["text"])) is not None:
+            if (facts := add(record, measured.rows, record["text"])) is not None:
                 facts.certificates[stage.removeprefix("certify_")] = record
     for attack in evidence.attacks:
         valid = (r for r in attack.records if r.prediction is not None and r.outcome != "error")
         for attacked in valid:
             text = "\n".join(columns(attacked.text))
-            if (facts := joined.add(attacked.line(), attack.rows, text)) is not None:
+            if (facts := add(attacked.line(), attack.rows, text)) is not None:
                 facts.attacks[attack.name] = attacked
-    return [joined.texts[sample] for sample in sorted(joined.texts)]
-
-
-class _Join:
-    """Texts of the same rows; the first records with a digest of their rows decide on these."""
-
-    def __init__(self) -> None:
-        self.rows: str | None = None
-        self.texts: dict[int, TextFacts] = {}
-
-    def add(self, record: Record, rows: str | None, text: str | None = None) -> TextFacts | None:
-        """Return the text of a record; None if the record is of other rows."""
-        self.rows = self.rows or rows
-        # Older records have no digest: they are of the test split.
-        if rows not in (None, self.rows):
-            return None
-        sample = record["sample_id"]
-        new = TextFacts(sample, record["label"], record["prediction"])
-        facts = self.texts.setdefault(sample, new)
-        facts.text = text if facts.text is None else facts.text
-        return facts
+    return [texts[sample] for sample in sorted(texts)]
 
 
 class GroupRow(NamedTuple):
@@ -108,7 +92,7 @@ class GroupRow(NamedTuple):
 
     name: str
     texts: int
-    accuracy: FigureCell
+    accuracy: FigureCell | None
     attacked: FigureCell | None
     certified: FigureCell | None
     radius: FigureCell | None
@@ -140,9 +124,8 @@ def group_part(evidence: Evidence, texts: Sequence[TextFacts], number: int) -> G
     threat = min(
         sorted(threats), key=lambda name: sum(_held(text, name) for text in texts), default=""
     )
-    radii = {
-        title: spreads for title, groups in grouped.items() if (spreads := [*_spreads(groups)])
-    }
+    radii = {title: _radii(groups) for title, groups in grouped.items()}
+    radii = {title: groups for title, groups in radii.items() if groups}
     return GroupPart(
         groups={
             title: [_row(name, group, attack, threat) for name, group in groups.items()]
@@ -189,23 +172,18 @@ def _row(name: str, group: Sequence[TextFacts], attack: str, threat: str) -> Gro
                 for text in group if attack in text.attacks]  # fmt: skip
     certified = [_held(text, threat) for text in group if threat in text.certificates]
     radii = [text.radius if text.right else 0.0 for text in group if text.radius is not None]
-    return GroupRow(
-        name=name,
-        texts=len(group),
-        accuracy=_share([text.right for text in group]),
-        attacked=_share(attacked) if attacked else None,
-        certified=_share(certified) if certified else None,
-        radius=estimate_cell(mean(radii)) if radii else None,
+    accuracy, attack_accuracy, certified_accuracy = (
+        estimate_cell(wilson(sum(hits), len(hits))) if hits else None
+        for hits in ([text.right for text in group], attacked, certified)
     )
+    radius = estimate_cell(mean(radii)) if radii else None
+    return GroupRow(name, len(group), accuracy, attack_accuracy, certified_accuracy, radius)
 
 
-def _share(hits: Sequence[bool]) -> FigureCell:
-    return share_cell(sum(hits) / len(hits), len(hits))
-
-
-def _spreads(groups: Mapping[str, Sequence[TextFacts]]) -> Iterator[Spread]:
-    for name, group in groups.items():
-        # Wrong predictions have no certificate of their class.
-        radii = [text.radius for text in group if text.radius is not None and text.right]
-        if radii:
-            yield Spread(name, radii)
+def _radii(groups: Mapping[str, Sequence[TextFacts]]) -> dict[str, list[float]]:
+    # Wrong predictions have no certificate of their class.
+    radii = {
+        name: [t.radius for t in group if t.radius is not None and t.right]
+        for name, group in groups.items()
+    }
+    return {name: own for name, own in radii.items() if own}

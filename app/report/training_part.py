@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from app.report.report_pictures import Panel, PanelLine, Picture, panels_picture
 from measure.evidence import Evidence
@@ -19,15 +18,9 @@ _PANELS = {
     "bits_per_character": "bits per character",
 }
 """Titles of the drawn metrics, in their order."""
+_PARTS = {"train": "training batches", "val": "validation"}
 _MOST = 4
 """Panels of the picture."""
-
-
-class MetricPoint(NamedTuple):
-    """A value of a metric after an optimiser step."""
-
-    step: int
-    value: float
 
 
 def training_picture(evidence: Evidence, number: int) -> Picture | None:
@@ -35,16 +28,11 @@ def training_picture(evidence: Evidence, number: int) -> Picture | None:
     metrics = read_metrics(evidence.run)
     panels: list[Panel] = []
     for metric, title in _PANELS.items():
-        lines = [
-            PanelLine(
-                name={"train": "training batches", "val": "validation"}[part],
-                xs=[point.step for point in metrics[f"{part}/{metric}"]],
-                ys=[point.value for point in metrics[f"{part}/{metric}"]],
-                colour=colour,
-            )
-            for colour, part in enumerate(("train", "val"))
-            if f"{part}/{metric}" in metrics
-        ]
+        lines = []
+        for colour, (part, name) in enumerate(_PARTS.items()):
+            if points := metrics.get(f"{part}/{metric}"):
+                xs, ys = zip(*points, strict=True)
+                lines.append(PanelLine(name, xs, ys, colour))
         # The F1 of one class is a part of the mean.
         known = metric == "f1" and "val/macro_f1" in metrics
         if lines and not known and len(panels) < _MOST:
@@ -67,8 +55,8 @@ def training_picture(evidence: Evidence, number: int) -> Picture | None:
     )
 
 
-def read_metrics(run: RunDirectory) -> Mapping[str, Sequence[MetricPoint]]:
-    """Return the finite values of each metric of the training; empty without a file.
+def read_metrics(run: RunDirectory) -> Mapping[str, Sequence[tuple[int, float]]]:
+    """Return steps and finite values of each metric of the training; empty without a file.
 
     Raises:
         ValueError: the file is damaged.
@@ -77,14 +65,14 @@ def read_metrics(run: RunDirectory) -> Mapping[str, Sequence[MetricPoint]]:
         return {}
     rows = (fields for _, fields in read_csv(run.metrics_path, "metrics of a training"))
     names = next(rows, [])
-    metrics: dict[str, list[MetricPoint]] = {}
+    metrics: dict[str, list[tuple[int, float]]] = {}
     for fields in rows:
         row = dict(zip(names, fields, strict=False))
         step = _number(row.get("step", ""))
         for name, field in row.items():
             value = _number(field)
             if step is not None and value is not None:
-                metrics.setdefault(name, []).append(MetricPoint(int(step), value))
+                metrics.setdefault(name, []).append((int(step), value))
     return metrics
 
 

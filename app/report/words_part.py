@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from app.report.page_parts import FigureCell, share_cell
+from app.report.page_parts import FigureCell, estimate_cell, share_cell
 from attacks.resources.catalogue import Resources
 from attacks.word_sets import find_threat, is_endless
 from certify.threats import Threat
@@ -23,6 +23,7 @@ from measure.certificate_records import (
 )
 from measure.evidence import Evidence, StageRecords
 from text.canonical import CanonicalForm
+from text.estimates import wilson
 from text.word_settings import WordSettings
 
 
@@ -68,10 +69,11 @@ class ThreatCertificates:
         return next((row.certified for row in self.rows if row.k == k), None)
 
 
-def changes_of(certificates: Sequence[ThreatCertificates]) -> list[str]:
-    """Return all numbers of changes, from few to many."""
+def changes_of(certificates: Sequence[ThreatCertificates]) -> dict[str, str]:
+    """Return all numbers of changes by their titles, from few to many."""
     ks = {parse_k(row.k) for one in certificates for row in one.rows}
-    return [format_changes(k) for k in sorted(ks, key=lambda k: (k is None, k or 0))]
+    names = map(format_changes, sorted(ks, key=lambda k: (k is None, k or 0)))
+    return {"all words" if k == "all" else f"k = {k}": k for k in names}
 
 
 def threat_certificates(evidence: Evidence) -> Iterator[ThreatCertificates]:
@@ -83,7 +85,7 @@ def threat_certificates(evidence: Evidence) -> Iterator[ThreatCertificates]:
         layers = sandwich(attacks, records, ks)
         yield ThreatCertificates(
             name=stage.removeprefix("certify_"),
-            accuracy=share_cell(sum(map(_is_right, records)) / len(records), len(records)),
+            accuracy=estimate_cell(wilson(sum(map(_is_right, records)), len(records))),
             curve=curve(records, ks),
             statement=settings["threat"]["statement"],
             remarks=[*_describe(measured), *([reason] if reason else [])],
@@ -111,11 +113,11 @@ def _describe(measured: StageRecords) -> Iterator[str]:
 
 def _attacks(evidence: Evidence, measured: StageRecords) -> tuple[list[ConfinedAttack], str]:
     """Return the attacks inside the threat, and why none is comparable."""
-    if "bound" in (measured.settings.get("around") or {}):
-        return [], "not compared with attacks: the formula guarantees nothing"
     # Smoothing or an encoding certifies another classifier than the attacked one.
-    if measured.settings.get("around"):
-        return [], "not compared with attacks: these are on the model itself"
+    if around := measured.settings.get("around"):
+        formula = "the formula guarantees nothing"
+        reason = formula if "bound" in around else "these are on the model itself"
+        return [], f"not compared with attacks: {reason}"
     if not evidence.attacks:
         return [], ""
     try:
@@ -161,14 +163,14 @@ def _is_right(record: Record) -> bool:
 
 
 def _row(layer: SandwichLevel, records: Sequence[Record]) -> LayerRow:
-    right = [record for record in records if _is_right(record)]
-    share = sum(record["holds"][layer.k] for record in right) / len(records)
-    below = attacked = None
+    hits = sum(_is_right(record) and record["holds"][layer.k] for record in records)
     # `below` and `attacked` are about the same texts: those that all these attacks have.
-    if layer.attacked is not None:
-        below = share_cell(layer.certified, layer.samples)
-        attacked = share_cell(layer.attacked, layer.samples)
-    return LayerRow(layer.k, share_cell(share, len(records)), layer.attacks, below, attacked)
+    below, attacked = (
+        None if layer.attacked is None else share_cell(share, layer.samples)
+        for share in (layer.certified, layer.attacked)
+    )
+    certified = estimate_cell(wilson(hits, len(records)))
+    return LayerRow(layer.k, certified, layer.attacks, below, attacked)
 
 
 def contradiction(certificates: ThreatCertificates) -> str:

@@ -13,6 +13,8 @@ from measure.predictions import TextPrediction
 from text import Text
 from text.canonical import canonical
 
+_NOTHING = "Nothing is proved about this prediction: {}."
+
 
 async def explain(worker: ModelWorker, text: Text, *, words: int) -> dict[str, Any]:
     """Return how much each word decides; delete only the first `words` of them.
@@ -77,10 +79,8 @@ def describe_certificates(answer: TextPrediction, reason: str | None) -> str:
 
     `reason` explains why there is no radius; None if there is one.
     """
-    sentences = [record["sentence"] for record in answer["certificates"]]
-    if answer["radius"] is not None:
-        sentences.append(describe_radius(answer))
-    return " ".join(sentences) or f"Nothing is proved about this prediction: {reason}."
+    sentences = [*(c["sentence"] for c in answer["certificates"]), describe_radius(answer)]
+    return " ".join(filter(None, sentences)) or _NOTHING.format(reason)
 
 
 def describe_radius(answer: TextPrediction) -> str:
@@ -99,32 +99,29 @@ def describe_radius(answer: TextPrediction) -> str:
     )
 
 
-def describe_headline(answer: TextPrediction, reason: str | None) -> str:
-    """Return the certificates in one sentence, those in words first."""
-    if answer["certificates"]:
-        joint = answer["certificates"][0]
-        return str(joint["headline"] or joint["sentence"])
-    return describe_radius(answer) or f"Nothing is proved about this prediction: {reason}."
-
-
 def complete_answer(answer: TextPrediction, reason: str | None) -> TextPrediction:
     """Return a prediction with sentences, and with marked words.
 
-    These are the pieces `after` of each worst text of `certificates`, and `read_pieces`, those of
-    what the model reads, with the corrected words marked; empty without a front end. `reason`
-    explains why there is no radius.
+    `headline` is about the first certificate in words, if there is one. `after` of each worst text
+    has its pieces, and `read_pieces` those of the text after the front end; empty without one.
+    `reason` explains why there is no radius.
     """
     text = answer["text"]
+    radius = describe_radius(answer)
+    headline = radius or _NOTHING.format(reason)
+    if answer["certificates"]:
+        joint = answer["certificates"][0]
+        headline = joint["headline"] or joint["sentence"]
     certificates = [
         {**record, "worst": [{**w, "after": _pieces(text, w["text"])} for w in record["worst"]]}
         for record in answer["certificates"]
     ]
     return {
         **answer,
-        "headline": describe_headline(answer, reason),
+        "headline": headline,
         "certificates": certificates,
         "covers": describe_certificates(answer, reason),
-        "covers_radius": describe_radius(answer),
+        "covers_radius": radius,
         "read_pieces": _pieces(canonical(text), answer["reads"]) if "reads" in answer else [],
     }
 

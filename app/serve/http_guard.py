@@ -31,13 +31,7 @@ _CLIENTS = 4096
 
 
 class Guard:
-    """Refuses foreign hosts, foreign sites and too many requests; adds the headers.
-
-    Args:
-        app: the application.
-        hosts: names under which it may be reached.
-        rate: the bound of requests to the API.
-    """
+    """Refuses foreign hosts, foreign sites and too many requests to the API; adds the headers."""
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], rate: "RateLimit") -> None:
         self.app, self.hosts, self.rate = app, frozenset(hosts), rate

@@ -4,11 +4,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from text import Text
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Event = dict[str, Any]
 """A line of the stream; `event` is its kind."""
 _SHOWN = ("words", "words_changed", "unique_queries", "exhausted", "similarity", "seconds")
@@ -39,13 +40,8 @@ class EndedError(Exception):
 class LiveAttack:
     """One attack on a text, whose predicted class counts as its gold class.
 
-    Args:
-        worker: the model.
-        text: the text.
-        recipe: name of its recipe in the pool.
-        queries: the most queries to the model.
-        seconds: for the attack, its waiting included.
-        send: takes the events, in another thread; None is the last.
+    `queries` and `seconds`, its waiting included, are its bounds; `recipe` is a name of the pool.
+    `send` takes the events, in another thread; None is the last.
     """
 
     def __init__(
@@ -140,10 +136,9 @@ class LiveAttack:
 
     def split(self, changed: Text) -> tuple[list[list[Event]], list[list[Event]]]:
         """Split the text before and after a change into pieces; mark the changed words."""
-        pairs = zip(columns(self.text), columns(changed), strict=True)
-        pieces = [compare(before, after) for before, after in pairs]
-        before = [[piece._asdict() for piece in line] for line, _ in pieces]
-        return before, [[piece._asdict() for piece in line] for _, line in pieces]
+        columns_of_both = zip(columns(self.text), columns(changed), strict=True)
+        before, after = zip(*(compare(*pair) for pair in columns_of_both), strict=True)
+        return [[p._asdict() for p in t] for t in before], [[p._asdict() for p in t] for t in after]
 
 
 class AttackPool:
@@ -232,14 +227,12 @@ class _Victim:
 
     def logits(self, texts: Sequence[Text]) -> Floats:
         """See `attacks.victims.kinds.Victim`."""
-        live, parts = self._live, []
-        # In batches, so that other requests wait for one batch and not for all.
-        for start in range(0, len(texts), BATCH):
-            live.check()
-            chunk = texts[start : start + BATCH]
+        live, parts, rest = self._live, [], len(texts)
+        for chunk in self._batches(texts):
             parts.append(live.worker.logits(chunk, attack=True).result())
             live.queries += len(chunk)
-            if start + BATCH < len(texts):
+            rest -= len(chunk)
+            if rest:
                 live.send("asked", of=len(texts))
         logits: Floats = np.concatenate(parts)
         return logits
@@ -255,16 +248,21 @@ class _Victim:
         self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`."""
-        rows = []
-        for document, every in zip(documents, candidates, strict=True):
-            row: list[float] = []
-            # In batches, see `logits`.
-            for start in range(0, len(every), BATCH):
-                self._live.check()
-                chunk = every[start : start + BATCH]
-                row += self._live.worker.gains(document, chunk).result()
-            rows.append(row)
-        return rows
+        worker = self._live.worker
+        return [
+            [
+                gain
+                for part in self._batches(every)
+                for gain in worker.gains(document, part).result()
+            ]
+            for document, every in zip(documents, candidates, strict=True)
+        ]
+
+    def _batches(self, items: Sequence[T]) -> Iterator[Sequence[T]]:
+        """Yield batches, so that other requests wait for one and not for all of them."""
+        for start in range(0, len(items), BATCH):
+            self._live.check()
+            yield items[start : start + BATCH]
 
 
 class _WatchedSearch:
@@ -311,7 +309,7 @@ def _lead(goal: Goal, score: float) -> float:
 class _LockedPart:
     """A part of an attack that several threads share: one of them uses it at a time.
 
-    It has what the part has and no more: searches ask for methods of some parts, like `admits`.
+    It has only the attributes of the part: searches ask for methods of some parts, like `admits`.
     """
 
     def __init__(self, part: Any, lock: "threading.Lock") -> None:

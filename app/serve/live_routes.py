@@ -5,7 +5,6 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from app.serve import api_fields
@@ -38,7 +37,7 @@ from app.serve.explanations import complete_answer, explain
 from app.serve.http_guard import LOCAL, RETRY, Guard, RateLimit, refusal
 from app.serve.live_attacks import AttackPool, Event, LiveAttack
 from app.serve.model_worker import BATCH, BusyError, ModelWorker
-from app.serve.request_metrics import MEDIA_TYPE, MetricsMiddleware, RequestMetrics
+from app.serve.request_metrics import MEDIA_TYPE, MetricsMiddleware, RequestMetrics, Samples
 from app.serve.run_facts import RunFacts, text_of
 from app.serve.serve_limits import ServeLimits
 from measure.verdict import RunVerdict
@@ -52,14 +51,33 @@ FILES = {
     "/live_icon.svg": ("live_icon.svg", "image/svg+xml"),
 }
 """All files that are served, by their paths: no request can name another file of the disk."""
-# FastAPI would hand the texts of requests to whatever collects telemetry in this environment.
-_NO_TELEMETRY: TelemetryConfig = {
-    "tracing": False,
-    "metrics": False,
-    "logs": False,
-    "operation_spans": False,
-    "auto_configure": False,
+_API: dict[str, tuple[str, Any]] = {
+    "/api/runs": ("The models, what is stored about them, the attacks and the limits.", None),
+    "/api/texts": (
+        "Texts of the corpus of a run with their outcomes, if the corpus is there.",
+        None,
+    ),
+    "/api/predict": (
+        "The class of a text or of each of several, with margin and certificates.",
+        PredictionReply | BatchReply,
+    ),
+    "/api/words": ("How much each word decides, by gradient and by deletion.", WordsReply),
+    "/api/attack": (
+        "An attack as it runs: a JSON object per line. It ends when its client leaves.",
+        AttackReply,
+    ),
 }
+"""Summary and reply of each path of the JSON API; None for one that takes GET."""
+_COUNTS = (
+    ("texts_total", "texts", "texts classified"),
+    ("batches_total", "batches", "batches computed"),
+    ("waiting", "waiting", "requests that wait"),
+)
+"""Metrics of each model: name, attribute of `ModelWorker`, and help."""
+# FastAPI would hand the texts of requests to whatever collects telemetry in this environment.
+_NO_TELEMETRY = TelemetryConfig(
+    tracing=False, metrics=False, logs=False, operation_spans=False, auto_configure=False
+)
 
 
 class LiveApp:
@@ -89,16 +107,9 @@ class LiveApp:
             for path, (name, media) in FILES.items()
         }
         state = {"/health": self._health, "/ready": self._ready, "/metrics": self._metrics}
-        routes: list[BaseRoute] = [
-            Route(path, app, methods=["GET"]) for path, app in (fixed | state).items()
-        ]
-        api = ("runs", "texts", "predict", "words", "attack")
-        paths = [*fixed, *state, "/api", "/api/openapi.json", *(f"/api/{name}" for name in api)]
-        self.metrics = RequestMetrics(paths)
-        errors = (
-            *(RequestValidationError, HTTPException, BusyError, TimeoutError),
-            *(ClientDisconnect, Exception),
-        )
+        pages = fixed | state
+        self.metrics = RequestMetrics([*pages, "/api", "/api/openapi.json", *_API])
+        errors = RequestValidationError, HTTPException, BusyError, TimeoutError, ClientDisconnect
         self.app = FastAPI(
             title="Steadfast",
             version=version,
@@ -111,12 +122,12 @@ class LiveApp:
             docs_url=None,
             redoc_url=None,
             telemetry=_NO_TELEMETRY,
-            routes=routes,
+            routes=[Route(path, page, methods=["GET"]) for path, page in pages.items()],
             middleware=[
                 Middleware(MetricsMiddleware, metrics=self.metrics),
                 Middleware(Guard, hosts=frozenset((*LOCAL, *hosts)), rate=self._rate),
             ],
-            exception_handlers=dict.fromkeys(errors, _respond_to_error),
+            exception_handlers=dict.fromkeys((*errors, Exception), _respond_to_error),
             responses={
                 status: {"model": ErrorReply, "description": text}
                 for status, text in ERRORS.items()
@@ -128,18 +139,12 @@ class LiveApp:
 
     def _add_api(self) -> None:
         """Add the paths of the JSON API, and the page that describes them."""
-        add = self.app.add_api_route
-        summary = "The models, what is stored about them, the attacks and the limits."
-        add("/api/runs", self._runs, summary=summary)
-        summary = "Texts of the corpus of a run with their outcomes, if the corpus is there."
-        add("/api/texts", self._texts, summary=summary)
-        post, reply = partial(add, methods=["POST"]), PredictionReply | BatchReply
-        summary = "The class of a text or of each of several, with margin and certificates."
-        post("/api/predict", self._predict, summary=summary, response_model=reply)
-        summary = "How much each word decides, by gradient and by deletion."
-        post("/api/words", self._words, summary=summary, response_model=WordsReply)
-        summary = "An attack as it runs: a JSON object per line. It ends when its client leaves."
-        post("/api/attack", self._attack, summary=summary, response_model=AttackReply)
+        for path, (summary, reply) in _API.items():
+            respond = getattr(self, path.replace("/api/", "_"))
+            methods = ["GET" if reply is None else "POST"]
+            self.app.add_api_route(
+                path, respond, summary=summary, methods=methods, response_model=reply
+            )
         document = self.app.openapi()
         # FastAPI describes the lines of a stream only for its own generators.
         responses = document["paths"]["/api/attack"]["post"]["responses"]
@@ -158,15 +163,23 @@ class LiveApp:
         return JSONResponse({"runs": len(self.workers)})
 
     async def _metrics(self, _request: Request) -> Response:
-        workers = self.workers.items()
-        gauges = {
-            "steadfast_texts_total": ("texts classified", {n: w.texts for n, w in workers}),
-            "steadfast_batches_total": ("batches computed", {n: w.batches for n, w in workers}),
-            "steadfast_waiting": ("requests that wait", {n: w.waiting for n, w in workers}),
-            "steadfast_attacks": ("attacks that run or wait", {"": self.pool.busy}),
+        families: dict[str, tuple[str, Samples]] = {
+            f"steadfast_{name}": (
+                text,
+                [({"run": run}, getattr(worker, field)) for run, worker in self.workers.items()],
+            )
+            for name, field, text in _COUNTS
         }
-        decisions = {n: w.decisions for n, w in workers if w.model.detector is not None}
-        return Response(self.metrics.render(gauges, decisions), media_type=MEDIA_TYPE)
+        families["steadfast_attacks"] = ("attacks that run or wait", [({}, self.pool.busy)])
+        decisions = [
+            ({"run": run, "detected": detected}, count)
+            for run, worker in self.workers.items()
+            if worker.model.detector is not None
+            for detected, count in worker.decisions.items()
+        ]
+        if decisions:
+            families["steadfast_decisions_total"] = ("decisions of detectors", decisions)
+        return Response(self.metrics.render(families), media_type=MEDIA_TYPE)
 
     async def _runs(self) -> Response:
         runs = [
@@ -267,14 +280,12 @@ class LiveApp:
         return worker, api_fields.read_texts(first, second, pairs=pairs, limits=self.limits)
 
     def _find_worker(self, run: str | None) -> ModelWorker:
-        if run is None and len(self.workers) == 1:
-            (worker,) = self.workers.values()
-            return worker
-        if run is None:
+        if run is None and len(self.workers) > 1:
             raise RequestError(422, f"got no run, expected one of {', '.join(self.workers)}")
-        if run not in self.workers:
-            raise RequestError(404, _unknown(run, self.workers))
-        return self.workers[run]
+        name = next(iter(self.workers), "") if run is None else run
+        if name not in self.workers:
+            raise RequestError(404, _unknown(name, self.workers))
+        return self.workers[name]
 
 
 async def _predict_samples(

@@ -43,12 +43,8 @@ class ModelWorker:
     """Runs one model, on batches of the texts that wait.
 
     Requests of people come before queries of attacks, but after each of their batches an attack
-    has a turn. Each method returns the future of its result, or raises BusyError.
-
-    Args:
-        name: of the run.
-        answering: the model.
-        waiting: the most requests that may wait.
+    has a turn. Each method returns the future of its result, or raises BusyError if `waiting`
+    requests wait already.
 
     Raises:
         ValueError: the model is not a classifier.

@@ -3,15 +3,17 @@
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from itertools import accumulate
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MEDIA_TYPE = "text/plain; version=0.0.4"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180)
 """Upper bounds of the buckets of a latency."""
+Samples = Sequence[tuple[Mapping[str, str], float]]
+"""Labels and value of each sample of a family."""
 
 
 @dataclass
@@ -39,20 +41,15 @@ class RequestMetrics:
         latencies.buckets[bisect_left(SECONDS, seconds)] += 1
         latencies.total += seconds
 
-    def render(
-        self,
-        gauges: Mapping[str, tuple[str, Mapping[str, float]]],
-        decisions: Mapping[str, Mapping[str, int]] = MappingProxyType({}),
-    ) -> str:
-        """Return all metrics.
+    def render(self, families: Mapping[str, tuple[str, Samples]]) -> str:
+        """Return all metrics: those of the requests, and more families by name with their help."""
+        lines = [*self._lines()]
+        for name, (text, samples) in families.items():
+            lines += _head(name, "counter" if name.endswith("_total") else "gauge", text)
+            lines += [_sample(name, labels, value) for labels, value in samples]
+        return "\n".join(lines) + "\n"
 
-        Args:
-            gauges: by name their help, and their values by run.
-            decisions: numbers of texts by run, and by "true" (detected) and "false".
-        """
-        return "\n".join([*self._lines(gauges), *_decision_lines(decisions)]) + "\n"
-
-    def _lines(self, gauges: Mapping[str, tuple[str, Mapping[str, float]]]) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         name = "steadfast_responses_total"
         yield from _head(name, "counter", "responses by path and status")
         for (path, status), count in sorted(self._responses.items()):
@@ -60,25 +57,12 @@ class RequestMetrics:
         name = "steadfast_response_seconds"
         yield from _head(name, "histogram", "seconds from a request to the end of its response")
         for path, latencies in sorted(self._latencies.items()):
-            total = 0
-            for bound, count in zip((*map(str, SECONDS), "+Inf"), latencies.buckets, strict=True):
-                # Buckets of Prometheus are cumulative: each counts all responses up to its bound.
-                total += count
+            # Buckets of Prometheus are cumulative: each counts all responses up to its bound.
+            totals = [*accumulate(latencies.buckets)]
+            for bound, total in zip((*map(str, SECONDS), "+Inf"), totals, strict=True):
                 yield _sample(f"{name}_bucket", {"path": path, "le": bound}, total)
             yield _sample(f"{name}_sum", {"path": path}, latencies.total)
-            yield _sample(f"{name}_count", {"path": path}, total)
-        for name, (text, values) in gauges.items():
-            yield from _head(name, "counter" if name.endswith("_total") else "gauge", text)
-            for run, value in values.items():
-                yield _sample(name, {"run": run} if run else {}, value)
-
-
-def _decision_lines(decisions: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    if decisions:
-        yield from _head("steadfast_decisions_total", "counter", "decisions of detectors")
-    for run, counts in decisions.items():
-        for detected, count in counts.items():
-            yield _sample("steadfast_decisions_total", {"run": run, "detected": detected}, count)
+            yield _sample(f"{name}_count", {"path": path}, totals[-1])
 
 
 class MetricsMiddleware:

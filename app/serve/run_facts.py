@@ -4,7 +4,8 @@ import logging
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,8 @@ class RunFacts:
     corpus: str | None = None
     verdict: RunVerdict | None = None
     slices: Sequence[Mapping[str, Any]] = ()
-    texts: Sequence[Mapping[str, Any]] = field(default_factory=list)
-    flips: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    texts: Sequence[Mapping[str, Any]] = ()
+    flips: Sequence[Mapping[str, Any]] = ()
 
 
 def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> RunFacts:
@@ -116,15 +117,16 @@ def _draw(
     certified: Mapping[int, Sequence[str]],
 ) -> list[dict[str, Any]]:
     numbers = list(texts)
-    drawn: list[dict[str, Any]] = []
-    for i in permutation(len(texts), _PERMUTATION_KEY).tolist():
-        text, label = texts[numbers[i]]
-        if _fits(text, characters):
-            threats = list(certified.get(numbers[i], ()))
-            drawn.append({**_columns(text), "label": names[label], "certified": threats})
-        if len(drawn) == TEXTS:
-            break
-    return drawn
+    order = (numbers[i] for i in permutation(len(texts), _PERMUTATION_KEY).tolist())
+    drawn = islice((n for n in order if _fits(texts[n][0], characters)), TEXTS)
+    return [
+        {
+            **_columns(texts[number][0]),
+            "label": names[texts[number][1]],
+            "certified": list(certified.get(number, ())),
+        }
+        for number in drawn
+    ]
 
 
 def changed_texts(evidence: Evidence, characters: int) -> list[dict[str, Any]]:
@@ -152,9 +154,7 @@ def slice_figures(
 ) -> list[dict[str, Any]]:
     """Return the figures of a run by class and by number of words.
 
-    Args:
-        evidence: records of the run.
-        texts: texts and classes of the test split by sample id, for records without texts.
+    `texts` of the test split and their classes, by sample id, are for records without texts.
 
     Returns:
         A row for each slice: `by` (class or words), `name`, `samples`, `accuracy`, `certified` (the

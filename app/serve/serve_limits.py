@@ -45,13 +45,12 @@ class ServeLimits:
     def __post_init__(self) -> None:
         """Raise ValueError for a number out of its range."""
         counts = ("characters", "texts", "body", "rate", "requests", "words", "attacks", "queries")
-        check_range({name: getattr(self, name) for name in counts}, least=1)
-        # 2: one of them may be busy for long, another has to be free.
+        # 2: one connection may be busy for long, another has to be free.
         bounds = ("connections", "connections_per_address")
-        check_range({name: getattr(self, name) for name in bounds}, least=2)
-        check_range({"waiting_attacks": self.waiting_attacks}, least=0)
-        for name in ("seconds", "attack_seconds", "head_seconds"):
-            check_range({name: getattr(self, name)}, above=0)
+        for least, names in ((1, counts), (2, bounds), (0, ("waiting_attacks",))):
+            check_range({name: getattr(self, name) for name in names}, least=least)
+        seconds = ("seconds", "attack_seconds", "head_seconds")
+        check_range({name: getattr(self, name) for name in seconds}, above=0)
         # More would be refused however long a client waits.
         object.__setattr__(self, "texts", min(self.texts, self.rate or self.texts))
 

@@ -9,7 +9,7 @@ import pytest
 from app.cli.main import entry
 from app.report.attack_part import changed_words, moves, remaining
 from app.report.heat_maps import heat_maps, run_attacks
-from app.report.page_parts import Change, FigureCell, changes
+from app.report.page_parts import Change, FigureCell, changes, estimate_cell
 from app.report.report_page import write_report
 from app.report.report_pictures import RunPoint, pareto
 from app.report.text_explorer import explorer
@@ -196,9 +196,10 @@ def test_transfer_of_attacked_texts(runs: Path) -> None:
     assert transfer.columns == ["first", "second"]
     own, other = transfer.rows[0].cells
     assert own is not None
-    assert own == (0.0, FigureCell("0.000", "0.000 to 0.658, 2 texts"))
+    assert own.value == 0.0
+    assert estimate_cell(own) == FigureCell("0.000", "0.000 to 0.658, 2 texts")
     assert other is not None
-    assert other[0] == 0.8
+    assert other.value == 0.8
     assert [row.name for row in transfer.rows] == ["first", "gone"]
     text = write_report([first, second]).page.read_text()
     assert text.count("<caption>Transfer of typos: accuracy left") == 1
