@@ -113,8 +113,8 @@ def _context(args: argparse.Namespace) -> StudyContext:
         raise StudyError(msg)
     for option, path in (("runs_dir", args.runs_dir), ("data_dir", args.data_dir)):
         # `runs_dir` is created by the first run.
-        lacking = option == "data_dir" and path is not None and not path.exists()
-        if lacking or (path is not None and path.exists() and not path.is_dir()):
+        created = option == "runs_dir" and not path.exists()
+        if path is not None and not path.is_dir() and not created:
             msg = f"got --{option} {path}, which is not a directory, expected one"
             raise StudyError(msg)
     return StudyContext(
@@ -150,12 +150,11 @@ def _status(args: argparse.Namespace) -> int:
     selected = only(cells, args.only, args.seeds)
     from app.study.runner import state_of
 
-    states = [state_of(cell, work) for cell in selected]
-    width = max((len(cell.run) for cell in selected), default=0)
-    for cell, state in zip(selected, states, strict=True):
+    width, done = max((len(cell.run) for cell in selected), default=0), 0
+    for cell, state in [(cell, state_of(cell, work)) for cell in selected]:
         ended = f"{state.ended} of {len(cell.stages)} stages"
         print(harmless(f"{cell.run:{width}}  {ended}  {state.words}"))
-    done = sum(state.words == "done" for state in states)
+        done += state.words == "done"
     print(f"\n{study.name}: {done} of {len(selected)} runs are done")
     return 0
 
@@ -208,8 +207,7 @@ def _run(args: argparse.Namespace) -> int:
         path = out / f"{study.name}.{shard.suffix()}.json"
         write_shard(path, study, shard, figures, versions())
         print(path)
-    failed = [cell for cell in selected if outcomes[cell.run].state != "done"]
-    if failed:
+    if failed := [cell for cell in selected if outcomes[cell.run].state != "done"]:
         _say(f"\n{len(failed)} of {len(selected)} runs are not done:")
     for cell in failed:
         outcome = outcomes[cell.run]
@@ -257,10 +255,7 @@ def _collect(args: argparse.Namespace) -> int:
 def _figures(
     study: Study, cells: Sequence[Cell], work: "Work", outcomes: "Mapping[str, CellOutcome]"
 ) -> "tuple[list[CellFigures], dict[str, CellOutcome]]":
-    """Return the figures of all finished cells, and the errors of those that cannot be used.
-
-    Those that an earlier call has finished are among them.
-    """
+    """Return the figures of all cells that any call has finished, and errors of unusable ones."""
     from app.study.collect import collect
     from app.study.runner import CellOutcome, state_of
     from run_files.run_directory import RunDirectory
@@ -275,13 +270,13 @@ def _figures(
                 unusable[cell.run] = CellOutcome(state="failed", error=state.error)
             if state.words != "done":
                 continue
-        weights = RunDirectory(work.context.runs_dir / cell.run).chosen
         try:
             measured = collect(study, cell, work.context.runs_dir)
         except (ValueError, OSError) as error:
             unusable[cell.run] = CellOutcome(state="failed", error=describe_error(error))
             continue
-        figures.append(replace(measured, weights=tensors_digest(weights)))
+        weights = tensors_digest(RunDirectory(work.context.runs_dir / cell.run).chosen)
+        figures.append(replace(measured, weights=weights))
     return figures, unusable
 
 

@@ -185,27 +185,25 @@ class _Cells:
                         yield row, corpus, column
 
     def missing(self) -> list[dict[str, Any]]:
-        finished = {(cell.row, cell.corpus, cell.seed) for cell in self.cells}
         return [
             {"row": row.name, "corpus": corpus, "seed": seed}
             for row in self.study.rows
             if row.shown
             for corpus in row.corpora or ("",)
             for seed in row.seeds
-            if (row.name, corpus, seed) not in finished
+            if seed not in self.by_seed(row.name, corpus)
         ]
 
     def problems(self, refused: Mapping[Pair, str]) -> list[str]:
         """Return all reasons not to average or compare the figures, one per line."""
         rows = {row.name for row in self.study.rows}
         corpora = {"", *(corpus.name for corpus in self.study.corpora)}
-        problems = [
+        if problems := [
             f"got run {cell.run} of row {cell.row!r} and corpus {cell.corpus!r}, expected a cell "
             f"of study {self.study.name}"
             for cell in self.cells
             if cell.row not in rows or cell.corpus not in corpora
-        ]
-        if problems:
+        ]:
             return problems
         first: dict[tuple[str, str, int], CellFigures] = {}
         for cell in self.cells:
@@ -326,8 +324,8 @@ def _comparison(
         labels=first.labels.get(name) if with_texts else None,
         bounds=bounds_of(column.metric),
     )
-    position: dict[str, Any] = {"row": rows[0], "against": rows[1], "corpus": corpus}
-    position |= {"column": name, "seeds": seeds}
+    keys = ("row", "against", "corpus", "column", "seeds")
+    position: dict[str, Any] = dict(zip(keys, (*rows, corpus, name, seeds), strict=True))
     line = {
         **position,
         "texts": len(first.outcomes[name]) if with_texts else None,
