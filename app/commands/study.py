@@ -244,7 +244,6 @@ def _collect(args: argparse.Namespace) -> int:
 
         earlier = published_figures(args.published, study, versions())
         figures += [cell for cell in earlier if cell.run not in here]
-    work.context.out.mkdir(parents=True, exist_ok=True)
     _write(study, figures, versions(), work.context.out, unusable.keys())
     print(f"{study.name}: figures of {len(figures)} of {len(cells)} runs")
     for run, outcome in unusable.items():
@@ -330,7 +329,6 @@ def _merge(args: argparse.Namespace) -> int:
         msg = f"got no parts in {out}, expected files that `study run --shard I/N` has written"
         raise StudyError(msg)
     figures, versions = merge_shards(study, paths)
-    out.mkdir(parents=True, exist_ok=True)
     _write(study, figures, versions, out)
     return 0
 

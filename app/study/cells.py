@@ -51,8 +51,11 @@ class StudyContext:
     @property
     def all_values(self) -> dict[str, str]:
         """All values, by their names in the file of the study."""
-        data = {} if self.data_dir is None else {DATA_DIR: str(self.data_dir)}
-        return {**data, **self.values}
+        return {**self.data_options(DATA_DIR), **self.values}
+
+    def data_options(self, name: str) -> dict[str, str]:
+        """Return the directory of the corpora under the name of an option; empty without one."""
+        return {} if self.data_dir is None else {name: str(self.data_dir)}
 
 
 def lay_out(study: Study, context: StudyContext) -> tuple[list[Cell], list[str]]:
@@ -158,7 +161,7 @@ def command_line(cell: Cell, stage: Stage, context: StudyContext) -> list[str]:
         names = dict.fromkeys([cell.after or cell.run, cell.run])
         return ["attack", "pairs", "--run", *names, run[1], *_plain_words(stage.options)]
     if stage.threat is not None:
-        data = [] if context.data_dir is None else [f"--data_dir={context.data_dir}"]
+        data = words(context.data_options("data_dir"))
         return ["certify", *run, *_plain_words(stage.options), *data]
     quiet, options = "--trainer.enable_progress_bar=false", words(options_of(stage, context))
     if stage.command in TRAINING:
@@ -170,34 +173,31 @@ def command_line(cell: Cell, stage: Stage, context: StudyContext) -> list[str]:
         for key in ("trainer.accelerator", "trainer.devices")
         if key in cell.settings
     }
-    return [stage.command, *run, *words(machine), *_data_words(context), quiet, *options]
+    data = words(context.data_options("data.data_dir"))
+    return [stage.command, *run, *words(machine), *data, quiet, *options]
 
 
 def training_words(cell: Cell, context: StudyContext) -> list[str]:
     """Return the words that describe a run completely, but for its name and seed."""
     files = [f"--config={path}" for path in cell.config]
-    return [*files, *words(cell.settings), *_data_words(context)]
+    return [*files, *words(cell.settings), *words(context.data_options("data.data_dir"))]
 
 
 def options_of(stage: Stage, context: StudyContext) -> Settings:
     """Return the options of a stage by their names on the command line."""
     if stage.command != "attack":
         return stage.options
-    # A stage may name its own resources.
-    data = {} if context.data_dir is None else {"attack.resources": str(context.data_dir)}
     # A study names settings, for example `num_samples` or `attack.num_samples`.
     names = [f"--{key}" if "." in key else f"--attack.{key}" for key in stage.options]
     short = [short_name("attack", name).removeprefix("--") for name in names]
-    return {**data, **dict(zip(short, stage.options.values(), strict=True))}
+    options = dict(zip(short, stage.options.values(), strict=True))
+    # A stage may name its own resources.
+    return context.data_options("attack.resources") | options
 
 
 def words(settings: Settings) -> list[str]:
     """Return settings as words of a command line."""
     return [f"--{key}={_word(value)}" for key, value in settings.items()]
-
-
-def _data_words(context: StudyContext) -> list[str]:
-    return [] if context.data_dir is None else [f"--data.data_dir={context.data_dir}"]
 
 
 def _plain_words(options: Settings) -> list[str]:

@@ -58,9 +58,8 @@ def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
     for column, group in zip(columns, groups, strict=True):
         means, marks = [figure.mean for figure in group], [figure.doubt for figure in group]
         # A figure without an interval has a bar of length 0.
-        low, high = zip(
-            *(figure.ends or (figure.mean, figure.mean) for figure in group), strict=True
-        )
+        ends = [figure.ends or (figure.mean, figure.mean) for figure in group]
+        low, high = (list(side) for side in zip(*ends, strict=True))
         bars.append(Bars(name=column["title"], height=means, marks=marks, low=low, high=high))
         name = column["title"] + max(marks)
         lines.append(Series(name=name, x=range(len(grid)), mean=means, low=low, high=high))

@@ -287,8 +287,7 @@ def _stages(reader: YamlReader, key: str, content: Any) -> tuple[Stage, ...]:
                 "before it are named"
             )
         stages.append(stage)
-    repeated = [name for name, count in Counter(_outcomes(stages)).items() if count > 1]
-    if repeated:
+    if repeated := [name for name, count in Counter(_outcomes(stages)).items() if count > 1]:
         reader.problems.append(
             f"{key}: got {', '.join(repeated)} twice, expected stages with outcomes of different "
             "names: attacks of one recipe need a `tag`"
@@ -374,8 +373,7 @@ def _paper_figures(reader: YamlReader, file: _StudyFile) -> PaperFigures | None:
     if file.paper is None:
         return None
     kind: Any = Mapping[str, Mapping[str, float]]
-    if file.corpora:
-        kind = Mapping[str, kind]
+    kind = Mapping[str, kind] if file.corpora else kind
     figures = reader.check(kind, file.paper.figures, "paper.figures", {})
     if not file.corpora:
         figures = {row: {"": values} for row, values in figures.items()}

@@ -52,15 +52,17 @@ def markdown(table: Table) -> str:
     rows = [table.header, *table.rows]
     lines = [[_one_line(text).replace("|", "\\|") for text in row] for row in rows]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
-    right = [i >= table.labels for i in range(len(widths))]
+    sides = "<" * table.labels + ">" * (len(widths) - table.labels)
     lines.insert(
-        1, ["-" * (width - end) + ":" * end for width, end in zip(widths, right, strict=True)]
+        1,
+        [
+            "-" * (w - 1) + ("-" if side == "<" else ":")
+            for w, side in zip(widths, sides, strict=True)
+        ],
     )
     parts = [f"**{_one_line(table.title)}**"] if table.title else []
     for columns in _split_columns(table, widths):
-        cells = [
-            [f"{line[i]:{'>' if right[i] else '<'}{widths[i]}}" for i in columns] for line in lines
-        ]
+        cells = [[f"{line[i]:{sides[i]}{widths[i]}}" for i in columns] for line in lines]
         parts.append("\n".join(f"| {' | '.join(row)} |" for row in cells))
     return "\n\n".join(parts)
 
