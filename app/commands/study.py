@@ -291,9 +291,13 @@ def _write(
     Those of an earlier call are kept if they have figures of a run that is unusable now.
     """
     from app.commands.study_table import write_all
-    from app.study.study_json import content, outcomes_of
+    from app.study.study_json import content, outcomes_of, read
 
-    if lost := sorted(unusable & _tabled(out)):
+    try:
+        earlier = read(out / "study.json")
+    except (StudyError, OSError):  # none, or of another version
+        earlier = {"cells": ()}
+    if lost := sorted(unusable & {cell["run"] for cell in earlier["cells"]}):
         _say(
             f"the tables in {out} are kept, with figures of {', '.join(lost)}, which cannot be "
             "used now: move these runs away, or give the study's file another name"
@@ -309,16 +313,6 @@ def _write(
             )
     print(out)
     return True
-
-
-def _tabled(out: Path) -> set[str]:
-    """Return the runs with figures in the `study.json` of an earlier call."""
-    from app.study.study_json import read
-
-    try:
-        return {cell["run"] for cell in read(out / "study.json")["cells"]}
-    except (StudyError, OSError):  # none, or of another version
-        return set()
 
 
 def _merge(args: argparse.Namespace) -> int:

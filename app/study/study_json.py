@@ -185,13 +185,14 @@ class _Cells:
                         yield row, corpus, column
 
     def missing(self) -> list[dict[str, Any]]:
+        finished = {(cell.row, cell.corpus, cell.seed) for cell in self.cells}
         return [
             {"row": row.name, "corpus": corpus, "seed": seed}
             for row in self.study.rows
             if row.shown
             for corpus in row.corpora or ("",)
             for seed in row.seeds
-            if seed not in self.by_seed(row.name, corpus)
+            if (row.name, corpus, seed) not in finished
         ]
 
     def problems(self, refused: Mapping[Pair, str]) -> list[str]:
@@ -318,8 +319,7 @@ def _comparison(
     first, sides = groups[0][0], [_side(group, name) for group in groups]
     with_texts = all(side.outcomes is not None for side in sides)
     comparison = compare(
-        sides[0],
-        sides[1],
+        *sides,
         kind=kind_of(column.metric),
         labels=first.labels.get(name) if with_texts else None,
         bounds=bounds_of(column.metric),
