@@ -226,8 +226,9 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     only = {*stored, "checkpoint", "engine", "samples", "threat.name", "threat.k"} & asked.keys()
     if (reason := _differs(stored, asked, only)) is not None:
         return reason
-    results = run.results() or {"metrics": {}}
-    done = int(results["metrics"].get(f"attack/{name}/samples") or 0)
+    results = run.results()
+    metrics = {} if results is None else results["metrics"]
+    done = int(metrics.get(f"attack/{name}/samples") or 0)
     total = done if now is None else _attackable(run, attack, settings, now)
     # A split may have fewer texts than the attack asks for.
     needed = min(attack.num_samples or total, total)
