@@ -113,8 +113,8 @@ def _context(args: argparse.Namespace) -> StudyContext:
         raise StudyError(msg)
     for option, path in (("runs_dir", args.runs_dir), ("data_dir", args.data_dir)):
         # `runs_dir` is created by the first run.
-        lacking = option == "data_dir" and path is not None and not path.exists()
-        if lacking or (path is not None and path.exists() and not path.is_dir()):
+        created = option == "runs_dir" and not path.exists()
+        if path is not None and not path.is_dir() and not created:
             msg = f"got --{option} {path}, which is not a directory, expected one"
             raise StudyError(msg)
     return StudyContext(
@@ -150,12 +150,11 @@ def _status(args: argparse.Namespace) -> int:
     selected = only(cells, args.only, args.seeds)
     from app.study.runner import state_of
 
-    states = [state_of(cell, work) for cell in selected]
-    width = max((len(cell.run) for cell in selected), default=0)
-    for cell, state in zip(selected, states, strict=True):
+    width, done = max((len(cell.run) for cell in selected), default=0), 0
+    for cell, state in [(cell, state_of(cell, work)) for cell in selected]:
         ended = f"{state.ended} of {len(cell.stages)} stages"
         print(harmless(f"{cell.run:{width}}  {ended}  {state.words}"))
-    done = sum(state.words == "done" for state in states)
+        done += state.words == "done"
     print(f"\n{study.name}: {done} of {len(selected)} runs are done")
     return 0
 
@@ -208,8 +207,7 @@ def _run(args: argparse.Namespace) -> int:
         path = out / f"{study.name}.{shard.suffix()}.json"
         write_shard(path, study, shard, figures, versions())
         print(path)
-    failed = [cell for cell in selected if outcomes[cell.run].state != "done"]
-    if failed:
+    if failed := [cell for cell in selected if outcomes[cell.run].state != "done"]:
         _say(f"\n{len(failed)} of {len(selected)} runs are not done:")
     for cell in failed:
         outcome = outcomes[cell.run]
@@ -246,7 +244,6 @@ def _collect(args: argparse.Namespace) -> int:
 
         earlier = published_figures(args.published, study, versions())
         figures += [cell for cell in earlier if cell.run not in here]
-    work.context.out.mkdir(parents=True, exist_ok=True)
     _write(study, figures, versions(), work.context.out, unusable.keys())
     print(f"{study.name}: figures of {len(figures)} of {len(cells)} runs")
     for run, outcome in unusable.items():
@@ -257,10 +254,7 @@ def _collect(args: argparse.Namespace) -> int:
 def _figures(
     study: Study, cells: Sequence[Cell], work: "Work", outcomes: "Mapping[str, CellOutcome]"
 ) -> "tuple[list[CellFigures], dict[str, CellOutcome]]":
-    """Return the figures of all finished cells, and the errors of those that cannot be used.
-
-    Those that an earlier call has finished are among them.
-    """
+    """Return the figures of all cells that any call has finished, and errors of unusable ones."""
     from app.study.collect import collect
     from app.study.runner import CellOutcome, state_of
     from run_files.run_directory import RunDirectory
@@ -275,13 +269,13 @@ def _figures(
                 unusable[cell.run] = CellOutcome(state="failed", error=state.error)
             if state.words != "done":
                 continue
-        weights = RunDirectory(work.context.runs_dir / cell.run).chosen
         try:
             measured = collect(study, cell, work.context.runs_dir)
         except (ValueError, OSError) as error:
             unusable[cell.run] = CellOutcome(state="failed", error=describe_error(error))
             continue
-        figures.append(replace(measured, weights=tensors_digest(weights)))
+        weights = tensors_digest(RunDirectory(work.context.runs_dir / cell.run).chosen)
+        figures.append(replace(measured, weights=weights))
     return figures, unusable
 
 
@@ -297,9 +291,13 @@ def _write(
     Those of an earlier call are kept if they have figures of a run that is unusable now.
     """
     from app.commands.study_table import write_all
-    from app.study.study_json import content, outcomes_of
+    from app.study.study_json import content, outcomes_of, read
 
-    if lost := sorted(unusable & _tabled(out)):
+    try:
+        earlier = read(out / "study.json")
+    except (StudyError, OSError):  # none, or of another version
+        earlier = {"cells": ()}
+    if lost := sorted(unusable & {cell["run"] for cell in earlier["cells"]}):
         _say(
             f"the tables in {out} are kept, with figures of {', '.join(lost)}, which cannot be "
             "used now: move these runs away, or give the study's file another name"
@@ -317,16 +315,6 @@ def _write(
     return True
 
 
-def _tabled(out: Path) -> set[str]:
-    """Return the runs with figures in the `study.json` of an earlier call."""
-    from app.study.study_json import read
-
-    try:
-        return {cell["run"] for cell in read(out / "study.json")["cells"]}
-    except (StudyError, OSError):  # none, or of another version
-        return set()
-
-
 def _merge(args: argparse.Namespace) -> int:
     study = read_study(args.file)
     out = StudyContext(study=study.name, runs_dir=args.runs_dir).out
@@ -335,7 +323,6 @@ def _merge(args: argparse.Namespace) -> int:
         msg = f"got no parts in {out}, expected files that `study run --shard I/N` has written"
         raise StudyError(msg)
     figures, versions = merge_shards(study, paths)
-    out.mkdir(parents=True, exist_ok=True)
     _write(study, figures, versions, out)
     return 0
 

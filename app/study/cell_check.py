@@ -103,20 +103,19 @@ def kind_of(cell: Cell) -> Kind:
 
 def _read(parser: _Parser, cell: Cell, stage: Stage, context: StudyContext) -> Parsed:
     if stage.command == "diagnose":
-        from app.commands.diagnose import parser as diagnosis
+        from app.commands import diagnose
 
-        return _plainly(diagnosis(), command_line(cell, stage, context))
+        return _plainly(diagnose.parser(), command_line(cell, stage, context))
     if stage.command == "transfer":
-        from app.commands.attack_pairs import parser as pairs
+        from app.commands import attack_pairs
 
-        return _plainly(pairs(), command_line(cell, stage, context)[1:])
+        return _plainly(attack_pairs.parser(), command_line(cell, stage, context)[1:])
     if stage.threat is not None:
-        from app.commands.certify import numbers
-        from app.commands.certify import parser as threats
+        from app.commands import certify
         from attacks.word_sets import is_endless
 
-        options = _plainly(threats(), command_line(cell, stage, context))
-        numbers(options["k"], endless=is_endless(options["threat"]))
+        options = _plainly(certify.parser(), command_line(cell, stage, context))
+        certify.numbers(options["k"], endless=is_endless(options["threat"]))
         return options
     if stage.command == "attack":  # an error in the settings of the run must not hide one here
         check_attacks(AttackSettings(recipe=stage.recipe))

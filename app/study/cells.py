@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,11 @@ class StudyContext:
     @property
     def all_values(self) -> dict[str, str]:
         """All values, by their names in the file of the study."""
-        data = {} if self.data_dir is None else {DATA_DIR: str(self.data_dir)}
-        return {**data, **self.values}
+        return {**self.data_options(DATA_DIR), **self.values}
+
+    def data_options(self, name: str) -> dict[str, str]:
+        """Return the directory of the corpora under the name of an option; empty without one."""
+        return {} if self.data_dir is None else {name: str(self.data_dir)}
 
 
 def lay_out(study: Study, context: StudyContext) -> tuple[list[Cell], list[str]]:
@@ -80,11 +84,10 @@ def lay_out(study: Study, context: StudyContext) -> tuple[list[Cell], list[str]]
         if i < len(row.seeds) and (not corpus or corpus in corpora)
     ]
     # Row `r-a` on corpus `b` and row `r` on corpus `a-b` have one name.
-    names = [cell.run for cell in runs]
     problems += [
         f"got two runs {name!r}, expected names of rows and corpora that differ"
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1
+        for name, count in Counter(cell.run for cell in runs).items()
+        if count > 1
     ]
     return runs, list(dict.fromkeys(problems))
 
@@ -99,7 +102,7 @@ def _cell(
     row, corpus, first = kind
     values = context.all_values
 
-    def replace(match: re.Match[str]) -> str:
+    def find_value(match: re.Match[str]) -> str:
         if match[1] == DATA_DIR and DATA_DIR not in values and not context.runs_only:
             problems.append(f"rows.{row.name}: got {match[0]}, expected --data_dir DIR")
         # A missing value may stay where it starts no run.
@@ -111,7 +114,7 @@ def _cell(
             return {key: fill(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [fill(item) for item in value]
-        return VARIABLE.sub(replace, value) if isinstance(value, str) else value
+        return VARIABLE.sub(find_value, value) if isinstance(value, str) else value
 
     name = "" if corpus is None else corpus.name
     after = None
@@ -119,7 +122,7 @@ def _cell(
         # At the same seed and on the same corpus; or the only ones that the first row has.
         on = corpus.name if corpus and name in first.corpora else "".join(first.corpora[:1])
         earlier = seed if seed in first.seeds else first.seeds[0]
-        after = run_name(context.study, first.name, on, earlier)
+        after = _run_name(context.study, first.name, on, earlier)
     # Paths below the directory of runs; in the settings they are full paths.
     start = {} if after is None else {key: f"{after}/{path}" for key, path in row.start.items()}
     settings = {
@@ -132,19 +135,16 @@ def _cell(
         row=row.name,
         corpus=name,
         seed=seed,
-        run=run_name(context.study, row.name, name, seed),
+        run=_run_name(context.study, row.name, name, seed),
         config=tuple(fill([*(corpus.config if corpus else ()), *row.config])),
         settings=fill(settings),
-        stages=tuple(
-            Stage(command=stage.command, options=fill(stage.options)) for stage in row.stages
-        ),
+        stages=tuple(replace(stage, options=fill(stage.options)) for stage in row.stages),
         after=after,
         start=start,
     )
 
 
-def run_name(study: str, row: str, corpus: str, seed: int) -> str:
-    """Return the name of a run."""
+def _run_name(study: str, row: str, corpus: str, seed: int) -> str:
     return "-".join(part for part in (study, row, corpus, f"s{seed}") if part)
 
 
@@ -161,7 +161,7 @@ def command_line(cell: Cell, stage: Stage, context: StudyContext) -> list[str]:
         names = dict.fromkeys([cell.after or cell.run, cell.run])
         return ["attack", "pairs", "--run", *names, run[1], *_plain_words(stage.options)]
     if stage.threat is not None:
-        data = [] if context.data_dir is None else [f"--data_dir={context.data_dir}"]
+        data = words(context.data_options("data_dir"))
         return ["certify", *run, *_plain_words(stage.options), *data]
     quiet, options = "--trainer.enable_progress_bar=false", words(options_of(stage, context))
     if stage.command in TRAINING:
@@ -173,37 +173,31 @@ def command_line(cell: Cell, stage: Stage, context: StudyContext) -> list[str]:
         for key in ("trainer.accelerator", "trainer.devices")
         if key in cell.settings
     }
-    return [stage.command, *run, *words(machine), *_data_words(context), quiet, *options]
+    data = words(context.data_options("data.data_dir"))
+    return [stage.command, *run, *words(machine), *data, quiet, *options]
 
 
 def training_words(cell: Cell, context: StudyContext) -> list[str]:
     """Return the words that describe a run completely, but for its name and seed."""
     files = [f"--config={path}" for path in cell.config]
-    return [*files, *words(cell.settings), *_data_words(context)]
+    return [*files, *words(cell.settings), *words(context.data_options("data.data_dir"))]
 
 
 def options_of(stage: Stage, context: StudyContext) -> Settings:
     """Return the options of a stage by their names on the command line."""
     if stage.command != "attack":
         return stage.options
+    # A study names settings, for example `num_samples` or `attack.num_samples`.
+    names = [f"--{key}" if "." in key else f"--attack.{key}" for key in stage.options]
+    short = [short_name("attack", name).removeprefix("--") for name in names]
+    options = dict(zip(short, stage.options.values(), strict=True))
     # A stage may name its own resources.
-    options: Settings = (
-        {} if context.data_dir is None else {"attack.resources": str(context.data_dir)}
-    )
-    for key, value in stage.options.items():
-        # A study names settings, for example `num_samples` or `attack.num_samples`.
-        name = short_name("attack", f"--{key}" if "." in key else f"--attack.{key}")
-        options = {**options, name.removeprefix("--"): value}
-    return options
+    return context.data_options("attack.resources") | options
 
 
 def words(settings: Settings) -> list[str]:
     """Return settings as words of a command line."""
     return [f"--{key}={_word(value)}" for key, value in settings.items()]
-
-
-def _data_words(context: StudyContext) -> list[str]:
-    return [] if context.data_dir is None else [f"--data.data_dir={context.data_dir}"]
 
 
 def _plain_words(options: Settings) -> list[str]:
@@ -258,11 +252,7 @@ def only(runs: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] =
         raise StudyError(msg)
     # A selected run needs all runs that it starts from.
     before = {cell.run: cell.after for cell in runs}
-    for run in list(needed):
-        earlier = before[run]
-        while earlier is not None:
-            needed.add(earlier)
-            earlier = before.get(earlier)
+    needed = {earlier for run in needed for earlier in _path(run, before)}
     return [cell for cell in runs if cell.run in needed]
 
 
@@ -275,11 +265,14 @@ def chains(runs: Sequence[Cell]) -> list[list[Cell]]:
     before = {cell.run: cell.after for cell in runs}
     groups: dict[str, list[Cell]] = {}
     for cell in runs:
-        root = cell.run
-        while (earlier := before.get(root)) is not None:
-            root = earlier
-        groups.setdefault(root, []).append(cell)
+        groups.setdefault(_path(cell.run, before)[-1], []).append(cell)
     return list(groups.values())
+
+
+def _path(run: str, before: Mapping[str, str | None]) -> list[str]:
+    """Return a run and all that must end before it, the first of them last."""
+    earlier = before.get(run)
+    return [run] if earlier is None else [run, *_path(earlier, before)]
 
 
 # Parts of a study that was divided among machines
@@ -343,11 +336,11 @@ def merge_shards(study: Study, paths: Sequence[Path]) -> tuple[list[CellFigures]
 
 
 def _read_shard(path: Path) -> dict[str, Any]:
-    why = ""
+    content, why = None, ""
     try:
         content = read_json(path, "a part of a study")
     except DataError as error:
-        content, why = None, f" ({error})"
+        why = f" ({error})"
     if not isinstance(content, dict) or content.get("format") != PART_FORMAT:
         msg = f"got {path}{why}, expected a part that `study run --shard I/N` has written"
         raise StudyError(msg)

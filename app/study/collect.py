@@ -1,5 +1,6 @@
 """Reads the figures of a finished run, and the outcome of each sample for compared figures."""
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,6 +57,10 @@ def collect_run(
         if figure.value is not None
         and (outcomes := reader.samples(metric, figure.value)) is not None
     }
+    by_column: dict[str, Any] = {
+        key: {name: value for name, s in samples.items() if (value := getattr(s, key)) is not None}
+        for key in ("outcomes", "samples", "ids", "labels", "predictions")
+    }
     return CellFigures(
         row=row,
         corpus=corpus,
@@ -64,16 +69,7 @@ def collect_run(
         values={name: figure.value for name, (_, figure) in figures.items()},
         unreliable=tuple(name for name, (_, figure) in figures.items() if figure.unreliable),
         collapsed=reader.collapsed(),
-        outcomes={name: group.outcomes for name, group in samples.items()},
-        samples={name: group.digest for name, group in samples.items()},
-        ids={name: group.ids for name, group in samples.items()},
-        labels={name: group.labels for name, group in samples.items()},
-        predictions={
-            name: group.predictions
-            for name, group in samples.items()
-            # Outcomes that are predictions are stored once.
-            if group.predictions is not None and group.predictions != group.outcomes
-        },
+        **by_column,
         weights=reader.files.weights,
         revisions=reader.revisions(),
         data=reader.data(),
@@ -94,10 +90,11 @@ class _Samples:
     ids: tuple[int, ...]
     outcomes: tuple[float, ...]
     labels: tuple[float, ...]
-    predictions: tuple[float, ...] | None  # None for a mean over several attacks
+    # None for a mean over several attacks, and for outcomes that are predictions.
+    predictions: tuple[float, ...] | None
 
     @property
-    def digest(self) -> str:
+    def samples(self) -> str:
         return samples_digest(self.ids, self.labels)
 
     def figure(self) -> float:
@@ -110,8 +107,8 @@ _JOINED = re.compile(r"attack/([^/]+\+[^/]+)/accuracy")
 """The accuracy under several attacks: the share of the texts that withstand all of them."""
 OutcomeOf = Callable[[Mapping[str, Any]], float]
 """The outcome of a sample, from its line in a file of records."""
-_Source = tuple[str, OutcomeOf]
-"""A file of the run with the outcomes of a figure."""
+_PREDICTED = ("pgd.jsonl", "predictions.jsonl", *FILE_OF.values())
+"""Files with the predictions of a test, its own first: other batches may round differently."""
 
 
 def _right(line: Mapping[str, Any]) -> float:
@@ -122,49 +119,37 @@ def _predicted(line: Mapping[str, Any]) -> float:
     return float(line["prediction"])
 
 
-def _sources(metric: str) -> tuple[_Source, ...]:
-    """Return the files that may have the outcomes of a metric, in the order of preference."""
+def _source(metric: str) -> tuple[Sequence[str], OutcomeOf]:
+    """Return the files that may have the outcomes of a metric, the best first, and the outcome."""
     stage, _, name = metric.partition("/")
-    if metric == "test/accuracy" or kind_of(metric) != "mean":
-        outcome = _right if metric == "test/accuracy" else _predicted
-        # The file of `test` comes first: other batches may round a prediction differently.
-        files = ("pgd.jsonl", "predictions.jsonl", *FILE_OF.values())
-        return tuple((file, outcome) for file in files) if stage == "test" else ()
-    if metric == "test/pgd_accuracy":
-        return (("pgd.jsonl", lambda line: float(line["survived"])),)
-    if stage.startswith("certify"):
-        return _of_certificates(stage, name)
-    attack, _, figure = name.rpartition("/")
-    file = f"attacks/{attack}.jsonl"
-    if stage == "attack" and figure.removeprefix("unreliable_") == "accuracy":
-        # A sample counts if its clean prediction is correct and its attack has failed.
-        return ((file, lambda line: _right(line) * (line["outcome"] != "succeeded")),)
-    return ((file, _right),) if stage == "attack" and figure == "clean_accuracy" else ()
-
-
-def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
     figure, _, k = name.partition("@")
-    if stage not in FILE_OF:
+    attack, _, attacked = name.rpartition("/")
+    source: tuple[Sequence[str], OutcomeOf] = (), _right
+    if metric == "test/accuracy":
+        source = _PREDICTED, _right
+    elif kind_of(metric) != "mean":
+        source = _PREDICTED if stage == "test" else (), _predicted
+    elif metric == "test/pgd_accuracy":
+        source = ("pgd.jsonl",), lambda line: float(line["survived"])
+    elif stage in FILE_OF and name == "radius":
+        source = (FILE_OF[stage],), lambda line: float(line["radius"])
+    elif stage in FILE_OF and name == "radius_correct":
+        source = (FILE_OF[stage],), lambda line: _right(line) * float(line["radius"])
+    elif stage in FILE_OF and figure == "accuracy" and k:
+        # accuracy@0 is the clean accuracy: it also counts a radius of 0.
+        limit = float(k) or -math.inf
+        source = (FILE_OF[stage],), lambda line: _right(line) * (float(line["radius"]) > limit)
+    elif stage.startswith("certify_") and stage not in FILE_OF and figure == "accuracy":
         # A certificate in words, named after its threat.
         file = f"certificates_{stage.removeprefix('certify_')}.jsonl"
-        if name == "accuracy":
-            return ((file, _right),)
-        if figure == "accuracy":
-            return ((file, lambda line: _right(line) * float(line["holds"][k])),)
-    elif name == "radius":
-        return ((FILE_OF[stage], lambda line: float(line["radius"])),)
-    elif name == "radius_correct":
-        return ((FILE_OF[stage], lambda line: _right(line) * float(line["radius"])),)
-    elif figure == "accuracy" and k:
-        limit = float(k)
-        # accuracy@0 is the clean accuracy: it also counts a radius of 0.
-        return (
-            (
-                FILE_OF[stage],
-                lambda line: _right(line) * (float(line["radius"]) > limit or limit == 0),
-            ),
-        )
-    return ()
+        source = (file,), (lambda line: _right(line) * float(line["holds"][k])) if k else _right
+    elif stage == "attack" and attacked == "clean_accuracy":
+        source = (f"attacks/{attack}.jsonl",), _right
+    elif stage == "attack" and attacked.removeprefix("unreliable_") == "accuracy":
+        # A sample counts if its clean prediction is correct and its attack has failed.
+        file = f"attacks/{attack}.jsonl"
+        source = (file,), lambda line: _right(line) * (line["outcome"] != "succeeded")
+    return source
 
 
 class _Reader:
@@ -186,10 +171,8 @@ class _Reader:
 
     def data(self) -> dict[str, str]:
         """Return the digest of the rows of each measured split."""
-        digests: dict[str, str] = {}
-        for subject in self.files.subjects.values():
-            digests |= subject.get("rows") or {}
-        return digests
+        parts = [subject.get("rows") or {} for subject in self.files.subjects.values()]
+        return {split: digest for rows in parts for split, digest in rows.items()}
 
     def figure(self, metric: str) -> _Figure | None:
         """Return a figure; None if the run does not have it."""
@@ -249,8 +232,7 @@ class _Reader:
 
     def collapsed(self) -> bool | None:
         """Return True if the model predicts one class only; None if unknown."""
-        files = ["pgd.jsonl", "predictions.jsonl", *FILE_OF.values()]
-        paths = [self.run.path / file for file in files]
+        paths = [self.run.path / file for file in _PREDICTED]
         paths += sorted(self.run.path.glob("certificates_*.jsonl"))
         paths += sorted((self.run.path / "attacks").glob("*.jsonl"))
         for path in paths:
@@ -259,10 +241,10 @@ class _Reader:
             except StudyError:  # other weights: an error only if a figure depends on this file
                 continue
             if answers is not None and len(set(answers.labels)) > 1:
-                return Predictions(
-                    labels=[int(label) for label in answers.labels],
-                    predictions=[int(prediction) for prediction in answers.outcomes],
-                ).collapsed
+                labels, predictions = (
+                    list(map(int, values)) for values in (answers.labels, answers.outcomes)
+                )
+                return Predictions(labels=labels, predictions=predictions).collapsed
         return None
 
     def samples(self, metric: str, value: float) -> _Samples | None:
@@ -277,7 +259,8 @@ class _Reader:
             agrees = samples is not None and agree(samples.figure(), value, samples.kind)
             return samples if agrees else None
         problem = None
-        for file, outcome in _sources(metric):
+        files, outcome = _source(metric)
+        for file in files:
             path = self.run.path / file
             samples = self._read(path, outcome, kind_of(metric)) if path.is_file() else None
             if samples is None:
@@ -311,7 +294,7 @@ class _Reader:
                 return None
             recorded.append(samples)
         # The same samples are needed in every attack.
-        if len({attack.digest for attack in recorded}) != 1:
+        if len({attack.samples for attack in recorded}) != 1:
             return None
         by_sample = zip(*(attack.outcomes for attack in recorded), strict=True)
         combine = _OVER_ATTACKS.get(metric, min)
@@ -329,8 +312,8 @@ class _Reader:
                 self._check(path, checkpoint)
             if not all(isinstance(line.get("label"), int | float) for line in lines):
                 return None
-            outcomes = [outcome(line) for line in lines]
-            labels = [float(line["label"]) for line in lines]
+            outcomes = tuple(outcome(line) for line in lines)
+            labels = tuple(float(line["label"]) for line in lines)
             predictions = tuple(_predicted(line) for line in lines)
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, StudyError):
@@ -339,18 +322,16 @@ class _Reader:
             raise StudyError(msg) from error
         if kind == "f1":
             # As class 1 against all others, whichever the positive class is.
-            positive = self._positive()
+            names = list(checkpoint_text(self.run).get("class_names") or ())
+            name = self.results.get("positive")
+            positive = names.index(name) if name in names else 1
             outcomes, labels = (
-                [float(value == positive) for value in values] for values in (outcomes, labels)
+                tuple(float(value == positive) for value in values) for values in (outcomes, labels)
             )
         ids = tuple(int(line["sample_id"]) for line in lines)
-        return _Samples(kind, ids, tuple(outcomes), tuple(labels), predictions)
-
-    def _positive(self) -> int:
-        """Return the positive class of F1; the second class by default."""
-        names = list(checkpoint_text(self.run).get("class_names") or ())
-        positive = self.results.get("positive")
-        return names.index(positive) if positive in names else 1
+        return _Samples(
+            kind, ids, outcomes, labels, None if predictions == outcomes else predictions
+        )
 
     def _check(self, source: Path | str, theirs: Any, ours: str = "") -> None:
         """Raise StudyError if figures or a file are about other weights."""

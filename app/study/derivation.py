@@ -24,9 +24,8 @@ from app.study.study_json import Content
 def derive(content: Content, samples: outcomes.Outcomes | None) -> Content:
     """Return the content with its figures and tests computed again.
 
-    Without the outcomes of samples, p over texts and bootstrap intervals are copied. They are also
-    copied where the new ones differ only by chance: other versions of the libraries draw other
-    permutations.
+    Without the outcomes of samples, or where the new ones differ only by chance, as other versions
+    of the libraries draw other permutations, p over texts and bootstrap intervals are copied.
 
     Raises:
         StudyError: the outcomes do not give the figures of the cells.
@@ -66,11 +65,10 @@ def published_figures(path: Path, study: Study, versions: Mapping[str, str]) -> 
             f"{study.name} as its file is now: run all of it again"
         )
         raise StudyError(msg)
-    changed = [key for key, value in content["versions"].items() if versions.get(key) != value]
-    if changed:
+    if changed := sorted(k for k, v in content["versions"].items() if versions.get(k) != v):
         msg = (
-            f"got {path} made with other versions of {', '.join(sorted(changed))}, expected those "
-            "of this program: run all of the study again"
+            f"got {path} made with other versions of {', '.join(changed)}, expected those of this "
+            "program: run all of the study again"
         )
         raise StudyError(msg)
     samples = outcomes.read(path, content["outcomes"])

@@ -1,5 +1,6 @@
 """Shows the progress of a study: a live table in a terminal, lines elsewhere."""
 
+import contextlib
 import heapq
 import math
 import sys
@@ -41,7 +42,12 @@ class StudyProgress:
         self._began: dict[str, float] = {}
         self._lock = threading.Lock()
         self._stream = stream or sys.stderr
-        self._live = _live(self._stream)
+        self._live: Live | None = None
+        # A live table would fill a log file with control characters.
+        if self._stream.isatty():
+            from rich import console, live
+
+            self._live = live.Live(console=console.Console(file=self._stream), refresh_per_second=2)
 
     def __enter__(self) -> "StudyProgress":
         if self._live is not None:
@@ -87,10 +93,9 @@ class StudyProgress:
     def _estimate(self) -> str:
         """Return the remaining time as text; "" before the first cell has ended, and at the end."""
         with self._lock:
-            seconds, began = dict(self._seconds), dict(self._began)
             waiting = [cell for cell in self.cells if cell.run not in self.outcomes]
-        past = {run: time.monotonic() - start for run, start in began.items()}
-        left = remaining(self.cells, waiting, seconds, past, self.jobs)
+            past = {run: time.monotonic() - start for run, start in self._began.items()}
+            left = remaining(self.cells, waiting, self._seconds, past, self.jobs)
         return "" if left is None or not waiting else f", {left}"
 
     def _line(self, text: str) -> None:
@@ -128,38 +133,25 @@ class StudyProgress:
         return table
 
 
-def _live(stream: TextIO) -> "Live | None":
-    # A live table would fill a log file with control characters.
-    if not stream.isatty():
-        return None
-    from rich.console import Console
-    from rich.live import Live
-
-    return Live(console=Console(file=stream), refresh_per_second=2)
-
-
 def spent(runs: Path, run: str) -> float:
     """Return the seconds of all stages of a run; 0 if unknown."""
-    try:
-        content = results.read(runs / run / "results.json")
-    except (ValueError, OSError):
-        return 0.0
-    return 0.0 if content is None else float(sum(content["seconds"].values()))
+    with contextlib.suppress(ValueError, OSError):
+        if (content := results.read(runs / run / "results.json")) is not None:
+            return float(sum(content["seconds"].values()))
+    return 0.0
 
 
 class Remaining(NamedTuple):
     """The time that is left, by a schedule of the remaining cells."""
 
     minutes: float
-    # True if it may be far longer: no cell like one of these has ended yet.
-    least: bool
+    least: bool  # True if it may be far longer: no cell like one of these has ended yet
 
     def __str__(self) -> str:
         if self.least:
             return f"at least {max(1, math.ceil(self.minutes))} min left"
-        return (
-            "less than a minute left" if self.minutes < 1 else f"about {self.minutes:.0f} min left"
-        )
+        minutes = "less than a minute" if self.minutes < 1 else f"about {self.minutes:.0f} min"
+        return f"{minutes} left"
 
 
 def remaining(

@@ -86,9 +86,7 @@ def read(study: Path, digest: str | None) -> Outcomes | None:
         with gzip.open(path) as stream:
             # Bounded: a small file may unpack to gigabytes.
             packed = stream.read(LIMIT + 1)
-        if len(packed) > LIMIT:
-            raise ValueError
-        content: Any = json.loads(packed)
+        content: Outcomes = {} if len(packed) > LIMIT else json.loads(packed)
         # The digest in `study.json` binds both files to each other.
         if digest_of(content) != digest or content["format"] != FORMAT:
             raise ValueError
@@ -98,24 +96,22 @@ def read(study: Path, digest: str | None) -> Outcomes | None:
             f"(SHA-256 {digest[:12]}): publish both files together"
         )
         raise StudyError(msg) from error
-    outcomes: Outcomes = content
-    return outcomes
+    return content
 
 
 def of_run(outcomes: Outcomes, run: str) -> dict[str, dict[str, Any]]:
     """Return fields of `CellFigures` of a run: outcomes, samples, ids, labels, predictions."""
-    fields: dict[str, dict[str, Any]] = {
-        name: {} for name in ("outcomes", "samples", "ids", "labels", "predictions")
+    lines = outcomes["runs"].get(run, {})
+    samples = {column: outcomes["samples"][line["samples"]] for column, line in lines.items()}
+    return {
+        "samples": {column: line["samples"] for column, line in lines.items()},
+        "ids": {column: tuple(part["ids"]) for column, part in samples.items()},
+        "labels": {column: _unpack(part["gold"]) for column, part in samples.items()},
+        "outcomes": {column: _unpack(line["outcomes"]) for column, line in lines.items()},
+        "predictions": {
+            c: _unpack(text) for c, line in lines.items() if (text := line["predictions"])
+        },
     }
-    for column, line in outcomes["runs"].get(run, {}).items():
-        samples = outcomes["samples"][line["samples"]]
-        fields["samples"][column] = line["samples"]
-        fields["ids"][column] = tuple(samples["ids"])
-        fields["labels"][column] = _unpack(samples["gold"])
-        fields["outcomes"][column] = _unpack(line["outcomes"])
-        if line["predictions"]:
-            fields["predictions"][column] = _unpack(line["predictions"])
-    return fields
 
 
 def _pack(values: Sequence[float]) -> str | list[float]:

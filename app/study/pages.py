@@ -16,7 +16,7 @@ The file `.` repeats that of the marker before. Markers in code are left alone.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -215,8 +215,5 @@ def _outside_code(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]
 
 
 def _first_difference(before: str, after: str) -> int:
-    # The page may have more lines than the new text: these compare with "".
-    lines = zip(
-        before.splitlines(), [*after.splitlines(), *[""] * before.count("\n")], strict=False
-    )
+    lines = zip_longest(before.splitlines(), after.splitlines())
     return next((i for i, (old, new) in enumerate(lines, 1) if old != new), 1)

@@ -22,13 +22,12 @@ class _Figure(NamedTuple):
 
 def draw_all(content: Content, out: Path) -> list[Path]:
     """Draw all pictures with figures as PNG and SVG, `STUDY-PICTURE.png`, and return the files."""
+    name = content["study"]["name"]
     return [
         path
         for picture in content["pictures"]
         for suffix in SUFFIXES
-        if draw(
-            content, picture, path := out / f"{content['study']['name']}-{picture['name']}{suffix}"
-        )
+        if draw(content, picture, path := out / f"{name}-{picture['name']}{suffix}")
     ]
 
 
@@ -55,27 +54,18 @@ def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
     heights = columns[0]["title"] if len(columns) == 1 else ""
     labels = [heights, "mean and 95 % interval over seeds" if intervals else ""]
     y_label, names = "; ".join(filter(None, labels)), [row["title"] for row, _ in grid]
+    bars, lines = [], []
+    for column, group in zip(columns, groups, strict=True):
+        means, marks = [figure.mean for figure in group], [figure.doubt for figure in group]
+        # A figure without an interval has a bar of length 0.
+        ends = [figure.ends or (figure.mean, figure.mean) for figure in group]
+        low, high = (list(side) for side in zip(*ends, strict=True))
+        bars.append(Bars(name=column["title"], height=means, marks=marks, low=low, high=high))
+        name = column["title"] + max(marks)
+        lines.append(Series(name=name, x=range(len(grid)), mean=means, low=low, high=high))
     if picture["kind"] == "bars":
-        bars = [
-            Bars(
-                name=column["title"],
-                height=[figure.mean for figure in group],
-                marks=[figure.doubt for figure in group],
-                **_ends(group),
-            )
-            for column, group in zip(columns, groups, strict=True)
-        ]
         grouped_bars(names, bars, path, y_label=y_label, title=title)
     else:
-        lines = [
-            Series(
-                name=column["title"] + max(figure.doubt for figure in group),
-                x=range(len(grid)),
-                mean=[figure.mean for figure in group],
-                **_ends(group),
-            )
-            for column, group in zip(columns, groups, strict=True)
-        ]
         error_bars(lines, path, y_label=y_label, title=title, ticks=names)
     return True
 
@@ -90,12 +80,6 @@ def _figure(
         return _Figure()
     ends = None if line["low"] is None else (line["low"], line["high"])
     return _Figure(line["mean"], ends, doubts(line))
-
-
-def _ends(figures: Sequence[_Figure]) -> dict[str, list[float]]:
-    """Return the ends of the error bars; a figure without an interval has a bar of length 0."""
-    ends = [figure.ends or (figure.mean, figure.mean) for figure in figures]
-    return {"low": [low for low, _ in ends], "high": [high for _, high in ends]}
 
 
 def _line(content: Content, picture: Mapping[str, Any]) -> list[str]:

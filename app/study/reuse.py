@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from app.study.cells import StudyContext
+from app.study.cells import TRAINING, StudyContext
 from app.study.study import Cell, Settings, Stage
 from app.study.study_file import attacks_of
 from attacks.digests import file_digest
@@ -21,7 +21,7 @@ from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
 from text.bounded_files import read_json
 from text.module_names import find_class
-from text.subjects import Difference, Subject, differences, flat, shortened
+from text.subjects import Subject, differences, flat, shortened
 from training.resume import PARTS, changed_settings
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def check_run(
 ) -> None:
     """Refuse a run, which may not exist yet, that has other settings than these of the fit.
 
-    `start` is that of the cell. `evaluation` names settings of one evaluation, such as its limit of
-    batches: its ledger compares them.
+    `start` is that of the cell; the ledger compares the settings of an `evaluation`.
 
     Raises:
         OtherRunError: the settings differ, or are lost; the message names the differences.
@@ -126,21 +125,20 @@ def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
 
         asked = {**_weights(run), **subject(settings)}
         return _differs(_measured(run, f"certify_{stage.threat}"), asked)
-    if stage.command in ("attack", "transfer"):
-        if stage.command == "attack":
-            reasons = [_missing_attack(run, name, settings) for name in attacks_of([stage])]
-        else:
-            names = map(str.strip, str(settings["attack"]).split(","))
-            # Settings are parsed once for all seeds: the last name is that of the run itself.
-            sources = [*settings["run"][:-1], run.name]
-            reasons = [_missing_transfer(run, name, sources) for name in names]
-        return next((reason for reason in reasons if reason is not None), None)
-    if stage.command == "fit":
-        return _missing_fit(run, settings)
-    if stage.command == "train":
-        reason = _missing_fit(run, settings) or _missing_evaluation(run, "test", settings, None)
-        if reason is None and _task(settings) == "classification":
-            reason = _missing_evaluation(run, "certify", settings, None)
+    if stage.command == "attack":
+        reasons = (_missing_attack(run, name, settings) for name in attacks_of([stage]))
+        return next(filter(None, reasons), None)
+    if stage.command == "transfer":
+        # Settings are parsed once for all seeds: the last name is that of the run itself.
+        sources = [*settings["run"][:-1], run.name]
+        names = map(str.strip, str(settings["attack"]).split(","))
+        return next(filter(None, (_missing_transfer(run, name, sources) for name in names)), None)
+    if stage.command in TRAINING:
+        reason = _missing_fit(run, settings)
+        if stage.command == "train":
+            reason = reason or _missing_evaluation(run, "test", settings, None)
+            if _task(settings) == "classification":
+                reason = reason or _missing_evaluation(run, "certify", settings, None)
         return reason
     name = STAGE_OF[settings["bound"]] if "bound" in settings else stage.command
     return _missing_evaluation(run, name, settings, stage.options)
@@ -164,8 +162,7 @@ def _differs(
     """Return the first difference, but for values with a `${NAME}`; None without any."""
     if stored is None:
         return "not measured"
-    changes: list[Difference] = differences(stored, now, only=now.keys() if only is None else only)
-    for name, before, value in changes:
+    for name, before, value in differences(stored, now, only=now.keys() if only is None else only):
         # A setting with a variable that has no value yet may still become equal.
         if not _is_unfilled(value):
             return f"measured with {name} {shortened(before)}, not {shortened(value)}"
@@ -251,9 +248,8 @@ def _attackable(
 ) -> int:
     """Return the number of rows that an attack with this goal may take."""
     text = checkpoint_text(run)
-    names = text.get("class_names") or []
     detector = text.get("detector") or _init_args(settings)
-    positive = attack.positive_class(names, detector.get("positive"))
+    positive = attack.positive_class(text.get("class_names") or [], detector.get("positive"))
     if positive is None:
         return split.total
     own = split.labels.get(positive, 0)
@@ -261,10 +257,9 @@ def _attackable(
 
 
 def check_start(cell: Cell, context: StudyContext, where: Path, *, begun: bool) -> None:
-    """Raise an OtherRunError if a run began with other weights than its first run has now.
+    """Raise an OtherRunError if a begun run has had other weights than its first run has now.
 
-    The digests are in `studies/STUDY/starts/` since the first check of a run. A run that has not
-    begun has nothing to compare.
+    The digests are in `studies/STUDY/starts/` since the first check of a run.
     """
     runs = where / context.runs_dir
     digests = {
@@ -341,7 +336,7 @@ def _read(settings: Parsed, split: Any, seed: int) -> Rows | None:
     from datamodules import TextDataModule
     from datamodules.batching.examples import fingerprint
 
-    corpus: Any = _class(settings)(**{**_init_args(settings), "seed": seed})
+    corpus: Any = _corpus_class(settings)(**{**_init_args(settings), "seed": seed})
     if not isinstance(corpus, TextDataModule):
         return None
     corpus._load(split)
@@ -356,9 +351,9 @@ def _init_args(settings: Parsed) -> Parsed:
     return arguments
 
 
-def _class(settings: Parsed) -> Any:
+def _corpus_class(settings: Parsed) -> Any:
     return find_class(settings["data"]["class_path"])
 
 
 def _task(settings: Parsed) -> str:
-    return str(getattr(_class(settings), "task", "classification"))
+    return str(getattr(_corpus_class(settings), "task", "classification"))

@@ -32,15 +32,11 @@ LOOK_INTERVAL = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class CellOutcome:
-    """The end of a cell; the next call resumes one that a signal has stopped.
-
-    `error` is the last line of the failed command, whose output is in `log`, or the reason that the
-    cell did not run.
-    """
+    """The end of a cell; the next call resumes one that a signal has stopped."""
 
     state: State
-    error: str = ""
-    log: str = ""
+    error: str = ""  # last line of the failed command, or the reason that the cell did not run
+    log: str = ""  # the file with the output of the failed command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +115,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class CellState(NamedTuple):
-    """The state of a cell that is not running, and the number of its ended stages.
-
-    `error` is the reason that its run cannot be used for the study.
-    """
+    """The state of a cell that is not running, and the number of its ended stages."""
 
     words: str
     ended: int
-    error: str = ""
+    error: str = ""  # the reason that its run cannot be used for the study
 
 
 def state_of(cell: Cell, work: Work) -> CellState:

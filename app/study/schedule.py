@@ -63,19 +63,19 @@ def run_all(
         # A copy, as cells leave the list.
         for cell in list(waiting):
             # A run outside of `cells` is expected to have ended.
-            before = outcomes.get(cell.after) if cell.after in runs and cell.after else None
+            before = outcomes.get(cell.after or "")
             if stop.wished.is_set():
-                waiting.remove(cell)
                 end(cell, CellOutcome(state="stopped"))
             elif before is not None and before.state != "done":
-                waiting.remove(cell)
                 why = "failed" if before.state == "failed" else "was not run"
                 reason = f"not run, because {cell.after} {why}"
                 end(cell, CellOutcome(state="not run", error=reason))
             elif len(working) < executor.slots and (before or cell.after not in runs):
-                waiting.remove(cell)
                 watch.begins(cell)
                 working[executor.submit(cell)] = cell
+            else:
+                continue
+            waiting.remove(cell)
         # With a time limit, so that a wish to stop is noticed while all runs work.
         done, _ = wait(working, timeout=_TICK, return_when=FIRST_COMPLETED)
         for future in done:
@@ -222,8 +222,8 @@ class RayExecutor:
         return outcome
 
     def _watch(self) -> None:
-        while not self._closed.is_set():
-            if self._stop.wished.wait(LOOK_INTERVAL):
+        while not self._closed.wait(LOOK_INTERVAL):
+            if self._stop.wished.is_set():
                 self._cancel()
                 return
 
@@ -256,13 +256,11 @@ def share_of(nodes: Sequence[Mapping[str, Any]], jobs: int) -> tuple[int, int]:
     """Return the CPUs and GPUs of each cell: as many CPUs as let all jobs run at a time."""
     resources = [node.get("Resources", {}) for node in nodes if node.get("Alive")]
     cpus = [int(node.get("CPU", 0)) for node in resources]
+    threads = max(cpus, default=1)
     # A cell does not spread over nodes.
-    fitting = [
-        threads
-        for threads in range(1, max(cpus, default=1) + 1)
-        if sum(count // threads for count in cpus) >= jobs
-    ]
-    return max(fitting, default=1), int(any(node.get("GPU", 0) >= 1 for node in resources))
+    while threads > 1 and sum(count // threads for count in cpus) < jobs:
+        threads -= 1
+    return max(1, threads), int(any(node.get("GPU", 0) >= 1 for node in resources))
 
 
 def _connect(address: str | None) -> Any:

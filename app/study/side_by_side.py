@@ -148,8 +148,8 @@ class _Run:
         # The rows of each split, from all stages of the run.
         for subject in subjects.values():
             protocol |= {f"{_ROWS}{k}": rows for k, rows in (subject.get("rows") or {}).items()}
-        samples = metrics.get(f"{stage}/samples")
-        protocol |= {} if samples is None else {"num_samples": int(samples)}
+        if (samples := metrics.get(f"{stage}/samples")) is not None:
+            protocol["num_samples"] = int(samples)
         return {key: value for key, value in protocol.items() if key not in _HARMLESS_ABOUT}
 
 
@@ -230,17 +230,13 @@ def _different_settings(rows: Sequence[_Row]) -> list[Table]:
     settings = [{"corpus": row.runs[0].results["corpus"], **row.runs[0].settings} for row in rows]
     names = dict.fromkeys(name for values in settings for name in values)
     changed = {change.name for own in settings for change in differences(settings[0], own)}
-    table = Table(
-        title="Settings that differ",
-        header=["setting", *(row.name for row in rows)],
-        rows=[
-            [name, *(_short(v[name]) if name in v else tables.NONE for v in settings)]
-            for name in names
-            if name in changed
-        ],
-        labels=1 + len(rows),
-    )
-    return [table]
+    lines = [
+        [name, *(_short(v[name]) if name in v else tables.NONE for v in settings)]
+        for name in names
+        if name in changed
+    ]
+    header = ["setting", *(row.name for row in rows)]
+    return [Table(title="Settings that differ", header=header, rows=lines, labels=len(header))]
 
 
 def _short(value: Any) -> str:
@@ -273,14 +269,10 @@ def _columns(rows: Sequence[_Row], metrics: Sequence[str]) -> list[Column]:
             f"{', '.join(sorted(available)) or 'theirs, but they have none'}"
         )
         raise StudyError(msg)
+    # The program does not know which direction is better.
     return [
-        Column(
-            name=name,
-            title=f"{name}, %" if is_share(name) else name,
-            metric=name,
-            scale=100.0 if is_share(name) else 1.0,
-            digits=1 if is_share(name) else 4,
-            better=None,  # the program does not know which direction is better
-        )
+        Column(name=name, title=f"{name}, %", metric=name, scale=100.0, digits=1, better=None)
+        if is_share(name)
+        else Column(name=name, title=name, metric=name, digits=4, better=None)
         for name in names
     ]

@@ -172,26 +172,19 @@ def _build(reader: YamlReader, content: Mapping[str, Any], name: str, digest: st
     rows += _combine_axes(reader, file, stages)
     if not rows:
         reader.problems.append("rows: got none, expected rows or axes")
-    columns = tuple(file.columns.values())
+    base, columns = file.base, tuple(file.columns.values())
+    corpora = [
+        replace(c, config=base.config + c.config, settings={**base.settings, **c.settings})
+        for c in file.corpora.values()
+    ]
     return Study(
         name=name,
-        title=file.title,
-        about=file.about,
-        notes=file.notes,
-        needs=file.needs,
-        corpora=tuple(
-            replace(
-                corpus,
-                config=file.base.config + corpus.config,
-                settings={**file.base.settings, **corpus.settings},
-            )
-            for corpus in file.corpora.values()
-        ),
+        **{key: getattr(file, key) for key in ("title", "about", "notes", "needs", "matched")},
+        corpora=tuple(corpora),
         rows=tuple(rows),
         columns=columns,
         against=_pairs(reader, file.against, rows),
         compared=_compared(file, columns),
-        matched=file.matched,
         published=_paper_figures(reader, file),
         pictures=tuple(file.pictures.values()),
         digest=digest,
@@ -208,19 +201,16 @@ def _row(
     # With corpora, `base` is below the settings of each corpus already.
     base = _Base() if corpora or not entry.base else file.base
     reader.mapping(entry.settings_on, f"{key}.settings_on", corpora)
-    return StudyRow(
-        name=entry.name,
-        title=entry.title,
-        config=base.config + entry.config,
-        settings={**base.settings, **entry.settings},
-        settings_on=entry.settings_on,
-        seeds=entry.seeds or file.seeds,
-        corpora=corpora,
-        stages=stages if entry.stages is None else _stages(reader, f"{key}.stages", entry.stages),
-        after=entry.after,
-        start=entry.start,
-        shown=entry.shown,
-    )
+    fields = {name: value for name, value in vars(entry).items() if name != "base"}
+    fields |= {
+        "config": base.config + entry.config,
+        "settings": {**base.settings, **entry.settings},
+        "seeds": entry.seeds or file.seeds,
+        "corpora": corpora,
+    }
+    if entry.stages is not None:
+        stages = _stages(reader, f"{key}.stages", entry.stages)
+    return StudyRow(**{**fields, "stages": stages})
 
 
 def _combine_axes(
@@ -297,8 +287,7 @@ def _stages(reader: YamlReader, key: str, content: Any) -> tuple[Stage, ...]:
                 "before it are named"
             )
         stages.append(stage)
-    repeated = [name for name, count in Counter(_outcomes(stages)).items() if count > 1]
-    if repeated:
+    if repeated := [name for name, count in Counter(_outcomes(stages)).items() if count > 1]:
         reader.problems.append(
             f"{key}: got {', '.join(repeated)} twice, expected stages with outcomes of different "
             "names: attacks of one recipe need a `tag`"
@@ -327,13 +316,13 @@ def _outcomes(stages: Sequence[Stage]) -> Iterator[str]:
 
 def attacks_of(stages: Sequence[Stage]) -> list[str]:
     """Return the names under which the attacks of some stages are filed."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for stage, recipe in _recipes(stages):
         tag = stage.options.get("tag")  # keeps attacks of one recipe apart
         stem = Path(recipe).stem if recipe.endswith(_RECIPE_FILES) else recipe
         attacks = SIX if recipe == "all" else (stem,)
-        names += [name if tag is None else f"{name}-{tag}" for name in attacks]
-    return list(dict.fromkeys(names))
+        names |= {name if tag is None else f"{name}-{tag}": None for name in attacks}
+    return list(names)
 
 
 def _recipes(stages: Sequence[Stage]) -> list[tuple[Stage, str]]:
@@ -384,8 +373,7 @@ def _paper_figures(reader: YamlReader, file: _StudyFile) -> PaperFigures | None:
     if file.paper is None:
         return None
     kind: Any = Mapping[str, Mapping[str, float]]
-    if file.corpora:
-        kind = Mapping[str, kind]
+    kind = Mapping[str, kind] if file.corpora else kind
     figures = reader.check(kind, file.paper.figures, "paper.figures", {})
     if not file.corpora:
         figures = {row: {"": values} for row, values in figures.items()}
@@ -410,14 +398,11 @@ def _check_rows(study: Study, problems: list[str]) -> None:
             problems.append(f"{key}.after: got {row.after!r}, {_one_of(rows)}")
             continue
         # A first row with a single corpus, or seed, serves all of this row.
-        lacking = set(row.corpora) - set(first.corpora)
-        if lacking and len(first.corpora) > 1:
-            problems.append(
-                f"{key}.after: got {row.after}, which is not on {', '.join(sorted(lacking))}"
-            )
-        lacking_seeds = set(row.seeds) - set(first.seeds)
-        if lacking_seeds and len(first.seeds) > 1:
-            problems.append(f"{key}.after: got {row.after}, which has no seed {min(lacking_seeds)}")
+        got = f"{key}.after: got {row.after}, which"
+        if (lacking := set(row.corpora) - set(first.corpora)) and len(first.corpora) > 1:
+            problems.append(f"{got} is not on {', '.join(sorted(lacking))}")
+        if (lacking_seeds := set(row.seeds) - set(first.seeds)) and len(first.seeds) > 1:
+            problems.append(f"{got} has no seed {min(lacking_seeds)}")
     for row in study.rows:
         path, after = [row.name], row.after
         while after in rows and after not in path:

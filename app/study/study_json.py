@@ -199,13 +199,12 @@ class _Cells:
         """Return all reasons not to average or compare the figures, one per line."""
         rows = {row.name for row in self.study.rows}
         corpora = {"", *(corpus.name for corpus in self.study.corpora)}
-        problems = [
+        if problems := [
             f"got run {cell.run} of row {cell.row!r} and corpus {cell.corpus!r}, expected a cell "
             f"of study {self.study.name}"
             for cell in self.cells
             if cell.row not in rows or cell.corpus not in corpora
-        ]
-        if problems:
+        ]:
             return problems
         first: dict[tuple[str, str, int], CellFigures] = {}
         for cell in self.cells:
@@ -320,14 +319,13 @@ def _comparison(
     first, sides = groups[0][0], [_side(group, name) for group in groups]
     with_texts = all(side.outcomes is not None for side in sides)
     comparison = compare(
-        sides[0],
-        sides[1],
+        *sides,
         kind=kind_of(column.metric),
         labels=first.labels.get(name) if with_texts else None,
         bounds=bounds_of(column.metric),
     )
-    position: dict[str, Any] = {"row": rows[0], "against": rows[1], "corpus": corpus}
-    position |= {"column": name, "seeds": seeds}
+    keys = ("row", "against", "corpus", "column", "seeds")
+    position: dict[str, Any] = dict(zip(keys, (*rows, corpus, name, seeds), strict=True))
     line = {
         **position,
         "texts": len(first.outcomes[name]) if with_texts else None,

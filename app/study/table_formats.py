@@ -49,22 +49,21 @@ def markdown(table: Table) -> str:
 
     A table of more than `WIDTH` characters is continued below: some of its columns, then the rest.
     """
-    lines = [[_one_line(text).replace("|", "\\|") for text in row] for row in _lines(table)]
+    rows = [table.header, *table.rows]
+    lines = [[_one_line(text).replace("|", "\\|") for text in row] for row in rows]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
-
-    def align(text: str, column: int) -> str:
-        left = column < table.labels
-        return text.ljust(widths[column]) if left else text.rjust(widths[column])
-
-    rule = [
-        "-" * width if i < table.labels else f"{'-' * (width - 1)}:"
-        for i, width in enumerate(widths)
-    ]
+    sides = "<" * table.labels + ">" * (len(widths) - table.labels)
+    lines.insert(
+        1,
+        [
+            "-" * (w - 1) + ("-" if side == "<" else ":")
+            for w, side in zip(widths, sides, strict=True)
+        ],
+    )
     parts = [f"**{_one_line(table.title)}**"] if table.title else []
     for columns in _split_columns(table, widths):
-        rows = [[align(line[i], i) for i in columns] for line in lines]
-        rows.insert(1, [rule[i] for i in columns])
-        parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+        cells = [[f"{line[i]:{sides[i]}{widths[i]}}" for i in columns] for line in lines]
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in cells))
     return "\n\n".join(parts)
 
 
@@ -94,7 +93,9 @@ def latex(tables: Sequence[Table], notes: Sequence[str], *, label: str) -> str:
     parts = ["% \\usepackage{booktabs, amssymb}"]
     for i, table in enumerate(tables, 1):
         alignment = "l" * table.labels + "r" * (len(table.header) - table.labels)
-        head, *rows = [" & ".join(map(escape_latex, row)) + r" \\" for row in _lines(table)]
+        head, *rows = [
+            " & ".join(map(escape_latex, row)) + r" \\" for row in [table.header, *table.rows]
+        ]
         lines = [
             r"\begin{table}",
             r"\centering",
@@ -125,10 +126,6 @@ def _greek(sign: str) -> str:
         return sign
     name = name.lower().replace("lamda", "lambda")  # Unicode spells it "lamda"
     return rf"$\{name.capitalize() if kind.endswith('CAPITAL') else name}$"
-
-
-def _lines(table: Table) -> list[Sequence[str]]:
-    return [table.header, *table.rows]
 
 
 def _one_line(text: str) -> str:

@@ -301,10 +301,9 @@ def notes(content: Content) -> list[str]:
         lines.append(f"Mean ± standard deviation over {seeds} seeds.")
     elif any(figure["sd"] is not None for figure in figures):
         lines.append("Mean ± standard deviation over seeds; their number in brackets.")
-    if seeds == 1:
-        lines.append("One seed: chance among seeds is not known.")
-    elif any(len(figure["seeds"]) == 1 for figure in figures):
-        lines.append("“1 seed”: chance among seeds is not known.")
+    if any(len(figure["seeds"]) == 1 for figure in figures):
+        one = "One seed" if seeds == 1 else "“1 seed”"
+        lines.append(f"{one}: chance among seeds is not known.")
     if any(line["unreliable"] for line in [*figures, *compared]):
         lines.append(
             f"{DOUBT} The attack could not see its way (saturated probabilities): the figure is no "
@@ -396,15 +395,9 @@ def _test_notes(content: Content) -> list[str]:
             "percentile bootstrap over texts."
         )
     titles = _titles(content, "columns")
-    by_seeds = sorted(
-        {
-            titles[line["column"]]
-            for line in compared
-            if line["p_texts"] is None and line["p_holm"] is not None
-        }
-    )
+    by_seeds = [c for c in compared if c["p_texts"] is None and c["p_holm"] is not None]
     if by_seeds:
-        columns = "; ".join(by_seeds)
+        columns = "; ".join(sorted({titles[line["column"]] for line in by_seeds}))
         lines.append(f"Tested over seeds alone, for want of a figure per text: {columns}.")
     return lines
 

@@ -56,7 +56,8 @@ class YamlReader:
                 self.add(key, value, f"a mapping with {listed}")
             return {}
         self.problems += [
-            f"{_join(key, name)}: got an unknown key, expected one of {listed or 'none'}"
+            f"{key}.{name}".removeprefix(".")
+            + f": got an unknown key, expected one of {listed or 'none'}"
             for name in value
             if name not in names
         ]
@@ -81,7 +82,8 @@ class YamlReader:
                 default = field.default_factory()
             elif default is MISSING and field.name == "title" and name is not None:
                 default = name
-            part, position = content.get(field.name, MISSING), _join(key, field.name)
+            position = f"{key}.{field.name}".removeprefix(".")
+            part = content.get(field.name, MISSING)
             values[field.name] = self.check(hints[field.name], part, position, default)
         return kind(**values)
 
@@ -133,10 +135,6 @@ class YamlReader:
         if isinstance(value, list) and hint is not Any:
             return tuple(value)
         return float(value) if hint is float else value
-
-
-def _join(key: str, name: object) -> str:
-    return f"{key}.{name}" if key else str(name)
 
 
 def _kind(hint: Any) -> tuple[str, Callable[[Any], bool]]:
