@@ -325,6 +325,9 @@ class RunReader:
                 self.unused.append(f"attacks/{name}: nothing says of which weights it is")
             elif not (records := ledger.records()):
                 self.unused.append(f"attacks/{name}: not finished; the same `attack` resumes it")
+            elif all(record.get("outcome") == "error" for record in records):
+                reason = records[0].get("reason")
+                self.unused.append(f"attacks/{name}: every record is an error, the first: {reason}")
             else:
                 rows = (self.subject(f"attack/{name}").get("rows") or {}).get("test")
                 attacks.append(_read_attack(ledger, records, subject, rows))

@@ -115,7 +115,9 @@ def _costs(attacks: Sequence[AttackEvidence], number: int) -> Picture:
 
 def moves(attack: AttackEvidence, evidence: Evidence) -> ClassMoves:
     """Count the predictions of the texts of an attack, before and after it."""
-    labels, before, after = list[Any](), list[Any](), list[Any]()
+    labels: list[Any] = []
+    before: list[int] = []
+    after: list[int] = []
     for record in _valid(attack):
         if record.prediction is not None:
             labels.append(record.label)

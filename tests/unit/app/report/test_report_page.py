@@ -190,6 +190,17 @@ def test_a_name_of_an_attack_stays_a_name_in_pictures(runs: Path) -> None:
     assert "a<b>&'\"$x$" in "".join(found.words)
 
 
+def test_an_attack_with_errors_alone_is_listed_as_not_used(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    write_text_attack(run, "typos", [("good", "bad"), ("fine", None)])
+    path = run.path / "attacks" / "typos.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    write_lines(path, [r | {"outcome": "error", "reason": "status 500"} for r in records])
+    evidence = read_evidence(run)
+    assert evidence.attacks == ()
+    assert evidence.unused == ("attacks/typos: every record is an error, the first: status 500",)
+
+
 @pytest.mark.long
 def test_the_page_can_be_read_without_eyes(runs: Path) -> None:
     run = certified_run(runs / "first")
