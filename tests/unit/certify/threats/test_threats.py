@@ -12,7 +12,7 @@ from attacks.composition import Group
 from attacks.constraints import InsideThreat
 from attacks.document import Document
 from certify.threats import L2, Characters, Synonyms, WordEditDistance, parse_threat
-from certify.threats.parsing import parse_k
+from certify.threats.parsing import parse_k, parse_threat
 from certify.threats.text_certificate import largest
 from lit_modules import TextClassifier
 from text import WordSettings
@@ -153,6 +153,11 @@ def test_wrong_settings() -> None:
             L2(radius=radius)
     with pytest.raises(ValueError, match="no texts"):
         L2(radius=1.0).contains("a", "b")
+
+
+def test_lists_that_are_missing_name_their_option() -> None:
+    with pytest.raises(ValueError, match=r"got no lists for synonyms, .*\(--lists FILE\)"):
+        parse_threat("synonyms", lists=None, k=1)
 
 
 def test_the_largest_number_of_changes() -> None:
