@@ -12,7 +12,7 @@ from attacks.composition import Group
 from attacks.constraints import InsideThreat
 from attacks.document import Document
 from certify.threats import L2, Characters, Synonyms, WordEditDistance, parse_threat
-from certify.threats.parsing import parse_k, parse_threat
+from certify.threats.parsing import parse_k
 from certify.threats.text_certificate import largest
 from lit_modules import TextClassifier
 from text import WordSettings
