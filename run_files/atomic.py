@@ -44,10 +44,18 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 def _not_written(path: Path, error: OSError) -> OSError:
     # Not its temporary name, of which a user knows nothing.
     state = "what was there before is unchanged" if path.exists() else "nothing was written"
+    if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
+        return OSError(f"could not write {path}: {_obstacle(path)}; {state}; give another path")
     return OSError(
         f"could not write {path}: {error.strerror or error}; {state}; "
         "make room or correct the permissions, then give the same command again"
     )
+
+
+def _obstacle(path: Path) -> str:
+    """Return which path is a folder, or a file, where the other is expected."""
+    file = next((parent for parent in path.parents if parent.is_file()), None)
+    return "it is a folder" if file is None else f"{file} is a file, expected a folder"
 
 
 def keep(path: Path, name: Path) -> None:

@@ -29,6 +29,10 @@ class Difference(NamedTuple):
     now: Any
 
     def __str__(self) -> str:
+        if isinstance(self.before, Mapping) and isinstance(self.now, Mapping):
+            # Only the entries that differ: the beginnings of both may be the same.
+            before, now = flat(self.before, self.name), flat(self.now, self.name)
+            return joined(differences(before, now))
         return f"{self.name} {shortened(self.before)} -> {shortened(self.now)}"
 
 

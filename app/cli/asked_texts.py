@@ -1,13 +1,12 @@
 """Reads the texts of a command line: from options, a file, or standard input."""
 
 import argparse
-import codecs
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, repeat
+from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from datamodules.batching.examples import checked
 from datamodules.sources.readers import decode, read_rows
@@ -122,18 +121,13 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
         raise DataError(msg)
 
 
-def read_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[NumberedText]:
+def read_stream(stream: BinaryIO, *, pairs: bool) -> Iterator[NumberedText]:
     """Yield the texts of a stream, one on each line; see `read_file`.
 
     Raises:
         DataError: a line is not UTF-8, or not a pair; the message names the line.
     """
-    # Windows tools write a byte order mark; `lines` drops that of a file.
-    marks = chain([codecs.BOM_UTF8], repeat(b""))
-    texts = (
-        raw.removeprefix(mark).rstrip(b"\r\n") for raw, mark in zip(stream, marks, strict=False)
-    )
-    numbered = enumerate(texts, start=1)
+    numbered = lines(Path("standard input"), stream, packed=False)
     yield from _read_lines(numbered, "standard input", pairs=pairs)
 
 

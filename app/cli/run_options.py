@@ -136,6 +136,23 @@ def find_model(command: str, args: argparse.Namespace) -> tuple[RunDirectory | N
     return find_checkpoint(command, Path(args.runs_dir), args.run, args.ckpt_path)
 
 
+def check_output(output: Path, *inputs: Path | None) -> None:
+    """Raise ValueError for an --output that is a folder, below a file, or read by the command."""
+    if output.is_dir():
+        msg = f"got --output {output}, which is a folder, expected --output FILE"
+        raise ValueError(msg)
+    if files := [parent for parent in output.parents if parent.is_file()]:
+        msg = f"got --output {output}, where {files[0]} is a file, expected a folder"
+        raise ValueError(msg)
+    for path in inputs:
+        if path is not None and path.exists() and output.exists() and path.samefile(output):
+            msg = (
+                f"got --output {output}, which this command reads, expected another file: its "
+                "content would be lost"
+            )
+            raise ValueError(msg)
+
+
 def refuse_former(command: str, words: Sequence[str]) -> None:
     """Raise a ValueError for the former name of an option; the message names the present one."""
     names = FORMER[""] | FORMER.get(command, {})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Self, get_args
 
 from app.cli.asked_texts import add_texts, chunks, read_texts
-from app.cli.run_options import add_option, command_parser
+from app.cli.run_options import add_option, check_output, command_parser
 from attacks.augmenting import TOGETHER, Augmenter
 from attacks.digests import content_digest
 from attacks.fingerprint import describe, flat
@@ -29,9 +29,8 @@ def run(args: argparse.Namespace) -> int:
     if bool(args.text) == (args.file is not None):
         msg = "got both or none of --text and --file, expected texts from one place"
         raise ValueError(msg)
-    if args.output is not None and args.output.is_dir():
-        msg = f"got --output {args.output}, which is a folder, expected --output FILE"
-        raise ValueError(msg)
+    if args.output is not None:
+        check_output(args.output, args.file)
     # --text_pair gives pairs by itself; a file of pairs has to be announced.
     pairs = bool(args.text_pair) or args.pairs
     texts = [item.text for item in read_texts(args, pairs=pairs)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.cli.run_options import add_option, command_parser
+from app.cli.run_options import add_option, check_output, command_parser
 from attacks.resources.archive import BrokenFile, lines_of
 from attacks.resources.counter_fitting import (
     CounterFitting,
@@ -32,6 +32,10 @@ def run(args: argparse.Namespace) -> int:
     settings = CounterFitting(steps=args.steps, radius=args.radius)
     if args.words is not None and args.words < 2:
         msg = f"got --words {args.words}, expected at least 2"
+        raise ValueError(msg)
+    check_output(args.output, args.vectors, args.simlex, *args.synonyms, *args.antonyms)
+    if args.output.suffix == ".zip":
+        msg = f"got --output {args.output}, expected a name with .gz, or without packing"
         raise ValueError(msg)
     vectors = read_vectors(args.vectors)
     words = vectors.words[: args.words]

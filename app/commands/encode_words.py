@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from app.cli.run_options import add_option, command_parser
+from app.cli.run_options import add_option, check_output, command_parser
 from certify.encoding import cluster_words
 from certify.encoding.word_clusters import SynonymEncoding, stability
 from certify.threats import Synonyms
@@ -19,6 +19,7 @@ from text.bounded_files import read_text
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
+    check_output(args.output, args.lists, *args.texts)
     threat = Synonyms.read(args.lists)
     counts: Counter[str] = Counter()
     for path in args.texts:

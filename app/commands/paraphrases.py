@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from app.cli.run_options import add_option
+from app.cli.run_options import add_option, check_output
 from app.cli.victim_options import OneLineParser, split_names
 from app.commands.attack_validity import add_records, record_files
 from attacks.resources.paraphrases import (
@@ -28,6 +28,7 @@ from text.bounded_files import read_text
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
+    check_output(Path(args.output), *map(Path, args.texts))
     texts = list(dict.fromkeys(text.strip() for text in _texts(args) if text.strip()))
     if not texts:
         msg = "got no texts, expected attacked texts, or files with a text in each line"

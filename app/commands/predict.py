@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from app.cli.asked_texts import STDIN, add_texts, chunks, read_stream, read_texts, typed
-from app.cli.run_options import RUN, add_option, command_parser, find_model
+from app.cli.run_options import RUN, add_option, check_output, command_parser, find_model
 from lit_modules.checkpoints.reading import load
 from measure.certified_answers import SETS, ThreatCertifiers
 from measure.predictions import BATCH, TextPrediction, TextPredictor
@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     if sum((bool(args.text), args.file is not None, args.stdin is not None)) > 1:
         msg = "got more than one of --text, --file and -, expected texts from one place"
         raise ValueError(msg)
+    if args.output is not None:
+        check_output(Path(args.output), args.file)
     run, checkpoint = find_model("predict", args)
     # Results of a run are about its own checkpoint; a prediction does not need them.
     with suppress(OSError, ValueError):

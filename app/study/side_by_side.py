@@ -53,7 +53,7 @@ def compare_runs(
         StudyError: fewer than two runs, runs without figures, or figures that must not be averaged.
     """
     if len(different := list(dict.fromkeys(names))) < 2:
-        msg = f"got {len(different)} run, expected at least two to compare"
+        msg = f"got {len(different)} run, expected at least two different ones to compare"
         raise StudyError(msg)
     rows = _group([_Run.read(existing(runs_dir, name)) for name in different])
     columns = _columns(rows, metrics)

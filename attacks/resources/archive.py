@@ -22,6 +22,8 @@ def _broken(path: Path, kind: str) -> Iterator[None]:
     except BrokenFile:
         raise
     except DataError as error:
+        if not path.exists():
+            raise
         msg = f"{path}: could not {kind} ({error}); delete it and get it again"
         raise BrokenFile(msg) from error
 

@@ -46,7 +46,10 @@ def parse_threat(
         raise ValueError(msg)
     if (lists is not None) != (name == "synonyms"):
         kind = "lists" if lists is not None else "no lists"
-        msg = f"got {kind} for {name}, expected a file of lists for synonyms, and only for them"
+        msg = (
+            f"got {kind} for {name}, expected a file of lists for synonyms (--lists FILE), and "
+            "only for them"
+        )
         raise ValueError(msg)
     if lists is not None:
         return Synonyms.read(lists, k=k, words=words)

@@ -7,7 +7,7 @@ from attacks.journal import Journal
 from tests.unit.attacks.outcomes import flipped, read_journal, record
 from text.bounded_files import LINE_LIMIT
 from text.file_lock import take
-from text.subjects import differences
+from text.subjects import differences, joined
 
 ABOUT = {"attack": "pwws", "seed": 0}
 
@@ -121,6 +121,15 @@ def test_no_record_of_another_process_is_cut_off(
         with Journal(path, ABOUT) as second:
             assert second.records == [record(0)]
     assert read_journal(path)[1] == [record(0)]
+
+
+def test_differences_of_nested_settings_are_named() -> None:
+    before = {"smooth": "mask", "mask": "a long word of many letters", "alpha": 0.001}
+    changes = differences({"around": before}, {"around": {**before, "alpha": 0.01}})
+    assert joined(changes) == "around.alpha 0.001 -> 0.01"
+    assert joined(differences({"around": None}, {"around": {"list": 3}})) == (
+        'around null -> {"list": 3}'
+    )
 
 
 def test_differences() -> None:

@@ -51,8 +51,12 @@ def test_a_reader_never_sees_a_half(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match=r"could not write .*nothing was written"):
-        atomic.write_text(tmp_path / "file" / "below", "x")
+    another = f"{tmp_path}/file is a file, expected a folder; nothing was written; give another"
+    for below in ("below", "deep/below"):
+        with pytest.raises(OSError, match=f"could not write .*below: {another} path$"):
+            atomic.write_text(tmp_path / "file" / below, "x")
+    with pytest.raises(OSError, match=r": it is a folder; what was there .*; give another path$"):
+        atomic.write_text(tmp_path, "x")
     with (
         pytest.raises(OSError, match=r"could not write .*/folder: .*nothing was written"),
         atomic.replacing_folder(tmp_path / "file" / "folder"),

@@ -137,6 +137,17 @@ def test_wrong_lines(tmp_path: Path, content: bytes, pairs: bool, message: str) 
         list(read_stream(io.BytesIO(content), pairs=pairs))
 
 
+def test_utf_16_is_named_in_a_file_and_in_a_stream(tmp_path: Path) -> None:
+    content = "fine\n".encode("utf-16")
+    path = tmp_path / "texts.txt"
+    path.write_bytes(content)
+    message = ": got UTF-16, expected UTF-8: convert the file"
+    with pytest.raises(DataError, match=f"{path}{message}"):
+        list(read_file(path, COLUMNS, pairs=False))
+    with pytest.raises(DataError, match=f"standard input{message}"):
+        list(read_stream(io.BytesIO(content), pairs=False))
+
+
 def test_wrong_tables(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("words\none\n")
     with pytest.raises(DataError, match="text"):

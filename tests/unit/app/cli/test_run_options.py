@@ -1,12 +1,21 @@
 """One name for each option, and one error for each former name."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
 from app.cli.commands import COMMANDS, LIGHTNING, check_options, find_command, module_of
 from app.cli.main import entry
-from app.cli.run_options import FORMER, OPTIONS, SETTINGS, full_names, refuse_former, short_name
+from app.cli.run_options import (
+    FORMER,
+    OPTIONS,
+    SETTINGS,
+    check_output,
+    full_names,
+    refuse_former,
+    short_name,
+)
 
 PARSERS = {
     f"{name} {way.file}": way
@@ -104,6 +113,45 @@ def test_present_names_are_accepted(line: str) -> None:
     call = find_command(line.split())
     assert call is not None
     check_options(call)
+
+
+def test_an_output_neither_replaces_an_input_nor_lies_below_a_file(tmp_path: Path) -> None:
+    texts, other = tmp_path / "texts.txt", tmp_path / "other.txt"
+    for path in (texts, other):
+        path.write_text("fine\n")
+    (tmp_path / "link.txt").symlink_to(texts)
+    for output, message in {
+        texts: "which this command reads, expected another file: its content would be lost",
+        tmp_path / "link.txt": "which this command reads",
+        tmp_path: "which is a folder, expected --output FILE",
+        texts / "a" / "b": f"where {texts} is a file, expected a folder",
+    }.items():
+        with pytest.raises(ValueError, match=f"got --output {output}, {message}"):
+            check_output(output, None, tmp_path / "absent", texts)
+    check_output(other, texts)
+    check_output(tmp_path / "new" / "file", texts, None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "augment --recipe deepwordbug --file F --output F",
+        "predict --run absent --file F --output F",
+        "resources counter-fit F --synonyms s --antonyms a --output F",
+        "resources counter-fit v --synonyms s --antonyms F --output F",
+        "resources encode-words --lists F --texts t --output F",
+        "resources paraphrases --texts F --url http://127.0.0.1:9 --output F",
+    ],
+)
+def test_no_command_replaces_its_input(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("fine\n")
+    assert entry(line.replace("F", str(path)).split()) == 1
+    (error,) = capsys.readouterr().err.splitlines()
+    assert error.startswith(f"error: got --output {path}, which this command reads, expected an")
+    assert path.read_text() == "fine\n"
 
 
 def test_names_of_settings() -> None:

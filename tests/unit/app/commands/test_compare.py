@@ -182,7 +182,7 @@ def test_seeds_that_were_measured_otherwise_are_not_averaged() -> None:
 
 def test_wrong_runs() -> None:
     run("a", 0, 20)
-    with pytest.raises(StudyError, match="got 1 run, expected at least two"):
+    with pytest.raises(StudyError, match="got 1 run, expected at least two different ones"):
         main(["--run", "a", "a"])
     with pytest.raises(FileNotFoundError, match="there are: a"):
         main(["--run", "a", "absent"])

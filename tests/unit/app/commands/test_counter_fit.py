@@ -65,12 +65,14 @@ def test_the_first_words_alone(files: Path) -> None:
         (["--synonyms=s.txt", "--antonyms=a.txt", "--words=2"], "got no antonyms of known words"),
         (["--synonyms=s.txt", "--antonyms=a.txt", "--words=1"], "got --words 1, expected at least"),
         (["--synonyms=v.txt", "--antonyms=a.txt"], "v.txt, line 1: got 'good"),
-        (["--synonyms=no.txt", "--antonyms=a.txt"], "no.txt: could not be read"),
+        (["--synonyms=no.txt", "--antonyms=a.txt"], "^got no.txt, not found, expected a file$"),
+        (["--synonyms=s.txt", "--antonyms=a.txt", "--output=v.zip"], "v.zip, expected a name w"),
         (["--synonyms=s.txt", "--antonyms=a.txt", "--steps=0"], "got steps=0"),
         (["--synonyms=s.txt", "--antonyms=a.txt", "--simlex=a.txt"], "a.txt: got columns"),
     ],
 )
 def test_wrong_input_leaves_no_file(files: Path, given: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        main(["v.txt", *given, "--output", "out.txt"])
+        main(["v.txt", "--output", "out.txt", *given])
     assert not Path("out.txt").exists()
+    assert not Path("v.zip").exists()

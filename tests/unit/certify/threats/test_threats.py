@@ -155,6 +155,11 @@ def test_wrong_settings() -> None:
         L2(radius=1.0).contains("a", "b")
 
 
+def test_lists_that_are_missing_name_their_option() -> None:
+    with pytest.raises(ValueError, match=r"got no lists for synonyms, .*\(--lists FILE\)"):
+        parse_threat("synonyms", lists=None, k=1)
+
+
 def test_the_largest_number_of_changes() -> None:
     assert largest([True, True, False], [1, 2, None]) == 2
     assert largest([False, True], [1, 2]) == 0
