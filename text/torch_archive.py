@@ -30,7 +30,8 @@ _STORAGES = {
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
 }
 _TENSOR, _ORDERED = "torch._utils _rebuild_tensor_v2", "collections OrderedDict"
-_GLOBALS = {_TENSOR, _ORDERED, *(f"torch {kind}Storage" for kind in _STORAGES)}
+_COUNTER = "collections Counter"  # the milestones of MultiStepLR
+_GLOBALS = {_TENSOR, _ORDERED, _COUNTER, *(f"torch {kind}Storage" for kind in _STORAGES)}
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 _VALUES = ("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE")
 _PUT, _GET = ("BINPUT", "LONG_BINPUT"), ("BINGET", "LONG_BINGET")
@@ -294,6 +295,12 @@ class _Machine:
         name = function.name if isinstance(function, _Global) else ""
         if name == _ORDERED and arguments == ():
             return _Object("EMPTY_DICT", {})
+        if name == _COUNTER and isinstance(arguments, tuple) and len(arguments) == 1:
+            counts: Any = arguments[0]
+            if isinstance(counts, _Object) and counts.kind == "EMPTY_DICT":
+                # Another name: torch copies the dictionary, and many calls could copy it again.
+                counts.kind = "counter"
+                return counts
         if name == _TENSOR and isinstance(arguments, tuple) and len(arguments) in (6, 7):
             storage, offset, size, stride, needs_grad, hooks, *more = arguments
             plain = (

@@ -118,7 +118,9 @@ def test_fewer_samples_than_a_stopped_measurement_are_refused(
 def test_another_subject_is_refused_and_a_tag_files_it_apart(tmp_path: Path) -> None:
     measure(tmp_path, Good())
     other = SuffixSettings(suffix="good")
-    with pytest.raises(ValueError, match=r"settings .*\"suffix\": \"good\".*by --tag, as suffix-"):
+    with pytest.raises(
+        ValueError, match=r"settings\.suffix \"\" -> \"good\".*by --tag, as suffix-"
+    ):
         measure(tmp_path, Good(), settings=other)
     with pytest.raises(ValueError, match='checkpoint "a" -> "b"'):
         measure(tmp_path, Good(), weights="b")

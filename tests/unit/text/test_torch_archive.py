@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.optim import lr_scheduler
 
 from text.torch_archive import check_archive, check_pickle
 
@@ -36,6 +37,8 @@ HARM = {
     "storage": call("torch.storage UntypedStorage", LARGE + b"\x85"),
     "typed storage": call("torch FloatStorage", LARGE + b"\x85"),
     "counter": call("collections Counter", b"X\1\0\0\0a\x85"),
+    "a dictionary counted twice": HEAD
+    + b"(}q\0K\1K\1sccollections\nCounter\nq\1h\0\x85Rh\1h\0\x85Rt.",
     "new object": HEAD + b"ctorch\nTensor\n" + LARGE + b"\x85\x81.",
     "nested": call("torch._utils _rebuild_nested_tensor", b")"),
     "meta": call("torch._utils _rebuild_meta_tensor_no_storage", b")"),
@@ -78,6 +81,39 @@ def test_what_torch_writes(content: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
     torch.save(content, path)
     check_archive(path)
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "CosineAnnealingLR": {"T_max": 3},
+    "CosineAnnealingWarmRestarts": {"T_0": 2},
+    "CyclicLR": {"base_lr": 0.1, "max_lr": 0.2},
+    "ExponentialLR": {"gamma": 0.9},
+    "LambdaLR": {"lr_lambda": lambda _: 1.0},
+    "MultiStepLR": {"milestones": [1, 2, 2]},
+    "MultiplicativeLR": {"lr_lambda": lambda _: 1.0},
+    "OneCycleLR": {"max_lr": 0.1, "total_steps": 9},
+    "StepLR": {"step_size": 2},
+}
+"""Settings that the schedulers of torch require."""
+SCHEDULERS = [
+    name
+    for name, cls in vars(lr_scheduler).items()
+    if isinstance(cls, type)
+    and issubclass(cls, lr_scheduler.LRScheduler)
+    and name not in ("_LRScheduler", "LRScheduler", "ChainedScheduler", "SequentialLR")
+]
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_the_state_of_every_scheduler(name: str, tmp_path: Path) -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(2))], lr=0.1, momentum=0.9)
+    scheduler = getattr(lr_scheduler, name)(optimizer, **SETTINGS.get(name, {}))
+    path = tmp_path / "a.pt"
+    torch.save(scheduler.state_dict(), path)
+    state = check_archive(path)
+    assert state.keys() == scheduler.state_dict().keys()
+    if name == "MultiStepLR":
+        assert state["milestones"] == {1: 1, 2: 2}
 
 
 def test_plain_values_are_returned(tmp_path: Path) -> None:
