@@ -52,9 +52,13 @@ def _not_written(path: Path, error: OSError) -> OSError:
     )
 
 
+def file_above(path: Path) -> Path | None:
+    """Return the file below which nothing can be written at a path; None if there is none."""
+    return next((parent for parent in path.parents if parent.is_file()), None)
+
+
 def _obstacle(path: Path) -> str:
-    """Return which path is a folder, or a file, where the other is expected."""
-    file = next((parent for parent in path.parents if parent.is_file()), None)
+    file = file_above(path)
     return "it is a folder" if file is None else f"{file} is a file, expected a folder"
 
 

@@ -192,10 +192,13 @@ def lines(
         # Other line ends, such as U+2028, are characters of a text.
         wrapper = TextIOWrapper(stream, encoding, newline="\n") if encoding != "utf-8" else stream
         with wrapper:
-            yield from _numbered(path, wrapper, limit)
+            yield from numbered_lines(path, wrapper, limit)
 
 
-def _numbered(path: Path, stream: _Stream, limit: int | None) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(
+    path: Path, stream: _Stream, limit: int | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a stream as `lines` does, of `limit` bytes in all; it stays open."""
     number = total = 0
     try:
         while line := stream.readline(LINE_LIMIT + 1):

@@ -12,7 +12,7 @@ from datamodules.batching.examples import checked
 from datamodules.sources.readers import decode, read_rows
 from datamodules.sources.table_shape import TABLES, find_shape
 from text import Text
-from text.bounded_files import DataError, kind_of, lines, missing, opened
+from text.bounded_files import DataError, kind_of, lines, missing, numbered_lines, opened
 from text.plural import plural
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def read_stream(stream: BinaryIO, *, pairs: bool) -> Iterator[NumberedText]:
     Raises:
         DataError: a line is not UTF-8, or not a pair; the message names the line.
     """
-    numbered = lines(Path("standard input"), stream, packed=False)
+    numbered = numbered_lines(Path("standard input"), stream)
     yield from _read_lines(numbered, "standard input", pairs=pairs)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from run_files.atomic import file_above
 from run_files.ledger import NAME
 from run_files.run_directory import RunDirectory
 from run_files.terminal import harmless
@@ -141,8 +142,8 @@ def check_output(output: Path, *inputs: Path | None) -> None:
     if output.is_dir():
         msg = f"got --output {output}, which is a folder, expected --output FILE"
         raise ValueError(msg)
-    if files := [parent for parent in output.parents if parent.is_file()]:
-        msg = f"got --output {output}, where {files[0]} is a file, expected a folder"
+    if (file := file_above(output)) is not None:
+        msg = f"got --output {output}, where {file} is a file, expected a folder"
         raise ValueError(msg)
     for path in inputs:
         if path is not None and path.exists() and output.exists() and path.samefile(output):

@@ -28,7 +28,7 @@ from text.bounded_files import read_text
 
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
-    check_output(Path(args.output), *map(Path, args.texts))
+    check_output(Path(args.output), *map(Path, [*args.texts, *(args.records or [])]))
     texts = list(dict.fromkeys(text.strip() for text in _texts(args) if text.strip()))
     if not texts:
         msg = "got no texts, expected attacked texts, or files with a text in each line"

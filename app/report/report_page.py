@@ -258,9 +258,9 @@ def _checks(section: Section) -> Iterator[tuple[object, str, str]]:
     yield not section.in_words, "Certificates in words", f"certify {threat}"
     yield evidence.pgd is None and tested, "Accuracy under PGD, text by text", "test"
     yield not attacks, "Attacks that change words", "attack --attack textfooler"
-    judged = any(evidence.run.path.glob("**/validity/*.json"))
+    unjudged = attacks and not any(evidence.run.path.glob("**/validity/*.json"))
     meaning = "The share of attacked texts that keep their meaning"
-    yield attacks and not judged, meaning, "attack validity"
+    yield unjudged, meaning, "attack validity"
     stored = "Single texts: attacks and certificates in words store them"
     yield section.explorer is None, stored, ""
     yield True, "Other seeds: each run is one training", ""

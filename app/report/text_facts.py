@@ -52,13 +52,15 @@ def join_texts(evidence: Evidence) -> list[TextFacts]:
     """
     if not evidence.classifies:
         return []
-    texts, first_rows = dict[int, TextFacts](), list[str]()
+    texts: dict[int, TextFacts] = {}
+    first_rows: list[str] = []
 
     def add(record: Record, rows: str | None, text: str | None = None) -> TextFacts | None:
         """Return the text of a record; None if the record is of other rows."""
-        first_rows.extend([rows] if rows else [])
+        if rows and not first_rows:
+            first_rows.append(rows)
         # Older records have no digest: they are of the test split.
-        if rows not in (None, *first_rows[:1]):
+        if rows not in (None, *first_rows):
             return None
         sample = record["sample_id"]
         new = TextFacts(sample, record["label"], record["prediction"])

@@ -141,6 +141,7 @@ def test_an_output_neither_replaces_an_input_nor_lies_below_a_file(tmp_path: Pat
         "resources counter-fit v --synonyms s --antonyms F --output F",
         "resources encode-words --lists F --texts t --output F",
         "resources paraphrases --texts F --url http://127.0.0.1:9 --output F",
+        "resources paraphrases --records F --url http://127.0.0.1:9 --output F",
     ],
 )
 def test_no_command_replaces_its_input(
