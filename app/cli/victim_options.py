@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from jsonargparse import ArgumentParser
 
+from app.cli.option_errors import one_line
 from app.cli.run_options import add_option, full_names
 from attacks.digests import digest
 from attacks.task_goals import task_of
@@ -39,9 +40,6 @@ class OneLineParser(ArgumentParser):
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print the message and end the program with status 2."""
-        # Only now: it loads Lightning, which commands that train nothing do without.
-        from app.cli.parser import one_line
-
         del ex
         self.exit(2, one_line(message, self.prog))
 

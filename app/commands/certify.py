@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from app.cli.asked_texts import check_texts
 from app.cli.run_options import RUN, add_option, command_parser, find_model
 from attacks.digests import content_digest, file_digest
 from attacks.resources.catalogue import Resources, resources_named
@@ -55,6 +56,7 @@ _KINDS = [name for name in THREATS if name != "l2"]
 def run(args: argparse.Namespace) -> int:
     """Run the command."""
     check_range({"--num_samples": args.num_samples}, least=1)
+    check_texts(args.text, (), pairs=False)
     if args.victim is not None:
         return _certify_victim(args)
     run, checkpoint = find_model("certify", args)
@@ -206,6 +208,9 @@ def numbers(words: Sequence[str] | None, *, endless: bool) -> list[int | None]:
     """Return the numbers of changes of `--k`, from few to many; `endless`: any number is one."""
     default = ("1", "2", "all") if endless else ("1", "2")
     counts = {parse_k(word) for word in (words or default)}
+    if counts == {0}:
+        msg = "got --k 0 alone, which changes nothing, expected a number of at least 1, or all"
+        raise ValueError(msg)
     return sorted(counts, key=lambda k: float("inf") if k is None else k)
 
 

@@ -10,6 +10,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import IO
 
+from app.cli.commands import COMMANDS
 from app.cli.run_options import add_option, command_parser
 from attacks.digests import file_digest
 from attacks.resources.catalogue import MASKED_LM, SENTENCE_ENCODER
@@ -128,7 +129,9 @@ def _name(name: str) -> str:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
     text = f"Without names: {', '.join(USUAL)}. Attacks read the default folder, or that of "
-    parser = command_parser("resources", __doc__, epilog=f"{text}--attack.resources FOLDER.")
+    text += "--attack.resources FOLDER. Others are made here: "
+    made = ", ".join(name for name in COMMANDS if name.startswith("resources "))
+    parser = command_parser("resources", __doc__, epilog=f"{text}{made}.")
     add = parser.add_argument
     add("names", nargs="*", type=_name, metavar="NAME", help=", ".join(SOURCES))
     text = f"folder of the files (default: {cache_folder() / 'resources'})"

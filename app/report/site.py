@@ -20,6 +20,7 @@ from text.plural import plural
 log = logging.getLogger(__name__)
 
 INDEX = "index.html"
+_TITLE = "<title>Runs</title>"
 _SCRIPT = (Path(__file__).parent / "site.js").read_text(encoding="utf-8")
 _COLUMNS: dict[FigureKind, str] = {
     "clean": "clean texts",
@@ -68,9 +69,13 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
     A run that cannot be read is a warning.
 
     Raises:
-        ValueError: no run can be read.
+        ValueError: no run can be read, or the folder has the index of another site.
         OSError: a page cannot be written.
     """
+    index = folder / INDEX
+    if index.exists() and _TITLE not in index.read_text(encoding="utf-8", errors="replace"):
+        msg = f"got --output {folder} with another {INDEX}, expected a new folder, or an old site"
+        raise ValueError(msg)
     rows, contradictions, attacks = list[SiteRow](), list[str](), list[RunAttacks]()
     for run in runs:
         try:
@@ -103,8 +108,8 @@ def write_site(runs: Sequence[RunDirectory], folder: Path) -> Site:
     ]
     columns = [*_COLUMNS.values()]
     html = render("site.html.j2", _SCRIPT, rows=rows, columns=columns, compared=compared)
-    atomic.write_text(folder / INDEX, html)
-    return Site(folder / INDEX, contradictions)
+    atomic.write_text(index, html)
+    return Site(index, contradictions)
 
 
 def _figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:

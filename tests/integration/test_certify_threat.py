@@ -101,6 +101,8 @@ def test_what_is_refused(here: Path, steadfast: Steadfast) -> None:
         (["--threat=synonyms"], "no lists for synonyms"),
         (["--threat=characters", "--k=-1"], "or all"),
         (["--threat=characters", "--k", "all"], "got k=all"),
+        (["--threat=characters", "--k", "0"], "got --k 0 alone, which changes nothing"),
+        (["--threat=characters", "--text", " "], "got the empty text ' ' for --text"),
         (["--threat=nosuch"], "got perturbation set 'nosuch'"),
     ):
         outcome = steadfast("certify", "--run=b", wrong)

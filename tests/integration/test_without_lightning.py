@@ -48,3 +48,26 @@ def test_the_same_logits(here: Path, steadfast: Steadfast, cell: str) -> None:
     )
     assert outcome.returncode == 0, outcome.stderr
     assert json.loads(outcome.stdout) == model.predict_texts(TEXTS).tolist()
+
+
+COMMANDS = """
+import sys
+sys.modules["pytorch_lightning"] = None  # an import of it fails
+from app.cli.main import entry
+sys.exit(entry())
+"""
+
+
+@pytest.mark.parametrize("command", ["check", "functional", "resources paraphrases"])
+def test_a_wrong_option_is_one_line(command: str) -> None:
+    outcome = subprocess.run(
+        [sys.executable, "-c", COMMANDS, *command.split(), "--nonsense"],
+        capture_output=True,
+        check=False,
+        cwd=Path(lit_modules.__file__).parent.parent,
+        text=True,
+    )
+    assert outcome.returncode == 2, outcome.stderr
+    (line,) = outcome.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert "--nonsense" in line

@@ -248,3 +248,11 @@ def test_what_is_known_is_pinned() -> None:
         assert source.sha256 is not None
         assert len(source.sha256) == 64
         assert not {"main", "master", "gh-pages"} & set(source.url.split("/"))
+
+
+def test_help_names_the_commands_that_make_resources(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        resources.parser().parse_args(["--help"])
+    text = capsys.readouterr().out.replace("-\n", "-")  # wrapped at a hyphen
+    for name in ("counter-fit", "encode-words", "paraphrases"):
+        assert name in text
