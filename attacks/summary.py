@@ -26,6 +26,8 @@ QUERIES = 1000
 """End of the curve of success over queries under which `Summary.query_auc` is the area."""
 TOLERATED = 0.01
 """Share by which a blind score may overstate the accuracy before it is unreliable."""
+FLAT = 1e-6
+"""Largest change of a score, relative to it, that rounding in single precision may cause."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +49,7 @@ class Summary:
             with others in flight.
         exhausted: share of the attacked samples whose search was ended by the budget.
         saturated: share of the attacked samples for which a score made of probabilities is blind.
-        overstated: largest error of the accuracy because of that.
+        overstated: largest error of the accuracy by blind scores, of any kind.
         unreliable: True if that error is above `TOLERATED`.
         unstable: share of the successes that did not succeed once more when the victim was asked
             about their texts again; each took a query that `queries` does not count.
@@ -199,20 +201,21 @@ def _cost_figures(attacked: Sequence[AttackRecord]) -> dict[str, Any]:
 
 
 def _saturation(attacked: Sequence[AttackRecord], samples: int, score: Score) -> dict[str, Any]:
-    """Return the share of blind attacks, and the error of the accuracy of all samples by it."""
-    blind = [record for record in attacked if _blind(record)]
+    """Return the share of saturated samples, and the error of the accuracy by blind scores."""
+    saturated = [_is_saturated(record) for record in attacked]
     # Each failure of a blind attack might have been a success.
-    overstated = sum(record.outcome == "failed" for record in blind) / samples
-    # Margins of logits do not saturate: they are never blind.
-    overstated = overstated if score == "probability" else 0.0
+    failed = sum(
+        record.outcome == "failed" and ((score == "probability" and blind) or _is_flat(record))
+        for record, blind in zip(attacked, saturated, strict=True)
+    )
     return {
-        "saturated": len(blind) / max(1, len(attacked)),
-        "overstated": overstated,
-        "unreliable": overstated > TOLERATED,
+        "saturated": sum(saturated) / max(1, len(attacked)),
+        "overstated": failed / samples,
+        "unreliable": failed / samples > TOLERATED,
     }
 
 
-def _blind(record: AttackRecord) -> bool:
+def _is_saturated(record: AttackRecord) -> bool:
     """Return True if probabilities of the sample show no difference between candidates.
 
     They are 1 in single precision, or nearer to it than the tie of the goal.
@@ -221,6 +224,15 @@ def _blind(record: AttackRecord) -> bool:
     if not isinstance(record.label, int):  # a number begins with the score 0
         return False
     return record.saturated or (score is not None and 0 <= score < NEAR["probability"])
+
+
+def _is_flat(record: AttackRecord) -> bool:
+    """Return True if the score stays the same, but for rounding, whichever word is removed."""
+    # Margins do this, too: of votes, and behind a tanh that is 1 in single precision.
+    weights = [abs(weight) for weight in record.salience or () if weight is not None]
+    if not weights or record.score is None or not isinstance(record.label, int):
+        return False
+    return max(weights) <= FLAT * abs(record.score)
 
 
 FIGURES = (
@@ -294,9 +306,11 @@ def remarks(name: str, summary: Summary) -> list[str]:
 def _doubt(name: str, summary: Summary) -> str:
     verdict = "no measure of robustness" if summary.unreliable else "tolerable"
     return (
-        f"{name}: the probability of {100 * summary.saturated:.1f} % of the attacked samples is 1 "
-        f"in single precision, the attack sees no difference between candidates; the accuracy may "
-        f"be {100 * summary.overstated:.1f} points too high ({verdict}): attack with score=margin"
+        f"{name}: for some samples the attack sees no difference between candidates, as removing a "
+        f"word does not move the score (the probability of {100 * summary.saturated:.1f} % of the "
+        "attacked samples is 1 in single precision); the accuracy may be "
+        f"{100 * summary.overstated:.1f} points too high ({verdict}): try score=margin, "
+        "hard-label, or the texts of another model (`attack pairs --run`)"
     )
 
 

@@ -306,7 +306,7 @@ def notes(content: Content) -> list[str]:
         lines.append(f"{one}: chance among seeds is not known.")
     if any(line["unreliable"] for line in [*figures, *compared]):
         lines.append(
-            f"{DOUBT} The attack could not see its way (saturated probabilities): the figure is no "
+            f"{DOUBT} The attack could not see its way (its score is flat): the figure is no "
             "measure of robustness."
         )
     if any(line["collapsed"] for line in [*figures, *compared]):

@@ -20,8 +20,8 @@ class FGSM:
     Attributes:
         epsilon: radius of the ball, in units of the embedding space.
         norm: `linf`: the method as published; `l2`: the norm of the certificates.
-        loss: `margin`: largest other logit minus the label's, which never saturates;
-            `cross_entropy`: as published.
+        loss: `margin`: largest other logit minus the label's, which does not saturate with the
+            probability; `cross_entropy`: as published.
     """
 
     epsilon: float = 1.0

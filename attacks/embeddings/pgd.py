@@ -51,7 +51,7 @@ class PGD(PGDSettings):
             certificates; `linf`: no coordinate of any token moves by more than epsilon. Steps have
             their length in it.
         loss: loss that the steps maximise. `margin`: largest other logit minus the label's, which
-            never saturates; `cross_entropy`: as in the papers.
+            does not saturate with the probability; `cross_entropy`: as in the papers.
     """
 
     norm: Norm = "l2"

@@ -42,7 +42,7 @@ class PGDAdversary(Adversary):
             step_size: length of a step in that norm; 2.5 epsilon / steps if null.
             random_start: begin at a random point of the ball, not at its centre.
             inner_loss: loss that the steps maximise: the training loss, or the margin between
-                logits, which never saturates.
+                logits, which does not saturate with the probability.
             clean_weight: weight of the clean loss, alpha in alpha * clean loss + (1 - alpha) *
                 adversarial loss.
         """

@@ -1,11 +1,13 @@
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
+from attacks.goals import Score
 from attacks.summary import summarise, table
 from tests.unit.attacks.outcomes import flipped, record, skipped
 from text.estimates import IntervalEstimate, mean, student, wilson
@@ -171,6 +173,31 @@ def test_saturation_does_no_harm_to_the_margin() -> None:
     assert found.saturated == 1
     assert found.metrics()["accuracy"] == 1
     assert "?" not in table({"pwws": found})
+
+
+@pytest.mark.parametrize("score", ["margin", "probability"])
+def test_a_flat_score_is_no_robustness(score: Score) -> None:
+    flat = [record(i, score=-700.0, salience=(0.0, None, -5e-4)) for i in range(5)]
+    found = summarise([*flat, *(flipped(i) for i in range(5, 10))], score=score)
+    assert found.unreliable
+    assert (found.saturated, found.overstated) == (0, 0.5)
+    assert found.metrics()["unreliable_accuracy"] == 0.5
+    assert "removing a word does not move the score" in table({"pwws": found})
+
+
+@pytest.mark.parametrize(
+    "visible",
+    [
+        {"salience": (0.0, 0.0, 2e-3)},  # one word moves the score
+        {"salience": (None, None, None)},  # no word was tried
+        {"salience": None},  # a search that ranks no words
+        {"salience": (0.0, 0.0, 0.0), "label": 0.5, "prediction": 0.5},  # a number
+    ],
+)
+def test_a_score_that_moves_is_not_flat(visible: dict[str, Any]) -> None:
+    found = summarise([record(i, score=-700.0, **visible) for i in range(5)], score="margin")
+    assert not found.unreliable
+    assert found.overstated == 0
 
 
 def test_blind_attacks_that_succeeded_overstate_nothing() -> None:
