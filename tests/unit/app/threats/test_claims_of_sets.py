@@ -294,6 +294,16 @@ def test_what_the_checker_does_not_know_is_refused() -> None:
             _contents(module.eval(), threat, [line])
 
 
+def test_a_bias_which_no_checker_adds_is_refused() -> None:
+    module = WordScores(words=FRONT, bias=True)
+    module.attach(module.build_tokenizer(CORPUS), ["no", "yes"])
+    module.configure_model()
+    threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
+    line = {"sample_id": 0, "text": "good", "prediction": 0}
+    with pytest.raises(ValueError, match="got a model with a bias, .* expected bias=false"):
+        _contents(module.eval(), threat, [line])
+
+
 def test_the_checker_is_short_and_on_its_own() -> None:
     text = CHECKER.read_text()
     assert len(text.splitlines()) <= 150
