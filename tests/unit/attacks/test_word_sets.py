@@ -321,7 +321,11 @@ def test_keyboards_of_languages(resources: Resources) -> None:
 
 @pytest.mark.parametrize(
     ("language", "word", "slip"),
-    [("german", "oper", "o\u00fcer"), ("german", "f\u00fcr", "fpr"), ("spanish", "film", "fi\u00f1m")],
+    [
+        ("german", "oper", "o\u00fcer"),
+        ("german", "f\u00fcr", "fpr"),
+        ("spanish", "film", "fi\u00f1m"),
+    ],
 )
 def test_keys_with_an_accent_are_keys(
     language: str, word: str, slip: str, resources: Resources

@@ -300,7 +300,7 @@ def test_a_bias_which_no_checker_adds_is_refused() -> None:
     module.configure_model()
     threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
     line = {"sample_id": 0, "text": "good", "prediction": 0}
-    with pytest.raises(ValueError, match="got a model with a bias, .* expected bias=false"):
+    with pytest.raises(ValueError, match=r"got a model with a bias, .* expected bias=false"):
         _contents(module.eval(), threat, [line])
 
 
