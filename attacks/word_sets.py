@@ -28,7 +28,7 @@ from attacks.resources.tagger import Tagger
 from attacks.resources.wordnet import WordNet
 from attacks.set_names import AND, check_names, file_title, is_file, read_name, title
 from attacks.transformations import Composite, EmbeddingSwap, Inflect, WordNetSwap
-from attacks.transformations.keys import LAYOUTS, find_neighbours
+from attacks.transformations.keys import LAYOUTS, Layout, find_neighbours
 from attacks.transformations.word_swap import WordSwap
 from certify.threats import (
     ADDITIONS,
@@ -49,6 +49,7 @@ from certify.threats import (
 )
 from certify.threats.substitutions import TAG, Words, unite
 from text import WordSettings, WordTokenizer
+from text.canonical import canonical
 from text.corrector import Reach
 from text.typo_kinds import InnerTypos, KeyboardTypos
 from text.word_splitter import WordSplitter
@@ -57,10 +58,14 @@ from text.word_splitter import WordSplitter
 class SwapSet(ListedWords):
     """The replacements of a transformation that depend on the word alone.
 
+    Replacements are written as the model reads them. Those that it reads as several words are left
+    out: "top-notch" where hyphens are words of their own.
+
     Args:
         name: of the set.
         swap: the transformation.
         statement: see `WordSet`.
+        words: the words of the model.
         pre_constraints: select the words; those that depend on more than the word are left out.
         constraints: judge the replacements; the same.
     """
@@ -70,11 +75,13 @@ class SwapSet(ListedWords):
         name: str,
         swap: WordSwap,
         statement: str,
+        words: WordSettings,
         *,
         pre_constraints: Sequence[PreConstraint] = (),
         constraints: Sequence[Constraint] = (),
     ) -> None:
-        self.name, self.swap, self.statement = name, swap, statement
+        self.name, self.swap, self.words = name, swap, words
+        self.statement = f"{statement}{_alone(words)}"
         self.pre_constraints = [c for c in pre_constraints if isinstance(c, StopWords | WordLength)]
         self.constraints = [c for c in constraints if isinstance(c, WordSimilarity | WordDistance)]
         self._known: dict[str, tuple[str, ...]] = {}
@@ -102,7 +109,18 @@ class SwapSet(ListedWords):
         for constraint in self.constraints:
             (flags,) = constraint.keep([Group(document, document, candidates)])
             candidates = [c for c, fits in zip(candidates, flags, strict=True) if fits]
-        return tuple(dict.fromkeys(candidate.word.lower() for candidate in candidates))
+        # Not `lower`: behind a front end "caf\u00e9" is read as "cafe".
+        read = [self._splitter.split(candidate.word) for candidate in candidates]
+        return tuple(dict.fromkeys(own[0] for own in read if len(own) == 1 and own != [word]))
+
+    @cached_property
+    def _splitter(self) -> WordSplitter:
+        return WordSplitter(self.words)
+
+
+def _alone(words: WordSettings) -> str:
+    """Return what a statement adds where the words of attacks may be several of the model."""
+    return "" if words.split == "joined" else ", by one word of the model"
 
 
 @dataclass(frozen=True)
@@ -113,11 +131,13 @@ class RecipeSet(WordSet):
         name: of the recipe.
         parts: sets of its transformations.
         pre_constraints: select the words.
+        words: the words of the model.
     """
 
     name: str
     parts: tuple[WordSet, ...]
     pre_constraints: tuple[PreConstraint, ...]
+    words: WordSettings
 
     @property
     def splits(self) -> bool:  # type: ignore[override] # made of the parts
@@ -132,7 +152,7 @@ class RecipeSet(WordSet):
     @property
     def statement(self) -> str:  # type: ignore[override] # made of the name
         """See `WordSet`."""
-        return f"as {self.name} may replace it"
+        return f"as {self.name} may replace it{_alone(self.words)}"
 
     @property
     def change(self) -> str:
@@ -297,16 +317,16 @@ def _find_one(name: str, words: WordSettings, resources: Resources) -> WordSet:
 
     own_sets: dict[str, Callable[[], WordSet]] = {
         "canonical": lambda: SameForm(words),
-        "wordnet": lambda: SwapSet(name, parts.wordnet_swap(), "by a synonym of WordNet"),
-        "wordnet-pos": lambda: TaggedSynonyms(name, resources.wordnet(), resources.tagger()),
-        "neighbours": lambda: _neighbours(name, parts.embedding_swap(number), cosine),
+        "wordnet": lambda: SwapSet(name, parts.wordnet_swap(), "by a synonym of WordNet", words),
+        "wordnet-pos": lambda: TaggedSynonyms(name, resources.wordnet(), resources.tagger(), words),
+        "neighbours": lambda: _neighbours(name, parts.embedding_swap(number), cosine, words),
         "inflections": lambda: SwapSet(
-            name, Inflect(resources.inflected()), "by another form of it"
+            name, Inflect(resources.inflected()), "by another form of it", words
         ),
         "typos": lambda: Typos(words),
         "typos-splits": lambda: Typos(words, splits=True, name=name),
         "typos-keyboard": lambda: Typos(
-            words, kind=KeyboardTypos(find_neighbours(LAYOUTS[language])), name=name
+            words, kind=KeyboardTypos(_read_keys(LAYOUTS[language])), name=name
         ),
         "typos-inner": lambda: Typos(words, kind=InnerTypos(), name=name),
         "delete": lambda: DeletedStopWords(name, frozenset(stop_words())),
@@ -326,15 +346,30 @@ def _find_one(name: str, words: WordSettings, resources: Resources) -> WordSet:
     return recipe_set(build(settings, resources), words)
 
 
-def _neighbours(name: str, swap: EmbeddingSwap, cosine: float | None) -> SwapSet:
+def _neighbours(
+    name: str, swap: EmbeddingSwap, cosine: float | None, words: WordSettings
+) -> SwapSet:
     statement, vectors = f"by one of the {swap.k} nearest words", swap.neighbours.vectors
     if cosine is None:
-        return SwapSet(name, swap, statement)
+        return SwapSet(name, swap, statement, words)
     if vectors is None:
         msg = f"got {name} with ready lists of neighbours, expected word vectors for a cosine"
         raise ValueError(msg)
     near = [WordSimilarity(vectors, cosine)]
-    return SwapSet(name, swap, f"{statement}, of a cosine of {cosine} or more", constraints=near)
+    statement = f"{statement}, of a cosine of {cosine} or more"
+    return SwapSet(name, swap, statement, words, constraints=near)
+
+
+def _read_keys(layout: Layout) -> dict[str, str]:
+    """Return the neighbours of the keys of a keyboard, as a model with a front end reads them.
+
+    What is read as "u" may have been typed by that key or by "\u00fc".
+    """
+    keys: dict[str, str] = {}
+    for key, near in find_neighbours(layout).items():
+        own = canonical(key)
+        keys[own] = keys.get(own, "") + canonical(near)
+    return keys
 
 
 class _OnePart:
@@ -358,15 +393,17 @@ class TaggedSynonyms(ListedWords):
         name: of the set.
         wordnet: finds synonyms.
         tagger: reads the words of the original text, as they are written.
+        words: the words of the model.
     """
 
-    statement = "by a synonym of WordNet of the part of speech that it has in the text"
     tags = True
 
-    def __init__(self, name: str, wordnet: WordNet, tagger: Tagger) -> None:
+    def __init__(self, name: str, wordnet: WordNet, tagger: Tagger, words: WordSettings) -> None:
         self.name, self.tagger = name, tagger
+        statement = "by a synonym of WordNet of the part of speech that it has in the text"
+        self.statement = f"{statement}{_alone(words)}"
         self._parts = {
-            tag: SwapSet(tag, WordNetSwap(_OnePart(wordnet, part)), "")
+            tag: SwapSet(tag, WordNetSwap(_OnePart(wordnet, part)), "", words)
             for tag, part in PARTS_OF_TAGS.items()
         }
 
@@ -435,7 +472,7 @@ def recipe_set(attack: Attack, words: WordSettings) -> RecipeSet:
         if span == "listed":
             assert isinstance(step, WordSwap)  # it has a span
             part: WordSet = SwapSet(
-                type(step).__name__, step, "by a listed word", constraints=attack.constraints
+                type(step).__name__, step, "by a listed word", words, constraints=attack.constraints
             )
             # Numbers as keys: sets of listed words all stay, equal sets of typos are one.
             parts[len(parts)] = part
@@ -445,4 +482,4 @@ def recipe_set(attack: Attack, words: WordSettings) -> RecipeSet:
     # Splits include typos.
     if "split" in parts:
         parts.pop("typo", None)
-    return RecipeSet(attack.name, tuple(parts.values()), tuple(attack.pre_constraints))
+    return RecipeSet(attack.name, tuple(parts.values()), tuple(attack.pre_constraints), words)

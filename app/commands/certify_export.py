@@ -169,6 +169,12 @@ def _contents(
             "MonotoneScores, or a classifier trained without --detect.positive"
         )
         raise ValueError(msg)
+    if scores.network.bias is not None:
+        msg = (
+            "got a model with a bias, which the checkers of WordScores do not add, expected "
+            "bias=false: train without --model.bias"
+        )
+        raise ValueError(msg)
     if scores.tokenizer.splitter.settings.canonical != CanonicalForm():
         msg = (
             "got a model with words.canonical.display, which the checker does not know, expected "

@@ -32,7 +32,8 @@ class Additions(Threat):
         k: number of words that are replaced. Added words do not count.
 
     Raises:
-        ValueError: words that white space does not separate.
+        ValueError: words that white space does not separate, or sets that depend on parts of speech
+            where only a part of the text stays whole.
     """
 
     name: ClassVar[ThreatName] = "additions"
@@ -43,8 +44,15 @@ class Additions(Threat):
     changes: Substitutions | None = field(default=None)
 
     def __post_init__(self) -> None:
-        """Check the words."""
+        """Check the words, and the sets."""
         super().__post_init__()
+        tagged = [part.name for part in (self.changes.sets if self.changes else ()) if part.tags]
+        if self.kind == "append-glued" and tagged:
+            msg = (
+                f"got {tagged[0]} with {self.kind}, expected append: the words that stay whole are "
+                "a part of the text, in which they may have other parts of speech"
+            )
+            raise ValueError(msg)
         if self.kind == "insert-any" and self._joins_letters:
             msg = (
                 f"got words.canonical.spaced for {self.kind}, expected words.canonical.spaced="

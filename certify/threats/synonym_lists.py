@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
+from unicodedata import combining
 
 from certify.threats.replacements import Replacements
 from certify.threats.substitutions import TAG
@@ -27,6 +28,7 @@ class Synonyms(Replacements):
 
     The word itself may always stay, also where its list does not name it. A listed word that no
     text can have as one word (in upper case, "ice cream") is dropped: no text of the set has it.
+    Behind a front end "caf\u00e9" is the word "cafe", as a key and in a list.
     Case, spaces and what else does not change the words of a text is free. Words without a list,
     unknown to the model or not, stay as they are.
 
@@ -144,7 +146,8 @@ class Synonyms(Replacements):
         """Return a word and its candidates, for lists of words."""
         candidates = self._of_words.get(word)
         if candidates is None:
-            candidates = self._of_words[word] = self._with(word, self.lists.get(word, ()))
+            listed = (*self.lists.get(word, ()), *self._accented.get(word, ()))
+            candidates = self._of_words[word] = self._with(word, listed)
         return candidates
 
     def occurrences(self, text: str) -> tuple[str, ...]:
@@ -178,9 +181,29 @@ class Synonyms(Replacements):
     def _of_words(self) -> dict[str, tuple[str, ...]]:
         return {}
 
+    @cached_property
+    def _accented(self) -> Lists:
+        """The lists of keys that the model reads as another word: "cafe" of "caf\u00e9"."""
+        lists: dict[str, list[str]] = {}
+        for key, listed in self.lists.items():
+            own = None if key.isascii() else self._read(key)
+            if own is not None and own != key:
+                lists.setdefault(own, []).extend(listed)
+        return lists
+
+    def _read(self, listed: str) -> str | None:
+        """Return a listed word as texts have it; None if no text has it as one word."""
+        own = self.split(listed)
+        if own == (listed,):
+            return listed
+        # "Film" and "'film" are mistakes of a list, and no words of this tokeniser.
+        letters = all(char.isalpha() or combining(char) for char in listed)
+        accents = self.words.front_end != "none" and letters and listed == listed.lower()
+        return own[0] if accents and len(own) == 1 else None
+
     def _with(self, word: str, listed: Sequence[str]) -> tuple[str, ...]:
         # A candidate of several words would move the words after it.
-        fits = (other for other in listed if self.split(other) == (other,))
+        fits = (own for other in listed if (own := self._read(other)) is not None)
         return tuple(dict.fromkeys((word, *fits)))
 
     def contains(self, original: str, changed: str) -> bool:

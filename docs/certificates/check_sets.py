@@ -22,7 +22,6 @@ from safetensors.numpy import load
 
 FORMS = "afcf73defe583b291e26c03e45c75db116a463d4126497c4763ba610c0a6915f"
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-OTHER = "\ue000"  # any character that is in no word of the model
 FILES = ("statement.json", "forms.json", "lists.json", "scores.safetensors", "claims.jsonl")
 FIELDS = {
     **dict.fromkeys(("threat", "sets", "split", "pattern", "front_end"), str),
@@ -114,6 +113,7 @@ for new, ranges in json.loads(contents[1])["forms"].items():
         form |= dict.fromkeys(range(int(first, 16), int(last or first, 16) + 1), new)
 lists, excluded = map(json.loads(contents[2]).get, ("lists", "excluded"))
 {*map(type, lists.values()), type(excluded)} <= {list, type(None)} or refuse("the lists")
+{len(split(text)) for texts in lists.values() for text in texts} <= {1} or refuse("a listed text")
 excluded = None if excluded is None else {*excluded}
 excluded is None or front == "spelling" or refuse("typos without a corrector")
 tensors = {n: t.astype("i8", casting="no").tolist() for n, t in load(contents[3]).items()}
@@ -130,7 +130,9 @@ for word, n in reversed(index.items()):
         targets[word] = n
         for at in range(len(word)):  # of several words the first one stays
             longer[word[:at] + word[at + 1 :]] = longer[word[:at] + "?" + word[at + 1 :]] = n
-alphabet = sorted({*LETTERS, OTHER, *"".join(words)})
+known = {*LETTERS, *"".join(words)}
+other = next(c for c in map(chr, range(0xE000, 0x110000)) if c not in known)
+alphabet = sorted({*known, other})  # the other one stands for all that no word of the model has
 claims, names = contents[4].decode().removesuffix("\n").split("\n"), set()
 for line in claims:
     claim = json.loads(line)

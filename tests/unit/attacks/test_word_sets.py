@@ -270,6 +270,37 @@ def test_a_least_cosine_of_neighbours(tmp_path: Path) -> None:
         find_sets("neighbours:8@0.5", FRONT, Resources(folder))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        WordSettings(),
+        WordSettings(split="alphanumeric"),
+        WordSettings(split="joined", front_end="canonical"),
+        FRONT,
+    ],
+    ids=["clitics", "alphanumeric", "canonical", "spelling"],
+)
+@pytest.mark.parametrize("name", ["neighbours", "hard-label", "neighbours-and-inflections"])
+def test_a_replacement_is_what_the_model_reads_of_it(
+    name: str, words: WordSettings, tmp_path: Path
+) -> None:
+    listed = ("fine", "top-notch", "clich\u00e9", "Great")
+    resources = Resources(write_resources(tmp_path, {"good": listed}))
+    # A word with an accent may be in a vocabulary, though a front end writes it without.
+    known = ("good", "fine", "cliche", "clich\u00e9", "great", "top", "-", "notch", "topnotch")
+    tokenizer = WordTokenizer(Vocabulary(dict.fromkeys(known, 1)), words=words)
+    threat = find_sets(name, words, resources)
+    ids, _ = threat.reach(["good"], tokenizer)
+    single = [new for new in listed if len(threat.split(new)) == 1]
+    assert len(single) == (4 if words.split == "joined" else 3)
+    expected = {tuple(tokenizer.encode([new])[0].input_ids) for new in ("good", *single)}
+    assert {(first,) for first, second in ids.tolist() if second < 0} >= expected
+    if "-and-" not in name:
+        assert {(first,) for first, _ in ids.tolist()} == expected
+    assert all(threat.contains("good", new) == (new in single) for new in listed)
+    assert ("one word of the model" in threat.statement) == (words.split != "joined")
+
+
 def test_stop_words_of_a_language(resources: Resources) -> None:
     threat = find_sets("delete:german,insert:german", FRONT, resources)
     # In canonical form, as the model reads words.
@@ -286,6 +317,27 @@ def test_keyboards_of_languages(resources: Resources) -> None:
     assert english.contains("type", "tupe")
     assert not german.contains("type", "tupe")
     assert german.contains("type", "txpe")
+
+
+@pytest.mark.parametrize(
+    ("language", "word", "slip"),
+    [
+        ("german", "oper", "o\u00fcer"),
+        ("german", "f\u00fcr", "fpr"),
+        ("spanish", "film", "fi\u00f1m"),
+    ],
+)
+def test_keys_with_an_accent_are_keys(
+    language: str, word: str, slip: str, resources: Resources
+) -> None:
+    # The model reads them without: "ouer", "fur", "finm".
+    threat = find_sets(f"typos-keyboard:{language}", FRONT, resources)
+    tokenizer = WordTokenizer(
+        Vocabulary(dict.fromkeys(threat.split(f"{word} {slip}"), 1)), words=FRONT
+    )
+    ids, _ = threat.reach(threat.split(word), tokenizer)
+    assert tokenizer.encode([slip])[0].input_ids[0] in ids[:, 0]
+    assert threat.contains(word, slip)
 
 
 @pytest.mark.parametrize(
@@ -338,6 +390,10 @@ def test_added_text_is_a_threat_alone_and_in_front_of_sets(resources: Resources)
     assert not alone.contains("good film", "good zz film")
     for name in ("append", "append,typos"):
         check_threat(name)
+    # Of a part of a text the tagger may find other parts of speech.
+    find_threat("append,wordnet-pos", lists=None, k=1, words=FRONT, resources=resources)
+    with pytest.raises(ValueError, match="got wordnet-pos with append-glued, expected append"):
+        find_threat("append-glued,wordnet-pos", lists=None, k=1, words=FRONT, resources=resources)
     for name in ("typos,append", "append,", "apend"):
         with pytest.raises(ValueError, match="perturbation set"):
             check_threat(name)

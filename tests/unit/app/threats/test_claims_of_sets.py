@@ -14,6 +14,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load, save
@@ -24,6 +25,7 @@ from layers.window_net import WindowNetSettings
 from lit_modules import WordScores
 from tests.unit.certify.words.test_substitutions import FRONT, Listed, Phrases, typos
 from text import Vocabulary, WordSettings, WordTokenizer
+from text.typo_kinds import LETTERS, list_edits
 
 CHECKER = Path(__file__).parents[4] / "docs/certificates/check_sets.py"
 PROGRAM = compile(CHECKER.read_text(), str(CHECKER), "exec")
@@ -249,6 +251,38 @@ def test_a_change_of_any_file_is_refused_or_true(tmp_path: Path) -> None:
         assert checked(tmp_path / "a", sealed(files, **{field: value})) is None, field
 
 
+def forged(files: Files, scores: dict[str, int], content: Any, **fields: Any) -> Files:
+    """The one claim that "good film" stays "no", of a model with these scores of this class."""
+    about = json.loads(files["statement.json"])
+    rows = np.array([[score] + [0] * (len(about["classes"]) - 1) for score in scores.values()])
+    numbers = np.arange(len(scores)).reshape(-1, 1)
+    claim = json.dumps({"sample_id": 0, "text": "good film", "prediction": 0}) + "\n"
+    changed = {
+        "scores.safetensors": save({"ngrams_1": numbers, "scores_1": rows}),
+        "lists.json": json.dumps(content).encode(),
+        "claims.jsonl": claim.encode(),
+    }
+    return sealed({**files, **changed}, words=[*scores], number=1, **fields)
+
+
+def test_a_listed_text_of_two_words_is_refused(tmp_path: Path) -> None:
+    files, scores = EXPORTS["words"](), {"good": 1, "film": 3, "bad": -2, "bat": -2}
+    # "bad bat film" has the score -1, though each of both words leaves 1.
+    for listed, holds in (("bad", True), ("bat", True), ("bad bat", False)):
+        content = {"lists": {"good": [listed]}, "excluded": None}
+        assert (checked(tmp_path / "a", forged(files, scores, content)) is not None) == holds
+
+
+def test_words_with_any_character_do_not_hide_the_others(tmp_path: Path) -> None:
+    files = EXPORTS["words"]()
+    # Each typo is a word, also with the character that stands for all others; "g\u0436od" is none.
+    typed = {typo for new in ("\ue000", "\ue001") for typo in list_edits("good", LETTERS + new)}
+    scores = {"good": 2, "film": -1, **dict.fromkeys(sorted(typed - {"good"}), 2)}
+    content = {"lists": {}, "excluded": ["film"]}
+    no_target = forged(files, scores, content, uncorrected=[*scores])
+    assert checked(tmp_path / "a", no_target) is None
+
+
 def test_what_the_checker_does_not_know_is_refused() -> None:
     module = WordScores(words=FRONT)
     module.attach(module.build_tokenizer(CORPUS), ["no", "yes"])
@@ -258,6 +292,16 @@ def test_what_the_checker_does_not_know_is_refused() -> None:
         line = {"sample_id": 0, "text": "good", "prediction": 0}
         with pytest.raises(ValueError, match="expected sets that replace a word by one"):
             _contents(module.eval(), threat, [line])
+
+
+def test_a_bias_which_no_checker_adds_is_refused() -> None:
+    module = WordScores(words=FRONT, bias=True)
+    module.attach(module.build_tokenizer(CORPUS), ["no", "yes"])
+    module.configure_model()
+    threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
+    line = {"sample_id": 0, "text": "good", "prediction": 0}
+    with pytest.raises(ValueError, match=r"got a model with a bias, .* expected bias=false"):
+        _contents(module.eval(), threat, [line])
 
 
 def test_the_checker_is_short_and_on_its_own() -> None:

@@ -4,6 +4,7 @@ import gzip
 import json
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from rapidfuzz.distance import Levenshtein
@@ -15,7 +16,7 @@ from certify.threats import L2, Characters, Synonyms, WordEditDistance, parse_th
 from certify.threats.parsing import parse_k
 from certify.threats.text_certificate import largest
 from lit_modules import TextClassifier
-from text import WordSettings
+from text import Vocabulary, WordSettings, WordTokenizer
 
 LISTS = {"good": ["fine", "great"], "film": ["movie"], "bad": []}
 BY_TEXT = {"a good film , it 's great": {"1": ["fine"], "2": [], "6": ["fine", "good"]}}
@@ -198,3 +199,27 @@ def test_lists_that_come_with_the_program_are_found_from_anywhere(
     assert Synonyms.read(name).lists == {"good": ["fine"]}
     with pytest.raises(ValueError, match="not found"):
         Synonyms.read("configs/word_scores/none.json")
+
+
+@pytest.mark.parametrize("front_end", ["canonical", "spelling"])
+def test_accents_of_lists_are_read_as_the_model_reads_them(
+    front_end: Literal["canonical", "spelling"],
+) -> None:
+    words = WordSettings(split="joined", front_end=front_end)
+    lists = {
+        "caf\u00e9": ["bar"],
+        "cafe": ["pub"],
+        "bad": ["clich\u00e9", "cliche\u0301", "Bad", "x y"],
+    }
+    threat = Synonyms.of(lists, words=words)
+    assert threat.candidates("A CAF\u00c9") == [("a",), ("cafe", "pub", "bar")]
+    assert threat.contains("a caf\u00e9", "a bar")
+    assert threat.of_word("bad") == ("bad", "cliche")
+    tokenizer = WordTokenizer(Vocabulary(dict.fromkeys(("bad", "bar", "cafe"), 1)), words=words)
+    ids, _ = threat.reach(["cafe"], tokenizer)
+    assert tokenizer.encode(["bar"])[0].input_ids[0] in ids[:, 0]
+    # Without a front end "cafe" is another word.
+    assert Synonyms.of(lists).candidates("caf\u00e9 cafe") == [
+        ("caf\u00e9", "bar"),
+        ("cafe", "pub"),
+    ]
