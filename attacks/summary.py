@@ -306,9 +306,9 @@ def remarks(name: str, summary: Summary) -> list[str]:
 def _doubt(name: str, summary: Summary) -> str:
     verdict = "no measure of robustness" if summary.unreliable else "tolerable"
     return (
-        f"{name}: for some samples the attack sees no difference between candidates, as removing a "
-        f"word does not move the score (the probability of {100 * summary.saturated:.1f} % of the "
-        "attacked samples is 1 in single precision); the accuracy may be "
+        f"{name}: the attack sees no difference between candidates of some samples: no word moves "
+        "their score, or their probability is 1 in single precision "
+        f"({100 * summary.saturated:.1f} % of the attacked samples); the accuracy may be "
         f"{100 * summary.overstated:.1f} points too high ({verdict}): try score=margin, "
         "hard-label, or the texts of another model (`attack pairs --run`)"
     )

@@ -182,7 +182,9 @@ def test_a_page_that_browsers_open() -> None:
 def test_a_doubtful_page_says_so() -> None:
     records = [record(0, saturated=True)]
     found = Outcome(name="pwws", records=records, summary=summarise(records, score="probability"))
-    assert 'class="doubt">pwws: the probability of 100.0 %' in "".join(page(found, NAMES, FACTS))
+    html = "".join(page(found, NAMES, FACTS))
+    assert 'class="doubt">pwws: the attack sees no difference' in html
+    assert "1 in single precision (100.0 % of the attacked samples)" in html
 
 
 def test_pieces() -> None:
