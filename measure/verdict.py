@@ -458,7 +458,10 @@ class _Judge:
             return f"Weak: {clean}, not clearly above {_ALWAYS} ({majority:.3f})."
         certified = "" if best is None else best.text
         if level == "untested":
-            reasons = self.flips or ["no attack in words was tried" if certified else _UNTESTED]
+            blind = [attack.name for attack in self.attacks if attack.unreliable]
+            untried = "no attack in words was tried" if certified else _UNTESTED
+            reason = f"its attacks saw no difference: {', '.join(blind)}" if blind else untried
+            reasons = self.flips or [reason]
             why = "; ".join([*reasons, certified] if certified else reasons)
             return f"Untested: {clean} ({_ALWAYS}: {majority:.3f}); {why}."
         if attack is None:
