@@ -1,4 +1,4 @@
-"""What jsonargparse says, in one line."""
+"""Errors of jsonargparse in one line."""
 
 import pytest
 
