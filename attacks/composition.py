@@ -254,7 +254,7 @@ class Search(Protocol):
     """Selects the words to replace, their order and their replacements.
 
     A search with `refines = True` looks for a better text after its first success, so that the
-    budget may end it even then.
+    budget may end it even then. One with `needs_scores = False` looks at success alone.
     """
 
     def steps(self, context: Context) -> Steps:
@@ -304,6 +304,11 @@ class Attack:
                 f"{type(self.search).__name__}, expected one that ranks words (Greedy)"
             )
             raise ValueError(msg)
+
+    @property
+    def needs_scores(self) -> bool:
+        """True if the search follows the victim's scores."""
+        return bool(getattr(self.search, "needs_scores", True))
 
     def learn(self, texts: Callable[[], Iterable[tuple[Text, int]]]) -> "Attack":
         """Return this attack with what its transformation learns from labelled texts, if any."""

@@ -664,7 +664,20 @@ class Engine:
             similarity=final.similarity,
             exhausted=run.exhausted and ended,
             salience=_salience(run),
+            score_change=self._score_change(run),
         )
+
+    def _score_change(self, run: _Run) -> float | None:
+        """Return the largest change of the score; None if the search does not follow it."""
+        if not self.attack.needs_scores or self._surrogate is not None or run.context is None:
+            return None
+        clean = run.context.clean.score
+        changes = [
+            abs(judged.score - clean)
+            for text, judged in run.verdicts.items()
+            if text != run.document.text
+        ]
+        return float(f"{max(changes):.4g}") if changes else None
 
     def _unjudged(self, run: _Run) -> AttackRecord:
         """Return the record of an error; a search that ended says otherwise."""

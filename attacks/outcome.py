@@ -98,6 +98,9 @@ class AttackRecord:
         salience: for each word of the clean text, what the score gains without it, as the search
             has ranked the words; None for words that it has not tried. None where the search ranks
             in another way, or not at all, and in records of older versions.
+        score_change: the most by which the score of a text that the victim was asked about differs
+            from that of the clean text. None where it was asked about no other, where the search
+            does not follow its scores, and in records of older versions.
         recipe: of an ensemble, the attack whose text this is; None for a single attack.
     """
 
@@ -126,6 +129,7 @@ class AttackRecord:
     adversarial_prediction_name: str | None = None
     words_kept: int | None = None
     salience: tuple[float | None, ...] | None = None
+    score_change: float | None = None
     recipe: str | None = None
 
     @property

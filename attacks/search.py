@@ -391,6 +391,7 @@ class RandomSearch:
     """
 
     tries: int = 10
+    needs_scores: ClassVar[bool] = False
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""

@@ -227,12 +227,15 @@ def _is_saturated(record: AttackRecord) -> bool:
 
 
 def _is_flat(record: AttackRecord) -> bool:
-    """Return True if the score stays the same, but for rounding, whichever word is removed."""
+    """Return True if rounding alone moves the score: without any word, or in any text."""
     # Margins do this, too: of votes, and behind a tanh that is 1 in single precision.
-    weights = [abs(weight) for weight in record.salience or () if weight is not None]
-    if not weights or record.score is None or not isinstance(record.label, int):
+    if record.score is None or not isinstance(record.label, int):
         return False
-    return max(weights) <= FLAT * abs(record.score)
+    weights = [abs(weight) for weight in record.salience or () if weight is not None]
+    # Without any word: the search ranks them blindly. In any text: it chooses blindly.
+    changes = [max(weights)] if weights else []
+    changes += [] if record.score_change is None else [record.score_change]
+    return min(changes, default=math.inf) <= FLAT * abs(record.score)
 
 
 FIGURES = (

@@ -38,6 +38,7 @@ class HardLabel:
     at_once: int = 25
     population: int = 30
     generations: int = 20
+    needs_scores: ClassVar[bool] = False
     refines: ClassVar[bool] = True
     """It searches on after its first success, see `Search`."""
 

@@ -11,10 +11,6 @@ from attacks.victims.answers_by_template import AnswerError, class_index
 from attacks.victims.kinds import CallableVictim, VictimError
 from text import Text
 
-SEARCHES = ("RandomSearch", "HardLabel")
-"""Searches of ours that look at success alone. One of another class says so by an attribute
-`needs_scores = False`."""
-
 
 class LabelVictim(CallableVictim):
     """A function from a list of texts to their classes.
@@ -61,15 +57,11 @@ def check_search(attack: Attack, victim: Any) -> None:
     Raises:
         VictimError: the victim gives no scores, and the search follows them.
     """
-    if not getattr(victim, "labels_only", False):
-        return
-    search = attack.search
-    if type(search).__name__ in SEARCHES or getattr(search, "needs_scores", True) is False:
+    if not getattr(victim, "labels_only", False) or not attack.needs_scores:
         return
     msg = (
         f"got the attack {attack.name} on {victim.name}, which names classes and gives no scores: "
-        "its search follows scores, and would find nothing; expected a search that needs none "
-        f"({', '.join(SEARCHES)}): --attack random, hard-label or limeattack, or your own with "
-        "such a search"
+        "its search follows scores, and would find nothing; expected a search that needs none: "
+        "--attack random, hard-label or limeattack, or your own with `needs_scores = False`"
     )
     raise VictimError(msg)

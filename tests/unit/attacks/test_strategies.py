@@ -1,4 +1,4 @@
-"""The searches beside the greedy one: what they reach, in any company, within their budget."""
+"""Searches other than the greedy one: texts they reach, in any company, within their budget."""
 
 import math
 from collections.abc import Sequence
@@ -28,6 +28,7 @@ from attacks.strategies import (
 )
 from attacks.strategies.rounds import draw_index
 from attacks.strategies.swarm import levy
+from attacks.summary import summarise
 from tests.unit.attacks.toys import SYNONYMS, BagVictim, Once, Synonyms, samples, value
 from text import Text
 
@@ -62,6 +63,13 @@ class LabelVictim(BagVictim):
         return classes
 
 
+class SaturatedVictim(GradientVictim):
+    """Its logits are behind a tanh that is 1 in single precision."""
+
+    def logits(self, texts: Sequence[Text]) -> Floats:
+        return np.tanh(100 * super().logits(texts)).astype(np.float32).astype(np.float64)
+
+
 def attack(search: Search, **settings: Any) -> Attack:
     parts: dict[str, Any] = {"transformation": Synonyms(), "pre_constraints": [Once()], **settings}
     return Attack(name="toy", search=search, **parts)
@@ -81,6 +89,20 @@ def test_each_search_reaches_what_can_be_reached(name: str) -> None:
     nothing = run(SEARCHES[name], "film film", bias=1.0)
     assert (nothing.outcome, nothing.adversarial) == ("failed", "film film")
     assert run(SEARCHES[name], "a the", bias=1.0).outcome == "failed"
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_score_that_does_not_move_is_recorded(name: str) -> None:
+    (blind,) = Engine(attack(SEARCHES[name]), SaturatedVictim(bias=5.0)).run(samples(TEXT))
+    seeing = run(SEARCHES[name], bias=5.0)
+    assert blind.outcome == seeing.outcome == "failed"
+    classes_alone = name == "hard label"
+    assert blind.score_change == (None if classes_alone else 0)
+    assert summarise([blind], score="margin").unreliable != classes_alone
+    assert (seeing.score_change is None) == classes_alone
+    assert not summarise([seeing], score="margin").unreliable
+    nothing = run(SEARCHES[name], "a the")  # has no synonyms
+    assert nothing.score_change is None
 
 
 @pytest.mark.parametrize("name", SEARCHES)

@@ -176,8 +176,16 @@ def test_saturation_does_no_harm_to_the_margin() -> None:
 
 
 @pytest.mark.parametrize("score", ["margin", "probability"])
-def test_a_flat_score_is_no_robustness(score: Score) -> None:
-    flat = [record(i, score=-700.0, salience=(0.0, None, -5e-4)) for i in range(5)]
+@pytest.mark.parametrize(
+    "blind",
+    [
+        {"salience": (0.0, None, -5e-4)},
+        {"salience": (0.0, None, -5e-4), "score_change": 1.0},  # only the ranking was blind
+        {"score_change": 5e-4},  # a search that ranks no words
+    ],
+)
+def test_a_flat_score_is_no_robustness(score: Score, blind: dict[str, Any]) -> None:
+    flat = [record(i, score=-700.0, **blind) for i in range(5)]
     found = summarise([*flat, *(flipped(i) for i in range(5, 10))], score=score)
     assert found.unreliable
     assert (found.saturated, found.overstated) == (0, 0.5)
@@ -190,7 +198,9 @@ def test_a_flat_score_is_no_robustness(score: Score) -> None:
     [
         {"salience": (0.0, 0.0, 2e-3)},  # one word moves the score
         {"salience": (None, None, None)},  # no word was tried
-        {"salience": None},  # a search that ranks no words
+        {"salience": None},  # a search that ranks no words, or not these
+        {"score_change": 2e-3},
+        {"score_change": 0.0, "label": 0.5, "prediction": 0.5},
         {"salience": (0.0, 0.0, 0.0), "label": 0.5, "prediction": 0.5},  # a number
     ],
 )
