@@ -83,8 +83,8 @@ class CharacterLM(TextModule, method=True):
         if self.base_rate is not None and (decay != "inverse_sqrt" or warmup <= 1):
             msg = (
                 f"got base_rate={self.base_rate} with optimisation.decay={decay} and "
-                f"optimisation.warmup={warmup}, expected inverse_sqrt and a number of steps above 1; "
-                "for another schedule, or none, pass base_rate null and a learning rate of the "
+                f"optimisation.warmup={warmup}, expected inverse_sqrt and a number of steps above "
+                "1; for another schedule, or none, pass base_rate null and a learning rate of the "
                 "optimiser"
             )
             raise ValueError(msg)
