@@ -231,6 +231,10 @@ class WindowMax(ClassifierWrapper, method=True):
     def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         return self.classifier.losses(logits, labels)
 
+    @property
+    def applies_output_layer(self) -> bool:
+        return False  # that of its classifier reads a vector of each window
+
     def output_bias(self) -> nn.Parameter:
         """Return `[2]`, what is added to the logits; training leaves it at 0."""
         return self.pooling.bias

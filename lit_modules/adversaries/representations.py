@@ -20,8 +20,8 @@ def find_head(classifier: TaskModule) -> nn.Linear:
     dense = getattr(classifier.network, "classifier", None)
     if getattr(getattr(classifier.network, "head", None), "pooling", None) == "late":
         dense = None  # it reads each token
-    output = classifier.output_layer if classifier.applies_output_layer else None
-    for layer in (dense, output):
+    layers = (dense, classifier.output_layer) if classifier.applies_output_layer else ()
+    for layer in layers:
         if isinstance(layer, nn.Linear):
             return layer
     msg = (

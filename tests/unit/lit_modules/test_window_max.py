@@ -14,6 +14,8 @@ from certify.threats import Additions
 from lit_modules import (
     ASA,
     OLSA,
+    AdversarialTraining,
+    FineTuning,
     MonotoneScores,
     TaskModule,
     TextClassifier,
@@ -21,6 +23,7 @@ from lit_modules import (
     WindowMax,
     WordScores,
 )
+from lit_modules.adversaries import AMDA, MRAT, Adversary, FreeLB, InfoBERT, TemperatureScaling
 from lit_modules.shared.detection import Detection, Detector
 from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.rebuilt import rebuild
@@ -278,6 +281,42 @@ def test_a_detector_is_restored_with_its_threshold(inner: Any) -> None:
     again.unfold()
     assert torch.equal(again.predict_texts(TEXTS), plain)
     assert rebuild(again).detector is None
+
+
+@pytest.mark.parametrize("pool", ["max", "noisy-or"])
+def test_adversarial_training_shifts_the_score_of_the_text(pool: Any) -> None:
+    inner = WindowMax(pool=pool, words=2, classifier=make(TextClassifier, width=8, heads=2))
+    model = AdversarialTraining(classifier=inner, adversary=FreeLB())
+    model.attach(model.build_tokenizer(TEXTS), ["a", "b"])
+    model.configure_model()
+    before = model.eval().predict_texts(TEXTS)
+    model.fold(Detector("b", threshold=0.5, false_alarms=0, recall=1, negatives=4, positives=4))
+    after = rebuild(model).predict_texts(TEXTS)
+    torch.testing.assert_close(after[:, 1] - after[:, 0], before[:, 1] - before[:, 0] - 0.5)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        make(TextClassifier, width=8, heads=2),
+        make(FineTuning, architecture=ARCHITECTURE, vocab_size=80, max_length=30),
+    ],
+    ids=["TextClassifier", "FineTuning"],
+)
+@pytest.mark.parametrize("adversary", [MRAT(), InfoBERT(), TemperatureScaling(), AMDA()])
+def test_adversaries_that_read_one_vector_of_a_text_are_refused(
+    inner: TaskModule, adversary: Adversary
+) -> None:
+    """The head of its classifier reads one of each window; AMDA would mix words and borders."""
+    model = AdversarialTraining(classifier=WindowMax(classifier=inner), adversary=adversary)
+    model.attach(model.build_tokenizer(TEXTS), ["a", "b"])
+
+    def start() -> None:
+        model.configure_model()
+        adversary.start(model)
+
+    with pytest.raises(ValueError, match=r"got (calibrate=true for )?WindowMax, .*expected"):
+        start()
 
 
 @pytest.mark.parametrize(
