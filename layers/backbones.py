@@ -1,5 +1,6 @@
 """Encoders of `transformers` that are trained as classifiers."""
 
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -18,6 +19,10 @@ Reading = Literal["text", "token", "choice"]
 """The unit to which the outputs of a head belong."""
 _IDLE = {"xlnet": ("mask_emb", "seg_embed", "r_s_bias")}
 """Weights without a gradient, by the type of the model: several processes would wait for it."""
+
+
+_RATE = re.compile(r"((attention|attn|hidden|resid|embd?)_)?(dropout|pdrop)")
+"""Names of the attributes with which layers of `transformers` keep a rate as a number."""
 
 
 class Backbone(nn.Module):
@@ -62,12 +67,7 @@ class Backbone(nn.Module):
 
     def set_dropout(self, rate: float) -> None:
         """Use this rate everywhere in the encoder, instead of the rates of its configuration."""
-        for module in self.encoder.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = rate
-            elif isinstance(getattr(module, "attention_dropout", None), float | int):
-                # Its attention function takes a number.
-                module.attention_dropout = rate  # type: ignore[assignment] # a number, as checked
+        set_dropout(self.encoder, rate)
 
     def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         """Return word embeddings `[B, N, e]`, e the encoder's width, but for ALBERT.
@@ -112,6 +112,18 @@ class Backbone(nn.Module):
         if self._caches:
             options["use_cache"] = False  # keys and values of all layers, which nothing reads
         return self.encoder(inputs_embeds=x, attention_mask=mask.long(), **options)
+
+
+def set_dropout(encoder: nn.Module, rate: float) -> None:
+    """Use this rate everywhere in an encoder, instead of the rates of its configuration."""
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = rate
+        # Functions take numbers: `attention_dropout` of most types, `dropout` of XLM, ESM and OPT.
+        # ESM's `token_dropout` is a switch.
+        for name, value in [*vars(module).items()]:
+            if _RATE.fullmatch(name) and type(value) in (float, int):
+                setattr(module, name, rate)
 
 
 class BackboneClassifier(nn.Module):

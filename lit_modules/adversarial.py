@@ -252,6 +252,10 @@ class AdversarialTraining(ClassifierWrapper, method=True):
         # A bias adds nothing to votes.
         return None if self.adversary.votes else self.classifier.output_layer
 
+    def output_bias(self) -> nn.Parameter:
+        # Not that of its own `output_layer`: `WindowMax` adds another one.
+        return super().output_bias() if self.adversary.votes else self.classifier.output_bias()
+
     @property
     def trains_bias(self) -> bool:
         return self.classifier.trains_bias

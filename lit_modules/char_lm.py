@@ -80,11 +80,11 @@ class CharacterLM(TextModule, method=True):
         scales = {"initial_scale": self.initial_scale, "base_rate": self.base_rate}
         check_range(scales, above=0)
         decay, warmup = self.optimisation.decay, self.optimisation.warmup
-        if self.base_rate is not None and (decay != "inverse_sqrt" or warmup < 1):
+        if self.base_rate is not None and (decay != "inverse_sqrt" or warmup <= 1):
             msg = (
                 f"got base_rate={self.base_rate} with optimisation.decay={decay} and "
-                f"optimisation.warmup={warmup}, expected inverse_sqrt and a number of steps; "
-                "for another schedule, or none, pass base_rate null and a learning rate of the "
+                f"optimisation.warmup={warmup}, expected inverse_sqrt and a number of steps above "
+                "1; for another schedule, or none, pass base_rate null and a learning rate of the "
                 "optimiser"
             )
             raise ValueError(msg)

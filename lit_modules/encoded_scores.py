@@ -327,7 +327,18 @@ class EncodedScores(RobustWords, method=True):
 
     @property
     def output_layer(self) -> nn.Module | None:
-        return self.network.encoder.projection if hasattr(self, "network") else None
+        # The bound limits the encoder's bias, too: what is added to it is not added to the logits.
+        unlimited = hasattr(self, "network") and self.bound is None
+        return self.network.encoder.projection if unlimited else None
+
+    def output_bias(self) -> nn.Parameter:
+        if self.bound is not None:
+            msg = (
+                f"got bound={self.bound} for a detector with EncodedScores, expected "
+                "--model.bound null: the bound would limit the threshold as well"
+            )
+            raise ValueError(msg)
+        return super().output_bias()
 
     # Training
 

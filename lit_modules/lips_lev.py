@@ -77,6 +77,10 @@ class LipsLev(TaskModule, method=True):
     def trains_bias(self) -> bool:
         return self.bias
 
+    @property
+    def applies_output_layer(self) -> bool:
+        return False  # its weights are divided by their size first
+
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, e]`: the vectors of the characters."""
         network: LevenshteinCNN = require_layers(getattr(self, "network", None))

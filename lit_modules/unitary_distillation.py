@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from layers.backbones import set_dropout
 from layers.pretrained_encoders import load_encoder
 from lit_modules.shared.encoder_training import EncoderTraining
 from lit_modules.shared.optimisation import Optimisation
@@ -74,9 +75,7 @@ class UnitaryDistillation(EncoderTraining, method=True):
         if hasattr(self, "model"):
             return
         super().configure_model()
-        for module in self.model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = self.dropout
+        set_dropout(self.model, self.dropout)
         # Frozen, as no hidden state depends on them: a pooler, and the head, except for word
         # embeddings that it shares with the encoder.
         encoder = set(self.model.base_model.parameters())

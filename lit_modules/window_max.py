@@ -180,7 +180,8 @@ class WindowMax(ClassifierWrapper, method=True):
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         content = checkpoint_content(checkpoint)
-        inner = {**content, "tokenizer": content["tokenizer"]["inner"]}
+        # The threshold is part of the bias of the text, not of that of a window.
+        inner = {**content, "tokenizer": content["tokenizer"]["inner"], "detector": None}
         self.classifier.restore_text({**checkpoint, CHECKPOINT_KEY: inner})
         # One object: windows and classifier read with the same tokenizer.
         self.attach_tokenizer(
@@ -194,11 +195,45 @@ class WindowMax(ClassifierWrapper, method=True):
 
     # Layers
 
+    def setup(self, stage: str) -> None:
+        if stage == "fit":
+            self.check_training()
+        super().setup(stage)
+
+    def check_training(self) -> None:
+        """Raise ValueError for settings of the classifier that its own training alone has."""
+        groups = {"smoothing": "noise", "robustness": "against", "masking": "kind"}
+        values = {
+            f"{group}.{name}": getattr(getattr(self.classifier, group, None), name, "none")
+            for group, name in groups.items()
+        }
+        values["unlabelled"] = getattr(self.classifier, "unlabelled", None) or "none"
+        for name, value in values.items():
+            if value != "none":
+                nothing = "null" if name == "unlabelled" else "none"
+                msg = (
+                    f"got {name}={value} for a classifier in WindowMax, expected {nothing}: the "
+                    "windows of a text are trained together, on the clean text alone"
+                )
+                raise ValueError(msg)
+
     def configure_model(self) -> None:
         self.classifier.configure_model()
         self.follow_detector()
         if not hasattr(self, "pooling"):
             self.pooling = WindowPooling(noisy_or=self.pool == "noisy-or")
+
+    @property
+    def own_objective(self) -> bool:
+        """The property of the classifier, whose objective is that of a text here."""
+        return self.classifier.own_objective
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return self.classifier.losses(logits, labels)
+
+    @property
+    def applies_output_layer(self) -> bool:
+        return False  # that of its classifier reads a vector of each window
 
     def output_bias(self) -> nn.Parameter:
         """Return `[2]`, what is added to the logits; training leaves it at 0."""

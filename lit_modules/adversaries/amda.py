@@ -23,6 +23,7 @@ from lit_modules.adversaries.representations import (
     find_layers,
     mixed_tokens,
 )
+from lit_modules.shared.classifier_wrapper import ClassifierWrapper
 from lit_modules.shared.task_module import TaskModule, labels_of
 from text import check_choice, check_range
 
@@ -85,6 +86,12 @@ class AMDA(EpochTextAdversary):
             ValueError: the classifier has no layers or head that can be mixed, or see
                 `AttackingAdversary`.
         """
+        if isinstance(loop.classifier, ClassifierWrapper):
+            msg = (
+                f"got {loop.classifier.method}, whose windows belong to one text, expected a "
+                "classifier whose texts can be mixed: the one in it"
+            )
+            raise ValueError(msg)
         super().start(loop)
         if self.place == "smix":
             find_head(loop.classifier)

@@ -44,7 +44,9 @@ class RanMASK(Adversary):
 
     def step(self, problem: InnerProblem) -> AdversarialLoss:
         """See `Adversary`; one pass forward and back."""
-        logits = problem.classifier(self.masked(problem.classifier, problem.batch, problem.seeds))
+        masked = self.masked(problem.classifier, problem.batch, problem.seeds)
+        # Not by the classifier itself: the clean pass of a logged step would draw new dropout.
+        logits = problem.classify(problem.classifier.embed(masked))
         return problem.result(problem.loss(logits), clean=None, adversarial=logits, values={})
 
     def predict(self, classifier: TaskModule, batch: Batch) -> Tensor:

@@ -20,7 +20,8 @@ def find_head(classifier: TaskModule) -> nn.Linear:
     dense = getattr(classifier.network, "classifier", None)
     if getattr(getattr(classifier.network, "head", None), "pooling", None) == "late":
         dense = None  # it reads each token
-    for layer in (dense, classifier.output_layer):
+    layers = (dense, classifier.output_layer) if classifier.applies_output_layer else ()
+    for layer in layers:
         if isinstance(layer, nn.Linear):
             return layer
     msg = (

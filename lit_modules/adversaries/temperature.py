@@ -64,7 +64,8 @@ def output_weights(classifier: TaskModule) -> list[nn.Parameter]:
         ValueError: there is no such layer, or the classifier has certificates.
     """
     layer = classifier.output_layer
-    if type(layer) is not nn.Linear or classifier.no_certificate is None:
+    proportional = classifier.applies_output_layer and classifier.no_certificate is not None
+    if type(layer) is not nn.Linear or not proportional:
         msg = (
             f"got calibrate=true for {classifier.method}, expected a method without certificates "
             "and with a linear output layer: --model.adversary.calibrate false"

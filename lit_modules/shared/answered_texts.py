@@ -111,12 +111,11 @@ class AnsweredTexts:
         Returns:
             None if there are no texts for this process.
         """
-        size = max(1, -(-len(self.order) // max(steps, 1)))
-        start = step * size
-        # The last batch of an epoch is filled up from the beginning.
-        numbers = range(start, start + size)[rank::world]
-        if not numbers:
+        number, steps = step % max(steps, 1), max(steps, 1)
+        # Parts that differ by one text at most; some are empty where there are fewer texts.
+        start, end = (i * len(self.order) // steps for i in (number, number + 1))
+        rows = self.order[start:end][rank::world]
+        if not rows:
             return None
-        rows = [self.order[i % len(self.order)] for i in numbers]
         batch = collate([self.encodings[i] for i in rows], pad_id=self.tokenizer.pad_id)
         return batch, self.labels[rows], self.certain[rows]

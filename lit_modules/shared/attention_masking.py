@@ -39,7 +39,8 @@ class MaskingSettings:
         noise: draw the masks (logistic noise); else mask units with a negative score.
         per_head: make a mask for each attention head, not one for all.
         initial_keep: share of the units that are kept before the adversary is trained.
-        reversal: coefficient of the gradient reversal, or the value that it rises to.
+        reversal: coefficient of the gradient reversal, or the value that it rises to. Without
+            effect on Adam, whose steps do not depend on the size of a gradient.
         reversal_schedule: course of that coefficient: constant, or rising from 0 (Ganin and
             Lempitsky, 2015).
         share: share of the units that bernoulli and magnitude mask.

@@ -1,6 +1,7 @@
 """Methods around another classifier, whose layers they train and read."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self
 
 from torch import nn
@@ -62,7 +63,11 @@ class ClassifierWrapper(TaskModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         # Without `super()`: vocabulary and classes are the classifier's.
         self.classifier.on_save_checkpoint(checkpoint)
-        checkpoint[CHECKPOINT_KEY]["method"] = type(self).__name__
+        content = checkpoint[CHECKPOINT_KEY]
+        content["method"] = type(self).__name__
+        # The classifier of a detector need not be one: `WindowMax` has a bias of its own.
+        if self.detector is not None:
+            content["detector"] = asdict(self.detector)
 
     def setup(self, stage: str) -> None:
         super().setup(stage)

@@ -241,6 +241,11 @@ class TaskModule(TextModule):
         return layer if isinstance(layer, nn.Linear) else None
 
     @property
+    def applies_output_layer(self) -> bool:
+        """True if the logits are what `output_layer` gives for one vector of each text."""
+        return True
+
+    @property
     def trains_bias(self) -> bool:
         """True if `output_layer` has a bias without a detector as well."""
         return True

@@ -19,6 +19,13 @@ from tests.unit.layers.small_encoders import EVERY_KIND, untried
 every = pytest.mark.parametrize("kind", EVERY_KIND)
 LENGTHS = torch.tensor([9, 5, 7])
 MASK = torch.arange(9) < LENGTHS[:, None]
+SIZES = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 40,
+}
 SEGMENTS = ((torch.arange(9) > 2) & MASK).long()
 
 
@@ -190,6 +197,32 @@ def test_a_head_that_pools_late() -> None:
 def test_dropout_is_everywhere_what_was_asked_for(kind: str) -> None:
     model = backbone(kind).train()
     model.set_dropout(0.3)
+    x = model.embed(ids_for(model))
+    assert not torch.equal(model(x, MASK), model(x, MASK))
+    model.set_dropout(0.0)
+    assert torch.equal(model(x, MASK), model(x, MASK))
+
+
+RATES: dict[str, dict[str, Any]] = {
+    "xlm": {"emb_dim": 16, "n_layers": 2, "n_heads": 2, "dropout": 0.5, "attention_dropout": 0.5},
+    "esm": {**SIZES, "pad_token_id": 1, "mask_token_id": 2, "attention_probs_dropout_prob": 0.5},
+    "opt": {**SIZES, "ffn_dim": 24, "word_embed_proj_dim": 16, "dropout": 0.5},
+    "bloom": {
+        "hidden_size": 16,
+        "n_layer": 2,
+        "n_head": 2,
+        "pad_token_id": 3,
+        "hidden_dropout": 0.5,
+    },
+}
+"""Types that keep a rate of dropout as a number, under several names."""
+
+
+@pytest.mark.parametrize("kind", RATES)
+def test_rates_that_are_numbers_are_set(kind: str) -> None:
+    torch.manual_seed(3)
+    architecture = {"model_type": kind, **RATES[kind], "vocab_size": 50}
+    model = Backbone(build_encoder(architecture, decoders=True)).train()
     x = model.embed(ids_for(model))
     assert not torch.equal(model(x, MASK), model(x, MASK))
     model.set_dropout(0.0)

@@ -95,6 +95,7 @@ def adam(parameters: Any) -> torch.optim.Optimizer:
     [
         ({"decay": "cosine"}, "expected inverse_sqrt and a number of steps"),
         ({"warmup": 0.1}, "expected inverse_sqrt and a number of steps"),
+        ({"warmup": 1}, "expected inverse_sqrt and a number of steps above 1"),  # a share
         ({"width": 18}, "got width=18 and heads=4"),
         ({"attention": "linear"}, "expected one of dot_product, l2, l2_tied, l2_tied_wide, "),
         ({"base_rate": 0.0}, "got base_rate=0"),

@@ -13,6 +13,7 @@ from certify.words.score_certifiers import ScoreModel, SynonymCertifier
 from layers.ngram_scores import ScoreSum
 from lit_modules import EncodedScores, EncoderSettings, WordRobustness, WordScores, load
 from lit_modules.checkpoints.reading import CheckpointError
+from lit_modules.shared.detection import Detector, detection_scores
 from lit_modules.shared.word_robustness import WordOptions
 from tests.unit.certify.words.test_substitutions import FRONT, KS, Listed, Phrases, typos
 from tests.unit.lit_modules.builders import loader, trainer
@@ -452,6 +453,23 @@ def test_a_fit_learns_clusters_and_a_checkpoint_has_them(tmp_path: Path) -> None
     assert torch.equal(again.predict_texts(TEXTS), module.eval().predict_texts(TEXTS))
     threat = Substitutions(words=FRONT, sets=(Typos(FRONT),))
     assert again.text_certifier(threat)(TEXTS, (1,)) == module.text_certifier(threat)(TEXTS, (1,))
+
+
+def test_the_threshold_of_a_detector_is_subtracted_from_its_score() -> None:
+    module = random_model(3)
+    before = detection_scores(module.predict_texts(TEXTS), 2)
+    record = Detector("yes", threshold=1.5, false_alarms=0, recall=1, negatives=1, positives=1)
+    module.fold(record)
+    after = detection_scores(module.predict_texts(TEXTS), 2)
+    torch.testing.assert_close(after, before - 1.5)
+
+
+def test_a_bounded_encoder_has_no_bias_for_a_threshold() -> None:
+    """Its bias is within the bound: a threshold in it would move the score by less."""
+    module = random_model(3, bound=1.0)
+    assert module.output_layer is None
+    with pytest.raises(ValueError, match=r"got bound=1\.0 for a detector .*--model.bound null"):
+        module.output_bias()
 
 
 def test_settings_that_do_not_fit_are_refused() -> None:

@@ -14,6 +14,7 @@ from layers import unitary_residual, unitary_weights
 from layers.pretrained_encoders import load_encoder
 from lit_modules import MaskedLM
 from lit_modules.unitary_distillation import UnitaryDistillation
+from tests.unit.layers.small_encoders import NEWER
 from tests.unit.lit_modules.builders import SINGLE, make, trainer
 from tests.unit.lit_modules.shared.unitary_models import ARCHITECTURE
 from text import Batch, collate
@@ -62,6 +63,22 @@ def fit(module: UnitaryDistillation, steps: int) -> dict[str, Tensor]:
     run = trainer(max_epochs=-1, max_steps=steps, log_every_n_steps=1, num_sanity_val_steps=0)
     run.fit(module, batches, batches)
     return dict(run.callback_metrics)
+
+
+@pytest.mark.parametrize("kind", ["eurobert", "gte", "modernbert"])
+def test_the_copy_has_no_dropout_unless_it_is_asked_for(kind: str, tmp_path: Path) -> None:
+    """The rate of the attention is a number in these encoders, no layer."""
+    architecture = {**NEWER[kind], "vocab_size": 80}
+    rates = ["attention_dropout", "attention_probs_dropout_prob"]
+    architecture[rates[kind == "gte"]] = 0.5
+    teacher = make(MaskedLM, architecture=architecture, vocab_size=80, max_length=30)
+    teacher.attach_tokenizer(teacher.build_tokenizer(SINGLE))
+    teacher.configure_model()
+    teacher.export(tmp_path)
+    module = model(tmp_path, unitary="none").train()
+    assert module.evaluate(batch_of(module, ["good", "a bad one"]))["loss"].max() < 1e-9
+    module = model(tmp_path, unitary="none", dropout=0.3).train()
+    assert module.evaluate(batch_of(module, ["good", "a bad one"]))["loss"].max() > 1e-6
 
 
 @pytest.mark.parametrize("match", ["mse", "cosine"])

@@ -1,6 +1,7 @@
 """WindowMax: its windows, its pooling, and that further lines never hide a detection."""
 
 import random
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,12 +11,26 @@ from torch import Tensor
 from torch.nn import functional
 
 from certify.threats import Additions
-from lit_modules import MonotoneScores, TaskModule, TextClassifier, WindowMax, WordScores
-from lit_modules.shared.detection import Detection
+from lit_modules import (
+    ASA,
+    OLSA,
+    AdversarialTraining,
+    FineTuning,
+    MonotoneScores,
+    TaskModule,
+    TextClassifier,
+    UniBERT,
+    WindowMax,
+    WordScores,
+)
+from lit_modules.adversaries import AMDA, MRAT, Adversary, FreeLB, InfoBERT, TemperatureScaling
+from lit_modules.shared.detection import Detection, Detector
 from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.rebuilt import rebuild
+from lit_modules.shared.word_robustness import WordRobustness
 from lit_modules.window_max import WindowPooling, merge_equal, split_windows
 from tests.unit.lit_modules.builders import make
+from tests.unit.lit_modules.shared.unitary_models import ARCHITECTURE
 from text import Batch, WordTokenizer, collate, tokenizer_from_state
 from text.window_tokenizer import WindowTokenizer
 
@@ -245,6 +260,107 @@ def test_a_copy_predicts_the_same_and_a_checkpoint_has_all() -> None:
     assert model.predict_texts(TEXTS).argmax(dim=1).sum() == 0
     with pytest.raises(ValueError, match="expected a plain one"):
         WindowMax(classifier=model)
+
+
+@pytest.mark.parametrize(
+    "inner", [WordScores, partial(TextClassifier, encoder="mean"), OLSA, TextClassifier]
+)
+def test_a_detector_is_restored_with_its_threshold(inner: Any) -> None:
+    """Also around classifiers that have no bias of their own: the threshold is that of the text."""
+    sizes = {} if inner is WordScores else {"width": 8, "heads": 2, "depth": 1}
+    model = WindowMax(classifier=inner(**sizes))
+    model.attach(model.build_tokenizer(TEXTS), ["a", "b"])
+    model.configure_model()
+    plain = model.eval().predict_texts(TEXTS)
+    record = {"false_alarms": 0.0, "recall": 1.0, "negatives": 4, "positives": 4}
+    model.fold(Detector(positive="b", threshold=0.5, **record))  # type: ignore[arg-type] # numbers
+    again = rebuild(model)
+    assert again.detector == model.detector
+    assert again.classifier.detector is None
+    assert torch.equal(again.predict_texts(TEXTS), model.predict_texts(TEXTS))
+    again.unfold()
+    assert torch.equal(again.predict_texts(TEXTS), plain)
+    assert rebuild(again).detector is None
+
+
+@pytest.mark.parametrize("pool", ["max", "noisy-or"])
+def test_adversarial_training_shifts_the_score_of_the_text(pool: Any) -> None:
+    inner = WindowMax(pool=pool, words=2, classifier=make(TextClassifier, width=8, heads=2))
+    model = AdversarialTraining(classifier=inner, adversary=FreeLB())
+    model.attach(model.build_tokenizer(TEXTS), ["a", "b"])
+    model.configure_model()
+    before = model.eval().predict_texts(TEXTS)
+    model.fold(Detector("b", threshold=0.5, false_alarms=0, recall=1, negatives=4, positives=4))
+    after = rebuild(model).predict_texts(TEXTS)
+    torch.testing.assert_close(after[:, 1] - after[:, 0], before[:, 1] - before[:, 0] - 0.5)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        make(TextClassifier, width=8, heads=2),
+        make(FineTuning, architecture=ARCHITECTURE, vocab_size=80, max_length=30),
+    ],
+    ids=["TextClassifier", "FineTuning"],
+)
+@pytest.mark.parametrize("adversary", [MRAT(), InfoBERT(), TemperatureScaling(), AMDA()])
+def test_adversaries_that_read_one_vector_of_a_text_are_refused(
+    inner: TaskModule, adversary: Adversary
+) -> None:
+    """The head of its classifier reads one of each window; AMDA would mix words and borders."""
+    model = AdversarialTraining(classifier=WindowMax(classifier=inner), adversary=adversary)
+    model.attach(model.build_tokenizer(TEXTS), ["a", "b"])
+
+    def start() -> None:
+        model.configure_model()
+        adversary.start(model)
+
+    with pytest.raises(ValueError, match=r"got (calibrate=true for )?WindowMax, .*expected"):
+        start()
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        make(OLSA, width=8, heads=2, depth=1, target_radius=3.0),
+        make(UniBERT, architecture=ARCHITECTURE, vocab_size=80, max_length=30, margin=7.0),
+    ],
+    ids=["OLSA", "UniBERT"],
+)
+def test_it_is_trained_on_the_objective_of_its_classifier(inner: TaskModule) -> None:
+    model = WindowMax(classifier=inner)
+    model.attach(model.build_tokenizer(TEXTS), ["a", "b"])
+    model.configure_model()
+    logits, labels = torch.tensor([[0.0, 1.5], [0.0, -0.25]]), torch.tensor([1, 1])
+    if isinstance(inner, OLSA):
+        head = inner.head_weight()
+        assert head is not None
+        expected = 3.0 - logits[:, 1] / (head[1] - head[0]).norm()
+    else:
+        expected = 7.0 - logits[:, 1]
+    torch.testing.assert_close(model.losses(logits, labels), expected)
+    assert "objective" in model.metric_names
+
+
+@pytest.mark.parametrize(
+    ("inner", "setting"),
+    [
+        (WordScores(robustness=WordRobustness(against="typos")), "robustness.against=typos"),
+        (WordScores(unlabelled="a.jsonl"), "unlabelled=a.jsonl"),
+        (make(TextClassifier, noise="delete"), "smoothing.noise=delete"),
+        (make(ASA, architecture=ARCHITECTURE), "masking.kind=adversarial"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_a_training_that_it_does_not_do_is_refused(inner: TaskModule, setting: str) -> None:
+    # At the start of a fit: a model that is trained already can be used.
+    with pytest.raises(ValueError, match=f"got {setting} for a classifier in WindowMax, expected"):
+        WindowMax(classifier=inner).setup("fit")
+
+
+@pytest.mark.parametrize("inner", [WordScores(), make(ASA, architecture=ARCHITECTURE, kind="none")])
+def test_a_plain_training_is_not_refused(inner: TaskModule) -> None:
+    WindowMax(classifier=inner).check_training()
 
 
 def test_settings_that_need_an_end_are_named_as_its_own() -> None:

@@ -381,6 +381,22 @@ def test_an_epoch_has_each_unlabelled_text_once(tmp_path: Path, accumulate: int)
     assert sorted(seen[:8]) == sorted(seen[8:]) == pytest.approx([i / 32 for i in range(8)])
 
 
+@pytest.mark.parametrize("count", [1, 4, 7, 12, 24])
+@pytest.mark.parametrize("world", [1, 2])
+def test_each_epoch_has_all_unlabelled_texts(tmp_path: Path, count: int, world: int) -> None:
+    """Also where an epoch has more steps than there are texts."""
+    module = answered(tmp_path / "answers.jsonl", count)
+    further = AnsweredTexts.read(
+        str(tmp_path / "answers.jsonl"), module.require_tokenizer(), ["negative", "positive"]
+    )
+    for epoch in range(3):
+        seen: list[float] = []
+        for step in range(7 * epoch, 7 * epoch + 7):
+            parts = (further.batch(step, 7, rank=rank, world=world) for rank in range(world))
+            seen += [weight for part in parts if part is not None for weight in part[2].tolist()]
+        assert sorted(seen) == pytest.approx([i / 32 for i in range(count)])
+
+
 @pytest.mark.parametrize("count", [1, 7, 8])
 def test_processes_share_the_unlabelled_texts_of_a_step(tmp_path: Path, count: int) -> None:
     module = answered(tmp_path / "answers.jsonl", count)
@@ -390,9 +406,9 @@ def test_processes_share_the_unlabelled_texts_of_a_step(tmp_path: Path, count: i
     for step in range(3):
         whole = module.further.batch(step, 2)
         parts = [module.further.batch(step, 2, rank=rank, world=2) for rank in range(2)]
-        assert whole is not None
+        assert whole is not None or count < 2
         weights = [weight for part in parts if part is not None for weight in part[2].tolist()]
-        assert sorted(weights) == sorted(whole[2].tolist())
+        assert sorted(weights) == ([] if whole is None else sorted(whole[2].tolist()))
 
 
 def test_words_of_unlabelled_texts_are_known(tmp_path: Path) -> None:

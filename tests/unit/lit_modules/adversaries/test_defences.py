@@ -16,8 +16,9 @@ from app.hub_folder import _alone
 from attacks import PGD
 from certify.threats import Synonyms
 from layers.noise import sample_seeds, uniform
-from lit_modules import AdversarialTraining, TaskModule
+from lit_modules import AdversarialTraining, LipsLev, TaskModule
 from lit_modules.adversaries import (
+    MRAT,
     TAVAT,
     FreeLB,
     FreeLBPlus,
@@ -394,6 +395,21 @@ def test_dividing_the_output_layer_divides_the_logits() -> None:
         with pytest.raises(ValueError, match=r"calibrate=true .*expected a method without"):
             TemperatureScaling().start(loop)
         TemperatureScaling(calibrate=False).start(loop)
+
+
+def test_a_head_whose_weights_are_normalised_is_neither_divided_nor_read() -> None:
+    """That of LipsLev: its weights are divided by their size, and its module is never called."""
+    module = attached(lambda: LipsLev(width=8))
+    before = module.predict_texts(SINGLE)
+    assert isinstance(module.output_layer, nn.Linear)
+    with torch.no_grad():
+        module.output_layer.weight.div_(3)
+    torch.testing.assert_close(module.predict_texts(SINGLE), before)
+    loop: Any = SimpleNamespace(classifier=module)
+    with pytest.raises(ValueError, match=r"got calibrate=true for LipsLev, expected"):
+        TemperatureScaling().start(loop)
+    with pytest.raises(ValueError, match="got LipsLev, which has no linear head"):
+        MRAT().start(loop)
 
 
 def test_a_calibration_needs_validation() -> None:

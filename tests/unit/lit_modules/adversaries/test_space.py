@@ -218,6 +218,17 @@ def test_a_sample_does_not_depend_on_its_batch(adversary: Adversary) -> None:
         torch.testing.assert_close(torch.as_tensor(mean), expected, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.parametrize("adversary", EVERY.values(), ids=EVERY.keys())
+def test_logging_a_step_changes_no_later_dropout(adversary: Adversary) -> None:
+    states = []
+    for logs in (True, False):
+        module = attached(METHODS["transformer"]).train()
+        torch.manual_seed(3)
+        adversary.step(problem_of(module, logs=logs))
+        states.append(torch.get_rng_state())
+    assert torch.equal(*states)
+
+
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 @pytest.mark.parametrize("steps", [1, 4])
 def test_smart_stays_in_its_ball(norm: Any, steps: int) -> None:
