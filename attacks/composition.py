@@ -221,10 +221,11 @@ class Context:
     def admits(self, document: Document) -> bool:
         """Return True if a text with several changes keeps those constraints that can judge it.
 
-        These are the constraints with `admits(original, document)`; others judge one change at a
-        time, when it is made.
+        These are the constraints and pre-constraints with `admits(original, document)`; others
+        judge one change at a time, when it is made.
         """
-        judges = (getattr(constraint, "admits", None) for constraint in self.attack.constraints)
+        parts = (*self.attack.constraints, *self.attack.pre_constraints)
+        judges = (getattr(part, "admits", None) for part in parts)
         return all(judge(self.original, document) for judge in judges if judge is not None)
 
     def allowed(self, document: Document) -> list[int]:
