@@ -184,6 +184,7 @@ class Context:
         frozen: numbers of the words of the original that must stay.
         salience: what the score gains without a word, by the number of the word; filled by a search
             that ranks words in this way.
+        ranked: a text that reaches the goal, if the ranking of the words has met one.
         surrogate: the same facts about the surrogate, with its own answers and scale; None
             without one.
     """
@@ -198,6 +199,7 @@ class Context:
     gradients: bool = False
     frozen: frozenset[int] = frozenset()
     salience: dict[int, float] = field(default_factory=dict)
+    ranked: "SearchEnd | None" = None
     surrogate: "Context | None" = None
     # Allowed words of the latest document.
     _known: tuple[Document, list[int]] | None = None
