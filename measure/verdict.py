@@ -353,6 +353,8 @@ class _Judge:
     def _attack(self, name: str) -> _Attack | None:
         if f"attack/{name}/flip_rate" in self.metrics:
             return None  # its texts are of one class: its accuracy is a recall
+        if _keeps_prediction(self.subjects.get(f"attack/{name}", {}).get("recipe")):
+            return None  # its successes are no errors
         figures = {
             key: self.metrics.get(f"attack/{name}/{key}")
             for key in ("samples", "clean_accuracy", "accuracy", "unreliable_accuracy", "target")
@@ -582,6 +584,13 @@ class _Judge:
                     count=self.count,
                     note=void or "a distance between vectors of words; 0 where the model is wrong",
                 )
+
+
+def _keeps_prediction(recipe: Any) -> bool:
+    """Return True for input reduction, and for the file of an attack with its goal."""
+    goal = recipe.get("goal") if isinstance(recipe, Mapping) else None
+    path = goal.get("class_path") if isinstance(goal, Mapping) else None
+    return recipe == "input-reduction" or str(path).rpartition(".")[2] == "Unchanged"
 
 
 def _labelled(record: Any) -> bool:
