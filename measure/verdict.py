@@ -241,6 +241,8 @@ class _Attack:
     accuracy: IntervalEstimate
     unreliable: bool
     target: bool
+    inside: str = ""
+    """The threat that it has to stay in, such as "characters, k = 1"."""
 
     @property
     def changed(self) -> IntervalEstimate:
@@ -255,9 +257,8 @@ class _Attack:
         lost = right - round(self.accuracy.value * self.accuracy.count)
         if self.unreliable:
             return "no measure of robustness: the scores of the model were blind"
-        if not lost:
-            return f"changed none of {right:,} right predictions"
-        return f"changed {lost:,} of {right:,} right predictions"
+        inside = f", inside {self.inside}" if self.inside else ""
+        return f"changed {f'{lost:,}' if lost else 'none'} of {right:,} right predictions{inside}"
 
 
 @dataclass(frozen=True)
@@ -370,7 +371,14 @@ class _Judge:
             _share(accuracy, samples),
             unreliable,
             figures["target"] is not None,
+            self._inside(name),
         )
+
+    def _inside(self, name: str) -> str:
+        """Return the threat of an attack; "" without one."""
+        threat = self.subjects.get(f"attack/{name}", {}).get("threat") or {}
+        k = {"all": "any number"}.get(str(threat.get("k")), f"k = {threat.get('k')}")
+        return f"{threat['name']}, {k}" if "name" in threat else ""
 
     def _word_stages(self) -> Iterator[str]:
         """Yield the stages of certificates in words of the model itself, on the test split."""
@@ -438,6 +446,8 @@ class _Judge:
             if attack.changed.value >= FRAGILE or attack.accuracy.value <= least:
                 return "fragile"
             resists = all(a.changed.high <= ROBUST and a.accuracy.low > least for a in self.counted)
+            # Inside a threat few changes are tried: that breaks a model, and shows no robustness.
+            resists = resists and not all(a.inside for a in self.counted)
             return "robust" if resists else "partial"
         if certificate is None or certificate.accuracy.low <= least:
             return "untested"
@@ -474,6 +484,7 @@ class _Judge:
         robust = f"Robust{tried}"
         start = {"fragile": "Fragile", "partial": "Partly robust", "robust": robust}[level]
         strongest = f"{attack.name}, the strongest" if number > 1 else attack.name
+        strongest += f" (only changes of {attack.inside})" if attack.inside else ""
         under = f"accuracy {attack.accuracy.value:.3f} under {strongest}, {attack.clean.value:.3f} "
         under += f"without attack ({attack.clean.count:,} texts)"
         return f"{start}: {under}{f'; {certified}' if certified else ''}."

@@ -140,6 +140,20 @@ def test_an_attack_that_keeps_the_prediction_decides_nothing(recipe: Any) -> Non
     assert judge(figures, subjects={"attack/mine": {"recipe": other}}).level == "fragile"
 
 
+def test_an_attack_inside_a_threat_shows_no_robustness() -> None:
+    inside = {"attack/charmer-k1": {"threat": {"name": "characters", "k": "1", "digest": "d"}}}
+    figures = metrics() | attack("charmer-k1", 0.8, 0.79)
+    assert judge(figures, subjects={}).level == "robust"
+    judged = judge(figures, subjects=inside)
+    assert judged.level == "partial"
+    assert "under charmer-k1 (only changes of characters, k = 1), 0.800" in judged.headline
+    assert "inside characters, k = 1" in judged.of_kind("attack")[0].note
+    # What breaks a model inside a threat breaks it.
+    assert judge(metrics() | attack("charmer-k1", 0.8, 0.1), subjects=inside).level == "fragile"
+    free = figures | attack("charmer", 0.8, 0.79)
+    assert judge(free, subjects=inside).level == "robust"
+
+
 def test_the_references_of_clean_accuracy() -> None:
     judged = verdict(accuracy=0.7, bag_accuracy=0.82, bag_macro_f1=0.81)
     figure = judged.figure("test/accuracy")
