@@ -104,6 +104,7 @@ class _Run:
     context: Context | None = None
     billed: int = 0
     unique: int = 0
+    candidates: int = 0
     saturated: bool = False
     exhausted: bool = False
     reached: SearchEnd | None = None
@@ -474,6 +475,7 @@ class Engine:
         except InvalidAnswers as error:
             _set_aside([(run, request.document.text)], error)
             return
+        run.candidates += len(texts)
         self._send(run, texts)
 
     def _propose(self, runs: Sequence[_Run]) -> None:
@@ -489,6 +491,7 @@ class Engine:
                 indices = [i for i in indices if i in allowed]
             jobs.append(Job(run.document, current, indices, run.random, run.sample.label, stage))
         for run, proposals in zip(runs, candidates(self.attack, jobs), strict=True):
+            run.candidates += len(proposals)
             self._send(run, proposals)
 
     # The victim
@@ -665,7 +668,13 @@ class Engine:
             exhausted=run.exhausted and ended,
             salience=_salience(run),
             score_change=self._score_change(run),
+            candidates=self._candidates(run),
         )
+
+    def _candidates(self, run: _Run) -> int | None:
+        # A certifier that names no text has a proof that there is none.
+        proven = hasattr(self.attack.transformation, "certified")
+        return None if run.steps is None or proven else run.candidates
 
     def _score_change(self, run: _Run) -> float | None:
         """Return the largest change of the score; None if the search does not follow it."""

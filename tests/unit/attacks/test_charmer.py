@@ -202,6 +202,7 @@ def test_attack_and_certificate_meet(k: int) -> None:
     assert not any(f and h for f, h in zip(fell, held, strict=True))
     assert [record.outcome == "succeeded" for record in worst] == [not h for h in held]
     assert {record.queries for record in worst} <= {1, 2}
+    assert {record.candidates for record in worst} == {None}
     if k == 1:  # an exhaustive search
         assert fell == [not h for h in held]
         assert len({*held}) == 2
