@@ -63,12 +63,17 @@ class WhiteBox(Protocol):
         """
 
     def flip_gains(
-        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+        self,
+        documents: Sequence[Document],
+        candidates: Sequence[Sequence[Candidate]],
+        *,
+        target: int | None = None,
     ) -> list[list[float]]:
         """Return to first order what each candidate of each document adds to the other logits.
 
-        It is minus infinity where a candidate has another number of tokens, or is not seen. Only
-        attacks by flips ask for it.
+        With a `target`, it is what it adds to the logit of this class. It is minus infinity where
+        a candidate has another number of tokens, or is not seen. Only attacks by flips ask for it,
+        for a target only those that have one.
         """
 
 
@@ -446,10 +451,14 @@ class Engine:
             )
             raise TypeError(msg)
         requests = [run.waiting for run in runs if isinstance(run.waiting, EstimateGains)]
+        # Leaving its class need not lead to the target.
+        target = getattr(self.attack.goal, "target", None)
+        aim = {} if target is None else {"target": target}
         try:
             gains = victim.flip_gains(
                 [request.document for request in requests],
                 [request.candidates for request in requests],
+                **aim,
             )
         except InvalidAnswers as error:
             texts = [request.document.text for request in requests]
