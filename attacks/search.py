@@ -84,8 +84,8 @@ class Greedy:
     """Ranks the words once, then replaces one after the other.
 
     It takes the candidate of highest score, if that improves on the text so far; if some reach the
-    goal, the one of these with the highest similarity. If that fails, it takes a text of the ranking
-    that reaches the goal, if there is one.
+    goal, the one of these with the highest similarity. If that fails, it takes a text of the
+    ranking that reaches the goal, if there is one.
 
     With a surrogate it searches twice at most. First the surrogate ranks the words, and the victim
     is asked about the few candidates of a word that have the highest score of the surrogate. Only

@@ -320,6 +320,8 @@ def test_candidates_are_counted(ranking: Any) -> None:
     assert (none.outcome, none.candidates) == ("failed", 0)
     assert some.candidates is not None
     assert some.candidates >= 5
-    forbidden = replace(composed, constraints=[Forbid(frozenset({"fine", "okay", "solid", "good"}))])
+    forbidden = replace(
+        composed, constraints=[Forbid(frozenset({"fine", "okay", "solid", "good"}))]
+    )
     (record,) = Engine(forbidden, BagVictim(bias=5.0)).run(samples("good fine"))
     assert (record.outcome, record.candidates) == ("failed", 0)

@@ -90,9 +90,7 @@ class FirstInside:
         answers = np.empty(len(texts), dtype=object)
         for row, text in enumerate(texts):
             words = str(text).split()
-            tags = [
-                2 * (word == "York" and "bad" not in words) for word in words
-            ]
+            tags = [2 * (word == "York" and "bad" not in words) for word in words]
             answers[row] = TaggedWords(tuple(words), tuple(range(len(words))), np.eye(5)[tags])
         return answers
 

@@ -132,7 +132,9 @@ def test_a_blind_or_targeted_attack_decides_nothing() -> None:
 )
 def test_an_attack_that_keeps_the_prediction_decides_nothing(recipe: Any) -> None:
     # Its accuracy is the share of right texts that cannot be shortened.
-    judged = judge(metrics() | attack("mine", 0.8, 0.0), subjects={"attack/mine": {"recipe": recipe}})
+    judged = judge(
+        metrics() | attack("mine", 0.8, 0.0), subjects={"attack/mine": {"recipe": recipe}}
+    )
     assert judged.level == "untested"
     assert not judged.of_kind("attack")
     other = {"name": "mine", "goal": {"class_path": "Untargeted"}}
