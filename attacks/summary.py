@@ -232,7 +232,8 @@ def _is_saturated(record: AttackRecord) -> bool:
 def _is_flat(record: AttackRecord) -> bool:
     """Return True if rounding alone moves the score: without any word, or in any text."""
     # Margins do this, too: of votes, and behind a tanh that is 1 in single precision.
-    if record.score is None or not isinstance(record.label, int):
+    # The score of a number is how far it has moved: 0 at first.
+    if record.score is None or not isinstance(record.label, int | tuple):
         return False
     weights = [abs(weight) for weight in record.salience or () if weight is not None]
     # Without any word: the search ranks them blindly. In any text: it chooses blindly.

@@ -197,6 +197,7 @@ def test_saturation_does_no_harm_to_the_margin() -> None:
         {"salience": (0.0, None, -5e-4)},
         {"salience": (0.0, None, -5e-4), "score_change": 1.0},  # only the ranking was blind
         {"score_change": 5e-4},  # a search that ranks no words
+        {"score_change": 5e-4, "label": ("a", "b"), "prediction": ("a", "b")},  # several classes
     ],
 )
 def test_a_flat_score_is_no_robustness(score: Score, blind: dict[str, Any]) -> None:
