@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -134,6 +135,29 @@ def test_one_edit_at_all_positions_is_brute_force() -> None:
         assert record.unique_queries == len(labels)
         outcomes.add(record.outcome)
     assert outcomes == {"succeeded", "failed"}
+
+
+def marked(texts: Sequence[Text]) -> Floats:
+    """Answer with class 0 for "?" in the first text, or "!" in the second."""
+    return np.array([[float("!" in text[1] or "?" in text[0]), 0.5] for text in texts])
+
+
+@pytest.mark.parametrize("blank", ["", " .", "\U0001f600"])
+def test_a_text_of_a_pair_without_words_has_characters(blank: str) -> None:
+    hypothesis, premise = ("good film", blank), (blank, "good film")
+    charmer = build(RecipeSettings(recipe="charmer", edits=1, positions="all"))
+    for columns, pair, mark, falls in (
+        (("a", "b"), hypothesis, "!", True),
+        (("premise", "hypothesis"), hypothesis, "!", True),
+        (("a", "b"), premise, "?", True),
+        # The premise is given.
+        (("premise", "hypothesis"), premise, "?", False),
+    ):
+        composed = replace(charmer, transformation=SingleEdits(pool=mark))
+        outcome = attacks.attack(
+            marked, [(pair, 1)], recipe=composed, columns=columns, progress=False
+        )
+        assert (outcome.records[0].outcome == "succeeded") == falls
 
 
 @pytest.mark.parametrize("positions", [1, 4, 100])
