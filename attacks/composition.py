@@ -184,6 +184,7 @@ class Context:
         frozen: numbers of the words of the original that must stay.
         salience: what the score gains without a word, by the number of the word; filled by a search
             that ranks words in this way.
+        ranked: a text that reaches the goal, if the ranking of the words has met one.
         surrogate: the same facts about the surrogate, with its own answers and scale; None
             without one.
     """
@@ -198,6 +199,7 @@ class Context:
     gradients: bool = False
     frozen: frozenset[int] = frozenset()
     salience: dict[int, float] = field(default_factory=dict)
+    ranked: "SearchEnd | None" = None
     surrogate: "Context | None" = None
     # Allowed words of the latest document.
     _known: tuple[Document, list[int]] | None = None
@@ -221,10 +223,11 @@ class Context:
     def admits(self, document: Document) -> bool:
         """Return True if a text with several changes keeps those constraints that can judge it.
 
-        These are the constraints with `admits(original, document)`; others judge one change at a
-        time, when it is made.
+        These are the constraints and pre-constraints with `admits(original, document)`; others
+        judge one change at a time, when it is made.
         """
-        judges = (getattr(constraint, "admits", None) for constraint in self.attack.constraints)
+        parts = (*self.attack.constraints, *self.attack.pre_constraints)
+        judges = (getattr(part, "admits", None) for part in parts)
         return all(judge(self.original, document) for judge in judges if judge is not None)
 
     def allowed(self, document: Document) -> list[int]:

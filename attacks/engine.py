@@ -63,12 +63,17 @@ class WhiteBox(Protocol):
         """
 
     def flip_gains(
-        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+        self,
+        documents: Sequence[Document],
+        candidates: Sequence[Sequence[Candidate]],
+        *,
+        target: int | None = None,
     ) -> list[list[float]]:
         """Return to first order what each candidate of each document adds to the other logits.
 
-        It is minus infinity where a candidate has another number of tokens, or is not seen. Only
-        attacks by flips ask for it.
+        With a `target`, it is what it adds to the logit of this class. It is minus infinity where
+        a candidate has another number of tokens, or is not seen. Only attacks by flips ask for it,
+        for a target only those that have one.
         """
 
 
@@ -104,6 +109,7 @@ class _Run:
     context: Context | None = None
     billed: int = 0
     unique: int = 0
+    candidates: int = 0
     saturated: bool = False
     exhausted: bool = False
     reached: SearchEnd | None = None
@@ -445,10 +451,14 @@ class Engine:
             )
             raise TypeError(msg)
         requests = [run.waiting for run in runs if isinstance(run.waiting, EstimateGains)]
+        # Leaving its class need not lead to the target.
+        target = getattr(self.attack.goal, "target", None)
+        aim = {} if target is None else {"target": target}
         try:
             gains = victim.flip_gains(
                 [request.document for request in requests],
                 [request.candidates for request in requests],
+                **aim,
             )
         except InvalidAnswers as error:
             texts = [request.document.text for request in requests]
@@ -474,6 +484,7 @@ class Engine:
         except InvalidAnswers as error:
             _set_aside([(run, request.document.text)], error)
             return
+        run.candidates += len(texts)
         self._send(run, texts)
 
     def _propose(self, runs: Sequence[_Run]) -> None:
@@ -489,6 +500,7 @@ class Engine:
                 indices = [i for i in indices if i in allowed]
             jobs.append(Job(run.document, current, indices, run.random, run.sample.label, stage))
         for run, proposals in zip(runs, candidates(self.attack, jobs), strict=True):
+            run.candidates += len(proposals)
             self._send(run, proposals)
 
     # The victim
@@ -665,7 +677,13 @@ class Engine:
             exhausted=run.exhausted and ended,
             salience=_salience(run),
             score_change=self._score_change(run),
+            candidates=self._candidates(run),
         )
+
+    def _candidates(self, run: _Run) -> int | None:
+        # A certifier that names no text has a proof that there is none.
+        proven = hasattr(self.attack.transformation, "certified")
+        return None if run.steps is None or proven else run.candidates
 
     def _score_change(self, run: _Run) -> float | None:
         """Return the largest change of the score; None if the search does not follow it."""

@@ -134,6 +134,7 @@ def _join(former: AttackRecord | None, latest: AttackRecord, recipe: str) -> Att
         kept,
         queries=former.queries + latest.queries,
         unique_queries=former.unique_queries + latest.unique_queries,
+        candidates=(former.candidates or 0) + (latest.candidates or 0),
         exhausted=kept.outcome != "succeeded" and (former.exhausted or latest.exhausted),
         seconds=round(former.seconds + latest.seconds, 6),
     )

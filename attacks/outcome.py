@@ -102,6 +102,8 @@ class AttackRecord:
             from that of the clean text. None where it was asked about no other, where the search
             does not follow its scores, and in records of older versions.
         recipe: of an ensemble, the attack whose text this is; None for a single attack.
+        candidates: changed texts that the search was offered, after all constraints: with 0 it had
+            nothing to try. None where a certificate names them, and in records of older versions.
     """
 
     sample_id: int
@@ -131,6 +133,7 @@ class AttackRecord:
     salience: tuple[float | None, ...] | None = None
     score_change: float | None = None
     recipe: str | None = None
+    candidates: int | None = None
 
     @property
     def attacked(self) -> bool:

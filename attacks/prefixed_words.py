@@ -70,7 +70,7 @@ def universal_trigger(
 
     Greedy: one place after the other gets the word with which the fewest predictions stay, and
     among equal ones the largest mean score; then each place is tried again, until none changes.
-    Every second sample is held out, and only they give the accuracy that counts.
+    Every second sample of each class is held out, and only they give the accuracy that counts.
 
     Args:
         model: see `attacks.attack`.
@@ -98,8 +98,10 @@ def universal_trigger(
         other = "" if target is None else f" that does not have class {target} already"
         msg = f"got {len(numbered)} sample{other}, expected at least two: one half is held out"
         raise ValueError(msg)
-    # Half of the samples choose the words, the other half measures them.
-    searched, held = numbered[::2], numbered[1::2]
+    # Half of the samples of each class choose the words, the other half measures them: in a file
+    # whose classes alternate, every second sample is of one class.
+    by_class = sorted(numbered, key=lambda sample: sample.label)
+    searched, held = by_class[::2], by_class[1::2]
     texts, labels = (
         [sample.text for sample in searched],
         np.array([sample.label for sample in searched]),

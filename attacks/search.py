@@ -84,7 +84,8 @@ class Greedy:
     """Ranks the words once, then replaces one after the other.
 
     It takes the candidate of highest score, if that improves on the text so far; if some reach the
-    goal, the one of these with the highest similarity.
+    goal, the one of these with the highest similarity. If that fails, it takes a text of the
+    ranking that reaches the goal, if there is one.
 
     With a surrogate it searches twice at most. First the surrogate ranks the words, and the victim
     is asked about the few candidates of a word that have the highest score of the surrogate. Only
@@ -122,8 +123,10 @@ class Greedy:
             context.random.setstate(state)
         order, exhausted = yield from self._order(context)
         if exhausted:
-            return first
+            return context.ranked or first
         end, _ = yield from self._replace(context, order)
+        if context.ranked is not None and not end.judged.success:
+            return context.ranked
         nearer = first.judged.score > end.judged.score + context.tie
         return first if nearer and not end.judged.success else end
 
@@ -251,6 +254,11 @@ class Greedy:
             for candidate, judged in zip(candidates, answers.judged, strict=False):
                 # A word without candidates gains nothing.
                 best_of[candidate.index] = max(judged.score, best_of.get(candidate.index, -np.inf))
+            if answers.judged and not context.reference:
+                row = best(candidates[: len(answers.judged)], answers.judged, context)
+                # These texts keep all constraints: a success among them must not be lost.
+                if answers.judged[row].success:
+                    context.ranked = SearchEnd(candidates[row], answers.judged[row])
             clean = 0.0 if context.reference else context.clean.score
             gains |= {i: score - clean for i, score in best_of.items()}
         return np.array([gains[i] for i in indices]), exhausted

@@ -53,6 +53,7 @@ class Summary:
         unreliable: True if that error is above `TOLERATED`.
         unstable: share of the successes that did not succeed once more when the victim was asked
             about their texts again; each took a query that `queries` does not count.
+        untouched: number of attacked samples without a candidate, whose search tried nothing.
         errors: samples that are left out, as the victim gave no valid answer to one of their texts.
         flip_rate: with a goal about a detector, the success rate: the share of detections that are
             evaded, or of undetected texts that become false alarms.
@@ -93,6 +94,7 @@ class Summary:
     absolute_error: IntervalEstimate | None = None
     clean_spearman: IntervalEstimate | None = None
     spearman: IntervalEstimate | None = None
+    untouched: int = 0
 
     def metrics(self) -> dict[str, float]:
         """Return flat names and numbers; an unreliable accuracy has another name."""
@@ -165,6 +167,7 @@ def summarise(
         unstable=wilson(held.count(False), len(held)) if held else None,
         errors=len(read) - len(valid),
         flip_rate=success_rate if of_detector else None,
+        untouched=sum(record.candidates == 0 for record in attacked),
         **figures,
     )
 
@@ -229,7 +232,8 @@ def _is_saturated(record: AttackRecord) -> bool:
 def _is_flat(record: AttackRecord) -> bool:
     """Return True if rounding alone moves the score: without any word, or in any text."""
     # Margins do this, too: of votes, and behind a tanh that is 1 in single precision.
-    if record.score is None or not isinstance(record.label, int):
+    # The score of a number is how far it has moved: 0 at first.
+    if record.score is None or not isinstance(record.label, int | tuple):
         return False
     weights = [abs(weight) for weight in record.salience or () if weight is not None]
     # Without any word: the search ranks them blindly. In any text: it chooses blindly.
@@ -291,6 +295,12 @@ def table(summaries: Mapping[str, Summary]) -> str:
 def remarks(name: str, summary: Summary) -> list[str]:
     """Return warnings about the figures of an attack."""
     texts = [_doubt(name, summary)] if summary.overstated else []
+    if summary.untouched > TOLERATED * summary.samples:
+        texts.append(
+            f"{name}: {summary.untouched} of {summary.attacked} attacked texts have no candidate: "
+            "nothing was tried, and they count as robust; its resources, its language or its "
+            "constraints leave none"
+        )
     if summary.errors:
         texts.append(
             f"{name}: {summary.errors} of {summary.samples + summary.errors} samples are left out: "

@@ -229,6 +229,12 @@ class LabelsChanged(TaskGoal):
         sizes: Floats = np.abs(answers).max(axis=1)
         return sizes
 
+    def right(self, prediction: Label, label: Label) -> bool:
+        """See `Reading`: the classes may be in another order."""
+        assert isinstance(prediction, tuple)  # of this task
+        assert isinstance(label, tuple)  # of this task
+        return set(prediction) == set(label)
+
 
 class TaggedWords(NamedTuple):
     """The answer of a tagger to a text.
@@ -329,6 +335,12 @@ class EntitiesChanged(TaskGoal):
         return np.array(
             [top_margins(answer.logits).max() if answer.seen else 0.0 for answer in answers]
         )
+
+    def right(self, prediction: Label, label: Label) -> bool:
+        """See `Reading`: the entities are the gold ones; I-X may begin one as B-X does."""
+        assert isinstance(prediction, tuple)  # of this task
+        assert isinstance(label, tuple)  # of this task
+        return entities(prediction) == entities(label)
 
     def frozen(self, document: Document, label: Label) -> frozenset[int]:
         """See `Reading`: the words of gold entities."""

@@ -14,7 +14,7 @@ from text.subjects import Subject, differences
 
 _SAME = (
     *("checkpoint", "corpus", "samples", "split", "choice", "goal", "score", "compat"),
-    *("query_budget", "budget_per_word", "attacked_columns"),
+    *("query_budget", "budget_per_word", "attacked_columns", "threat", "positive"),
 )
 """Settings that attacks must share to be averaged."""
 

@@ -162,7 +162,10 @@ class TextAttack(Measurement[Sample]):
         """Return the settings of the attack, and the identity of the model."""
         # Absent for a classifier, as in outcomes of older versions.
         task = {} if self._task == "classification" else {"task": self._task}
-        return {**attack_subject(self.planned, self.settings), **self.model.subject, **task}
+        # A figure inside a threat must not pass for one of the full attack.
+        inside = {name: self.model.scope[name] for name in ("threat",) if name in self.model.scope}
+        planned = attack_subject(self.planned, self.settings)
+        return {**planned, **self.model.subject, **task, **inside}
 
     def samples(self) -> Sequence[Sample]:
         """Return all samples."""

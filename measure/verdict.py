@@ -241,6 +241,8 @@ class _Attack:
     accuracy: IntervalEstimate
     unreliable: bool
     target: bool
+    inside: str = ""
+    """The threat that it has to stay in, such as "characters, k = 1"."""
 
     @property
     def changed(self) -> IntervalEstimate:
@@ -255,9 +257,8 @@ class _Attack:
         lost = right - round(self.accuracy.value * self.accuracy.count)
         if self.unreliable:
             return "no measure of robustness: the scores of the model were blind"
-        if not lost:
-            return f"changed none of {right:,} right predictions"
-        return f"changed {lost:,} of {right:,} right predictions"
+        inside = f", inside {self.inside}" if self.inside else ""
+        return f"changed {f'{lost:,}' if lost else 'none'} of {right:,} right predictions{inside}"
 
 
 @dataclass(frozen=True)
@@ -353,6 +354,8 @@ class _Judge:
     def _attack(self, name: str) -> _Attack | None:
         if f"attack/{name}/flip_rate" in self.metrics:
             return None  # its texts are of one class: its accuracy is a recall
+        if _keeps_prediction(self.subjects.get(f"attack/{name}", {}).get("recipe")):
+            return None  # its successes are no errors
         figures = {
             key: self.metrics.get(f"attack/{name}/{key}")
             for key in ("samples", "clean_accuracy", "accuracy", "unreliable_accuracy", "target")
@@ -368,7 +371,14 @@ class _Judge:
             _share(accuracy, samples),
             unreliable,
             figures["target"] is not None,
+            self._inside(name),
         )
+
+    def _inside(self, name: str) -> str:
+        """Return the threat of an attack; "" without one."""
+        threat = self.subjects.get(f"attack/{name}", {}).get("threat") or {}
+        k = {"all": "any number"}.get(str(threat.get("k")), f"k = {threat.get('k')}")
+        return f"{threat['name']}, {k}" if "name" in threat else ""
 
     def _word_stages(self) -> Iterator[str]:
         """Yield the stages of certificates in words of the model itself, on the test split."""
@@ -436,6 +446,8 @@ class _Judge:
             if attack.changed.value >= FRAGILE or attack.accuracy.value <= least:
                 return "fragile"
             resists = all(a.changed.high <= ROBUST and a.accuracy.low > least for a in self.counted)
+            # Inside a threat few changes are tried: that breaks a model, and shows no robustness.
+            resists = resists and not all(a.inside for a in self.counted)
             return "robust" if resists else "partial"
         if certificate is None or certificate.accuracy.low <= least:
             return "untested"
@@ -472,6 +484,7 @@ class _Judge:
         robust = f"Robust{tried}"
         start = {"fragile": "Fragile", "partial": "Partly robust", "robust": robust}[level]
         strongest = f"{attack.name}, the strongest" if number > 1 else attack.name
+        strongest += f" (only changes of {attack.inside})" if attack.inside else ""
         under = f"accuracy {attack.accuracy.value:.3f} under {strongest}, {attack.clean.value:.3f} "
         under += f"without attack ({attack.clean.count:,} texts)"
         return f"{start}: {under}{f'; {certified}' if certified else ''}."
@@ -582,6 +595,13 @@ class _Judge:
                     count=self.count,
                     note=void or "a distance between vectors of words; 0 where the model is wrong",
                 )
+
+
+def _keeps_prediction(recipe: Any) -> bool:
+    """Return True for input reduction, and for the file of an attack with its goal."""
+    goal = recipe.get("goal") if isinstance(recipe, Mapping) else None
+    path = goal.get("class_path") if isinstance(goal, Mapping) else None
+    return recipe == "input-reduction" or str(path).rpartition(".")[2] == "Unchanged"
 
 
 def _labelled(record: Any) -> bool:

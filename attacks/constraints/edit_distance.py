@@ -50,6 +50,10 @@ class EditDistance:
             )
         return verdicts
 
+    def admits(self, original: Document, changed: Document) -> bool:
+        """Return True if a text with several changes is near enough; see `Context.admits`."""
+        return self._distance("\n".join(original.columns), changed.columns) <= self.maximum
+
     def _distance(self, original: str, columns: Sequence[str]) -> int:
         """Return the distance of whole texts; one more than the maximum if it is larger."""
         return Levenshtein.distance(original, "\n".join(columns), score_cutoff=self.maximum)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attacks.composition import Group
+from attacks.document import Document
 from certify.threats import Threat
 
 
@@ -32,15 +33,19 @@ class InsideThreat:
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`; a pair of texts is refused with a ValueError."""
         return [
-            [self._inside(group, candidate.columns) for candidate in group.candidates]
+            [self._inside(group.original, candidate.columns) for candidate in group.candidates]
             for group in groups
         ]
 
-    def _inside(self, group: Group, changed: tuple[str, ...]) -> bool:
+    def admits(self, original: Document, changed: Document) -> bool:
+        """Return True if the threat allows a text with several changes; see `Context.admits`."""
+        return self._inside(original, changed.columns)
+
+    def _inside(self, document: Document, changed: tuple[str, ...]) -> bool:
         if len(changed) != 1:
             msg = "got pairs of texts for a threat, expected single texts"
             raise ValueError(msg)
-        (original,) = group.original.columns
+        (original,) = document.columns
         # A threat with lists for each text speaks of these texts only.
         return self.threat.subject(original) == original and self.threat.contains(
             original, changed[0]

@@ -92,10 +92,18 @@ class MaxModificationRate:
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> Iterable[int]:
         """See `PreConstraint`."""
-        # At least `minimum` words, or short texts could not be attacked.
-        if len(document.modified) >= max(math.ceil(len(document) * self.rate), self.minimum):
+        if len(document.modified) >= self._most(document):
             return set()
         return set(range(len(document)))
+
+    def admits(self, original: Document, changed: Document) -> bool:
+        """Return True if few enough words of a text are replaced; see `Context.admits`."""
+        del original
+        return len(changed.modified) <= self._most(changed)
+
+    def _most(self, document: Document) -> int:
+        # At least `minimum` words, or short texts could not be attacked.
+        return max(math.ceil(len(document) * self.rate), self.minimum)
 
 
 @dataclass(frozen=True, slots=True)

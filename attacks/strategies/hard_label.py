@@ -155,14 +155,18 @@ class WordSpace:
         return self.context.original.rewrite(words, self.context.original)
 
     def random(self) -> Words:
-        """Replace a random share of the words, at least one."""
+        """Replace a random share of the words, at least one, and as many as the text may have."""
         draw = self.context.random
         share = draw.uniform(0.1, 1.0)
         # At least one word, or the text would be the original.
         chosen = [i for i in self.options if draw.random() < share] or [
             draw.choice([*self.options])
         ]
-        return {i: draw.choice([*self.options[i]]) for i in chosen}
+        words = {i: draw.choice([*self.options[i]]) for i in chosen}
+        # Where few words may change, nearly all draws would be thrown away.
+        while len(words) > 1 and not self.context.admits(self.document(words)):
+            del words[draw.choice(sorted(words))]
+        return words
 
     def mate(self, first: Words, second: Words) -> Words:
         """Take each word from either of two texts."""

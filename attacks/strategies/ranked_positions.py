@@ -50,9 +50,7 @@ class RankedPositions:
         """See `Search`."""
         current, rounds = context.original, Rounds(context)
         top = SearchEnd(current, context.clean)
-        columns = {current.column_of(i) for i in context.allowed(current)}
-        if len(current.columns) == 1:  # it may have no word, and still characters
-            columns = {0}
+        columns = _open_columns(context)
         for _ in range(self.edits):
             places = [at for column in sorted(columns) for at in positions_of(current, column)]
             places = yield from self._rank(context, rounds, current, places)
@@ -83,3 +81,17 @@ class RankedPositions:
             return []
         values = np.array([rounds.of(one).score for one in probes], dtype=np.float64)
         return [places[i] for i in descending(values, context.tie)[: self.positions]]
+
+
+def _open_columns(context: Context) -> set[int]:
+    """Return the numbers of the texts that may change; one without a word still has characters."""
+    document = context.original
+    if len(document.columns) == 1:
+        return {0}
+    columns = {document.column_of(i) for i in context.allowed(document)}
+    for blank in {0, 1} - {column for column, _, _ in document.spans}:
+        # Pre-constraints are about words: a word there says if its text may change.
+        texts = ("word" if i == blank else text for i, text in enumerate(document.columns))
+        probed = document.remake(tuple(texts))
+        columns |= {c for i in context.allowed(probed) if (c := probed.column_of(i)) == blank}
+    return columns

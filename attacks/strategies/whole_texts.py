@@ -19,7 +19,8 @@ class WholeTexts:
     (bisection). For a victim whose score is a sum over words, no set of fewer words reaches the
     goal with the same change. If no such text succeeds, the words are changed one by one, each by
     its best change (`attacks.search.Greedy`), unless no text has moved the score at all: then the
-    victim gives no scores, or does not see the changes.
+    victim gives no scores, or does not see the changes. With constraints they are changed in any
+    case, as few whole texts may be allowed.
 
     Attributes:
         stages: parts of the transformation, which are texts; stage 0 is about single words.
@@ -45,7 +46,9 @@ class WholeTexts:
                 if rounds.over():
                     return rounds.top
         scores = [judged.score for judged in rounds.verdicts.values()]
-        if not self.words or max(scores) - min(scores) <= context.tie:
+        # Constraints may have left out whole texts, and leave single words.
+        blind = not context.attack.constraints and max(scores) - min(scores) <= context.tie
+        if not self.words or blind:
             return rounds.top
         end: SearchEnd = yield from Greedy(ranking="delete").steps(context)
         better = end.judged.success or end.judged.score > rounds.top.judged.score

@@ -106,7 +106,8 @@ class ModelFluency:
 
     @torch.no_grad()
     def _pseudo(self, coded: Sequence[list[int]]) -> list[float]:
-        special = set(self.tokenizer.all_special_ids)
+        # A word that the tokenizer does not know is a word: left out, it would cost nothing.
+        special = set(self.tokenizer.all_special_ids) - {self.tokenizer.unk_token_id}
         jobs = [
             (row, ids, position)
             for row, ids in enumerate(coded)

@@ -223,12 +223,18 @@ class ModuleVictim(_Batched):
         return self._finite(weights, documents)
 
     def flip_gains(
-        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+        self,
+        documents: Sequence[Document],
+        candidates: Sequence[Sequence[Candidate]],
+        *,
+        target: int | None = None,
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`; by the gradient at the output of `embed`."""
         module: Any = self.module
         gains = self.fitting(
-            lambda: module_gains(module, documents, candidates, batch_size=self.batch_size)
+            lambda: module_gains(
+                module, documents, candidates, batch_size=self.batch_size, target=target
+            )
         )
         return self._finite(gains, documents)
 
@@ -401,7 +407,11 @@ class HuggingFaceVictim(_Batched):
         return self._finite(weights, documents)
 
     def flip_gains(
-        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+        self,
+        documents: Sequence[Document],
+        candidates: Sequence[Sequence[Candidate]],
+        *,
+        target: int | None = None,
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`; by the gradient at the input embeddings."""
         gains = self.fitting(
@@ -412,6 +422,7 @@ class HuggingFaceVictim(_Batched):
                 candidates,
                 batch_size=self.batch_size,
                 max_length=self.max_length,
+                target=target,
             )
         )
         return self._finite(gains, documents)

@@ -154,10 +154,12 @@ def module_gains(
     candidates: Sequence[Sequence[Candidate]],
     *,
     batch_size: int,
+    target: int | None = None,
 ) -> list[list[float]]:
     """Return the gains of candidates to first order, by the gradient at the output of `embed`.
 
-    The mode of the module, its parameters and their gradients stay unchanged.
+    They are those of the class `target`, or of all but the predicted one if None. The mode of the
+    module, its parameters and their gradients stay unchanged.
     """
     tokenizer, _ = module.require_text()
 
@@ -170,7 +172,8 @@ def module_gains(
     def gradient(x: Tensor) -> Tensor:
         leaf = x.clone().unsqueeze(0).requires_grad_()
         mask = torch.ones(leaf.shape[:2], dtype=torch.bool, device=leaf.device)
-        (slope,) = torch.autograd.grad(_loss(module.classify(leaf, mask), training=False), leaf)
+        loss = _loss(module.classify(leaf, mask), training=False, target=target)
+        (slope,) = torch.autograd.grad(loss, leaf)
         return slope[0]
 
     with in_mode(module, training=False):
@@ -185,10 +188,11 @@ def transformer_gains(
     *,
     batch_size: int,
     max_length: int,
+    target: int | None = None,
 ) -> list[list[float]]:
     """Return the gains of candidates to first order, by the gradient at the input embeddings.
 
-    The mode of the model, its parameters and their gradients stay unchanged.
+    See `module_gains`.
     """
     table = model.get_input_embeddings()
 
@@ -214,7 +218,8 @@ def transformer_gains(
             logits = model(**batch).logits
         finally:
             handle.remove()
-        (slope,) = torch.autograd.grad(_loss(logits, training=False), leaf)
+        loss = _loss(logits, training=False, target=target)
+        (slope,) = torch.autograd.grad(loss, leaf)
         return slope[0]
 
     with in_mode(model, training=False):
@@ -249,9 +254,12 @@ def _gains(
     return result
 
 
-def _loss(logits: Tensor, *, training: bool) -> Tensor:
-    """Return the sum over the batch that is differentiated."""
+def _loss(logits: Tensor, *, training: bool, target: int | None = None) -> Tensor:
+    """Return the sum over the batch that is differentiated: log odds for a target, if any."""
     logits = logits.float()
+    if target is not None:
+        rivals = torch.cat([logits[:, :target], logits[:, target + 1 :]], dim=1)
+        return (logits[:, target] - rivals.logsumexp(dim=1)).sum()
     predicted = logits.argmax(dim=1)
     if training:
         return functional.cross_entropy(logits, predicted, reduction="sum")

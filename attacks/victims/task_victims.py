@@ -102,8 +102,9 @@ class ChoiceVictim(ScoreVictim):
 
     def _answer(self, texts: Sequence[Text]) -> Tensor:
         rows = [(text[0], choice) for text in texts for choice in text[1].split(CHOICES)]
-        if len(rows) % len(texts):
-            msg = f"got {len(rows)} choices for {len(texts)} texts, expected as many for each"
+        counts = sorted({text[1].count(CHOICES) + 1 for text in texts})
+        if len(counts) > 1:  # rows of one text would count as those of another
+            msg = f"got {' and '.join(map(str, counts))} choices, expected as many for each text"
             raise VictimError(msg)
         logits = super()._answer(rows)
         return logits.reshape(len(texts), -1)

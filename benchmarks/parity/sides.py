@@ -142,11 +142,15 @@ class TimedVictim(ModuleVictim):
             return super().word_weights(documents, compat=compat)
 
     def flip_gains(
-        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+        self,
+        documents: Sequence[Document],
+        candidates: Sequence[Sequence[Candidate]],
+        *,
+        target: int | None = None,
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`."""
         with self._timed():
-            return super().flip_gains(documents, candidates)
+            return super().flip_gains(documents, candidates, target=target)
 
     @contextmanager
     def _timed(self) -> Iterator[None]:

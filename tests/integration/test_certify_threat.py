@@ -45,6 +45,7 @@ def test_certify_threat(here: Path, steadfast: Steadfast) -> None:
         "attack", "--run=a", "--attack=deepwordbug", inside, "--num_samples=10", QUIET
     )
     assert outcome.status == 0, outcome.err
+    assert results("a")["about"]["attack/deepwordbug"]["threat"]["name"] == "characters"
     outcome = steadfast("certify", "--run=a", "--threat=characters", "--num_samples=10")
     assert outcome.status == 0, outcome.err
     (sandwich,) = [line.split() for line in outcome.out.splitlines() if "deepwordbug" in line]

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -136,6 +137,29 @@ def test_one_edit_at_all_positions_is_brute_force() -> None:
     assert outcomes == {"succeeded", "failed"}
 
 
+def marked(texts: Sequence[Text]) -> Floats:
+    """Answer with class 0 for "?" in the first text, or "!" in the second."""
+    return np.array([[float("!" in text[1] or "?" in text[0]), 0.5] for text in texts])
+
+
+@pytest.mark.parametrize("blank", ["", " .", "\U0001f600"])
+def test_a_text_of_a_pair_without_words_has_characters(blank: str) -> None:
+    hypothesis, premise = ("good film", blank), (blank, "good film")
+    charmer = build(RecipeSettings(recipe="charmer", edits=1, positions="all"))
+    for columns, pair, mark, falls in (
+        (("a", "b"), hypothesis, "!", True),
+        (("premise", "hypothesis"), hypothesis, "!", True),
+        (("a", "b"), premise, "?", True),
+        # The premise is given.
+        (("premise", "hypothesis"), premise, "?", False),
+    ):
+        composed = replace(charmer, transformation=SingleEdits(pool=mark))
+        outcome = attacks.attack(
+            marked, [(pair, 1)], recipe=composed, columns=columns, progress=False
+        )
+        assert (outcome.records[0].outcome == "succeeded") == falls
+
+
 @pytest.mark.parametrize("positions", [1, 4, 100])
 def test_the_published_search(positions: int) -> None:
     drawn = texts(25)
@@ -202,6 +226,7 @@ def test_attack_and_certificate_meet(k: int) -> None:
     assert not any(f and h for f, h in zip(fell, held, strict=True))
     assert [record.outcome == "succeeded" for record in worst] == [not h for h in held]
     assert {record.queries for record in worst} <= {1, 2}
+    assert {record.candidates for record in worst} == {None}
     if k == 1:  # an exhaustive search
         assert fell == [not h for h in held]
         assert len({*held}) == 2

@@ -309,3 +309,19 @@ def test_a_success_is_not_exhausted(search: Any) -> None:
         outcomes.add(record.outcome)
         assert record.exhausted == (record.outcome == "failed")
     assert outcomes == {"failed", "succeeded"}
+
+
+@pytest.mark.parametrize("ranking", ["delete", "weighted-saliency", "random"])
+def test_candidates_are_counted(ranking: Any) -> None:
+    composed = attack(search=Greedy(ranking=ranking))
+    # The first text has no synonym, the second one five.
+    records = Engine(composed, BagVictim(bias=5.0)).run(samples("a the", "good fine"))
+    none, some = sorted(records, key=lambda record: record.sample_id)
+    assert (none.outcome, none.candidates) == ("failed", 0)
+    assert some.candidates is not None
+    assert some.candidates >= 5
+    forbidden = replace(
+        composed, constraints=[Forbid(frozenset({"fine", "okay", "solid", "good"}))]
+    )
+    (record,) = Engine(forbidden, BagVictim(bias=5.0)).run(samples("good fine"))
+    assert (record.outcome, record.candidates) == ("failed", 0)

@@ -5,6 +5,7 @@ import codecs
 import itertools
 import urllib.parse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attacks
+from attacks.constraints import InsideThreat
 from attacks.document import words_of
 from attacks.goals import Evade, Floats, Force
 from attacks.outcome import AttackRecord
-from attacks.recipes import find_recipe, recipe_names
+from attacks.recipe_settings import RecipeSettings
+from attacks.recipes import build, find_recipe, recipe_names
 from attacks.recipes.encodings import base_64, hexadecimal, percent, rot13
 from attacks.recipes.leetspeak import digits, signs
 from attacks.recipes.spacing import dots, hyphens, joined, letters
@@ -39,6 +42,7 @@ from attacks.victims.http_victim import HttpVictim
 from attacks.victims.kinds import VictimError
 from attacks.victims.labels_only import LabelVictim
 from attacks.victims.threshold_victim import ThresholdVictim
+from certify.threats import WordEditDistance
 from lit_modules import WordScores
 from measure.attack_settings import AttackSettings
 from measure.text_attack import choose_samples
@@ -47,7 +51,7 @@ from tests.unit.attacks.test_families import LISTS, small
 from tests.unit.attacks.test_strategies import GradientVictim
 from tests.unit.attacks.transformations.test_expected_words import preferring, wordpiece
 from tests.unit.attacks.victims.service import Service, positive, serving
-from text import Text
+from text import Text, WordSettings
 from text.canonical import canonical
 
 WEIGHTS = {
@@ -300,6 +304,23 @@ def test_single_words_are_changed_where_whole_texts_do_not_succeed() -> None:
     assert record.adversarial == "a FREE lunch"
     # One query for the text, one for all in capitals, three for the ranking, one for the word.
     assert record.queries == 6
+
+
+@pytest.mark.parametrize("recipe", ["unicode", "leetspeak", "case"])
+def test_single_words_are_changed_where_no_whole_text_is_allowed(recipe: str) -> None:
+    # Each whole text changes four words, and the threat allows one.
+    threat = WordEditDistance(k=1, words=WordSettings())
+    composed = build(RecipeSettings(recipe=recipe))
+    inside = replace(composed, constraints=[InsideThreat(threat), *composed.constraints])
+
+    def reads_free(texts: Sequence[Any]) -> list[list[float]]:
+        return [[0.0, float("free" in text) - 0.5] for text in texts]
+
+    text = "a very free lunch"
+    samples: list[tuple[Text, int]] = [(text, 1)]
+    (record,) = attacks.attack(reads_free, samples, recipe=inside).records
+    assert record.outcome == "succeeded"
+    assert threat.contains(text, str(record.adversarial))
 
 
 def test_a_victim_that_sees_no_difference_costs_a_query_for_each_variant() -> None:

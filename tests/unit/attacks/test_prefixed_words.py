@@ -35,6 +35,14 @@ def test_candidates_come_from_the_texts() -> None:
     assert set(found.words) == {"bad"}
 
 
+def test_both_halves_have_all_classes_where_these_alternate() -> None:
+    # Every second row would be of one class: the words of one are no trigger for the other.
+    turns: list[tuple[Text, int]] = [("fine film", 1), ("bad film", 0)] * 6
+    found = universal_trigger(BagVictim(), turns, length=2, candidates=["awful", "film"])
+    assert found.searched.value == found.attacked.value == 0.5
+    assert (found.clean.value, found.attacked.count) == (1.0, 6)
+
+
 def test_texts_that_have_the_target_do_not_count() -> None:
     good: list[tuple[Text, int]] = [("good film", 1)] * 6
     bad: list[tuple[Text, int]] = [("bad film", 0)] * 8

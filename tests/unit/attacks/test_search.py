@@ -10,9 +10,11 @@ import pytest
 from attacks.composition import Attack, Search
 from attacks.document import Document
 from attacks.engine import Engine, Limits
+from attacks.goals import Floats
 from attacks.outcome import AttackRecord
 from attacks.search import Beam, Greedy, KnownOrder, RandomSearch, descending
 from tests.unit.attacks.toys import SYNONYMS, BagVictim, Once, Synonyms, samples, value
+from text import Text
 
 TEXT = "a good film, good plot"
 
@@ -73,6 +75,34 @@ def test_saliency_weighs_by_the_best_replacement() -> None:
     record = run(Greedy(ranking="weighted-saliency"), "good good plot", bias=-3.0)
     assert record.outcome == "succeeded"
     assert record.words_changed == 1
+
+
+def test_a_success_of_the_ranking_is_not_lost_with_the_budget() -> None:
+    for budget in range(1, 16):
+        victim = BagVictim()
+        composed = attack(Greedy(ranking="weighted-saliency"))
+        engine = Engine(composed, victim, limits=Limits(query_budget=budget))
+        (record,) = engine.run(samples("fine okay film plot"))
+        asked = [text for texts in victim.asked for text in texts]
+        adversarial = {t for t in asked if "[UNK]" not in t and value(t) - 0.5 <= 0}
+        assert (record.outcome == "succeeded") == bool(adversarial)
+        assert not adversarial or record.adversarial in adversarial
+        assert record.queries <= budget
+
+
+class OneHole(BagVictim):
+    """Fails on one text alone; the word that is ranked first leads away from it."""
+
+    def logits(self, texts: Sequence[Text]) -> Floats:
+        scores = np.array([-1.0 if t == "good picture" else value(t) + 0.5 for t in texts])
+        return np.stack([-scores / 2, scores / 2], axis=1)
+
+
+def test_a_success_of_the_ranking_is_not_lost_on_the_way() -> None:
+    # The word "good" goes first: "okay film". No text with it leads to "good picture".
+    ranked = attack(Greedy(ranking="weighted-saliency"))
+    (record,) = Engine(ranked, OneHole()).run(samples("good film"))
+    assert (record.outcome, record.adversarial) == ("succeeded", "good picture")
 
 
 def test_beam_of_full_width_is_exhaustive() -> None:

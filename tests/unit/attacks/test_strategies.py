@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rapidfuzz.distance import Levenshtein
 
 from attacks.composition import Attack, Search
-from attacks.constraints import WordsChanged
+from attacks.constraints import EditDistance, InsideThreat, WordsChanged
+from attacks.constraints.preconstraints import MaxModificationRate
 from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats, Unchanged
@@ -21,6 +23,7 @@ from attacks.strategies import (
     Genetic,
     HardLabel,
     Leap,
+    LimeBeam,
     RankedActions,
     Reduction,
     StagedGreedy,
@@ -29,8 +32,9 @@ from attacks.strategies import (
 from attacks.strategies.rounds import draw_index
 from attacks.strategies.swarm import levy
 from attacks.summary import summarise
+from certify.threats import WordEditDistance
 from tests.unit.attacks.toys import SYNONYMS, BagVictim, Once, Synonyms, samples, value
-from text import Text
+from text import Text, WordSettings
 
 TEXT = "a good film, good plot with a fine end and a good film"
 SEARCHES: dict[str, Search] = {
@@ -147,6 +151,47 @@ def test_mated_texts_keep_the_number_of_changed_words(name: str) -> None:
             )
             for record in engine.run(samples(TEXT, "good good plot good")):
                 assert record.words_changed <= maximum
+
+
+JOINING = {
+    **{name: SEARCHES[name] for name in ("genetic", "improved", "swarm", "leap", "hard label")},
+    "lime": LimeBeam(width=4),
+}
+"""Searches that make one text of several."""
+
+
+@pytest.mark.parametrize("name", JOINING)
+def test_joined_texts_keep_the_constraints_about_whole_texts(name: str) -> None:
+    threat = WordEditDistance(k=1, words=WordSettings())
+    distance = EditDistance(5)
+    rate = MaxModificationRate(0.2)
+    for seed in range(4):
+        for settings in (
+            {"constraints": [InsideThreat(threat)]},
+            {"constraints": [distance]},
+            {"pre_constraints": [Once(), rate]},
+        ):
+            engine = Engine(attack(JOINING[name], **settings), BagVictim(bias=-0.9), seed=seed)
+            for record in engine.run(samples(TEXT, "good good plot good")):
+                text, changed = str(record.text), str(record.adversarial)
+                if "pre_constraints" in settings:
+                    assert record.words_changed <= math.ceil(0.2 * record.words)
+                elif settings["constraints"] == [distance]:
+                    assert Levenshtein.distance(text, changed) <= distance.maximum
+                else:
+                    assert threat.contains(text, changed)
+
+
+@pytest.mark.parametrize("name", JOINING)
+def test_a_search_inside_a_threat_finds_the_one_text_of_it(name: str) -> None:
+    # One word of nine may change, and one of its replacements succeeds.
+    threat = WordEditDistance(k=1, words=WordSettings())
+    text = "the okay film has a fine fine plot here"
+    for seed in range(4):
+        searched = attack(JOINING[name], constraints=[InsideThreat(threat)])
+        (record,) = Engine(searched, BagVictim(bias=-1.0), seed=seed).run(samples(text))
+        assert record.outcome == "succeeded"
+        assert record.adversarial == text.replace("plot", "bad")
 
 
 def test_a_population_finds_the_lowest_text() -> None:

@@ -131,6 +131,21 @@ def test_figures() -> None:
     }
 
 
+def test_texts_without_a_candidate_are_named() -> None:
+    none = [record(i, candidates=0) for i in range(2)]
+    seen = [record(2, candidates=3), flipped(3, candidates=1), skipped(4)]
+    found = summarise([*none, *seen], score="margin")
+    assert found.untouched == 2
+    assert (
+        "toy: 2 of 4 attacked texts have no candidate: nothing was tried, and they count as robust"
+    ) in table({"toy": found})
+    # Records of older versions do not say.
+    for others in (seen, [record(0), *seen]):
+        assert "no candidate" not in table({"toy": summarise(others, score="margin")})
+    many = [record(i, candidates=5) for i in range(200)]
+    assert "no candidate" not in table({"toy": summarise([*many, none[0]], score="margin")})
+
+
 def test_nothing_was_attacked() -> None:
     found = summarise([skipped(i) for i in range(3)], score="probability")
     assert found.clean_accuracy.value == found.accuracy.value == 0
@@ -182,6 +197,7 @@ def test_saturation_does_no_harm_to_the_margin() -> None:
         {"salience": (0.0, None, -5e-4)},
         {"salience": (0.0, None, -5e-4), "score_change": 1.0},  # only the ranking was blind
         {"score_change": 5e-4},  # a search that ranks no words
+        {"score_change": 5e-4, "label": ("a", "b"), "prediction": ("a", "b")},  # several classes
     ],
 )
 def test_a_flat_score_is_no_robustness(score: Score, blind: dict[str, Any]) -> None:

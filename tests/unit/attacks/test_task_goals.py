@@ -1,7 +1,9 @@
 """Goals of attacks on models that are no classifiers, by closed cases and brute force."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +11,9 @@ import pytest
 from attacks.composition import Attack
 from attacks.constraints.preconstraints import RepeatModification
 from attacks.document import Document
+from attacks.engine import Engine
 from attacks.goals import Untargeted
-from attacks.outcome import AttackRecord
+from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.search import Greedy
@@ -24,6 +27,7 @@ from attacks.task_goals import (
     align_tags,
 )
 from tests.unit.attacks.toys import Synonyms
+from text import Text
 
 TAGS = ("O", "B-X", "I-X", "B-Y", "I-Y")
 
@@ -64,6 +68,40 @@ def test_an_entity_is_lost_or_invented_exactly_where_the_score_is_above_0() -> N
             assert reached == (goal.judge(answers, label)[0] > 0)
             changed.add(reached)
     assert changed == {True, False}
+
+
+def test_a_text_is_right_if_it_has_the_gold_entities() -> None:
+    goal = EntitiesChanged(tags=TAGS)
+    # I-X begins an entity as B-X does, unless one of its type ends just before.
+    for gold, predicted in product(product(TAGS, repeat=3), repeat=2):
+        same = conll_entities(gold) == conll_entities(predicted)
+        assert goal.right(predicted, gold) == same
+    classes = LabelsChanged(names=("a", "b"))
+    assert classes.right(("a", "b"), ("b", "a"))
+    assert not classes.right(("a",), ("b", "a"))
+
+
+class FirstInside:
+    """A tagger that begins entities with I-X; "bad" hides the entity behind it."""
+
+    name, task = "tags", "tagging"
+
+    def logits(self, texts: Sequence[Text]) -> Any:
+        answers = np.empty(len(texts), dtype=object)
+        for row, text in enumerate(texts):
+            words = str(text).split()
+            tags = [2 * (word == "York" and "bad" not in words) for word in words]
+            answers[row] = TaggedWords(tuple(words), tuple(range(len(words))), np.eye(5)[tags])
+        return answers
+
+
+def test_a_tagger_with_other_marks_is_attacked() -> None:
+    composed = Attack(
+        name="toy", transformation=Synonyms(), search=Greedy(), goal=EntitiesChanged(tags=TAGS)
+    )
+    sample = Sample(sample_id=0, text="plot in York", label=("O", "O", "B-X"))
+    (record,) = Engine(composed, FirstInside()).run([sample])
+    assert (record.outcome, record.adversarial) == ("succeeded", "bad in York")
 
 
 def test_words_without_an_answer_are_in_no_entity() -> None:

@@ -122,6 +122,40 @@ def test_a_blind_or_targeted_attack_decides_nothing() -> None:
     assert verdict({**attack("pwws", 0.8, 0.1), "attack/pwws/target": 1.0}).level == "untested"
 
 
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        "input-reduction",
+        {"name": "mine", "goal": {"class_path": "Unchanged"}},
+        {"name": "mine", "goal": {"class_path": "attacks.goals.Unchanged", "init_args": {}}},
+    ],
+)
+def test_an_attack_that_keeps_the_prediction_decides_nothing(recipe: Any) -> None:
+    # Its accuracy is the share of right texts that cannot be shortened.
+    judged = judge(
+        metrics() | attack("mine", 0.8, 0.0), subjects={"attack/mine": {"recipe": recipe}}
+    )
+    assert judged.level == "untested"
+    assert not judged.of_kind("attack")
+    other = {"name": "mine", "goal": {"class_path": "Untargeted"}}
+    figures = metrics() | attack("mine", 0.8, 0.0)
+    assert judge(figures, subjects={"attack/mine": {"recipe": other}}).level == "fragile"
+
+
+def test_an_attack_inside_a_threat_shows_no_robustness() -> None:
+    inside = {"attack/charmer-k1": {"threat": {"name": "characters", "k": "1", "digest": "d"}}}
+    figures = metrics() | attack("charmer-k1", 0.8, 0.79)
+    assert judge(figures, subjects={}).level == "robust"
+    judged = judge(figures, subjects=inside)
+    assert judged.level == "partial"
+    assert "under charmer-k1 (only changes of characters, k = 1), 0.800" in judged.headline
+    assert "inside characters, k = 1" in judged.of_kind("attack")[0].note
+    # What breaks a model inside a threat breaks it.
+    assert judge(metrics() | attack("charmer-k1", 0.8, 0.1), subjects=inside).level == "fragile"
+    free = figures | attack("charmer", 0.8, 0.79)
+    assert judge(free, subjects=inside).level == "robust"
+
+
 def test_the_references_of_clean_accuracy() -> None:
     judged = verdict(accuracy=0.7, bag_accuracy=0.82, bag_macro_f1=0.81)
     figure = judged.figure("test/accuracy")

@@ -143,6 +143,20 @@ def stored(run: RunDirectory) -> dict[str, float | None]:
     return found["metrics"]
 
 
+@pytest.mark.parametrize(
+    "about", [{"threat": {"name": "characters", "k": "1", "digest": "c3"}}, {"positive": "spam"}]
+)
+def test_attacks_of_another_set_of_texts_have_no_mean(
+    run: RunDirectory, about: dict[str, Any]
+) -> None:
+    file(run, "pwws")
+    mean = file(run, "bae", **about)
+    assert mean.value is None
+    assert mean.reason.startswith(f"bae and pwws differ in {next(iter(about))}")
+    assert "attack/mean_accuracy" not in stored(run)
+    assert "attack/worst_accuracy" not in stored(run)
+
+
 def test_mean_accuracy_is_over_the_six(run: RunDirectory) -> None:
     one = file(run, "pwws")
     assert (one.value, one.line()) == (0.75, "")

@@ -230,6 +230,19 @@ def test_pseudo_likelihood_is_that_of_one_mask_at_a_time(folder: Path) -> None:
         assert value == pytest.approx(total / len(text.split()), rel=1e-4)
 
 
+def test_an_unknown_word_is_no_perfect_word(folder: Path) -> None:
+    fluency = ModelFluency.load(folder / "masked", device="cpu")
+    text = "the \u0441at sat"  # a Cyrillic letter: one token, [UNK]
+    ids = fluency.tokenizer(text)["input_ids"]
+    assert ids[2] == fluency.tokenizer.unk_token_id
+    total = 0.0
+    for place in (1, 2, 3):
+        row = torch.tensor([[*ids[:place], 4, *ids[place + 1 :]]])
+        logits = fluency.model(input_ids=row).logits[0, place]
+        total -= float(logits.log_softmax(0)[ids[place]].detach())
+    assert fluency.per_word([text]) == [pytest.approx(total / 3, rel=1e-4)]
+
+
 def test_likelihood_of_a_causal_model(folder: Path) -> None:
     from transformers import AutoTokenizer, GPT2LMHeadModel
 

@@ -192,6 +192,9 @@ def test_choices_are_scored_as_plain_transformers_does(folder: Path) -> None:
     answer = victim.logits([(TEXTS[0], "\n".join(choices)), (TEXTS[1], "a\nin paris")])
     assert answer.shape == (2, 2)
     assert answer[0] == pytest.approx(expected, abs=1e-5)
+    # Two and four choices are six, and not three for each.
+    with pytest.raises(VictimError, match=r"got 2 and 4 choices, expected as many for each text"):
+        victim.logits([(TEXTS[0], "a\nb"), (TEXTS[1], "a\nb\nin\nparis")])
     label = int(answer[0].argmax())
     sample = attacks.Sample(sample_id=0, text=(TEXTS[0], "\n".join(choices)), label=label)
     (record,) = attacks.attack(victim, [sample], recipe="deepwordbug").records
