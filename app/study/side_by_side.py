@@ -24,6 +24,7 @@ from run_files.results import Results
 from run_files.run_directory import RunDirectory, existing
 from run_files.summary_table import notes
 from run_files.version import versions
+from text.bounded_files import read_json
 from text.subjects import differences, flat
 from training.resume import PARTS
 
@@ -139,6 +140,8 @@ class _Run:
                 for key, value in self.protocol(f"attack/{name}/accuracy").items()
             }
         stage, _, figure = metric.partition("/")
+        if stage in ("transfer", "diagnose"):
+            return self._of_attack(stage, figure)
         stage = f"attack/{figure.rpartition('/')[0]}" if stage == "attack" else stage
         protocol = dict(subjects.get(stage, {}))
         # PGD changes only the accuracy under PGD.
@@ -151,6 +154,22 @@ class _Run:
         if (samples := metrics.get(f"{stage}/samples")) is not None:
             protocol["num_samples"] = int(samples)
         return {key: value for key, value in protocol.items() if key not in _HARMLESS_ABOUT}
+
+    def _of_attack(self, stage: str, figure: str) -> dict[str, Any]:
+        """Return how a figure about the texts of an attack was measured."""
+        attack, *parts = figure.split("/")
+        own = self.protocol(f"attack/{attack}/accuracy")
+        if stage == "diagnose":
+            path = self.run.path / "diagnostics.json"
+            content = read_json(path, "results of diagnose") if path.is_file() else {"attacks": {}}
+            return own | content["attacks"].get(attack, {}).get("options", {})
+        subject: Mapping[str, Any] = self.results.get("about", {}).get(f"{stage}/{attack}", {})
+        # Without `of/RUN`, the texts are those of the first run.
+        source = parts[1] if parts[0] == "of" else next(iter(subject.get("sources", ())), "")
+        return own | {"texts of": self._without_seed(source)}
+
+    def _without_seed(self, path: str) -> str:
+        return re.sub(rf"-s{self.results['seed']}(?=/|$)", "-sSEED", path)
 
 
 @dataclass(frozen=True)

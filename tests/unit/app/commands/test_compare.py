@@ -196,3 +196,27 @@ def test_the_same_run_twice() -> None:
     run("copy", 0, 20)
     with pytest.raises(StudyError, match="got runs a and copy, both"):
         main(["--run", "a", "copy"])
+
+
+def read_texts(name: str, source: str, *, gamma: float, score: str = "margin") -> None:
+    """A run that has read the texts of an attack on another run."""
+    more = {"transfer/pwws/accuracy": 0.5, "transfer/pwws/samples": 40}
+    made = run(name, 0, 20, gamma=gamma, more=more)
+    content = made.results()
+    assert content is not None
+    content["about"]["attack/pwws"] = {**content["about"]["test"], "score": score}  # type: ignore[typeddict-unknown-key] # of attacks
+    sources = {source: "weights of the source", name: digest(made.path)}
+    content["about"]["transfer/pwws"] = {"checkpoint": digest(made.path), "sources": sources}  # type: ignore[typeddict-unknown-key] # of transfers
+    write(made.results_path, content)
+
+
+def test_texts_of_other_attacks_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    read_texts("a", "plain", gamma=0.5)
+    read_texts("b", "plain", gamma=1.0)
+    read_texts("c", "plain", gamma=2.0, score="probability")
+    read_texts("d", "other", gamma=3.0)
+    assert main(["--run", *"abcd", "--metrics", "transfer/pwws/accuracy"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "b and a are not compared" not in printed
+    assert "c and a are not compared: measured with score margin and probability" in printed
+    assert "d and a are not compared: measured with texts of plain and other" in printed
