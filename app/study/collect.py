@@ -22,6 +22,7 @@ from run_files.checkpoint_lookup import checkpoint_text
 from run_files.ledger import Ledger, attack_ledger
 from run_files.run_directory import RunDirectory, existing
 from text.bounded_files import DataError, read_json
+from text.subjects import flat
 
 _DOUBTED = ("accuracy", "success_rate", "flip_rate")
 """Figures of an attack that get the prefix `unreliable_` if they are."""
@@ -83,6 +84,11 @@ def collect_run(
         unreliable=tuple(name for name, (_, figure) in figures.items() if figure.unreliable),
         collapsed=reader.collapsed(),
         **by_column,
+        protocols={
+            name: protocol
+            for name, (metric, _) in figures.items()
+            if (protocol := reader.protocol(metric))
+        },
         weights=reader.files.weights,
         revisions=reader.revisions(),
         data=reader.data(),
@@ -114,6 +120,11 @@ class _Samples:
         return score(self.outcomes, kind=self.kind, labels=self.labels)
 
 
+_PROTOCOL = (
+    *("goal", "positive", "threshold", "delta", "score", "compat", "query_budget"),
+    *("budget_per_word", "split", "choice", "threat.name", "threat.k"),
+)
+"""Entries of the subject of an attack that decide what its figures mean, and not about a model."""
 _OVER_ATTACKS: Mapping[str, Callable[[Sequence[float]], float]] = {MEAN: fmean, WORST: min}
 """The figure of one sample, from its outcomes under several attacks."""
 _JOINED = re.compile(r"attack/([^/]+\+[^/]+)/accuracy")
@@ -194,7 +205,7 @@ class _Reader:
         if metric.startswith("diagnose/"):
             return self._diagnosed(metric)
         if metric in _OVER_ATTACKS and self.attacks is not None:
-            return self._of_study(metric, self.attacks)
+            return self._of_study(metric)
         if _JOINED.fullmatch(metric):
             return self._joined(metric)
         if metric in metrics:
@@ -205,6 +216,32 @@ class _Reader:
             return _Figure(metrics[doubted], unreliable=True)
         return None
 
+    def protocol(self, metric: str) -> dict[str, Any]:
+        """Return how a figure was measured, as far as rows of one table must share it."""
+        stage, _, name = metric.partition("/")
+        if metric == "test/pgd_accuracy":
+            subject = self.files.subject(stage)
+            return {"pgd": subject["pgd"]} if "pgd" in subject else {}
+        if stage != "attack":
+            return {}
+        attack = name.rpartition("/")[0].split("+")[0]
+        own: dict[str, Any] = {}
+        if metric in _OVER_ATTACKS:
+            names = self._planned if self.attacks is not None else self._measured
+            attack, own = names[0] if names else "", {"attacks": names}
+        subject = flat(attack_ledger(self.run, attack).subject())
+        return own | {key: subject[key] for key in _PROTOCOL if key in subject}
+
+    @property
+    def _planned(self) -> list[str]:
+        """Attacks of a mean that the study asks for."""
+        return [name for name in SIX if name in (self.attacks or ())]
+
+    @property
+    def _measured(self) -> list[str]:
+        """Attacks of a mean with a reliable accuracy."""
+        return [name for name in SIX if f"attack/{name}/accuracy" in self.results["metrics"]]
+
     def _joined(self, metric: str) -> _Figure | None:
         """Return the accuracy under several attacks, which no attack files."""
         if (samples := self._over_attacks(metric)) is None:
@@ -213,11 +250,9 @@ class _Reader:
         # One attack that sees its way makes it a measurement.
         return _Figure(samples.figure(), all(figure.unreliable for figure in figures))
 
-    def _of_study(self, metric: str, attacks: Collection[str]) -> _Figure | None:
+    def _of_study(self, metric: str) -> _Figure | None:
         """Return the mean, or the worst, of the attacks that the study asks for."""
-        asked = [name for name in SIX if name in attacks]
-        metrics = self.results["metrics"]
-        measured = [name for name in SIX if f"attack/{name}/accuracy" in metrics]
+        metrics, asked, measured = self.results["metrics"], self._planned, self._measured
         # Other runs have all of the attacks: without a blind one the figure is another one.
         unreliable = not {*asked} <= {*measured}
         if {*measured} <= {*asked}:
@@ -325,9 +360,8 @@ class _Reader:
     def _attacks_of(self, metric: str) -> list[str]:
         """Return the accuracies that a figure over several attacks combines."""
         if metric in _OVER_ATTACKS:
-            asked = [name for name in SIX if self.attacks is None or name in self.attacks]
-            accuracies = [f"attack/{name}/accuracy" for name in asked]
-            return [accuracy for accuracy in accuracies if accuracy in self.results["metrics"]]
+            asked = self._measured if self.attacks is None else self._planned
+            return [f"attack/{name}/accuracy" for name in self._measured if name in asked]
         return [f"attack/{name}/accuracy" for name in metric.split("/")[1].split("+")]
 
     def _over_attacks(self, metric: str) -> _Samples | None:

@@ -194,6 +194,8 @@ class CellFigures:
     labels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # gold values
     # Absent where it is the outcome, or a mean.
     predictions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    # How columns were measured, in words of their stage; no key in `study.json`.
+    protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     weights: str  # SHA-256 of the weights by their names
     revisions: tuple[str, ...] = ()  # of the programs that trained and measured it
     data: Mapping[str, str] = field(default_factory=dict)  # digest of the samples of each split

@@ -26,6 +26,7 @@ from app.study.study import (
 )
 from run_files import atomic
 from text.bounded_files import DataError, read_json
+from text.subjects import differences, shortened
 
 if TYPE_CHECKING:
     from measure.matched import LineComparison
@@ -57,7 +58,8 @@ def content(
 ) -> Content:
     """Return the content of `study.json`, from the figures of finished runs in any order.
 
-    `refused` are comparisons to leave out, with the reason; a `former` content of the same runs is
+    `refused` are comparisons to leave out, with the reason, besides those of figures that were
+    measured in different ways; a `former` content of the same runs is
     the source of all that needs outcomes which are unknown.
 
     Raises:
@@ -65,7 +67,7 @@ def content(
             two runs belong to the same cell. The message names them all.
     """
     cells = _Cells(study, figures)
-    reasons, former = dict(refused or {}), former or {}
+    reasons, former = {**cells.other_protocols(), **(refused or {})}, former or {}
     if problems := cells.problems(reasons):
         raise StudyError("\n".join(problems))
     visible = [row for row in study.rows if row.shown]
@@ -176,6 +178,21 @@ class _Cells:
                 if column.name in self.study.compared and (corpus, column) in common:
                     yield rows[name], rows[against], corpus, column
 
+    def other_protocols(self) -> dict[Pair, str]:
+        """Return the comparisons of figures that were measured in different ways."""
+        refused = {}
+        for row, against, corpus, column in self.pairs():
+            first, second = (self._protocol(r.name, corpus, column.name) for r in (row, against))
+            if changes := differences(second, first, only=first.keys() & second.keys()):
+                parts = [f"{c.name} {_in_words(c.before)} and {_in_words(c.now)}" for c in changes]
+                refused[row.name, against.name, column.name] = f"measured with {', '.join(parts)}"
+        return refused
+
+    def _protocol(self, row: str, corpus: str, column: str) -> Mapping[str, Any]:
+        """Return how a figure of a row was measured; empty if unknown."""
+        cells = self.by_seed(row, corpus).values()
+        return next((cell.protocols[column] for cell in cells if column in cell.protocols), {})
+
     def off_line(self, line: ReferenceLine) -> Iterator[tuple[StudyRow, str, Column]]:
         """Yield the rows that are compared with a line, with corpus and column."""
         for row in self.study.rows:
@@ -233,6 +250,10 @@ class _Cells:
         if (line := self.study.matched) is not None:
             for row, corpus, column in self.off_line(line):
                 yield [row.name, *line.rows], corpus, [line.at, column.name]
+
+
+def _in_words(value: Any) -> str:
+    return value if isinstance(value, str) else shortened(value)
 
 
 def _mixed(cells: Sequence[CellFigures], column: str) -> list[str]:

@@ -149,6 +149,22 @@ def collected_mean(runs: Path, run: str, recipe: str) -> CellFigures:
     return collect(study(columns=columns, compared=()), cell, runs)
 
 
+def test_how_figures_were_measured(tmp_path: Path) -> None:
+    metrics = {"attack/pwws/accuracy": 0.6, "attack/mean_accuracy": 0.6}
+    metrics |= {"test/accuracy": 0.8, "test/pgd_accuracy": 0.4}
+    about = {"test": {"pgd": {"epsilon": 0.5}}}
+    run = make_run(tmp_path / "r", metrics=metrics, about=about)
+    threat = {"name": "words", "k": "2", "digest": "of the words of the model"}
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001", score="margin", threat=threat)
+    attack = {"score": "margin", "threat.name": "words", "threat.k": "2"}
+    found = collected(run.path, *metrics).protocols
+    assert found["attack/pwws/accuracy"].items() >= attack.items()
+    assert found["test/pgd_accuracy"] == {"pgd": {"epsilon": 0.5}}
+    assert "test/accuracy" not in found
+    mean = collected_mean(tmp_path, "r", "pwws").protocols["mean"]
+    assert mean.items() >= {"attacks": ["pwws"], **attack}.items()
+
+
 def test_a_mean_without_a_blind_attack_is_flagged(tmp_path: Path) -> None:
     """Other runs have the mean over both attacks."""
     metrics = {

@@ -201,3 +201,22 @@ def test_published_cells_are_read_with_their_outcomes(tmp_path: Path) -> None:
         published_figures(path, replace(made, digest="1" * 64), {"torch": "2.13.0"})
     with pytest.raises(StudyError, match="other versions of torch"):
         published_figures(path, made, {"torch": "2.14.1"})
+
+
+def test_rows_with_other_attacks_are_not_compared() -> None:
+    """They may have stages of their own, with another score or budget."""
+
+    def cells(**b: Any) -> list[CellFigures]:
+        own = {"a": {"score": "margin", "query_budget": None}, "b": b}
+        return [replace(one, protocols={"accuracy": own[one.row]}) for one in SIX]
+
+    assert content(study(), cells(score="margin", query_budget=None))["refused"] == []
+    # Nothing is known of published runs.
+    assert content(study(), cells())["comparisons"] == content(study(), SIX)["comparisons"]
+    found = content(study(), cells(score="probability", query_budget=None))
+    assert found["comparisons"] == []
+    (refused,) = found["refused"]
+    assert refused["reason"] == "measured with score margin and probability"
+    assert content(study(), SIX, refused={("b", "a", "accuracy"): refused["reason"]})[
+        "refused"
+    ] == [refused]
