@@ -15,6 +15,7 @@ from text.subjects import Subject, differences
 _SAME = (
     *("checkpoint", "corpus", "samples", "split", "choice", "goal", "score", "compat"),
     *("query_budget", "budget_per_word", "attacked_columns"),
+    *("positive", "threshold", "delta", "threat"),
 )
 """Settings that attacks must share to be averaged."""
 
