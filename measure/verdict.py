@@ -82,6 +82,7 @@ class VerdictFigure:
         count: texts that it is made from; None if unknown.
         references: numbers to compare it with.
         note: one sentence; "" if there is nothing to say.
+        doubted: True if it measures no robustness: of a blind attack, or of a collapsed model.
     """
 
     name: str
@@ -93,6 +94,7 @@ class VerdictFigure:
     count: int | None = None
     references: tuple[Reference, ...] = ()
     note: str = ""
+    doubted: bool = False
 
     @property
     def text(self) -> str:
@@ -507,6 +509,7 @@ class _Judge:
                 Reference(title="the same texts without attack", value=attack.clean.value),
                 kind="attack",
                 note=void or attack.note,
+                doubted=bool(void) or attack.unreliable,
             )
         for certificate in self.certificates:
             yield _figure(
@@ -516,6 +519,7 @@ class _Judge:
                 Reference(title="the same texts without changes", value=certificate.clean.value),
                 kind="words",
                 note=void or certificate.statement,
+                doubted=bool(void),
             )
         yield from self._vectors(void)
 
@@ -607,6 +611,7 @@ def _figure(
     kind: FigureKind,
     note: str = "",
     count: int | None = None,
+    doubted: bool = False,
 ) -> VerdictFigure:
     """Return a figure of an estimate; `count` is the number of its texts, if it is another."""
     low, high = (estimate.low, estimate.high) if estimate.count else (None, None)
@@ -620,6 +625,7 @@ def _figure(
         count=count or estimate.count or None,
         references=references,
         note=note,
+        doubted=doubted,
     )
 
 

@@ -1,6 +1,6 @@
 """Heat maps of runs: attacks by models, and the transfer of attacked texts to other models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from measure.evidence import Evidence, Transfer
@@ -8,7 +8,7 @@ from text.estimates import IntervalEstimate, wilson
 
 
 class RunAttacks(NamedTuple):
-    """The figures of a run for heat maps: `accuracy` under each attack.
+    """The figures of a run for heat maps: `accuracy` under each attack, `blind` ones among them.
 
     `own` is the accuracy on the changed texts of each of its own attacks, `transfers` that on those
     of other runs; `weights` are the SHA-256 of its weights.
@@ -20,13 +20,18 @@ class RunAttacks(NamedTuple):
     accuracy: Mapping[str, IntervalEstimate]
     own: Mapping[str, IntervalEstimate]
     transfers: Sequence[Transfer]
+    blind: Collection[str] = ()
 
 
 class HeatRow(NamedTuple):
-    """A row of a heat map: its name, and the share of each run, if it was measured."""
+    """A row of a heat map: its name, and the share of each run, if it was measured.
+
+    `doubted` is True for each share of a blind attack, which measures no robustness.
+    """
 
     name: str
     cells: Sequence[IntervalEstimate | None]
+    doubted: Sequence[bool] = ()
 
 
 class HeatMap(NamedTuple):
@@ -54,6 +59,7 @@ def run_attacks(evidence: Evidence) -> RunAttacks:
         accuracy={attack.name: attack.summary.accuracy for attack in evidence.attacks},
         own=own,
         transfers=evidence.transfers,
+        blind={attack.name for attack in evidence.attacks if attack.summary.unreliable},
     )
 
 
@@ -63,7 +69,14 @@ def heat_maps(runs: Sequence[RunAttacks]) -> list[HeatMap]:
     columns = [run.name for run in runs]
     names = dict.fromkeys(name for run in runs for name in run.accuracy)
     if len(runs) > 1 and names:
-        rows = [HeatRow(name, [run.accuracy.get(name) for run in runs]) for name in names]
+        rows = [
+            HeatRow(
+                name,
+                [run.accuracy.get(name) for run in runs],
+                tuple(name in run.blind for run in runs),
+            )
+            for name in names
+        ]
         maps.append(HeatMap("Accuracy under each attack", "attack", columns, rows))
     attacks = dict.fromkeys(transfer.attack for run in runs for transfer in run.transfers)
     maps += [_transfer_map(attack, runs) for attack in attacks]

@@ -119,6 +119,7 @@ def test_a_blind_or_targeted_attack_decides_nothing() -> None:
     assert judged.level == "untested"
     assert judged.headline.endswith("; its attacks saw no difference: pwws.")
     assert "no measure of robustness" in judged.of_kind("attack")[0].note
+    assert judged.of_kind("attack")[0].doubted
     assert verdict({**attack("pwws", 0.8, 0.1), "attack/pwws/target": 1.0}).level == "untested"
 
 

@@ -16,6 +16,7 @@ from app.report.text_explorer import explorer
 from app.report.text_facts import group_part, join_texts
 from app.report.training_part import read_metrics
 from measure.evidence import read_evidence
+from measure.verdict import judge_evidence
 from run_files.run_directory import RunDirectory
 from tests.unit.app.report.report_samples import certified_run, write_predictions, write_text_attack
 from tests.unit.app.study.run_samples import digest, write_lines
@@ -209,6 +210,28 @@ def test_transfer_of_attacked_texts(runs: Path) -> None:
     assert "Texts of other models" in write_report([second]).page.read_text()
     assert entry(["site", "--output", "out"]) == 0
     assert "Transfer of typos" in Path("out/index.html").read_text()
+
+
+def test_a_blind_attack_of_an_older_version_is_flagged(runs: Path) -> None:
+    """Older versions have filed its accuracy as one that counts; its records tell."""
+    name = "attack/pwws"
+    figures = {f"{name}/samples": 3, f"{name}/clean_accuracy": 1.0, f"{name}/accuracy": 1.0}
+    combined = {"attack/mean_accuracy": 1.0, "attack/worst_accuracy": 1.0}
+    run = certified_run(runs / "first", metrics={**figures, **combined})
+    write_text_attack(run, "pwws", [(text, None) for text, _ in PAIRS])
+    path = run.path / "attacks" / "pwws.jsonl"
+    path.write_text(path.read_text().replace('"score": -1.0', '"salience": [0.0], "score": 1.0'))
+    evidence = read_evidence(run)
+    assert f"{name}/accuracy" not in evidence.metrics
+    assert evidence.metrics[f"{name}/unreliable_accuracy"] == 1.0
+    assert not combined.keys() & evidence.metrics.keys()
+    figure = judge_evidence(evidence).figure(f"{name}/accuracy")
+    assert figure is not None
+    assert figure.doubted
+    (under,) = heat_maps([run_attacks(evidence), run_attacks(evidence)])
+    assert under.rows[0].doubted == (True, True)
+    text = write_report([run, certified_run(runs / "second")]).page.read_text()
+    assert "1.000?" in text
 
 
 def test_transfer_of_other_weights(runs: Path) -> None:
