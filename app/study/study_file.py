@@ -319,7 +319,7 @@ def attacks_of(stages: Sequence[Stage]) -> list[str]:
     """Return the names under which the attacks of some stages are filed."""
     names: dict[str, None] = {}
     for stage, recipe in _recipes(stages):
-        tag = stage.options.get("tag")  # keeps attacks of one recipe apart
+        tag = stage.tag  # keeps attacks of one recipe apart
         stem = Path(recipe).stem if recipe.endswith(_RECIPE_FILES) else recipe
         stem = ENSEMBLE if is_ensemble(recipe) else stem
         attacks = SIX if recipe == "all" else (stem,)

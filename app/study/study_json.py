@@ -259,14 +259,19 @@ def _in_words(value: Any) -> str:
 def _mixed(cells: Sequence[CellFigures], column: str) -> list[str]:
     """Return the runs that were measured on different samples than the first one."""
     problems = []
-    for cell in cells[1:]:
-        first = cells[0]
-        splits = sorted(k for k in first.data if first.data[k] != cell.data.get(k, first.data[k]))
-        if splits:
-            problems.append(
-                f"got runs {first.run} and {cell.run} on other rows of the {' and '.join(splits)} "
-                "split, expected the same, to average and compare their figures"
-            )
+    # By split: the first run that names its rows. Older ones name none.
+    known: dict[str, CellFigures] = {}
+    for cell in cells:
+        others: dict[str, list[str]] = {}
+        for split, digest in sorted(cell.data.items()):
+            first = known.setdefault(split, cell)
+            if first.data[split] != digest:
+                others.setdefault(first.run, []).append(split)
+        problems += [
+            f"got runs {run} and {cell.run} on other rows of the {' and '.join(splits)} split, "
+            "expected the same, to average and compare their figures"
+            for run, splits in others.items()
+        ]
     # A column without records has no samples to compare.
     with_samples = [cell for cell in cells if column in cell.samples]
     for cell in with_samples[1:]:

@@ -220,3 +220,11 @@ def test_rows_with_other_attacks_are_not_compared() -> None:
     assert content(study(), SIX, refused={("b", "a", "accuracy"): refused["reason"]})[
         "refused"
     ] == [refused]
+
+
+def test_other_rows_are_found_next_to_a_run_that_names_none() -> None:
+    """The first run is of an older version, which has not stored the digest of its rows."""
+    cells = [replace(SIX[0], data={}), SIX[1], replace(SIX[2], data={"test": "others"})]
+    alone = study(row("a"), against=(), compared=())
+    with pytest.raises(StudyError, match=r"s1 and tiny-a-sst2-s2 on other rows of the test split"):
+        content(alone, cells)
