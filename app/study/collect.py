@@ -252,10 +252,10 @@ class _Reader:
 
     def _of_study(self, metric: str) -> _Figure | None:
         """Return the mean, or the worst, of the attacks that the study asks for."""
-        metrics, asked, measured = self.results["metrics"], self._planned, self._measured
+        metrics, planned, measured = self.results["metrics"], self._planned, self._measured
         # Other runs have all of the attacks: without a blind one the figure is another one.
-        unreliable = not {*asked} <= {*measured}
-        if {*measured} <= {*asked}:
+        unreliable = not {*planned} <= {*measured}
+        if {*measured} <= {*planned}:
             return _Figure(metrics[metric], unreliable) if metric in metrics else None
         # The run has further attacks, made by hand: the figure is made again without them.
         accuracies = {
@@ -265,7 +265,7 @@ class _Reader:
                 clean=None,
                 subject=attack_ledger(self.run, name).subject(),
             )
-            for name in asked
+            for name in planned
             if name in measured
         }
         value = mean_accuracy(accuracies).value
@@ -360,8 +360,8 @@ class _Reader:
     def _attacks_of(self, metric: str) -> list[str]:
         """Return the accuracies that a figure over several attacks combines."""
         if metric in _OVER_ATTACKS:
-            asked = self._measured if self.attacks is None else self._planned
-            return [f"attack/{name}/accuracy" for name in self._measured if name in asked]
+            combined = self._measured if self.attacks is None else self._planned
+            return [f"attack/{name}/accuracy" for name in self._measured if name in combined]
         return [f"attack/{name}/accuracy" for name in metric.split("/")[1].split("+")]
 
     def _over_attacks(self, metric: str) -> _Samples | None:

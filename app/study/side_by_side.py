@@ -162,7 +162,8 @@ class _Run:
         if stage == "diagnose":
             path = self.run.path / "diagnostics.json"
             content = read_json(path, "results of diagnose") if path.is_file() else {"attacks": {}}
-            return own | content["attacks"].get(attack, {}).get("options", {})
+            options: dict[str, Any] = content["attacks"].get(attack, {}).get("options", {})
+            return own | options
         subject: Mapping[str, Any] = self.results.get("about", {}).get(f"{stage}/{attack}", {})
         # Without `of/RUN`, the texts are those of the first run.
         source = parts[1] if parts[0] == "of" else next(iter(subject.get("sources", ())), "")

@@ -260,17 +260,17 @@ def _mixed(cells: Sequence[CellFigures], column: str) -> list[str]:
     """Return the runs that were measured on different samples than the first one."""
     problems = []
     # By split: the first run that names its rows. Older ones name none.
-    known: dict[str, CellFigures] = {}
+    named_first: dict[str, CellFigures] = {}
     for cell in cells:
-        others: dict[str, list[str]] = {}
+        conflicts: dict[str, list[str]] = {}
         for split, digest in sorted(cell.data.items()):
-            first = known.setdefault(split, cell)
+            first = named_first.setdefault(split, cell)
             if first.data[split] != digest:
-                others.setdefault(first.run, []).append(split)
+                conflicts.setdefault(first.run, []).append(split)
         problems += [
             f"got runs {run} and {cell.run} on other rows of the {' and '.join(splits)} split, "
             "expected the same, to average and compare their figures"
-            for run, splits in others.items()
+            for run, splits in conflicts.items()
         ]
     # A column without records has no samples to compare.
     with_samples = [cell for cell in cells if column in cell.samples]

@@ -204,9 +204,9 @@ def read_texts(name: str, source: str, *, gamma: float, score: str = "margin") -
     made = run(name, 0, 20, gamma=gamma, more=more)
     content = made.results()
     assert content is not None
-    content["about"]["attack/pwws"] = {**content["about"]["test"], "score": score}  # type: ignore[typeddict-unknown-key] # of attacks
+    content["about"]["attack/pwws"] = {**content["about"]["test"], "score": score}
     sources = {source: "weights of the source", name: digest(made.path)}
-    content["about"]["transfer/pwws"] = {"checkpoint": digest(made.path), "sources": sources}  # type: ignore[typeddict-unknown-key] # of transfers
+    content["about"]["transfer/pwws"] = {"checkpoint": digest(made.path), "sources": sources}
     write(made.results_path, content)
 
 
