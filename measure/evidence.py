@@ -74,12 +74,14 @@ class AttackEvidence(NamedTuple):
         records: records of the samples.
         summary: its figures.
         rows: digest of the rows of the split; None if unknown, or not of the test split.
+        of_test: True if its texts are of the test split.
     """
 
     name: str
     records: Sequence[AttackRecord]
     summary: Summary
     rows: str | None
+    of_test: bool = True
 
 
 class Transfer(NamedTuple):
@@ -383,4 +385,5 @@ def _read_attack(
         raise ValueError(msg) from error
     # Older attacks have no split in their subject: they are of the test split.
     of_test = subject.get("split", "test") == "test"
-    return AttackEvidence(ledger.name, attack_records, summary, rows if of_test else None)
+    own_rows = rows if of_test else None
+    return AttackEvidence(ledger.name, attack_records, summary, own_rows, of_test)

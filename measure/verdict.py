@@ -152,7 +152,8 @@ def judge_evidence(evidence: "Evidence") -> RunVerdict:
     sources = [evidence.predictions, evidence.pgd, evidence.certificates]
     records = [part.records for part in [*sources, *evidence.in_words.values()] if part is not None]
     # Attacks drew fewer texts than the split has: they come last.
-    records += [[record.line() for record in attack.records] for attack in evidence.attacks]
+    attacks = [attack for attack in evidence.attacks if attack.of_test]
+    records += [[record.line() for record in attack.records] for attack in attacks]
     labelled = next(filter(None, ([r for r in part if _labelled(r)] for part in records)), None)
     return judge(
         evidence.metrics,
@@ -334,7 +335,10 @@ class _Judge:
 
     def _attack_names(self) -> list[str]:
         parts = [name.split("/") for name in self.metrics]
-        return list(dict.fromkeys(p[1] for p in parts if len(p) == 3 and p[0] == "attack"))
+        names = dict.fromkeys(p[1] for p in parts if len(p) == 3 and p[0] == "attack")
+        # Older attacks have no split in their subject: they are of the test split.
+        splits = {n: self.subjects.get(f"attack/{n}", {}).get("split", "test") for n in names}
+        return [name for name in names if splits[name] == "test"]
 
     @property
     def flips(self) -> list[str]:

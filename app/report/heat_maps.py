@@ -56,7 +56,7 @@ def run_attacks(evidence: Evidence) -> RunAttacks:
         name=evidence.run.name,
         corpus="" if evidence.results is None else evidence.results["corpus"],
         weights=evidence.weights,
-        accuracy={attack.name: attack.summary.accuracy for attack in evidence.attacks},
+        accuracy={a.name: a.summary.accuracy for a in evidence.attacks if a.of_test},
         own=own,
         transfers=evidence.transfers,
         blind={attack.name for attack in evidence.attacks if attack.summary.unreliable},

@@ -185,8 +185,9 @@ class _Row:
         return tuple(sorted({run.results["seed"] for run in self.runs}))
 
     def measured(self, metric: str) -> list[_Run]:
-        """Return the runs with a metric."""
-        return [run for run in self.runs if metric in run.metrics]
+        """Return the runs with a metric; figures of a diagnosis are in a file of their own."""
+        diagnosed = metric.startswith("diagnose/")
+        return [run for run in self.runs if diagnosed or metric in run.metrics]
 
     def protocol(self, metric: str) -> dict[str, Any]:
         """Return how a figure was measured; a StudyError if the runs differ in it."""

@@ -123,6 +123,15 @@ def test_a_blind_or_targeted_attack_decides_nothing() -> None:
     assert verdict({**attack("pwws", 0.8, 0.1), "attack/pwws/target": 1.0}).level == "untested"
 
 
+def test_an_attack_on_other_texts_than_the_test_decides_nothing() -> None:
+    figures = metrics() | attack("pwws", 0.8, 0.79)
+    subjects: dict[str, Any] = {"attack/pwws": {"split": "train"}}
+    judged = judge(figures, subjects=subjects)
+    assert judged.level == "untested"
+    assert judged.of_kind("attack") == ()
+    assert judge(figures, subjects={"attack/pwws": {"split": "test"}}).level == "robust"
+
+
 def test_the_references_of_clean_accuracy() -> None:
     judged = verdict(accuracy=0.7, bag_accuracy=0.82, bag_macro_f1=0.81)
     figure = judged.figure("test/accuracy")

@@ -1,3 +1,4 @@
+import json
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -220,3 +221,16 @@ def test_texts_of_other_attacks_are_not_compared(capsys: pytest.CaptureFixture[s
     assert "b and a are not compared" not in printed
     assert "c and a are not compared: measured with score margin and probability" in printed
     assert "d and a are not compared: measured with texts of plain and other" in printed
+
+
+def test_diagnoses_with_other_options_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, pairs in (("a", 30), ("b", 30), ("c", 99)):
+        made = run(name, 0, 20, gamma=float(pairs + ord(name)))
+        diagnosis = {"distances": {"mean": 0.5}, "options": {"num_pairs": pairs}}
+        diagnosis["weights"] = {"checkpoint": digest(made.path)}
+        text = json.dumps({"run": name, "attacks": {"pwws": diagnosis}})
+        (made.path / "diagnostics.json").write_text(text)
+    assert main(["--run", *"abc", "--metrics", "diagnose/pwws/distances/mean"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "b and a are not compared" not in printed
+    assert "c and a are not compared: measured with num_pairs 30 and 99" in printed

@@ -212,6 +212,21 @@ def test_transfer_of_attacked_texts(runs: Path) -> None:
     assert "Transfer of typos" in Path("out/index.html").read_text()
 
 
+def test_an_attack_on_another_split_is_about_other_texts(runs: Path) -> None:
+    """Its samples have the numbers of test texts, and are not these."""
+    run = certified_run(runs / "first")
+    write_text_attack(run, "typos", PAIRS, split="validation")
+    evidence = read_evidence(run)
+    texts = join_texts(evidence)
+    assert all(not text.attacks and text.text is None for text in texts)
+    part = group_part(evidence, texts, 1)
+    assert part is None or part.attack == ""
+    assert heat_maps([run_attacks(evidence), run_attacks(evidence)]) == []
+    write_text_attack(run, "typos", PAIRS)
+    evidence = read_evidence(run)
+    assert [text.text for text in join_texts(evidence)][:3] == [before for before, _ in PAIRS]
+
+
 def test_a_blind_attack_of_an_older_version_is_flagged(runs: Path) -> None:
     """Older versions have filed its accuracy as one that counts; its records tell."""
     name = "attack/pwws"

@@ -228,3 +228,15 @@ def test_other_rows_are_found_next_to_a_run_that_names_none() -> None:
     alone = study(row("a"), against=(), compared=())
     with pytest.raises(StudyError, match=r"s1 and tiny-a-sst2-s2 on other rows of the test split"):
         content(alone, cells)
+
+
+def test_only_a_p_by_permutations_may_differ_by_chance() -> None:
+    """McNemar's exact test gives the same p everywhere: another one was not computed so."""
+    seeds = [one for one in SIX if one.seed == 0]
+    made = study(row("a", seeds=(0,)), row("b", seeds=(0,)))
+    former = content(made, seeds)
+    (line,) = former["comparisons"]
+    assert line["texts_test"] == "McNemar"
+    exact = line["p_texts"]
+    line["p_texts"] = exact - 0.004
+    assert content(made, seeds, former=former)["comparisons"][0]["p_texts"] == exact
