@@ -96,6 +96,14 @@ def collect_run(
     )
 
 
+def attack_protocol(run: RunDirectory, attack: str) -> dict[str, Any]:
+    """Return the settings of an attack that decide what its figures mean; empty if unknown."""
+    stored = attack_ledger(run, attack).subject()
+    # Without a threat, nothing names one.
+    subject = {"threat.name": None, "threat.k": None, **flat(stored)}
+    return {key: subject[key] for key in _PROTOCOL if key in subject} if stored else {}
+
+
 class _Figure(NamedTuple):
     value: float | None
     unreliable: bool = False
@@ -229,8 +237,7 @@ class _Reader:
         if metric in _OVER_ATTACKS:
             names = self._planned if self.attacks is not None else self._measured
             attack, own = names[0] if names else "", {"attacks": names}
-        subject = flat(attack_ledger(self.run, attack).subject())
-        return own | {key: subject[key] for key in _PROTOCOL if key in subject}
+        return own | attack_protocol(self.run, attack)
 
     @property
     def _planned(self) -> list[str]:

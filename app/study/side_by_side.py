@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.study import study_json, tables
-from app.study.collect import collect_run
+from app.study.collect import attack_protocol, collect_run
 from app.study.study import Column, Study, StudyError, StudyRow
 from app.study.study_file import MEAN, WORST
 from app.study.table_formats import Table, latex, markdown
@@ -142,8 +142,13 @@ class _Run:
         stage, _, figure = metric.partition("/")
         if stage in ("transfer", "diagnose"):
             return self._of_attack(stage, figure)
-        stage = f"attack/{figure.rpartition('/')[0]}" if stage == "attack" else stage
+        attack = figure.rpartition("/")[0]
+        stage = f"attack/{attack}" if stage == "attack" else stage
         protocol = dict(subjects.get(stage, {}))
+        if attack and stage.startswith("attack/"):
+            # `results.json` does not have the threat of an attack.
+            own = attack_protocol(self.run, attack)
+            protocol |= {key: own[key] for key in ("threat.name", "threat.k") if key in own}
         # PGD changes only the accuracy under PGD.
         if metric != "test/pgd_accuracy":
             protocol.pop("pgd", None)

@@ -234,3 +234,18 @@ def test_diagnoses_with_other_options_are_not_compared(capsys: pytest.CaptureFix
     printed = " ".join(capsys.readouterr().out.split())
     assert "b and a are not compared" not in printed
     assert "c and a are not compared: measured with num_pairs 30 and 99" in printed
+
+
+def test_attacks_inside_a_threat_stand_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """`results.json` does not have the threat; the file of the attack does."""
+    for name, threat in (("a", None), ("b", None), ("c", {"name": "words", "k": "1"})):
+        attacked(name, 20, gamma=float(ord(name)), score="margin")
+        path = Path("runs") / name / "attacks" / "pwws.json"
+        content = json.loads(path.read_text())
+        if threat is not None:
+            content["about"]["threat"] = {**threat, "digest": "of the words of the model"}
+        path.write_text(json.dumps(content))
+    assert main(["--run", *"abc", "--metrics", "attack/pwws/accuracy"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "b and a are not compared" not in printed
+    assert "c and a are not compared: measured with threat.k null and 1, threat.name" in printed

@@ -161,6 +161,10 @@ def test_how_figures_were_measured(tmp_path: Path) -> None:
     assert found["attack/pwws/accuracy"].items() >= attack.items()
     assert found["test/pgd_accuracy"] == {"pgd": {"epsilon": 0.5}}
     assert "test/accuracy" not in found
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001", score="margin")
+    outside = collected(run.path, *metrics).protocols["attack/pwws/accuracy"]
+    assert outside.items() >= {"threat.name": None, "threat.k": None}.items()
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001", score="margin", threat=threat)
     mean = collected_mean(tmp_path, "r", "pwws").protocols["mean"]
     assert mean.items() >= {"attacks": ["pwws"], **attack}.items()
 
