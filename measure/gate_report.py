@@ -287,7 +287,7 @@ def compare_baseline(report: GateReport, baseline: GateBaseline, path: Path) -> 
             before = [former[i] == good for i in shared]
             after = [criterion.outcomes[i] == criterion.least for i in shared]
             change = paired_shares(before, after)
-        lost = change is None and not {*_OUTCOMES.values()}.isdisjoint(former)
+        lost = not criterion.outcomes and not {*_OUTCOMES.values()}.isdisjoint(former)
         criteria.append(replace(criterion, change=change, lost=lost))
     cautions = [
         f"the baseline has {name}, which was not measured"
