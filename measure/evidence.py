@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from attacks.digests import SHORT, file_digest
 from attacks.outcome import AttackRecord, from_line
@@ -40,6 +40,7 @@ class _Source(TypedDict):
     run: str
     checkpoint: str
     attack: str
+    records: NotRequired[str]
 
 
 class _TransferFile(TypedDict):
@@ -92,12 +93,14 @@ class Transfer(NamedTuple):
         attack: name of the attack.
         weights: SHA-256 of the attacked weights.
         accuracy: share of the changed texts with a correct prediction.
+        records: SHA-256 of the records with these texts; "" if unknown, of older versions.
     """
 
     source: str
     attack: str
     weights: str
     accuracy: IntervalEstimate
+    records: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,9 +369,8 @@ class RunReader:
                 continue
             source = content["source"]
             accuracy = IntervalEstimate(**content["all"]["adversarial"])
-            transfers.append(
-                Transfer(source["run"], source["attack"], source["checkpoint"], accuracy)
-            )
+            names = source["run"], source["attack"], source["checkpoint"]
+            transfers.append(Transfer(*names, accuracy, source.get("records", "")))
         return transfers
 
 

@@ -205,6 +205,7 @@ def file_transfers(
                 "run": source,
                 "checkpoint": subjects[source].get("checkpoint"),
                 "attack": attack,
+                **({"records": records[source]} if source in records else {}),
             },
             "form": "records",
             "all": {"adversarial": asdict(cell.changed)},

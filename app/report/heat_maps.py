@@ -1,9 +1,12 @@
 """Heat maps of runs: attacks by models, and the transfer of attacked texts to other models."""
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
+from attacks.digests import file_digest
 from measure.evidence import Evidence, Transfer
+from run_files.ledger import attack_ledger
 from text.estimates import IntervalEstimate, wilson
 
 
@@ -11,7 +14,7 @@ class RunAttacks(NamedTuple):
     """The figures of a run for heat maps: `accuracy` under each attack, `blind` ones among them.
 
     `own` is the accuracy on the changed texts of each of its own attacks, `transfers` that on those
-    of other runs; `weights` are the SHA-256 of its weights.
+    of other runs; `weights` are the SHA-256 of its weights, `records` those of each attack.
     """
 
     name: str
@@ -21,6 +24,7 @@ class RunAttacks(NamedTuple):
     own: Mapping[str, IntervalEstimate]
     transfers: Sequence[Transfer]
     blind: Collection[str] = ()
+    records: Mapping[str, str] = MappingProxyType({})
 
 
 class HeatRow(NamedTuple):
@@ -59,6 +63,10 @@ def run_attacks(evidence: Evidence) -> RunAttacks:
         accuracy={a.name: a.summary.accuracy for a in evidence.attacks if a.of_test},
         own=own,
         transfers=evidence.transfers,
+        records={
+            a.name: file_digest(attack_ledger(evidence.run, a.name).records_path)
+            for a in evidence.attacks
+        },
         blind={attack.name for attack in evidence.attacks if attack.summary.unreliable},
     )
 
@@ -86,6 +94,7 @@ def heat_maps(runs: Sequence[RunAttacks]) -> list[HeatMap]:
 def _transfer_map(attack: str, runs: Sequence[RunAttacks]) -> HeatMap:
     """Return the accuracy of each run on the texts that an attack has changed on each model."""
     weights = {run.name: run.weights for run in runs}
+    records = {run.name: run.records.get(attack) for run in runs}
     rows: dict[str, dict[str, IntervalEstimate]] = {}
     for run in runs:
         own = run.own.get(attack)
@@ -95,6 +104,10 @@ def _transfer_map(attack: str, runs: Sequence[RunAttacks]) -> HeatMap:
             if transfer.attack == attack:
                 other = weights.get(transfer.source, transfer.weights) != transfer.weights
                 name = f"{transfer.source}, other weights" if other else transfer.source
+                # The attack may have run again since, on the same weights.
+                present = records.get(transfer.source)
+                if not other and transfer.records and present not in (None, transfer.records):
+                    name = f"{transfer.source}, other texts"
                 rows.setdefault(name, {})[run.name] = transfer.accuracy
     return HeatMap(
         f"Transfer of {attack}: accuracy left on the changed texts of the model of the row",

@@ -191,3 +191,4 @@ def test_figures_are_filed_with_the_reader(tmp_path: Path) -> None:
     (transfer,) = RunReader(reader).transfers()
     assert (transfer.source, transfer.attack, transfer.weights) == ("a", "pwws", "a")
     assert transfer.accuracy == wilson(1, 4)
+    assert transfer.records == "digest of a"

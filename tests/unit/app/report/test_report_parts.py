@@ -15,6 +15,7 @@ from app.report.report_pictures import RunPoint, pareto
 from app.report.text_explorer import explorer
 from app.report.text_facts import group_part, join_texts
 from app.report.training_part import read_metrics
+from attacks.digests import file_digest
 from measure.evidence import read_evidence
 from measure.verdict import judge_evidence
 from run_files.run_directory import RunDirectory
@@ -261,6 +262,25 @@ def test_transfer_of_other_weights(runs: Path) -> None:
     (second.path / "transfer" / "first" / "typos.json").write_text('{"weights": 1}')
     with pytest.raises(ValueError, match="it is damaged"):
         read_evidence(second)
+
+
+def test_transfer_of_other_texts(runs: Path) -> None:
+    """The first run was attacked again: the second one has read texts that are gone."""
+    first, second = certified_run(runs / "first"), certified_run(runs / "second")
+    write_text_attack(first, "typos", PAIRS)
+    write_transfer(second, "first", digest(first.path), 8)
+    path = second.path / "transfer" / "first" / "typos.json"
+    content = json.loads(path.read_text())
+    content["source"]["records"] = file_digest(first.path / "attacks" / "typos.jsonl")
+    path.write_text(json.dumps(content))
+
+    def names() -> list[str]:
+        _, transfer = heat_maps([run_attacks(read_evidence(run)) for run in (first, second)])
+        return [row.name for row in transfer.rows]
+
+    assert names() == ["first"]
+    write_text_attack(first, "typos", PAIRS[:2])
+    assert names() == ["first", "first, other texts"]
 
 
 @pytest.mark.long
