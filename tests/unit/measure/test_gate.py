@@ -330,7 +330,7 @@ def test_texts_that_no_certificate_is_about_count_against_the_limit() -> None:
 
 
 def test_texts_of_which_an_attack_saw_nothing_are_not_checked() -> None:
-    """A score that no word moves leads a search nowhere: it is no evidence of robustness."""
+    """A score that no word moves leads a search nowhere: it shows no robustness."""
 
     class Flat(Keywords):
         def logits(self, texts: Sequence[Text]) -> Floats:

@@ -178,7 +178,7 @@ def test_without_a_limit_what_was_not_checked_does_not_hold(tmp_path: Path) -> N
     assert summarise_gate(made) == (
         "Fails: 1 of 1 criteria: recall not checked on 200 texts (the time was up)."
     )
-    # What the baseline does not have either is no regression.
+    # A criterion that the baseline has not measured either has not regressed.
     write_baseline(free(0, 0), path)
     assert compare_baseline(free(0, 0), read_baseline(path), path).holds
 
