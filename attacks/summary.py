@@ -207,15 +207,18 @@ def _saturation(attacked: Sequence[AttackRecord], samples: int, score: Score) ->
     """Return the share of saturated samples, and the error of the accuracy by blind scores."""
     saturated = [_is_saturated(record) for record in attacked]
     # Each failure of a blind attack might have been a success.
-    failed = sum(
-        record.outcome == "failed" and ((score == "probability" and blind) or _is_flat(record))
-        for record, blind in zip(attacked, saturated, strict=True)
-    )
+    failed = sum(is_blind(record, score) for record in attacked)
     return {
         "saturated": sum(saturated) / max(1, len(attacked)),
         "overstated": failed / samples,
         "unreliable": failed / samples > TOLERATED,
     }
+
+
+def is_blind(record: AttackRecord, score: Score) -> bool:
+    """Return True if an attack has failed, and its score showed no difference between texts."""
+    blind = (score == "probability" and _is_saturated(record)) or _is_flat(record)
+    return record.outcome == "failed" and blind
 
 
 def _is_saturated(record: AttackRecord) -> bool:

@@ -14,7 +14,8 @@ from text.subjects import Subject, differences
 
 _SAME = (
     *("checkpoint", "corpus", "samples", "split", "choice", "goal", "score", "compat"),
-    *("query_budget", "budget_per_word", "attacked_columns", "threat", "positive"),
+    *("query_budget", "budget_per_word", "attacked_columns"),
+    *("positive", "threshold", "delta", "threat"),
 )
 """Settings that attacks must share to be averaged."""
 

@@ -11,7 +11,7 @@ from attacks.composition import Attack
 from attacks.engine import VERSION, Limits
 from attacks.goals import DETECTOR_GOALS, Evade, Force, Goal, make_goal
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import OPTIONAL, SIX, WORST, is_ensemble, recipes_of
+from attacks.recipes import OPTIONAL, SIX, WORST, is_ensemble, recipes_of, split_recipes
 from attacks.task_goals import EntitiesChanged, LabelsChanged, Moved, VictimTask
 from attacks.threat_settings import ThreatSettings
 from datamodules.labelled import Split
@@ -20,6 +20,7 @@ from run_files.shard import Shard
 from run_files.shipped import settings_file
 from text import check_range
 from text.bounded_files import DataError, read_yaml
+from text.subjects import flat
 
 if TYPE_CHECKING:
     import torch
@@ -144,6 +145,30 @@ class AttackSettings(RecipeSettings, Limits):
             "threat.name": None if self.threat.kind == "none" else self.threat.kind,
             "threat.k": None if self.threat.kind == "none" else k,
             "engine": VERSION,
+        }
+
+    def recipe_subjects(self) -> dict[str, dict[str, Any]]:
+        """Return by its files what is known of each attack's own subject without resources; flat.
+
+        Raises:
+            ValueError: a malformed file of an attack.
+        """
+        names = _names(self.recipe)
+        return dict(
+            zip(file_names(self.recipe, self.tag), map(self._recipe_subject, names), strict=True)
+        )
+
+    def _recipe_subject(self, name: str) -> dict[str, Any]:
+        if name.endswith(_FILES):
+            return flat({"recipe": _spec(name)})
+        if not is_ensemble(name):
+            return {"recipe": name, "fluency": self.fluency, "language": self.language}
+        parts = _parts(name)
+        return {"recipe": WORST, "recipes": parts} | {
+            f"{part}.{key}": getattr(self, key)
+            for part in parts
+            for key in _OF_RECIPES
+            if key != "columns"
         }
 
     def target(self, class_names: Sequence[str]) -> int | None:
@@ -400,12 +425,7 @@ def _option_names(name: str) -> tuple[str, ...]:
 
 def _names(recipe: str) -> list[str]:
     """Return the names of recipes and files, in their order."""
-    # The names of an ensemble have commas between, too: all names after it are its own.
-    before, colon, listed = recipe.partition(f"{WORST}:")
-    parts = [part.strip() for part in before.split(",")] if before or not colon else []
-    if colon:
-        parts = [*filter(None, parts), f"{WORST}:{listed}"]
-    return [name for part in parts for name in (SIX if part == "all" else (part,))]
+    return [name for part in split_recipes(recipe) for name in (SIX if part == "all" else (part,))]
 
 
 def file_names(recipe: str, tag: str | None) -> list[str]:

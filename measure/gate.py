@@ -16,10 +16,12 @@ import numpy as np
 from attacks.digests import content_digest
 from attacks.engine import VERSION, Limits
 from attacks.ensemble import engine_of
+from attacks.fingerprint import describe, flat
 from attacks.goals import Floats, top_margins
 from attacks.outcome import AttackRecord, Sample
 from attacks.paired_shares import PairedShares
 from attacks.recipes import recipe_names
+from attacks.summary import TOLERATED, is_blind
 from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
 from attacks.victims.labels_only import check_search
 from attacks.victims.threshold_victim import ThresholdVictim
@@ -190,6 +192,8 @@ class Criterion:
         examples: texts that count against the limit, the worst first.
         void: the reason why the share means nothing; "" if it does.
         change: comparison with the baseline: of the texts that count for the limit.
+        subject: digest of the attack; "" without one.
+        lost: True if the baseline has texts of it, of which none was checked now.
     """
 
     name: str
@@ -202,6 +206,8 @@ class Criterion:
     examples: Sequence[GateExample] = ()
     void: str = ""
     change: PairedShares | None = None
+    subject: str = ""
+    lost: bool = False
 
     @property
     def hits(self) -> int:
@@ -281,7 +287,7 @@ class GateReport:
             return "fails"
         limit = criterion.limit
         if limit is None:
-            return "no limit"
+            return "not checked" if criterion.lost else "no limit"
         total = len(criterion.outcomes) if self.settings.allow_unchecked else criterion.total
         if not criterion.outcomes or not total:
             return "not checked"
@@ -641,12 +647,14 @@ class Gate:
     def _certified(self, certification: Certification) -> Criterion:
         threat, k = certification.threat, certification.k
         outcomes, examples, reason = dict[int, bool](), list[GateExample](), ""
+        subjects = self._subjects()
         samples = [
             replace(sample, text=text)
-            for sample in self._subjects()
+            for sample in subjects
             # The certificate is about the text in the threat's normal form, which may not exist.
             if isinstance(sample.text, str) and (text := threat.subject(sample.text)) is not None
         ]
+        outside = len(samples) < len(subjects)
         # The clock is read between batches: small ones end in time, large ones are faster.
         size = _TIMED_BATCH if self._clock.limited else 2048
         for start in range(0, len(samples), size):
@@ -673,8 +681,8 @@ class Gate:
             limit=self.settings.min_certified,
             least=True,
             outcomes=outcomes,
-            total=len(samples),
-            reason=reason,
+            total=len(subjects),
+            reason=reason or ("the certificate is not about these texts" if outside else ""),
             examples=examples[:EXAMPLES],
         )
 
@@ -714,6 +722,9 @@ class Gate:
         except OutOfTime:
             reason = "the time was up"
         ended = [record for record in records if record.attacked]
+        if blind := self._blind(attack, records):
+            ended = [record for record in ended if record.sample_id not in blind]
+            reason = f"no word moved their score: {attack.name} saw nothing"
         if errors := [record for record in records if record.outcome == "error"]:
             reason = f"{plural(len(errors), 'invalid answer')}, the first: {errors[0].reason}"
         # A model with random answers may get a text wrong that it had right before.
@@ -725,6 +736,7 @@ class Gate:
         verb = "right predictions" if self._positive is None else f"detected {self._of()}"
         return Criterion(
             name=f"flip_rate/{attack.name}",
+            subject=content_digest([flat(describe(one), one.name) for one in attack.attacks]),
             meaning=f"{verb} that {attack.name} changes",
             limit=limit,
             least=False,
@@ -736,6 +748,15 @@ class Gate:
                 for r in changed[:EXAMPLES]
             ],
         )
+
+    def _blind(self, attack: AttackPlan, records: Sequence[AttackRecord]) -> set[int]:
+        """Return the texts of which an attack saw nothing, unless they are within the tolerance."""
+        # A search that follows no score is never blind.
+        if not all(one.needs_scores for one in attack.attacks):
+            return set()
+        score = attack.attack.goal.score
+        blind = {record.sample_id for record in records if is_blind(record, score)}
+        return blind if len(blind) > TOLERATED * len(records) else set()
 
 
 def _positive(settings: GateSettings, victim: Any, classes: Sequence[str]) -> int | None:

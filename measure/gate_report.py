@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 from xml.etree import ElementTree
 
 from attacks.paired_shares import paired_shares
@@ -30,6 +30,7 @@ class CriterionBaseline(TypedDict):
     """A criterion in a baseline; `outcomes` has a character for each text of the data."""
 
     outcomes: str
+    subject: NotRequired[str]
 
 
 class GateBaseline(TypedDict):
@@ -41,7 +42,7 @@ class GateBaseline(TypedDict):
 
 def summarise_gate(report: GateReport) -> str:
     """Return the outcome in one sentence."""
-    judged = [c for c in report.criteria if c.limit is not None or c.change is not None]
+    judged = [c for c in report.criteria if c.limit is not None or c.change is not None or c.lost]
     if not (failures := report.failures()):
         return f"Holds: {len(judged)} of {len(judged)} criteria."
     reasons = "; ".join(reason(report, criterion) for criterion in failures)
@@ -233,6 +234,7 @@ def write_baseline(report: GateReport, path: Path) -> None:
             "share": None if criterion.share is None else round(criterion.share.value, 6),
             "texts": len(criterion.outcomes),
             "least": criterion.least,
+            **({"subject": criterion.subject} if criterion.subject else {}),
             # A character for each text of the data.
             "outcomes": "".join(
                 _OUTCOMES[criterion.outcomes[i]] if i in criterion.outcomes else "-"
@@ -267,7 +269,15 @@ def compare_baseline(report: GateReport, baseline: GateBaseline, path: Path) -> 
     criteria = []
     earlier = baseline["criteria"]
     for criterion in report.criteria:
-        former = earlier[criterion.name]["outcomes"] if criterion.name in earlier else ""
+        entry = earlier.get(criterion.name, CriterionBaseline(outcomes=""))
+        # Baselines of older versions do not name their attacks.
+        if entry.get("subject", criterion.subject) != criterion.subject:
+            msg = (
+                f"got the baseline {path} with {criterion.name} of another attack of that name, "
+                "expected the same: write a new one with --write_baseline FILE"
+            )
+            raise ValueError(msg)
+        former = entry["outcomes"]
         # A text that was not checked in one of the two is left out.
         shared = [i for i in criterion.outcomes if former[i : i + 1] in _OUTCOMES.values()]
         change = None
@@ -277,7 +287,8 @@ def compare_baseline(report: GateReport, baseline: GateBaseline, path: Path) -> 
             before = [former[i] == good for i in shared]
             after = [criterion.outcomes[i] == criterion.least for i in shared]
             change = paired_shares(before, after)
-        criteria.append(replace(criterion, change=change))
+        lost = not criterion.outcomes and not {*_OUTCOMES.values()}.isdisjoint(former)
+        criteria.append(replace(criterion, change=change, lost=lost))
     cautions = [
         f"the baseline has {name}, which was not measured"
         for name in earlier

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attacks.digests import file_digest
 from datamodules.sources.column_names import PAIRS, usual_texts
 from datamodules.sources.readers import read_rows
 from run_files.checkpoint_lookup import checkpoint_text
@@ -69,7 +70,8 @@ class PublishedFile:
         names: names of the classes 0, 1, ...; None if unknown.
         pairs: the texts.
         skipped: number of rows without adversarial text: the attack skipped them.
-        source: run, weights and name of the attack that has made the texts; None if unknown.
+        source: run, weights, name and records of the attack that has made the texts; None if
+            unknown.
     """
 
     form: str
@@ -176,12 +178,13 @@ def _records(path: Path) -> PublishedFile:
 
 
 def _record_source(path: Path) -> Mapping[str, str] | None:
-    """Return run, weights and attack of records; None outside of a run."""
+    """Return run, weights, attack and digest of records; None outside of a run."""
     run = RunDirectory(path.resolve().parent.parent)
     checkpoint = attack_ledger(run, path.stem).subject().get("checkpoint")
     if not run.begun or not isinstance(checkpoint, str):
         return None
-    return {"run": run.name, "checkpoint": checkpoint, "attack": path.stem}
+    names = {"run": run.name, "checkpoint": checkpoint, "attack": path.stem}
+    return {**names, "records": file_digest(path)}
 
 
 def _text_attack(path: Path) -> PublishedFile:

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from attacks.outcome import AttackRecord
@@ -170,6 +171,8 @@ def file_transfers(
     matrix: Mapping[str, Mapping[str, TransferCell]],
     subjects: Mapping[str, Subject],
     seconds: float,
+    *,
+    records: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Write the column of a run: into its results, and a file for each other run.
 
@@ -179,6 +182,7 @@ def file_transfers(
         matrix: of `transfer_matrix`; the texts of its first run are the static attack.
         subjects: of the attacks, by run.
         seconds: of the measurement.
+        records: digest of the records of the attack, by run.
 
     Raises:
         ValueError: the run has no results.
@@ -201,6 +205,7 @@ def file_transfers(
                 "run": source,
                 "checkpoint": subjects[source].get("checkpoint"),
                 "attack": attack,
+                **({"records": records[source]} if source in records else {}),
             },
             "form": "records",
             "all": {"adversarial": asdict(cell.changed)},
@@ -219,6 +224,7 @@ def file_transfers(
         subject={
             "checkpoint": subjects[run.name].get("checkpoint"),
             "sources": {name: subject.get("checkpoint") for name, subject in subjects.items()},
+            "records": dict(records),
         },
     )
 

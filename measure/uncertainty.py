@@ -348,7 +348,13 @@ def _test_texts(texts: _Texts) -> tuple[float, Test]:
         # To swap the outcomes of a text is to turn the sign of their difference; 0 has no sign.
         signed = (first - second).sum(axis=0)
         signed = signed[signed != 0]
-        return _permute((signed,), lambda data, axis: data.sum(axis=axis), 1), "permutation"
+        # Outcomes have ten digits: without rounding, equal sums would not tie.
+        scale = np.sum(np.abs(signed))
+
+        def total(data: Array, axis: int) -> Array:
+            return np.asarray(np.round(data.sum(axis=axis) / scale, 8))
+
+        return _permute((signed,), total, 1), "permutation"
     # A swap of equal outcomes changes nothing: only the other texts are permuted.
     varied = np.flatnonzero(np.any(first != second, axis=0))
     fixed = np.setdiff1d(np.arange(first.shape[-1]), varied)

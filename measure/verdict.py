@@ -82,6 +82,7 @@ class VerdictFigure:
         count: texts that it is made from; None if unknown.
         references: numbers to compare it with.
         note: one sentence; "" if there is nothing to say.
+        doubted: True if it measures no robustness: of a blind attack, or of a collapsed model.
     """
 
     name: str
@@ -93,6 +94,7 @@ class VerdictFigure:
     count: int | None = None
     references: tuple[Reference, ...] = ()
     note: str = ""
+    doubted: bool = False
 
     @property
     def text(self) -> str:
@@ -150,7 +152,8 @@ def judge_evidence(evidence: "Evidence") -> RunVerdict:
     sources = [evidence.predictions, evidence.pgd, evidence.certificates]
     records = [part.records for part in [*sources, *evidence.in_words.values()] if part is not None]
     # Attacks drew fewer texts than the split has: they come last.
-    records += [[record.line() for record in attack.records] for attack in evidence.attacks]
+    attacks = [attack for attack in evidence.attacks if attack.of_test]
+    records += [[record.line() for record in attack.records] for attack in attacks]
     labelled = next(filter(None, ([r for r in part if _labelled(r)] for part in records)), None)
     return judge(
         evidence.metrics,
@@ -333,7 +336,10 @@ class _Judge:
 
     def _attack_names(self) -> list[str]:
         parts = [name.split("/") for name in self.metrics]
-        return list(dict.fromkeys(p[1] for p in parts if len(p) == 3 and p[0] == "attack"))
+        names = dict.fromkeys(p[1] for p in parts if len(p) == 3 and p[0] == "attack")
+        # Older attacks have no split in their subject: they are of the test split.
+        splits = {n: self.subjects.get(f"attack/{n}", {}).get("split", "test") for n in names}
+        return [name for name in names if splits[name] == "test"]
 
     @property
     def flips(self) -> list[str]:
@@ -520,6 +526,7 @@ class _Judge:
                 Reference(title="the same texts without attack", value=attack.clean.value),
                 kind="attack",
                 note=void or attack.note,
+                doubted=bool(void) or attack.unreliable,
             )
         for certificate in self.certificates:
             yield _figure(
@@ -529,6 +536,7 @@ class _Judge:
                 Reference(title="the same texts without changes", value=certificate.clean.value),
                 kind="words",
                 note=void or certificate.statement,
+                doubted=bool(void),
             )
         yield from self._vectors(void)
 
@@ -627,6 +635,7 @@ def _figure(
     kind: FigureKind,
     note: str = "",
     count: int | None = None,
+    doubted: bool = False,
 ) -> VerdictFigure:
     """Return a figure of an estimate; `count` is the number of its texts, if it is another."""
     low, high = (estimate.low, estimate.high) if estimate.count else (None, None)
@@ -640,6 +649,7 @@ def _figure(
         count=count or estimate.count or None,
         references=references,
         note=note,
+        doubted=doubted,
     )
 
 

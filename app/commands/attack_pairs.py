@@ -123,8 +123,11 @@ def _matrices(args: argparse.Namespace) -> int:
         started = time.monotonic()
         matrix = transfer_matrix(readers)
         seconds = (time.monotonic() - started) / len(readers)
+        subjects = {reader.name: reader.subject for reader in readers}
+        paths = {run.name: attack_ledger(run, attack).records_path for run in runs}
+        records = {name: file_digest(path) for name, path in paths.items()}
         for run in runs:
-            file_transfers(run, attack, matrix, {r.name: r.subject for r in readers}, seconds)
+            file_transfers(run, attack, matrix, subjects, seconds, records=records)
         print(f"{attack}: share of the adversarial texts that fool the reader")
         print(harmless(matrix_table(matrix, "fooled")))
         print(f"\n{attack}: accuracy of the reader under this static attack")

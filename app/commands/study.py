@@ -235,6 +235,7 @@ def _stop_at_signals(stop: "Stop") -> Iterator[list[int]]:
 
 def _collect(args: argparse.Namespace) -> int:
     study, cells, work = _check(args)
+    from run_files.run_directory import RunDirectory
     from run_files.version import versions
 
     figures, unusable = _figures(study, cells, work, {})
@@ -243,7 +244,12 @@ def _collect(args: argparse.Namespace) -> int:
         from app.study.derivation import published_figures
 
         earlier = published_figures(args.published, study, versions())
-        figures += [cell for cell in earlier if cell.run not in here]
+        for cell in [cell for cell in earlier if cell.run not in here]:
+            # It may have been made anew: its weights need not be those of the file.
+            if RunDirectory(work.context.runs_dir / cell.run).begun:
+                _say(f"{cell.run} is here, and not complete: its published figures are left out")
+            else:
+                figures.append(cell)
     _write(study, figures, versions(), work.context.out, unusable.keys())
     print(f"{study.name}: figures of {len(figures)} of {len(cells)} runs")
     for run, outcome in unusable.items():

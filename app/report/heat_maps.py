@@ -1,17 +1,20 @@
 """Heat maps of runs: attacks by models, and the transfer of attacked texts to other models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
+from attacks.digests import file_digest
 from measure.evidence import Evidence, Transfer
+from run_files.ledger import attack_ledger
 from text.estimates import IntervalEstimate, wilson
 
 
 class RunAttacks(NamedTuple):
-    """The figures of a run for heat maps: `accuracy` under each attack.
+    """The figures of a run for heat maps: `accuracy` under each attack, `blind` ones among them.
 
     `own` is the accuracy on the changed texts of each of its own attacks, `transfers` that on those
-    of other runs; `weights` are the SHA-256 of its weights.
+    of other runs; `weights` are the SHA-256 of its weights, `records` those of each attack.
     """
 
     name: str
@@ -20,13 +23,19 @@ class RunAttacks(NamedTuple):
     accuracy: Mapping[str, IntervalEstimate]
     own: Mapping[str, IntervalEstimate]
     transfers: Sequence[Transfer]
+    blind: Collection[str] = ()
+    records: Mapping[str, str] = MappingProxyType({})
 
 
 class HeatRow(NamedTuple):
-    """A row of a heat map: its name, and the share of each run, if it was measured."""
+    """A row of a heat map: its name, and the share of each run, if it was measured.
+
+    `doubted` is True for each share of a blind attack, which measures no robustness.
+    """
 
     name: str
     cells: Sequence[IntervalEstimate | None]
+    doubted: Sequence[bool] = ()
 
 
 class HeatMap(NamedTuple):
@@ -51,9 +60,14 @@ def run_attacks(evidence: Evidence) -> RunAttacks:
         name=evidence.run.name,
         corpus="" if evidence.results is None else evidence.results["corpus"],
         weights=evidence.weights,
-        accuracy={attack.name: attack.summary.accuracy for attack in evidence.attacks},
+        accuracy={a.name: a.summary.accuracy for a in evidence.attacks if a.of_test},
         own=own,
         transfers=evidence.transfers,
+        records={
+            a.name: file_digest(attack_ledger(evidence.run, a.name).records_path)
+            for a in evidence.attacks
+        },
+        blind={attack.name for attack in evidence.attacks if attack.summary.unreliable},
     )
 
 
@@ -63,7 +77,14 @@ def heat_maps(runs: Sequence[RunAttacks]) -> list[HeatMap]:
     columns = [run.name for run in runs]
     names = dict.fromkeys(name for run in runs for name in run.accuracy)
     if len(runs) > 1 and names:
-        rows = [HeatRow(name, [run.accuracy.get(name) for run in runs]) for name in names]
+        rows = [
+            HeatRow(
+                name,
+                [run.accuracy.get(name) for run in runs],
+                tuple(name in run.blind for run in runs),
+            )
+            for name in names
+        ]
         maps.append(HeatMap("Accuracy under each attack", "attack", columns, rows))
     attacks = dict.fromkeys(transfer.attack for run in runs for transfer in run.transfers)
     maps += [_transfer_map(attack, runs) for attack in attacks]
@@ -73,6 +94,7 @@ def heat_maps(runs: Sequence[RunAttacks]) -> list[HeatMap]:
 def _transfer_map(attack: str, runs: Sequence[RunAttacks]) -> HeatMap:
     """Return the accuracy of each run on the texts that an attack has changed on each model."""
     weights = {run.name: run.weights for run in runs}
+    records = {run.name: run.records.get(attack) for run in runs}
     rows: dict[str, dict[str, IntervalEstimate]] = {}
     for run in runs:
         own = run.own.get(attack)
@@ -82,6 +104,10 @@ def _transfer_map(attack: str, runs: Sequence[RunAttacks]) -> HeatMap:
             if transfer.attack == attack:
                 other = weights.get(transfer.source, transfer.weights) != transfer.weights
                 name = f"{transfer.source}, other weights" if other else transfer.source
+                # The attack may have run again since, on the same weights.
+                present = records.get(transfer.source)
+                if not other and transfer.records and present not in (None, transfer.records):
+                    name = f"{transfer.source}, other texts"
                 rows.setdefault(name, {})[run.name] = transfer.accuracy
     return HeatMap(
         f"Transfer of {attack}: accuracy left on the changed texts of the model of the row",

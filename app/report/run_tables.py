@@ -25,7 +25,8 @@ def main_figure(verdict: RunVerdict, kind: FigureKind) -> VerdictFigure | None:
     """Return the main figure of a kind: that of the strongest attack, of the widest set."""
     figures = verdict.of_kind(kind)
     if kind in ("attack", "words"):
-        return min(figures, key=lambda figure: figure.value, default=None)
+        # A blind attack is not the strongest, however low its figure.
+        return min(figures, key=lambda figure: (figure.doubted, figure.value), default=None)
     # Radii are theorems, PGD is an attack on the same vectors.
     ranked = sorted(figures, key=lambda figure: kind == "radius" and "radius" not in figure.name)
     return next(iter(ranked), None)
@@ -62,7 +63,11 @@ def trade_off(name: str, verdicts: Mapping[str, RunVerdict]) -> Picture | None:
             for run, verdict in verdicts.items()
             if not verdict.collapsed
         ]
-        points = [RunPoint(run, x.estimate, y.estimate) for run, x, y in pairs if x and y]
+        points = [
+            RunPoint(run, x.estimate, y.estimate)
+            for run, x, y in pairs
+            if x and y and not y.doubted
+        ]
         if len(points) > 1:
             panels[title] = points
     return trade_off_picture(name, panels) if panels else None

@@ -80,7 +80,7 @@ def join_texts(evidence: Evidence) -> list[TextFacts]:
         for record in measured.records:
             if (facts := add(record, measured.rows, record["text"])) is not None:
                 facts.certificates[stage.removeprefix("certify_")] = record
-    for attack in evidence.attacks:
+    for attack in (attack for attack in evidence.attacks if attack.of_test):
         valid = (r for r in attack.records if r.prediction is not None and r.outcome != "error")
         for attacked in valid:
             text = "\n".join(columns(attacked.text))
@@ -119,7 +119,7 @@ def group_part(evidence: Evidence, texts: Sequence[TextFacts], number: int) -> G
     unit, lengths = ("words", words) if len(words) >= len(tokens) else ("tokens", tokens)
     grouped = {"class": by_class(evidence, texts), f"{unit} of the text": by_length(texts, lengths)}
     grouped = {title: groups for title, groups in grouped.items() if len(groups) > 1}
-    attacks = evidence.attacks
+    attacks = [attack for attack in evidence.attacks if attack.of_test]
     attack = min(attacks, key=lambda a: a.summary.accuracy.value).name if attacks else ""
     # The set with the fewest certified texts allows the most.
     threats = {name for text in texts for name in text.certificates}

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -10,17 +10,19 @@ from typing import Any, NamedTuple
 
 from app.study.outcomes import samples_digest
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
-from app.study.study_file import MEAN, WORST
+from app.study.study_file import MEAN, WORST, attacks_of
 from attacks.digests import SHORT
 from attacks.recipes import SIX
+from measure.attack_mean import AttackAccuracy, mean_accuracy
 from measure.evidence import RunReader
 from measure.labelled_predictions import Predictions
 from measure.uncertainty import Kind, agree, kind_of, score
 from run_files.certified_bounds import FILE_OF
 from run_files.checkpoint_lookup import checkpoint_text
-from run_files.ledger import Ledger
+from run_files.ledger import Ledger, attack_ledger
 from run_files.run_directory import RunDirectory, existing
 from text.bounded_files import DataError, read_json
+from text.subjects import flat
 
 _DOUBTED = ("accuracy", "success_rate", "flip_rate")
 """Figures of an attack that get the prefix `unreliable_` if they are."""
@@ -38,14 +40,26 @@ def collect(study: Study, cell: Cell, runs_dir: Path) -> CellFigures:
     """
     run = existing(runs_dir, cell.run)
     columns = [c for c in study.columns if not cell.corpus or c.corpus in (None, cell.corpus)]
-    return collect_run(run, columns, row=cell.row, corpus=cell.corpus, seed=cell.seed)
+    attacks = attacks_of(cell.stages)
+    return collect_run(
+        run, columns, row=cell.row, corpus=cell.corpus, seed=cell.seed, attacks=attacks
+    )
 
 
 def collect_run(
-    run: RunDirectory, columns: Sequence[Column], *, row: str, corpus: str, seed: int
+    run: RunDirectory,
+    columns: Sequence[Column],
+    *,
+    row: str,
+    corpus: str,
+    seed: int,
+    attacks: Collection[str] | None = None,
 ) -> CellFigures:
-    """Read a run as the cell of a table; see `collect`."""
-    reader = _Reader(run)
+    """Read a run as the cell of a table; see `collect`.
+
+    A mean over attacks is over those of `attacks`, or over all that the run has if None.
+    """
+    reader = _Reader(run, attacks)
     figures = {
         column.name: (column.metric, figure)
         for column in columns
@@ -70,11 +84,24 @@ def collect_run(
         unreliable=tuple(name for name, (_, figure) in figures.items() if figure.unreliable),
         collapsed=reader.collapsed(),
         **by_column,
+        protocols={
+            name: protocol
+            for name, (metric, _) in figures.items()
+            if (protocol := reader.protocol(metric))
+        },
         weights=reader.files.weights,
         revisions=reader.revisions(),
         data=reader.data(),
         seconds=dict(reader.results["seconds"]),
     )
+
+
+def attack_protocol(run: RunDirectory, attack: str) -> dict[str, Any]:
+    """Return the settings of an attack that decide what its figures mean; empty if unknown."""
+    stored = attack_ledger(run, attack).subject()
+    # Without a threat, nothing names one.
+    subject = {"threat.name": None, "threat.k": None, **flat(stored)}
+    return {key: subject[key] for key in _PROTOCOL if key in subject} if stored else {}
 
 
 class _Figure(NamedTuple):
@@ -101,6 +128,11 @@ class _Samples:
         return score(self.outcomes, kind=self.kind, labels=self.labels)
 
 
+_PROTOCOL = (
+    *("goal", "positive", "threshold", "delta", "score", "compat", "query_budget"),
+    *("budget_per_word", "split", "choice", "threat.name", "threat.k"),
+)
+"""Entries of the subject of an attack that decide what its figures mean, and not about a model."""
 _OVER_ATTACKS: Mapping[str, Callable[[Sequence[float]], float]] = {MEAN: fmean, WORST: min}
 """The figure of one sample, from its outcomes under several attacks."""
 _JOINED = re.compile(r"attack/([^/]+\+[^/]+)/accuracy")
@@ -159,8 +191,9 @@ class _Reader:
         StudyError: no figures, or some about other weights than those of the run.
     """
 
-    def __init__(self, run: RunDirectory) -> None:
+    def __init__(self, run: RunDirectory, attacks: Collection[str] | None = None) -> None:
         self.run, self.files = run, RunReader(run)
+        self.attacks = attacks
         if self.files.results is None:
             msg = f"got run {run.name} without results.json, expected a stage of it to have ended"
             raise StudyError(msg)
@@ -179,13 +212,10 @@ class _Reader:
         metrics = self.results["metrics"]
         if metric.startswith("diagnose/"):
             return self._diagnosed(metric)
+        if metric in _OVER_ATTACKS and self.attacks is not None:
+            return self._of_study(metric)
         if _JOINED.fullmatch(metric):
-            # No attack files this one.
-            if (samples := self._over_attacks(metric)) is None:
-                return None
-            figures = filter(None, map(self.figure, self._attacks_of(metric)))
-            # One attack that sees its way makes it a measurement.
-            return _Figure(samples.figure(), all(figure.unreliable for figure in figures))
+            return self._joined(metric)
         if metric in metrics:
             return _Figure(metrics[metric])
         front, _, name = metric.rpartition("/")
@@ -193,6 +223,64 @@ class _Reader:
         if metric.startswith("attack/") and name in _DOUBTED and doubted in metrics:
             return _Figure(metrics[doubted], unreliable=True)
         return None
+
+    def protocol(self, metric: str) -> dict[str, Any]:
+        """Return how a figure was measured, as far as rows of one table must share it."""
+        stage, _, name = metric.partition("/")
+        if metric == "test/pgd_accuracy":
+            subject = self.files.subject(stage)
+            return {"pgd": subject["pgd"]} if "pgd" in subject else {}
+        if stage != "attack":
+            return {}
+        attack = name.rpartition("/")[0].split("+")[0]
+        own: dict[str, Any] = {}
+        if metric in _OVER_ATTACKS:
+            names = self._planned if self.attacks is not None else self._measured
+            attack, own = names[0] if names else "", {"attacks": names}
+        return own | attack_protocol(self.run, attack)
+
+    @property
+    def _planned(self) -> list[str]:
+        """Attacks of a mean that the study asks for."""
+        return [name for name in SIX if name in (self.attacks or ())]
+
+    @property
+    def _measured(self) -> list[str]:
+        """Attacks of a mean with a reliable accuracy."""
+        return [name for name in SIX if f"attack/{name}/accuracy" in self.results["metrics"]]
+
+    def _joined(self, metric: str) -> _Figure | None:
+        """Return the accuracy under several attacks, which no attack files."""
+        if (samples := self._over_attacks(metric)) is None:
+            return None
+        figures = filter(None, map(self.figure, self._attacks_of(metric)))
+        # One attack that sees its way makes it a measurement.
+        return _Figure(samples.figure(), all(figure.unreliable for figure in figures))
+
+    def _of_study(self, metric: str) -> _Figure | None:
+        """Return the mean, or the worst, of the attacks that the study asks for."""
+        metrics, planned, measured = self.results["metrics"], self._planned, self._measured
+        # Other runs have all of the attacks: without a blind one the figure is another one.
+        unreliable = not {*planned} <= {*measured}
+        if {*measured} <= {*planned}:
+            return _Figure(metrics[metric], unreliable) if metric in metrics else None
+        # The run has further attacks, made by hand: the figure is made again without them.
+        accuracies = {
+            name: AttackAccuracy(
+                accuracy=metrics[f"attack/{name}/accuracy"] or 0.0,
+                samples=int(metrics.get(f"attack/{name}/samples") or 0),
+                clean=None,
+                subject=attack_ledger(self.run, name).subject(),
+            )
+            for name in planned
+            if name in measured
+        }
+        value = mean_accuracy(accuracies).value
+        # Without a value, the attacks differ in their protocol.
+        if metric == WORST and value is not None:
+            samples = self._over_attacks(metric)
+            value = None if samples is None else samples.figure()
+        return None if value is None else _Figure(value, unreliable)
 
     def _diagnosed(self, metric: str) -> _Figure | None:
         """Return a number of `diagnostics.json`, such as `diagnose/RECIPE/distances/mean`."""
@@ -279,8 +367,8 @@ class _Reader:
     def _attacks_of(self, metric: str) -> list[str]:
         """Return the accuracies that a figure over several attacks combines."""
         if metric in _OVER_ATTACKS:
-            accuracies = [f"attack/{name}/accuracy" for name in SIX]
-            return [accuracy for accuracy in accuracies if accuracy in self.results["metrics"]]
+            combined = self._measured if self.attacks is None else self._planned
+            return [f"attack/{name}/accuracy" for name in self._measured if name in combined]
         return [f"attack/{name}/accuracy" for name in metric.split("/")[1].split("+")]
 
     def _over_attacks(self, metric: str) -> _Samples | None:

@@ -17,7 +17,7 @@ from run_files import atomic
 from run_files.certified_bounds import STAGE_OF
 from run_files.checkpoint_lookup import checkpoint_text
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
-from run_files.ledger import attack_ledger
+from run_files.ledger import Ledger, attack_ledger
 from run_files.run_directory import RunDirectory
 from text.bounded_files import read_json
 from text.module_names import find_class
@@ -205,10 +205,11 @@ def _missing_evaluation(
     # A model without certificate has no rows.
     if now is not None and stored.get("rows"):
         asked["rows"] = {split: now.labelled}
-    # Without options the evaluation is a part of `train`, which has no limits of batches.
-    if options is not None:
-        limit = LIMITS[name]
-        asked[limit] = options.get(f"trainer.{limit}")
+    limit = LIMITS[name]
+    # Without options the evaluation is a part of `train`: its settings have the limit.
+    part = settings["trainer"].get(limit) if options is None else options.get(f"trainer.{limit}")
+    # As the trainer files it: 1.0 is all batches, 1 is one of them.
+    asked[limit] = None if isinstance(part, float) and part == 1 else part
     return _differs(stored, asked)
 
 
@@ -221,9 +222,12 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     stored = flat(attack_ledger(run, name).subject())
     now = rows(settings, attack.split)
     samples = {} if now is None else {"samples": now.complete}
-    asked = {**attack.partial_subject(), **_weights(run), **samples}
+    own = attack.recipe_subjects().get(name, {})
+    asked = {**attack.partial_subject(), **own, **_weights(run), **samples}
     # Older programs stored fewer settings: only common ones are compared.
     only = {*stored, "checkpoint", "engine", "samples", "threat.name", "threat.k"} & asked.keys()
+    # Of the file of your own attack, also keys that only one of the two has.
+    only |= {key for key in {*stored, *asked} if key.startswith("recipe.")}
     if (reason := _differs(stored, asked, only)) is not None:
         return reason
     results = run.results()
@@ -232,15 +236,41 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     total = done if now is None else _attackable(run, attack, settings, now)
     # A split may have fewer texts than the attack asks for.
     needed = min(attack.num_samples or total, total)
-    return None if done >= needed else f"{done} of {needed} samples are done"
+    if done < needed:
+        return f"{done} of {needed} samples are done"
+    filed = metrics.get(f"attack/{name}/accuracy") is not None
+    return _found_blind(attack_ledger(run, name)) if filed else None
+
+
+def _found_blind(ledger: Ledger) -> str | None:
+    """Return the reason to file the figures of an attack again, which attacks nothing anew."""
+    from attacks.outcome import from_line
+    from attacks.summary import summarise
+
+    subject = ledger.subject()
+    task = {key: subject.get(key) for key in ("goal", "task")}
+    try:
+        records = [from_line(line) for line in ledger.records()]
+        valid = any(record.outcome != "error" for record in records)
+        score = subject.get("score", "margin")
+        blind = valid and summarise(records, score=score, **task).unreliable
+    except (KeyError, TypeError):  # other lines: an error only where a figure is made from them
+        return None
+    if blind:
+        return f"{ledger.name} was blind, which an older version has not found"
+    return None
 
 
 def _missing_transfer(run: RunDirectory, attack: str, names: Sequence[str]) -> str | None:
     if (stored := _measured(run, f"transfer/{attack}")) is None:
         return f"transfer of {attack} is not measured"
-    chosen = {name: RunDirectory(run.path.parent / name).chosen for name in names}
-    sources = {name: file_digest(path) for name, path in chosen.items() if path.is_file()}
-    return _differs(stored, {**_weights(run), "sources": sources})
+    runs = {name: RunDirectory(run.path.parent / name) for name in names}
+    sources = {n: file_digest(r.chosen) for n, r in runs.items() if r.chosen.is_file()}
+    paths = {n: attack_ledger(r, attack).records_path for n, r in runs.items()}
+    records = {n: file_digest(path) for n, path in paths.items() if path.is_file()}
+    # Older programs did not store the texts.
+    texts = {"records": records} if "records" in stored else {}
+    return _differs(stored, {**_weights(run), "sources": sources, **texts})
 
 
 def _attackable(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.study import study_json, tables
-from app.study.collect import collect_run
+from app.study.collect import attack_protocol, collect_run
 from app.study.study import Column, Study, StudyError, StudyRow
 from app.study.study_file import MEAN, WORST
 from app.study.table_formats import Table, latex, markdown
@@ -24,6 +24,7 @@ from run_files.results import Results
 from run_files.run_directory import RunDirectory, existing
 from run_files.summary_table import notes
 from run_files.version import versions
+from text.bounded_files import read_json
 from text.subjects import differences, flat
 from training.resume import PARTS
 
@@ -139,8 +140,15 @@ class _Run:
                 for key, value in self.protocol(f"attack/{name}/accuracy").items()
             }
         stage, _, figure = metric.partition("/")
-        stage = f"attack/{figure.rpartition('/')[0]}" if stage == "attack" else stage
+        if stage in ("transfer", "diagnose"):
+            return self._of_attack(stage, figure)
+        attack = figure.rpartition("/")[0]
+        stage = f"attack/{attack}" if stage == "attack" else stage
         protocol = dict(subjects.get(stage, {}))
+        if attack and stage.startswith("attack/"):
+            # `results.json` does not have the threat of an attack.
+            own = attack_protocol(self.run, attack)
+            protocol |= {key: own[key] for key in ("threat.name", "threat.k") if key in own}
         # PGD changes only the accuracy under PGD.
         if metric != "test/pgd_accuracy":
             protocol.pop("pgd", None)
@@ -151,6 +159,23 @@ class _Run:
         if (samples := metrics.get(f"{stage}/samples")) is not None:
             protocol["num_samples"] = int(samples)
         return {key: value for key, value in protocol.items() if key not in _HARMLESS_ABOUT}
+
+    def _of_attack(self, stage: str, figure: str) -> dict[str, Any]:
+        """Return how a figure about the texts of an attack was measured."""
+        attack, *parts = figure.split("/")
+        own = self.protocol(f"attack/{attack}/accuracy")
+        if stage == "diagnose":
+            path = self.run.path / "diagnostics.json"
+            content = read_json(path, "results of diagnose") if path.is_file() else {"attacks": {}}
+            options: dict[str, Any] = content["attacks"].get(attack, {}).get("options", {})
+            return own | options
+        subject: Mapping[str, Any] = self.results.get("about", {}).get(f"{stage}/{attack}", {})
+        # Without `of/RUN`, the texts are those of the first run.
+        source = parts[1] if parts[0] == "of" else next(iter(subject.get("sources", ())), "")
+        return own | {"texts of": self._without_seed(source)}
+
+    def _without_seed(self, path: str) -> str:
+        return re.sub(rf"-s{self.results['seed']}(?=/|$)", "-sSEED", path)
 
 
 @dataclass(frozen=True)
@@ -165,8 +190,9 @@ class _Row:
         return tuple(sorted({run.results["seed"] for run in self.runs}))
 
     def measured(self, metric: str) -> list[_Run]:
-        """Return the runs with a metric."""
-        return [run for run in self.runs if metric in run.metrics]
+        """Return the runs with a metric; figures of a diagnosis are in a file of their own."""
+        diagnosed = metric.startswith("diagnose/")
+        return [run for run in self.runs if diagnosed or metric in run.metrics]
 
     def protocol(self, metric: str) -> dict[str, Any]:
         """Return how a figure was measured; a StudyError if the runs differ in it."""

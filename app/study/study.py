@@ -38,7 +38,17 @@ class Stage:
     @property
     def recipe(self) -> str:
         """The recipe of an attack or a diagnosis, or several ones with commas between."""
-        return str(self.options.get("recipe", "textfooler"))
+        return str(self.attack_option("recipe") or "textfooler")
+
+    @property
+    def tag(self) -> str | None:
+        """The tag of the files of an attack; None without one."""
+        tag = self.attack_option("tag")
+        return None if tag is None else str(tag)
+
+    def attack_option(self, name: str) -> Any:
+        """Return an option that may have `attack.` before its name; None without it."""
+        return self.options.get(name, self.options.get(f"attack.{name}"))
 
     @property
     def threat(self) -> str | None:
@@ -194,6 +204,8 @@ class CellFigures:
     labels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # gold values
     # Absent where it is the outcome, or a mean.
     predictions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    # How columns were measured, in words of their stage; no key in `study.json`.
+    protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     weights: str  # SHA-256 of the weights by their names
     revisions: tuple[str, ...] = ()  # of the programs that trained and measured it
     data: Mapping[str, str] = field(default_factory=dict)  # digest of the samples of each split

@@ -26,7 +26,8 @@ from app.study.study import (
     StudyRow,
 )
 from app.study.yaml_reader import NAME, YamlReader
-from attacks.recipes import SIX, is_ensemble, recipe_names
+from attacks.recipes import SIX, is_ensemble, recipe_names, split_recipes
+from attacks.recipes import WORST as ENSEMBLE
 from attacks.task_figures import NAMES as TASK_FIGURES
 from run_files.certified_bounds import FILE_OF
 from text.bounded_files import (
@@ -318,16 +319,21 @@ def attacks_of(stages: Sequence[Stage]) -> list[str]:
     """Return the names under which the attacks of some stages are filed."""
     names: dict[str, None] = {}
     for stage, recipe in _recipes(stages):
-        tag = stage.options.get("tag")  # keeps attacks of one recipe apart
+        tag = stage.tag  # keeps attacks of one recipe apart
         stem = Path(recipe).stem if recipe.endswith(_RECIPE_FILES) else recipe
+        stem = ENSEMBLE if is_ensemble(recipe) else stem
         attacks = SIX if recipe == "all" else (stem,)
         names |= {name if tag is None else f"{name}-{tag}": None for name in attacks}
     return list(names)
 
 
 def _recipes(stages: Sequence[Stage]) -> list[tuple[Stage, str]]:
-    attacks = [stage for stage in stages if stage.command == "attack"]
-    return [(stage, recipe.strip()) for stage in attacks for recipe in stage.recipe.split(",")]
+    return [
+        (stage, recipe)
+        for stage in stages
+        if stage.command == "attack"
+        for recipe in split_recipes(stage.recipe)
+    ]
 
 
 def _unknown_recipes(stages: Sequence[Stage]) -> bool:

@@ -26,6 +26,7 @@ from app.study.study import (
 )
 from run_files import atomic
 from text.bounded_files import DataError, read_json
+from text.subjects import differences, shortened
 
 if TYPE_CHECKING:
     from measure.matched import LineComparison
@@ -57,7 +58,8 @@ def content(
 ) -> Content:
     """Return the content of `study.json`, from the figures of finished runs in any order.
 
-    `refused` are comparisons to leave out, with the reason; a `former` content of the same runs is
+    `refused` are comparisons to leave out, with the reason, besides those of figures that were
+    measured in different ways; a `former` content of the same runs is
     the source of all that needs outcomes which are unknown.
 
     Raises:
@@ -65,7 +67,7 @@ def content(
             two runs belong to the same cell. The message names them all.
     """
     cells = _Cells(study, figures)
-    reasons, former = dict(refused or {}), former or {}
+    reasons, former = {**cells.other_protocols(), **(refused or {})}, former or {}
     if problems := cells.problems(reasons):
         raise StudyError("\n".join(problems))
     visible = [row for row in study.rows if row.shown]
@@ -176,6 +178,21 @@ class _Cells:
                 if column.name in self.study.compared and (corpus, column) in common:
                     yield rows[name], rows[against], corpus, column
 
+    def other_protocols(self) -> dict[Pair, str]:
+        """Return the comparisons of figures that were measured in different ways."""
+        refused = {}
+        for row, against, corpus, column in self.pairs():
+            first, second = (self._protocol(r.name, corpus, column.name) for r in (row, against))
+            if changes := differences(second, first, only=first.keys() & second.keys()):
+                parts = [f"{c.name} {_in_words(c.before)} and {_in_words(c.now)}" for c in changes]
+                refused[row.name, against.name, column.name] = f"measured with {', '.join(parts)}"
+        return refused
+
+    def _protocol(self, row: str, corpus: str, column: str) -> Mapping[str, Any]:
+        """Return how a figure of a row was measured; empty if unknown."""
+        cells = self.by_seed(row, corpus).values()
+        return next((cell.protocols[column] for cell in cells if column in cell.protocols), {})
+
     def off_line(self, line: ReferenceLine) -> Iterator[tuple[StudyRow, str, Column]]:
         """Yield the rows that are compared with a line, with corpus and column."""
         for row in self.study.rows:
@@ -235,17 +252,26 @@ class _Cells:
                 yield [row.name, *line.rows], corpus, [line.at, column.name]
 
 
+def _in_words(value: Any) -> str:
+    return value if isinstance(value, str) else shortened(value)
+
+
 def _mixed(cells: Sequence[CellFigures], column: str) -> list[str]:
     """Return the runs that were measured on different samples than the first one."""
     problems = []
-    for cell in cells[1:]:
-        first = cells[0]
-        splits = sorted(k for k in first.data if first.data[k] != cell.data.get(k, first.data[k]))
-        if splits:
-            problems.append(
-                f"got runs {first.run} and {cell.run} on other rows of the {' and '.join(splits)} "
-                "split, expected the same, to average and compare their figures"
-            )
+    # By split: the first run that names its rows. Older ones name none.
+    named_first: dict[str, CellFigures] = {}
+    for cell in cells:
+        conflicts: dict[str, list[str]] = {}
+        for split, digest in sorted(cell.data.items()):
+            first = named_first.setdefault(split, cell)
+            if first.data[split] != digest:
+                conflicts.setdefault(first.run, []).append(split)
+        problems += [
+            f"got runs {run} and {cell.run} on other rows of the {' and '.join(splits)} split, "
+            "expected the same, to average and compare their figures"
+            for run, splits in conflicts.items()
+        ]
     # A column without records has no samples to compare.
     with_samples = [cell for cell in cells if column in cell.samples]
     for cell in with_samples[1:]:
@@ -342,7 +368,9 @@ def _comparison(
         if line["p_seeds"] in _BOOTSTRAPPED:
             line |= {end: earlier[end] for end in ENDS}
     # Other versions of the libraries draw other permutations: the published p stays.
-    elif _by_chance(earlier["p_texts"], line["p_texts"], RESAMPLES):
+    elif line["texts_test"] == "permutation" and _by_chance(
+        earlier["p_texts"], line["p_texts"], RESAMPLES
+    ):
         line["p_texts"] = earlier["p_texts"]
         if line["p_seeds"] in _BOOTSTRAPPED:
             line |= _close_ends(earlier, line)

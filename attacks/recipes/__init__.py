@@ -88,6 +88,14 @@ def is_ensemble(recipe: str) -> bool:
     return recipe == WORST or recipe.startswith(f"{WORST}:")
 
 
+def split_recipes(recipe: str) -> list[str]:
+    """Return the attacks of a command: names, files, `all`, and an ensemble as the last one."""
+    # The names of an ensemble have commas between, too: all names after it are its own.
+    before, colon, listed = recipe.partition(f"{WORST}:")
+    parts = [part.strip() for part in before.split(",")] if before or not colon else []
+    return [*filter(None, parts), f"{WORST}:{listed}"] if colon else parts
+
+
 def recipes_of(recipe: str) -> list[str]:
     """Return the names of the recipes of an ensemble, in the order in which they are tried.
 

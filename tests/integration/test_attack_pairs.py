@@ -83,7 +83,9 @@ def test_of_an_attack_of_ours_on_another_model(
     Path("out/attacks/deepwordbug.json").write_text(json.dumps(entry))
     assert steadfast(*pairs).status == 0
     content = json.loads((trained / "transfer" / "out" / "deepwordbug.json").read_text())
-    assert content["source"] == {"run": "out", "checkpoint": "a" * 64, "attack": "deepwordbug"}
+    source = {"run": "out", "checkpoint": "a" * 64, "attack": "deepwordbug"}
+    records = file_digest(Path("out/attacks/deepwordbug.jsonl"))
+    assert content["source"] == {**source, "records": records}
     assert read_evidence(RunDirectory(trained)).transfers[0].source == "out"
 
 

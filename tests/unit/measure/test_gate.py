@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from attacks.composition import Attack
@@ -13,7 +14,17 @@ from attacks.victims.kinds import InvalidAnswers, VictimError
 from certify.threats import Characters, TextCertificate
 from measure import gate as gate_module
 from measure.gate import CLEAN_ONLY, Certification, Gate, GateSettings
-from tests.unit.measure.gates import CLASSES, SAMPLES, Keywords, by_name, criterion, gate, report_of
+from measure.gate_report import gate_table
+from tests.unit.measure.gates import (
+    CLASSES,
+    HAM,
+    SAMPLES,
+    Keywords,
+    by_name,
+    criterion,
+    gate,
+    report_of,
+)
 from text import Text
 
 
@@ -290,6 +301,52 @@ def test_the_certified_share_is_of_the_positive_texts_that_are_right() -> None:
     assert made.status(certified) == "holds"
     # A counterexample of the certifier, and a text that is wrong without any change.
     assert [(e.changed, e.prediction) for e in certified.examples] == [("w", 0), (None, 0)]
+
+
+def test_texts_that_no_certificate_is_about_count_against_the_limit() -> None:
+    class Listed(Characters):
+        def subject(self, text: str) -> str | None:
+            return text if "prize" in text else None
+
+    def certify(texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
+        del ks
+        fields: dict[str, Any] = {"certified": 2, "kind": "exact", "witness": None}
+        return [
+            TextCertificate(
+                text=text, prediction=1, holds=(True,), witness_prediction=None, **fields
+            )
+            for text in texts
+        ]
+
+    certifier: Any = certify
+    threat = Listed(k=2)
+    settings = GateSettings(positive="spam", min_certified=0.9, threat="characters", k="2")
+    certification = Certification(certifier, threat, 2)
+    made = Gate(Keywords(), CLASSES, SAMPLES, settings, certification=certification).run()
+    certified = by_name(made)["certified/characters"]
+    assert (certified.hits, certified.unchecked) == (1, 3)
+    assert made.status(certified) == "not checked"
+    assert "3 not checked: the certificate is not about these texts" in gate_table(made)
+
+
+def test_texts_of_which_an_attack_saw_nothing_are_not_checked() -> None:
+    """A score that no word moves leads a search nowhere: it shows no robustness."""
+
+    class Flat(Keywords):
+        def logits(self, texts: Sequence[Text]) -> Floats:
+            return np.sign(super().logits(texts))
+
+    samples = [
+        Sample(sample_id=i, text=text, label=int(i < 2))
+        for i, text in enumerate(["cash cash pills now", "pills pills cash now", *HAM[:2]])
+    ]
+    report = gate(Flat(), samples, max_flip_rate=0.5)
+    flips = by_name(report)["flip_rate/deepwordbug"]
+    assert (flips.unchecked, report.status(flips)) == (2, "not checked")
+    assert "no word moved their score" in flips.reason
+    # A score that moves is evidence.
+    report = gate(samples=samples, max_flip_rate=0.5)
+    assert by_name(report)["flip_rate/deepwordbug"].unchecked == 0
 
 
 def test_only_an_explicit_recipe_or_limit_attacks() -> None:

@@ -162,3 +162,40 @@ def test_without_a_limit_the_baseline_decides(tmp_path: Path) -> None:
     assert summarise_gate(same) == "Holds: 1 of 1 criteria."
     assert (same.holds, worse.holds) == (True, False)
     assert 'tests="1" failures="1"' in gate_junit(worse)
+
+
+def test_without_a_limit_what_was_not_checked_does_not_hold(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+
+    def free(hits: int, checked: int) -> GateReport:
+        made = criterion(hits, checked, 200, 0.1, least=True)
+        report = report_of(replace(made, name="recall", limit=None, reason="the time was up"))
+        return replace(report, subject={"rows": "x", "certificate": None})
+
+    write_baseline(free(180, 200), path)
+    made = compare_baseline(free(0, 0), read_baseline(path), path)
+    assert not made.holds
+    assert summarise_gate(made) == (
+        "Fails: 1 of 1 criteria: recall not checked on 200 texts (the time was up)."
+    )
+    # A criterion that the baseline has not measured either has not regressed.
+    write_baseline(free(0, 0), path)
+    assert compare_baseline(free(0, 0), read_baseline(path), path).holds
+
+
+def test_a_baseline_of_another_attack_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+
+    def attacked(digest: str) -> GateReport:
+        made = criterion(20, 200, 200, 0.5, least=False)
+        return report_of(replace(made, name="flip_rate/mine", subject=digest))
+
+    write_baseline(attacked("one"), path)
+    assert compare_baseline(attacked("one"), read_baseline(path), path).holds
+    with pytest.raises(ValueError, match=r"flip_rate/mine of another attack"):
+        compare_baseline(attacked("two"), read_baseline(path), path)
+    # Older baselines do not name their attacks.
+    content = json.loads(path.read_text())
+    del content["criteria"]["flip_rate/mine"]["subject"]
+    path.write_text(json.dumps(content))
+    assert compare_baseline(attacked("two"), read_baseline(path), path).holds

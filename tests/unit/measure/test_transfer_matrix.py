@@ -174,7 +174,8 @@ def test_figures_are_filed_with_the_reader(tmp_path: Path) -> None:
     old |= {"no_certificate": "none"}
     reader.path.mkdir()
     reader.results_path.write_text(json.dumps(old))
-    file_transfers(reader, "pwws", matrix, subjects, 1.0)
+    records = {"a": "digest of a", "b": "digest of b"}
+    file_transfers(reader, "pwws", matrix, subjects, 1.0, records=records)
     results = reader.results()
     assert results is not None
     metrics = results["metrics"]
@@ -184,8 +185,10 @@ def test_figures_are_filed_with_the_reader(tmp_path: Path) -> None:
     assert (metrics["transfer/pwws/fooled"], metrics["transfer/pwws/texts"]) == (0.5, 2)
     assert metrics["transfer/pwws/of/b/accuracy"] == 2 / 5
     assert results["about"]["transfer/pwws"]["checkpoint"] == "b"
+    assert dict(results["about"]["transfer/pwws"])["records"] == records
     assert (results["no_certificate"], results["seed"]) == ("none", 3)
     reader.config_path.write_text("{}")
     (transfer,) = RunReader(reader).transfers()
     assert (transfer.source, transfer.attack, transfer.weights) == ("a", "pwws", "a")
     assert transfer.accuracy == wilson(1, 4)
+    assert transfer.records == "digest of a"

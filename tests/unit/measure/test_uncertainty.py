@@ -50,6 +50,17 @@ def test_seeds_without_spread() -> None:
         over_seeds([])
 
 
+def test_outcomes_of_ten_digits_have_the_ties_of_exact_ones() -> None:
+    """A mean of three attacks has thirds, of which `study.json` keeps ten digits."""
+    first, second = [1, 1, 1, 1, 1, 1, 1, 3, 2, 3], [0, 1, 3, 1, 2, 3, 2, 3, 0, 2]
+    parts = [a - b for a, b in zip(first, second, strict=True)]
+    signs = product((-1, 1), repeat=len(parts))
+    sums = [sum(s * part for s, part in zip(row, parts, strict=True)) for row in signs]
+    exact = sum(abs(total) >= abs(sum(parts)) for total in sums) / len(sums)
+    rounded = [[round(count / 3, 10) for count in row] for row in (first, second)]
+    assert compare(side(rounded[0]), side(rounded[1])).p_texts == pytest.approx(exact)
+
+
 def test_one_seed_is_mcnemar() -> None:
     # Only texts that one of both has right count: 8 to 1, so that p = 2 (1 + 9) / 2 ** 9.
     found = compare(side([1] * 8 + [0] + [1] * 5), side([0] * 8 + [1] + [1] * 5))

@@ -119,6 +119,7 @@ def test_a_blind_or_targeted_attack_decides_nothing() -> None:
     assert judged.level == "untested"
     assert judged.headline.endswith("; its attacks saw no difference: pwws.")
     assert "no measure of robustness" in judged.of_kind("attack")[0].note
+    assert judged.of_kind("attack")[0].doubted
     assert verdict({**attack("pwws", 0.8, 0.1), "attack/pwws/target": 1.0}).level == "untested"
 
 
@@ -154,6 +155,15 @@ def test_an_attack_inside_a_threat_shows_no_robustness() -> None:
     assert judge(metrics() | attack("charmer-k1", 0.8, 0.1), subjects=inside).level == "fragile"
     free = figures | attack("charmer", 0.8, 0.79)
     assert judge(free, subjects=inside).level == "robust"
+
+
+def test_an_attack_on_other_texts_than_the_test_decides_nothing() -> None:
+    figures = metrics() | attack("pwws", 0.8, 0.79)
+    subjects: dict[str, Any] = {"attack/pwws": {"split": "train"}}
+    judged = judge(figures, subjects=subjects)
+    assert judged.level == "untested"
+    assert judged.of_kind("attack") == ()
+    assert judge(figures, subjects={"attack/pwws": {"split": "test"}}).level == "robust"
 
 
 def test_the_references_of_clean_accuracy() -> None:

@@ -201,6 +201,9 @@ def test_the_worst_attack_of_each_text(run: RunDirectory) -> None:
         ({"score": "probability"}, 'differ in score "margin" -> "probability"'),
         ({"query_budget": 50}, "differ in query_budget null -> 50"),
         ({"checkpoint": "a2"}, 'differ in checkpoint "a1" -> "a2"'),
+        ({"threat": {"name": "words", "k": "1"}}, "differ in threat null"),
+        ({"positive": "spam"}, 'differ in positive null -> "spam"'),
+        ({"delta": 0.5}, "differ in delta null -> 0.5"),
     ],
 )
 def test_attacks_of_other_protocols_have_no_mean(

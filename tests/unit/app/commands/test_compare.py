@@ -1,3 +1,4 @@
+import json
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -196,3 +197,55 @@ def test_the_same_run_twice() -> None:
     run("copy", 0, 20)
     with pytest.raises(StudyError, match="got runs a and copy, both"):
         main(["--run", "a", "copy"])
+
+
+def read_texts(name: str, source: str, *, gamma: float, score: str = "margin") -> None:
+    """A run that has read the texts of an attack on another run."""
+    more = {"transfer/pwws/accuracy": 0.5, "transfer/pwws/samples": 40}
+    made = run(name, 0, 20, gamma=gamma, more=more)
+    content = made.results()
+    assert content is not None
+    content["about"]["attack/pwws"] = {**content["about"]["test"], "score": score}
+    sources = {source: "weights of the source", name: digest(made.path)}
+    content["about"]["transfer/pwws"] = {"checkpoint": digest(made.path), "sources": sources}
+    write(made.results_path, content)
+
+
+def test_texts_of_other_attacks_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    read_texts("a", "plain", gamma=0.5)
+    read_texts("b", "plain", gamma=1.0)
+    read_texts("c", "plain", gamma=2.0, score="probability")
+    read_texts("d", "other", gamma=3.0)
+    assert main(["--run", *"abcd", "--metrics", "transfer/pwws/accuracy"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "b and a are not compared" not in printed
+    assert "c and a are not compared: measured with score margin and probability" in printed
+    assert "d and a are not compared: measured with texts of plain and other" in printed
+
+
+def test_diagnoses_with_other_options_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, pairs in (("a", 30), ("b", 30), ("c", 99)):
+        made = run(name, 0, 20, gamma=float(pairs + ord(name)))
+        diagnosis = {"distances": {"mean": 0.5}, "options": {"num_pairs": pairs}}
+        diagnosis["weights"] = {"checkpoint": digest(made.path)}
+        text = json.dumps({"run": name, "attacks": {"pwws": diagnosis}})
+        (made.path / "diagnostics.json").write_text(text)
+    assert main(["--run", *"abc", "--metrics", "diagnose/pwws/distances/mean"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "b and a are not compared" not in printed
+    assert "c and a are not compared: measured with num_pairs 30 and 99" in printed
+
+
+def test_attacks_inside_a_threat_stand_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """`results.json` does not have the threat; the file of the attack does."""
+    for name, threat in (("a", None), ("b", None), ("c", {"name": "words", "k": "1"})):
+        attacked(name, 20, gamma=float(ord(name)), score="margin")
+        path = Path("runs") / name / "attacks" / "pwws.json"
+        content = json.loads(path.read_text())
+        if threat is not None:
+            content["about"]["threat"] = {**threat, "digest": "of the words of the model"}
+        path.write_text(json.dumps(content))
+    assert main(["--run", *"abc", "--metrics", "attack/pwws/accuracy"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "b and a are not compared" not in printed
+    assert "c and a are not compared: measured with threat.k null and 1, threat.name" in printed

@@ -15,7 +15,9 @@ from app.report.report_pictures import RunPoint, pareto
 from app.report.text_explorer import explorer
 from app.report.text_facts import group_part, join_texts
 from app.report.training_part import read_metrics
+from attacks.digests import file_digest
 from measure.evidence import read_evidence
+from measure.verdict import judge_evidence
 from run_files.run_directory import RunDirectory
 from tests.unit.app.report.report_samples import certified_run, write_predictions, write_text_attack
 from tests.unit.app.study.run_samples import digest, write_lines
@@ -211,6 +213,43 @@ def test_transfer_of_attacked_texts(runs: Path) -> None:
     assert "Transfer of typos" in Path("out/index.html").read_text()
 
 
+def test_an_attack_on_another_split_is_about_other_texts(runs: Path) -> None:
+    """Its samples have the numbers of test texts, and are not these."""
+    run = certified_run(runs / "first")
+    write_text_attack(run, "typos", PAIRS, split="validation")
+    evidence = read_evidence(run)
+    texts = join_texts(evidence)
+    assert all(not text.attacks and text.text is None for text in texts)
+    part = group_part(evidence, texts, 1)
+    assert part is None or part.attack == ""
+    assert heat_maps([run_attacks(evidence), run_attacks(evidence)]) == []
+    write_text_attack(run, "typos", PAIRS)
+    evidence = read_evidence(run)
+    assert [text.text for text in join_texts(evidence)][:3] == [before for before, _ in PAIRS]
+
+
+def test_a_blind_attack_of_an_older_version_is_flagged(runs: Path) -> None:
+    """Older versions have filed its accuracy as one that counts; its records tell."""
+    name = "attack/pwws"
+    figures = {f"{name}/samples": 3, f"{name}/clean_accuracy": 1.0, f"{name}/accuracy": 1.0}
+    combined = {"attack/mean_accuracy": 1.0, "attack/worst_accuracy": 1.0}
+    run = certified_run(runs / "first", metrics={**figures, **combined})
+    write_text_attack(run, "pwws", [(text, None) for text, _ in PAIRS])
+    path = run.path / "attacks" / "pwws.jsonl"
+    path.write_text(path.read_text().replace('"score": -1.0', '"salience": [0.0], "score": 1.0'))
+    evidence = read_evidence(run)
+    assert f"{name}/accuracy" not in evidence.metrics
+    assert evidence.metrics[f"{name}/unreliable_accuracy"] == 1.0
+    assert not combined.keys() & evidence.metrics.keys()
+    figure = judge_evidence(evidence).figure(f"{name}/accuracy")
+    assert figure is not None
+    assert figure.doubted
+    (under,) = heat_maps([run_attacks(evidence), run_attacks(evidence)])
+    assert under.rows[0].doubted == (True, True)
+    text = write_report([run, certified_run(runs / "second")]).page.read_text()
+    assert "1.000?" in text
+
+
 def test_transfer_of_other_weights(runs: Path) -> None:
     first, second = certified_run(runs / "first"), certified_run(runs / "second")
     write_transfer(second, "first", "0" * 64, 8)
@@ -223,6 +262,25 @@ def test_transfer_of_other_weights(runs: Path) -> None:
     (second.path / "transfer" / "first" / "typos.json").write_text('{"weights": 1}')
     with pytest.raises(ValueError, match="it is damaged"):
         read_evidence(second)
+
+
+def test_transfer_of_other_texts(runs: Path) -> None:
+    """The first run was attacked again: the second one has read texts that are gone."""
+    first, second = certified_run(runs / "first"), certified_run(runs / "second")
+    write_text_attack(first, "typos", PAIRS)
+    write_transfer(second, "first", digest(first.path), 8)
+    path = second.path / "transfer" / "first" / "typos.json"
+    content = json.loads(path.read_text())
+    content["source"]["records"] = file_digest(first.path / "attacks" / "typos.jsonl")
+    path.write_text(json.dumps(content))
+
+    def names() -> list[str]:
+        _, transfer = heat_maps([run_attacks(read_evidence(run)) for run in (first, second)])
+        return [row.name for row in transfer.rows]
+
+    assert names() == ["first"]
+    write_text_attack(first, "typos", PAIRS[:2])
+    assert names() == ["first", "first, other texts"]
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from app.report.run_tables import trade_off
 from app.report.site import _figure, write_site
 from measure.verdict import RunVerdict, VerdictFigure
 
@@ -22,6 +23,28 @@ def test_accuracy_under_pgd_is_no_certified_radius() -> None:
     found = _figure(both, "radius")
     assert found is not None
     assert found.title == "Mean certified radius"
+
+
+def test_a_blind_attack_is_not_the_strongest() -> None:
+    """Its accuracy measures no robustness: no other run is held against it."""
+
+    def run(*attacks: tuple[float, bool]) -> RunVerdict:
+        clean = VerdictFigure(name="test/accuracy", kind="clean", title="Accuracy", value=0.9)
+        under = (
+            VerdictFigure(name=f"attack/{i}/accuracy", kind="attack", title="x", value=v, doubted=d)
+            for i, (v, d) in enumerate(attacks)
+        )
+        return RunVerdict(level="partial", headline="x", figures=(clean, *under))
+
+    both, blind, sees = run((0.3, True), (0.5, False)), run((0.8, True)), run((0.4, False))
+    found = _figure(both, "attack")
+    assert found is not None
+    assert found.value == 0.5
+    assert trade_off("x", {"a": blind, "b": sees}) is None
+    assert trade_off("x", {"a": both, "b": sees}) is not None
+    only = _figure(blind, "attack")
+    assert only is not None
+    assert only.doubted
 
 
 def test_the_index_of_another_site_is_kept(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.study.collect import collect, collect_run
-from app.study.study import Cell, CellFigures, Column, StudyError
+from app.study.study import Cell, CellFigures, Column, Stage, StudyError
 from run_files.run_directory import RunDirectory
 from tests.unit.app.study.run_samples import digest, make_run, write_attack, write_lines, write_pgd
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, NEWS, SST2, study
@@ -139,6 +139,72 @@ def test_the_mean_of_attacks(tmp_path: Path) -> None:
     write_attack(run, "textfooler", LABELS, ANSWERS, "01100")
     write_attack(run, "pwws", LABELS, ANSWERS, "00001")
     assert collected(run.path, "attack/mean_accuracy").outcomes == {}
+
+
+def collected_mean(runs: Path, run: str, recipe: str) -> CellFigures:
+    """The mean and the worst of the attacks that a study asks for."""
+    columns = [Column(name=n, title=n, metric=f"attack/{n}_accuracy") for n in ("mean", "worst")]
+    stages = (Stage(command="fit"), Stage(command="attack", options={"recipe": recipe}))
+    cell = Cell(row="a", corpus="sst2", seed=0, run=run, config=(), settings={}, stages=stages)
+    return collect(study(columns=columns, compared=()), cell, runs)
+
+
+def test_how_figures_were_measured(tmp_path: Path) -> None:
+    metrics = {"attack/pwws/accuracy": 0.6, "attack/mean_accuracy": 0.6}
+    metrics |= {"test/accuracy": 0.8, "test/pgd_accuracy": 0.4}
+    about = {"test": {"pgd": {"epsilon": 0.5}}}
+    run = make_run(tmp_path / "r", metrics=metrics, about=about)
+    threat = {"name": "words", "k": "2", "digest": "of the words of the model"}
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001", score="margin", threat=threat)
+    attack = {"score": "margin", "threat.name": "words", "threat.k": "2"}
+    found = collected(run.path, *metrics).protocols
+    assert found["attack/pwws/accuracy"].items() >= attack.items()
+    assert found["test/pgd_accuracy"] == {"pgd": {"epsilon": 0.5}}
+    assert "test/accuracy" not in found
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001", score="margin")
+    outside = collected(run.path, *metrics).protocols["attack/pwws/accuracy"]
+    assert outside.items() >= {"threat.name": None, "threat.k": None}.items()
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001", score="margin", threat=threat)
+    mean = collected_mean(tmp_path, "r", "pwws").protocols["mean"]
+    assert mean.items() >= {"attacks": ["pwws"], **attack}.items()
+
+
+def test_a_mean_without_a_blind_attack_is_flagged(tmp_path: Path) -> None:
+    """Other runs have the mean over both attacks."""
+    metrics = {
+        "attack/pwws/accuracy": 0.6,
+        "attack/textfooler/unreliable_accuracy": 0.8,
+        "attack/mean_accuracy": 0.6,
+        "attack/worst_accuracy": 0.6,
+    }
+    run = make_run(tmp_path / "r", metrics=metrics)
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001")
+    write_attack(run, "textfooler", LABELS, ANSWERS, "00000")
+    found = collected_mean(tmp_path, "r", "pwws,textfooler")
+    assert found.values == {"mean": 0.6, "worst": 0.6}
+    assert found.unreliable == ("mean", "worst")
+    assert collected_mean(tmp_path, "r", "pwws").unreliable == ()
+
+
+def test_a_mean_is_over_the_attacks_of_the_study(tmp_path: Path) -> None:
+    """An attack that was run by hand is in that of `results.json`, and of this run alone."""
+    metrics = {
+        "attack/pwws/accuracy": 0.6,
+        "attack/pwws/samples": 5.0,
+        "attack/textfooler/accuracy": 0.4,
+        "attack/textfooler/samples": 5.0,
+        "attack/mean_accuracy": 0.5,
+        "attack/worst_accuracy": 0.2,
+    }
+    run = make_run(tmp_path / "r", metrics=metrics)
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001")
+    write_attack(run, "textfooler", LABELS, ANSWERS, "01100")
+    found = collected_mean(tmp_path, "r", "pwws")
+    assert found.values == {"mean": 0.6, "worst": 0.6}
+    assert list(found.outcomes["mean"]) == [1, 1, 1, 0, 0]
+    both = collected_mean(tmp_path, "r", "pwws,textfooler")
+    assert both.values == {"mean": 0.5, "worst": 0.2}
+    assert both.unreliable == ()
 
 
 def test_the_texts_that_withstand_two_attacks(tmp_path: Path) -> None:

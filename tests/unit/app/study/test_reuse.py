@@ -10,8 +10,10 @@ from app.study.reuse import UNREAD, OtherRunError, Rows, check_run, check_start,
 from app.study.study import Cell, Command, Stage
 from attacks.digests import file_digest
 from attacks.engine import VERSION
-from measure.attack_settings import AttackSettings
+from measure.attack_settings import AttackSettings, file_names, plan
+from measure.text_attack import attack_subject
 from run_files.run_directory import RunDirectory
+from tests.unit.attacks.outcomes import record
 
 SETTINGS: dict[str, Any] = {
     "seed_everything": 0,
@@ -178,6 +180,100 @@ def test_an_attack_is_used_again_if_nothing_has_changed(tmp_path: Path) -> None:
     assert missing(run, stage("attack", recipe="pwws", tag="x"), settings(tag="x")) == (
         "pwws-x has not ended"
     )
+
+
+def attacked(tmp_path: Path, recipe: str, **options: Any) -> RunDirectory:
+    """A run with 20 samples of one attack, as the command `attack` stores it."""
+    found = rows(SETTINGS, "test")
+    assert found is not None
+    given = AttackSettings(recipe=recipe, **options)
+    (name,) = file_names(recipe, None)
+    run = make(tmp_path / "r", about={f"attack/{name}": {}})
+    content = json.loads(run.results_path.read_text())
+    content["metrics"] = {f"attack/{name}/samples": 20}
+    run.results_path.write_text(json.dumps(content))
+    (planned,) = plan(given)
+    about = {
+        **attack_subject(planned, given),
+        "split": "test",
+        "checkpoint": file_digest(run.best),
+        "samples": found.complete,
+    }
+    (run.path / "attacks").mkdir()
+    (run.path / "attacks" / f"{name}.json").write_text(json.dumps({"about": about}))
+    return run
+
+
+def test_an_attack_of_your_own_whose_file_has_changed_is_another_one(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    spec: dict[str, Any] = {
+        "transformation": {"class_path": "SwapCharacters"},
+        "search": {"class_path": "Beam", "init_args": {"width": 4, "depth": 3}},
+        "constraints": [],
+    }
+    file.write_text(yaml.safe_dump(spec))
+    run = attacked(tmp_path, str(file))
+    attack = stage("attack", recipe=str(file))
+    settings = {**SETTINGS, "attack": {"recipe": str(file), "num_samples": 20}}
+    assert missing(run, attack, settings) is None
+    file.write_text(yaml.safe_dump({**spec, "constraints": [{"class_path": "EditDistance"}]}))
+    assert "measured with recipe.constraints" in str(missing(run, attack, settings))
+    file.write_text(yaml.safe_dump({k: v for k, v in spec.items() if k != "constraints"}))
+    assert "measured with recipe.constraints" in str(missing(run, attack, settings))
+
+
+def test_an_ensemble_of_other_attacks_is_another_one(tmp_path: Path) -> None:
+    def settings(recipe: str, **options: Any) -> dict[str, Any]:
+        return {**SETTINGS, "attack": {"recipe": recipe, "num_samples": 20, **options}}
+
+    def reason(recipe: str, **options: Any) -> str | None:
+        return missing(run, stage("attack", recipe=recipe), settings(recipe, **options))
+
+    run = attacked(tmp_path, "worst:deepwordbug,unicode")
+    assert reason("worst:deepwordbug,unicode") is None
+    assert "measured with recipes" in str(reason("worst:deepwordbug,case"))
+    assert "deepwordbug.ranking" in str(reason("worst:deepwordbug,unicode", ranking="gradient"))
+
+
+def test_an_attack_in_another_language_is_another_one(tmp_path: Path) -> None:
+    run, attack = attacked(tmp_path, "deepwordbug"), stage("attack", recipe="deepwordbug")
+    settings = {"recipe": "deepwordbug", "num_samples": 20}
+    assert missing(run, attack, {**SETTINGS, "attack": settings}) is None
+    german = {**SETTINGS, "attack": {**settings, "language": "german"}}
+    assert "measured with language" in str(missing(run, attack, german))
+
+
+def test_a_part_of_the_split_is_no_test_of_a_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.study.reuse._missing_fit", lambda *_: None)
+    settings = {**SETTINGS, "pgd": {"epsilon": 0}, "radii": []}
+    found = rows(settings, "test")
+    assert found is not None
+    of = {"checkpoint": "", "rows": {"test": found.labelled}}
+    for limit, reason in ((None, None), (2, "measured with limit_test_batches 2, not null")):
+        run = make(tmp_path / str(limit))
+        content = json.loads(run.results_path.read_text())
+        of["checkpoint"] = file_digest(run.best)
+        part = {} if limit is None else {"limit_test_batches": limit}
+        content["about"] = {"test": {**of, "pgd": None, **part}, "certify": {**of, "radii": []}}
+        content["seconds"] = {"fit": 1.0, "test": 1.0, "certify": 1.0}
+        run.results_path.write_text(json.dumps(content))
+        assert missing(run, stage("train"), settings) == reason
+
+
+def test_a_blind_attack_of_an_older_version_is_filed_again(tmp_path: Path) -> None:
+    run, attack = attacked(tmp_path, "deepwordbug"), stage("attack", recipe="deepwordbug")
+    settings = {**SETTINGS, "attack": {"recipe": "deepwordbug", "num_samples": 20}}
+    content = json.loads(run.results_path.read_text())
+    content["metrics"]["attack/deepwordbug/accuracy"] = 1.0
+    run.results_path.write_text(json.dumps(content))
+    path = run.path / "attacks" / "deepwordbug.jsonl"
+    for salience, reason in (((1.0, 0.5), None), ((0.0, 0.0), "deepwordbug was blind, which")):
+        lines = [record(i, score=1.0, salience=salience).line() for i in range(20)]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        said = missing(run, attack, settings)
+        assert said is None if reason is None else str(said).startswith(reason)
 
 
 def test_an_unfinished_training_goes_on(tmp_path: Path) -> None:

@@ -408,3 +408,15 @@ def test_axes_are_counted_before_they_are_combined(tmp_path: Path) -> None:
     axes = {f"a{i}": {"setting": f"model.s{i}", "values": values} for i in range(5)}
     lines = problems(tmp_path, rows={}, axes=axes)
     assert "axes: got 777,600,000 combinations of their values, expected at most 1,000" in lines[0]
+
+
+def test_the_names_of_attacks() -> None:
+    def names(**options: Any) -> list[str]:
+        return attacks_of([Stage(command="attack", options=options)])
+
+    assert names(recipe="pwws,a2t", tag="x") == ["pwws-x", "a2t-x"]
+    # With `attack.` before them, as on the command line.
+    assert names(**{"attack.recipe": "pwws", "attack.tag": "x"}) == ["pwws-x"]
+    # All names of an ensemble are its own.
+    assert names(recipe="pwws,worst:bae,a2t") == ["pwws", "worst"]
+    assert names(recipe="worst") == ["worst"]

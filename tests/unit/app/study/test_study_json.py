@@ -201,3 +201,42 @@ def test_published_cells_are_read_with_their_outcomes(tmp_path: Path) -> None:
         published_figures(path, replace(made, digest="1" * 64), {"torch": "2.13.0"})
     with pytest.raises(StudyError, match="other versions of torch"):
         published_figures(path, made, {"torch": "2.14.1"})
+
+
+def test_rows_with_other_attacks_are_not_compared() -> None:
+    """They may have stages of their own, with another score or budget."""
+
+    def cells(**b: Any) -> list[CellFigures]:
+        own = {"a": {"score": "margin", "query_budget": None}, "b": b}
+        return [replace(one, protocols={"accuracy": own[one.row]}) for one in SIX]
+
+    assert content(study(), cells(score="margin", query_budget=None))["refused"] == []
+    # Nothing is known of published runs.
+    assert content(study(), cells())["comparisons"] == content(study(), SIX)["comparisons"]
+    found = content(study(), cells(score="probability", query_budget=None))
+    assert found["comparisons"] == []
+    (refused,) = found["refused"]
+    assert refused["reason"] == "measured with score margin and probability"
+    assert content(study(), SIX, refused={("b", "a", "accuracy"): refused["reason"]})[
+        "refused"
+    ] == [refused]
+
+
+def test_other_rows_are_found_next_to_a_run_that_names_none() -> None:
+    """The first run is of an older version, which has not stored the digest of its rows."""
+    cells = [replace(SIX[0], data={}), SIX[1], replace(SIX[2], data={"test": "others"})]
+    alone = study(row("a"), against=(), compared=())
+    with pytest.raises(StudyError, match=r"s1 and tiny-a-sst2-s2 on other rows of the test split"):
+        content(alone, cells)
+
+
+def test_only_a_p_by_permutations_may_differ_by_chance() -> None:
+    """McNemar's exact test gives the same p everywhere: another one was not computed so."""
+    seeds = [one for one in SIX if one.seed == 0]
+    made = study(row("a", seeds=(0,)), row("b", seeds=(0,)))
+    former = content(made, seeds)
+    (line,) = former["comparisons"]
+    assert line["texts_test"] == "McNemar"
+    exact = line["p_texts"]
+    line["p_texts"] = exact - 0.004
+    assert content(made, seeds, former=former)["comparisons"][0]["p_texts"] == exact

@@ -1,6 +1,7 @@
 """`transfer` as a stage of a study: `attack pairs` with the run that comes first."""
 
 import hashlib
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from app.study.cell_check import _plainly
 from app.study.cells import StudyContext, command_line
 from app.study.reuse import missing
 from app.study.study import Cell, Stage
-from tests.unit.app.study.run_samples import digest, make_run
+from attacks.digests import file_digest
+from tests.unit.app.study.run_samples import digest, make_run, write_attack
 
 STAGE = Stage(command="transfer", options={"attack": "pwws,textfooler"})
 
@@ -54,3 +56,21 @@ def test_it_is_used_again_if_both_weights_are_the_same(
     settings = {"run": ["plain", "of another seed"], "attack": "pwws, textfooler"}
     said = missing(run, STAGE, settings)
     assert said is None if reason is None else reason in str(said)
+
+
+def test_it_is_measured_again_if_an_attack_has_other_texts(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / name, metrics={}) for name in ("plain", "r")]
+    for run in runs:
+        write_attack(run, "pwws", "10", "10", "10")
+    checkpoints = {run.name: digest(run.path) for run in runs}
+    records = {run.name: file_digest(run.path / "attacks/pwws.jsonl") for run in runs}
+    about = {"checkpoint": checkpoints["r"], "sources": checkpoints, "records": records}
+    shutil.rmtree(runs[1].path)
+    run = make_run(tmp_path / "r", metrics={}, about={"transfer/pwws": about})
+    write_attack(run, "pwws", "10", "10", "10")
+    stage = Stage(command="transfer", options={"attack": "pwws"})
+    settings = {"run": ["plain", "r"], "attack": "pwws"}
+    assert missing(run, stage, settings) is None
+    # The first run was attacked on more texts.
+    write_attack(runs[0], "pwws", "1010", "1010", "1010")
+    assert "measured with records" in str(missing(run, stage, settings))
