@@ -44,7 +44,7 @@ from text import Text, check_range
 _LOAD = 1 << 28
 """Characters in the queries of all samples in flight: 64 texts of 1,500 words, or one of 10,000.
 More would take gigabytes of memory."""
-VERSION = 2
+VERSION = 3
 """Of the engine and its searches; raised when the same settings give other records."""
 _ALIKE = 1e-3
 """Share of their scale below which two answers are those of one victim."""

@@ -17,7 +17,7 @@ from run_files import atomic
 from run_files.certified_bounds import STAGE_OF
 from run_files.checkpoint_lookup import checkpoint_text
 from run_files.harmless_settings import HARMLESS_IN_FIGURES
-from run_files.ledger import Ledger, attack_ledger
+from run_files.ledger import attack_ledger
 from run_files.run_directory import RunDirectory
 from text.bounded_files import read_json
 from text.module_names import find_class
@@ -236,29 +236,7 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     total = done if now is None else _attackable(run, attack, settings, now)
     # A split may have fewer texts than the attack asks for.
     needed = min(attack.num_samples or total, total)
-    if done < needed:
-        return f"{done} of {needed} samples are done"
-    filed = metrics.get(f"attack/{name}/accuracy") is not None
-    return _found_blind(attack_ledger(run, name)) if filed else None
-
-
-def _found_blind(ledger: Ledger) -> str | None:
-    """Return the reason to file the figures of an attack again, which attacks nothing anew."""
-    from attacks.outcome import from_line
-    from attacks.summary import summarise
-
-    subject = ledger.subject()
-    task = {key: subject.get(key) for key in ("goal", "task")}
-    try:
-        records = [from_line(line) for line in ledger.records()]
-        valid = any(record.outcome != "error" for record in records)
-        score = subject.get("score", "margin")
-        blind = valid and summarise(records, score=score, **task).unreliable
-    except (KeyError, TypeError):  # other lines: an error only where a figure is made from them
-        return None
-    if blind:
-        return f"{ledger.name} was blind, which an older version has not found"
-    return None
+    return None if done >= needed else f"{done} of {needed} samples are done"
 
 
 def _missing_transfer(run: RunDirectory, attack: str, names: Sequence[str]) -> str | None:

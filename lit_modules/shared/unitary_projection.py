@@ -8,6 +8,7 @@ import torch
 from pytorch_lightning.callbacks import StochasticWeightAveraging, WeightAveraging
 from pytorch_lightning.strategies import DeepSpeedStrategy, FSDPStrategy, ModelParallelStrategy
 from pytorch_lightning.trainer.states import TrainerFn
+from pytorch_lightning.utilities import rank_zero_warn
 from torch import nn
 from typing_extensions import override
 
@@ -108,6 +109,13 @@ class UnitaryProjection(pl.Callback):
         """Start the step count, and find the weights on the device of the fit."""
         self.weights = unitary_weights(pl_module, self.patterns)
         self._begun, self._step = True, trainer.global_step
+        gradual, steps = self.settings.gradual_steps, trainer.estimated_stepping_batches
+        # Not refused: a longer training may continue this one.
+        if gradual > steps:
+            rank_zero_warn(
+                f"got unitary.gradual_steps={gradual} for a training of {steps} steps, expected at "
+                "most as many: its weights will not be unitary at the end"
+            )
 
     @override
     def on_train_batch_end(

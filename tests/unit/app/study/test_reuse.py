@@ -13,7 +13,6 @@ from attacks.engine import VERSION
 from measure.attack_settings import AttackSettings, file_names, plan
 from measure.text_attack import attack_subject
 from run_files.run_directory import RunDirectory
-from tests.unit.attacks.outcomes import record
 
 SETTINGS: dict[str, Any] = {
     "seed_everything": 0,
@@ -260,20 +259,6 @@ def test_a_part_of_the_split_is_no_test_of_a_training(
         content["seconds"] = {"fit": 1.0, "test": 1.0, "certify": 1.0}
         run.results_path.write_text(json.dumps(content))
         assert missing(run, stage("train"), settings) == reason
-
-
-def test_a_blind_attack_of_an_older_version_is_filed_again(tmp_path: Path) -> None:
-    run, attack = attacked(tmp_path, "deepwordbug"), stage("attack", recipe="deepwordbug")
-    settings = {**SETTINGS, "attack": {"recipe": "deepwordbug", "num_samples": 20}}
-    content = json.loads(run.results_path.read_text())
-    content["metrics"]["attack/deepwordbug/accuracy"] = 1.0
-    run.results_path.write_text(json.dumps(content))
-    path = run.path / "attacks" / "deepwordbug.jsonl"
-    for salience, reason in (((1.0, 0.5), None), ((0.0, 0.0), "deepwordbug was blind, which")):
-        lines = [record(i, score=1.0, salience=salience).line() for i in range(20)]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        said = missing(run, attack, settings)
-        assert said is None if reason is None else str(said).startswith(reason)
 
 
 def test_an_unfinished_training_goes_on(tmp_path: Path) -> None:

@@ -160,6 +160,7 @@ def test_every_third_step_is_measured_unitary(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:got unitary.gradual_steps")
 def test_gradual() -> None:
     """Without training, the distance shrinks by equal parts."""
 
@@ -181,9 +182,16 @@ def test_gradual() -> None:
 
 def test_gradual_ends_unitary() -> None:
     module, watch = model(gradual_steps=6), Watch()
-    fit(module, max_steps=10, callbacks=[watch])
+    fit(module, max_steps=10, callbacks=[watch])  # a warning would be an error
     assert min(watch.before[:6]) > 0.01
     assert max(watch.before[6:]) < TINY
+
+
+def test_a_training_that_ends_before_its_weights_are_unitary_warns() -> None:
+    module = model(gradual_steps=6)
+    with pytest.warns(UserWarning, match="gradual_steps=6 for a training of 5 steps"):
+        fit(module, max_steps=5)
+    assert float(unitary_residual([*unitary_weights(module).values()]).max()) > TINY
 
 
 @pytest.mark.long
@@ -220,6 +228,7 @@ def test_saved_weights_are_projected(tmp_path: Path) -> None:
     ids=["qr", "polar", "every third", "gradual", "large steps"],
 )
 @pytest.mark.filterwarnings("ignore:You're resuming from a checkpoint that ended before the epoch")
+@pytest.mark.filterwarnings("ignore:got unitary.gradual_steps")
 @pytest.mark.usefixtures("one_thread")
 def test_a_resumed_fit_is_the_uninterrupted_one(
     tmp_path: Path, settings: dict[str, Any], step: int
