@@ -4,22 +4,20 @@ import difflib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from attacks.composition import Attack
 from attacks.engine import VERSION, Limits
 from attacks.goals import DETECTOR_GOALS, Evade, Force, Goal, make_goal
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import OPTIONAL, SIX, WORST, is_ensemble, recipes_of, split_recipes
+from attacks.recipes import OPTIONAL, WORST, is_ensemble, recipes_of
 from attacks.task_goals import EntitiesChanged, LabelsChanged, Moved, VictimTask
 from attacks.threat_settings import ThreatSettings
 from datamodules.labelled import Split
+from measure.attack_names import FILES, attack_names, file_names, read_attack
 from run_files.ledger import NAME
 from run_files.shard import Shard
-from run_files.shipped import settings_file
 from text import check_range
-from text.bounded_files import DataError, read_yaml
 from text.subjects import flat
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ _OF_RESOURCES = {
     "masked-lm": "masked_lm",
 }
 """Settings with the paths of resources, by the names in `attacks.recipes.Recipe.needs`."""
-_FILES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,14 +150,14 @@ class AttackSettings(RecipeSettings, Limits):
         Raises:
             ValueError: a malformed file of an attack.
         """
-        names = _names(self.recipe)
+        names = attack_names(self.recipe)
         return dict(
             zip(file_names(self.recipe, self.tag), map(self._recipe_subject, names), strict=True)
         )
 
     def _recipe_subject(self, name: str) -> dict[str, Any]:
-        if name.endswith(_FILES):
-            return flat({"recipe": _spec(name)})
+        if name.endswith(FILES):
+            return flat({"recipe": read_attack(name)})
         if not is_ensemble(name):
             return {"recipe": name, "fluency": self.fluency, "language": self.language}
         parts = _parts(name)
@@ -297,7 +294,7 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
     from attacks import recipes
     from attacks.resources.catalogue import Resources
 
-    option_names = {name: _option_names(name) for name in _names(settings.recipe)}
+    option_names = {name: _option_names(name) for name in attack_names(settings.recipe)}
     known = recipes.recipe_names()
     # Only then: loading transformers takes seconds.
     parts = [part for name in option_names for part in _parts(name)]
@@ -322,7 +319,7 @@ def check_attacks(settings: AttackSettings) -> None:
             for a recipe without it.
     """
     file_names(settings.recipe, settings.tag)
-    _check_options(settings, {name: _option_names(name) for name in _names(settings.recipe)})
+    _check_options(settings, {name: _option_names(name) for name in attack_names(settings.recipe)})
 
 
 def _check_options(settings: AttackSettings, option_names: Mapping[str, Sequence[str]]) -> None:
@@ -408,7 +405,7 @@ def _option_names(name: str) -> tuple[str, ...]:
         names = [option for part in _parts(name) for option in _option_names(part)]
         return tuple(dict.fromkeys(names))
     if name not in recipes.recipe_names():
-        if not name.endswith(_FILES):
+        if not name.endswith(FILES):
             near = difflib.get_close_matches(name, recipes.recipe_names(), n=1)
             msg = (
                 f"got attack {name!r}, expected all, {WORST}, one of "
@@ -423,40 +420,13 @@ def _option_names(name: str) -> tuple[str, ...]:
     return (*recipe.settings, "language", "columns", *needs)
 
 
-def _names(recipe: str) -> list[str]:
-    """Return the names of recipes and files, in their order."""
-    return [name for part in split_recipes(recipe) for name in (SIX if part == "all" else (part,))]
-
-
-def file_names(recipe: str, tag: str | None) -> list[str]:
-    """Return the names of the files of attacks, without building the attacks.
-
-    Args:
-        recipe: `recipe` of the command.
-        tag: tag of their files.
-
-    Raises:
-        ValueError: a malformed file of an attack.
-    """
-    names = []
-    for name in _names(recipe):
-        stem = name
-        if is_ensemble(name):
-            recipes_of(name)  # checks the names
-            stem = WORST
-        elif name.endswith(_FILES):
-            stem = str(_spec(name)["name"])
-        names.append(stem if tag is None else f"{stem}-{tag}")
-    return names
-
-
 def _compose_file(
     path: str, resources: "Resources", settings: AttackSettings
 ) -> tuple[Attack, dict[str, Any]]:
     """Return the attack of a file, and the content of the file."""
     from measure.compose import compose
 
-    spec = _spec(path)
+    spec = read_attack(path)
     if "goal" in spec and (settings.score is not None or str(settings.goal) != "untargeted"):
         msg = (
             f"got --attack.goal {settings.goal} and --attack.score {settings.score} for {path}, "
@@ -466,30 +436,6 @@ def _compose_file(
         raise ValueError(msg)
     goal = make_goal(score=settings.score, compat=settings.compat)
     return compose(spec, resources, compat=settings.compat, goal=goal), spec
-
-
-def _spec(path: str) -> dict[str, Any]:
-    """Return the content of a file with an attack; it always has a name."""
-    try:
-        file = settings_file(path, folder="attack")
-    except ValueError as error:
-        msg = str(error).replace("got ", "got attack ", 1)
-        raise ValueError(msg) from error
-    try:
-        spec = read_yaml(file, "an attack like configs/attack/custom.yaml")
-    except DataError as error:
-        msg = f"got {path}, which is not valid YAML: {error}"
-        raise ValueError(msg) from error
-    if isinstance(spec, dict):
-        # A `name` in the file overrides the name of the file.
-        spec = {"name": Path(path).stem, **spec}
-    if not isinstance(spec, dict) or not NAME.fullmatch(str(spec["name"])):
-        msg = (
-            f"got {path} as an attack, expected name (letters, digits and . _ -), transformation, "
-            "search and what else configs/attack/custom.yaml has"
-        )
-        raise ValueError(msg)
-    return spec
 
 
 def applied(settings: AttackSettings, planned: Sequence[AttackPlan]) -> list[str]:

@@ -16,8 +16,8 @@ from measure.archive import FolderArchive
 from measure.attack_csv import write_csv
 from measure.attack_html import write_page
 from measure.attack_mean import MeanArchive
+from measure.attack_names import file_names
 from measure.attack_report import report
-from measure.attack_settings import file_names
 from measure.attack_shards import MergedAttack, check_weights, merge_attacks
 from measure.measurement import Archive
 from measure.text_attack import attack_figures, show_examples

@@ -27,8 +27,8 @@ from app.study.study import (
 )
 from app.study.yaml_reader import NAME, YamlReader
 from attacks.recipes import SIX, is_ensemble, recipe_names, split_recipes
-from attacks.recipes import WORST as ENSEMBLE
 from attacks.task_figures import NAMES as TASK_FIGURES
+from measure.attack_names import FILES, file_names
 from run_files.certified_bounds import FILE_OF
 from text.bounded_files import (
     YAML_LIMIT,
@@ -42,7 +42,6 @@ from text.bounded_files import (
 
 VARIABLE = re.compile(r"\$\{([^}]*)\}")
 """A value of the command line in the file: `${NAME}`."""
-_RECIPE_FILES = (".yaml", ".yml", ".json")
 ROWS_LIMIT = 1000
 """Largest number of rows that the axes of a study may make."""
 DATA_DIR = "data_dir"
@@ -319,11 +318,11 @@ def attacks_of(stages: Sequence[Stage]) -> list[str]:
     """Return the names under which the attacks of some stages are filed."""
     names: dict[str, None] = {}
     for stage, recipe in _recipes(stages):
-        tag = stage.tag  # keeps attacks of one recipe apart
-        stem = Path(recipe).stem if recipe.endswith(_RECIPE_FILES) else recipe
-        stem = ENSEMBLE if is_ensemble(recipe) else stem
-        attacks = SIX if recipe == "all" else (stem,)
-        names |= {name if tag is None else f"{name}-{tag}": None for name in attacks}
+        try:
+            filed = file_names(recipe, stage.tag)
+        except ValueError:  # the check of its run says so
+            filed = [Path(recipe).stem]
+        names |= dict.fromkeys(filed)
     return list(names)
 
 
@@ -340,8 +339,7 @@ def _unknown_recipes(stages: Sequence[Stage]) -> bool:
     """Return True if an attack has no such recipe: the check of its run says so."""
     known = {*recipe_names(), "all"}
     return not all(
-        name in known or name.endswith(_RECIPE_FILES) or is_ensemble(name)
-        for _, name in _recipes(stages)
+        name in known or name.endswith(FILES) or is_ensemble(name) for _, name in _recipes(stages)
     )
 
 

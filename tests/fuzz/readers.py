@@ -40,7 +40,7 @@ from datamodules.sources.structured import read_conll, read_entries
 from lit_modules import read_checkpoint
 from lit_modules.checkpoints.exported import read_exported
 from lit_modules.shared.answered_texts import read_answers
-from measure.attack_settings import _spec
+from measure.attack_names import read_attack
 from measure.published_pairs import read_published
 from measure.rating_sheet import read_key, read_rated
 from measure.validity_pairs import running_text
@@ -356,7 +356,7 @@ READERS: list[Reader] = [
         "attack",
         "own.yaml",
         b"name: own\ntransformation: {swap: {}}\nsearch: greedy\n",
-        lambda p: _spec(str(p)),
+        lambda p: read_attack(str(p)),
         change_yaml,
     ),
     Reader(

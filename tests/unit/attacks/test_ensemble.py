@@ -16,7 +16,8 @@ from attacks.resources.catalogue import Resources
 from attacks.summary import summarise, wins
 from attacks.victims.kinds import InvalidAnswers
 from measure.attack_mean import AttackAccuracy, mean_accuracy
-from measure.attack_settings import AttackSettings, file_names, plan
+from measure.attack_names import file_names
+from measure.attack_settings import AttackSettings, plan
 from tests.unit.attacks.test_families import TEXTS as FAMILY_TEXTS
 from tests.unit.attacks.test_families import resources
 from tests.unit.attacks.test_strategies import GradientVictim

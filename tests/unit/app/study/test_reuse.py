@@ -10,7 +10,8 @@ from app.study.reuse import UNREAD, OtherRunError, Rows, check_run, check_start,
 from app.study.study import Cell, Command, Stage
 from attacks.digests import file_digest
 from attacks.engine import VERSION
-from measure.attack_settings import AttackSettings, file_names, plan
+from measure.attack_names import file_names
+from measure.attack_settings import AttackSettings, plan
 from measure.text_attack import attack_subject
 from run_files.run_directory import RunDirectory
 

@@ -281,7 +281,7 @@ def test_a_diagnosis_is_of_an_attack_before_it(tmp_path: Path) -> None:
     assert said.startswith("stages: got diagnose of 'pwws', expected one of none")
 
 
-def test_names_of_attacks_are_those_of_the_program() -> None:
+def test_names_of_attacks_are_those_of_the_program(tmp_path: Path) -> None:
     assert {*_METRICS, "target"} == ATTACK_METRICS
     stage = Stage(command="attack", options={"recipe": "all", "tag": "x"})
     from attacks.recipes import SIX
@@ -289,6 +289,9 @@ def test_names_of_attacks_are_those_of_the_program() -> None:
     assert attacks_of([stage]) == [f"{name}-x" for name in SIX]
     own = Stage(command="attack", options={"recipe": "a2t, configs/attack/mine.yaml"})
     assert attacks_of([own]) == ["a2t", "mine"]
+    (tmp_path / "mine.yaml").write_text("name: ours\n")
+    named = Stage(command="attack", options={"recipe": f"{tmp_path}/mine.yaml", "tag": "x"})
+    assert attacks_of([named]) == ["ours-x"]
 
 
 # Cells
