@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from datamodules import CORPORA, TextDataModule, TextFiles
+from datamodules import CORPORA, TextDataModule
 from datamodules.batching.sampler import permutation
 from datamodules.labelled_texts import labelled_texts
 from measure.evidence import Evidence, read_evidence
@@ -26,11 +26,6 @@ LENGTHS = (10, 20, 50, 200)
 """Upper bounds of the slices by number of words."""
 _LENGTH_NAMES = ("1-10", "11-20", "21-50", "51-200", "more than 200")
 _ATTACKED = ("succeeded", "failed")
-_FILES = (
-    *("train", "validation", "test", "text_column", "text_pair_column", "label_column"),
-    *("classes", "task", "on_bad_row", "min_rows_per_class", "name"),
-)
-"""Settings of `TextFiles` that say which of your own files a run has read, and how."""
 # Not the keys of corpora, attacks and `diagnose`: their permutations must not be the same.
 _PERMUTATION_KEY = 6
 
@@ -92,13 +87,10 @@ def _read_corpus(
     try:
         config = run.config()
         corpus = CORPORA[class_name(config, "data") or ""]
-        run_arguments = config["data"].get("init_args", {})
-        folder = run_arguments.get("data_dir") if data_dir is None else data_dir
-        arguments: dict[str, Any] = {} if folder is None else {"data_dir": str(folder)}
-        if run_arguments.get("against_rest") is not None:
-            arguments["against_rest"] = str(run_arguments["against_rest"])
-        if corpus is TextFiles:
-            arguments |= {key: run_arguments[key] for key in _FILES if key in run_arguments}
+        # All settings: they say which rows the test split has, and how they are read.
+        arguments = dict(config["data"].get("init_args") or {})
+        if data_dir is not None:
+            arguments["data_dir"] = str(data_dir)
         source = corpus(**arguments)
         if not isinstance(source, TextDataModule):
             return {}, ()
