@@ -101,7 +101,7 @@ def test_code_of_other_models_is_not_executed(
     (folder / "evil.py").write_text(CODE.format(command=marker.command))
     change(folder, "config.json", auto_map=remote, model_type="evil")
     change(folder, "tokenizer_config.json", auto_map=remote, tokenizer_class="EvilTokenizer")
-    with pytest.raises((ValueError, FileNotFoundError), match="could be loaded|cannot be loaded"):
+    with pytest.raises((ValueError, FileNotFoundError), match=r"could be loaded|cannot be loaded"):
         load(str(folder))
     assert marker.untouched()
 
