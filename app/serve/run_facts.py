@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from datamodules import CORPORA, TextDataModule
+from datamodules.batching.examples import fingerprint
 from datamodules.batching.sampler import permutation
 from datamodules.labelled_texts import labelled_texts
 from measure.evidence import Evidence, read_evidence
@@ -56,7 +57,7 @@ def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> 
 
     A file that cannot be read costs a line in the log, and the page has no figures.
     """
-    texts, names = _read_corpus(run, data_dir)
+    texts, names, rows = _read_corpus(run, data_dir)
     try:
         evidence = read_evidence(run)
     except (OSError, ValueError) as error:
@@ -64,6 +65,10 @@ def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> 
         return RunFacts(texts=_draw(texts, names, characters, {}))
     certified: defaultdict[int, list[str]] = defaultdict(list)
     for stage, part in evidence.in_words.items():
+        # The corpus may have changed since, or be another one: sample ids are of its rows.
+        if part.rows not in (None, rows):
+            log.warning("%s: %s is about other rows than its corpus has now", run.name, part.file)
+            continue
         for record in part.records:
             if record["certified"] != "0":
                 certified[record["sample_id"]].append(stage.removeprefix("certify_"))
@@ -78,8 +83,8 @@ def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> 
 
 def _read_corpus(
     run: RunDirectory, data_dir: Path | None
-) -> tuple[dict[int, tuple[Text, int]], Sequence[str]]:
-    """Return the texts and classes of the test split by sample id, and the names of classes.
+) -> tuple[dict[int, tuple[Text, int]], Sequence[str], str | None]:
+    """Return the texts and classes of the test split by sample id, names of classes, and a digest.
 
     Only corpora of this program are built: a class that the settings of the run name is never
     imported. Nothing, and a line in the log, if the corpus cannot be read.
@@ -93,13 +98,14 @@ def _read_corpus(
             arguments["data_dir"] = str(data_dir)
         source = corpus(**arguments)
         if not isinstance(source, TextDataModule):
-            return {}, ()
+            return {}, (), None
         source.setup("test")
-        rows = labelled_texts(source.examples("test"))
-        return {number: (text, label) for number, text, label in rows}, source.class_names
+        examples = source.examples("test")
+        texts = {number: (text, label) for number, text, label in labelled_texts(examples)}
+        return texts, source.class_names, fingerprint(examples)
     except Exception as error:  # whatever it is: the page works without texts
         log.info("%s: no texts of its corpus to choose from: %s", run.name, error)
-        return {}, ()
+        return {}, (), None
 
 
 def _draw(

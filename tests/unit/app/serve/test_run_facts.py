@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from app.serve.run_facts import changed_texts, read_facts, slice_figures
 from attacks.outcome import AttackRecord, from_line
 from attacks.summary import summarise
 from datamodules import Reviews, TextFiles
+from datamodules.batching.examples import fingerprint
 from measure.evidence import AttackEvidence, Evidence, StageRecords
 from run_files.run_directory import RunDirectory
 
@@ -156,3 +158,27 @@ def test_changed_texts_of_attacks(evidence: Evidence) -> None:
         "becomes": "good",
     }
     assert changed_texts(evidence, characters=5) == []
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_certificates_of_other_rows_mark_no_text(
+    evidence: Evidence, changed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["good food\tbad", "good food\tbad", "bad food\tgood", "good food\tbad"]
+    file = tmp_path / "test.tsv"
+    file.write_text("text\tlabel\n" + "\n".join(lines) + "\n")
+    settings = {"test": str(file), "classes": ["bad", "good"]}
+    evidence.run.write_config(
+        {"data": {"class_path": "datamodules.TextFiles", "init_args": settings}}
+    )
+    source = TextFiles(**settings)
+    source.setup("test")
+    (stage,) = evidence.in_words.values()
+    known = stage._replace(rows=fingerprint(source.examples("test")))
+    read = replace(evidence, in_words={"certify_pwws": known})
+    monkeypatch.setattr("app.serve.run_facts.read_evidence", lambda _: read)
+    if changed:
+        file.write_text("text\tlabel\n" + "\n".join(reversed(lines)) + "\n")
+    texts = read_facts(evidence.run, data_dir=None, characters=100).texts
+    marked = sorted(row["text"] for row in texts if row["certified"])
+    assert marked == ([] if changed else ["good food"] * 3)
