@@ -1,5 +1,6 @@
 """Predictions of a classifier of `transformers`, in Python."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,13 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
 
 import steadfast as sf
+from app.hub_folder import adopt_classifier
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "soup"]
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Any:
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "vocab.txt").write_text("\n".join(TOKENS))
     torch.manual_seed(0)
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
@@ -22,7 +24,12 @@ def model(tmp_path: Path) -> Any:
     )
     BertForSequenceClassification(config).save_pretrained(tmp_path)
     BertTokenizer(str(tmp_path / "vocab.txt"), model_max_length=8).save_pretrained(tmp_path)
-    return sf.load(f"hf:{tmp_path}", device="cpu")
+    return tmp_path
+
+
+@pytest.fixture
+def model(folder: Path) -> Any:
+    return sf.load(f"hf:{folder}", device="cpu")
 
 
 def test_a_long_text_is_named(model: Any) -> None:
@@ -52,3 +59,11 @@ def test_no_texts(model: Any) -> None:
 def test_other_values_than_texts(model: Any, texts: list[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         model.predict(texts)
+
+
+def test_a_tokenizer_that_cuts_the_begin_is_not_exported_as_another(folder: Path) -> None:
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "truncation_side": "left"}))
+    with pytest.raises(ValueError, match="truncation_side left, expected right: change it"):
+        adopt_classifier(f"hf:{folder}", folder / "ours", pairs=False, onnx=False)
+    assert not (folder / "ours").exists()
