@@ -72,6 +72,16 @@ def test_every_answer_has_the_headers(site: TestClient, method: str, path: str) 
     assert "server" not in headers
 
 
+def test_names_of_hosts_have_no_case() -> None:
+    # As `--allow_host Guard.Example`: browsers write a name in small letters, other clients do not.
+    with client(hosts=["Guard.Example"]) as site:
+        for name in ("guard.example", "GUARD.example:8000", "Localhost:8000"):
+            own = {"Host": name, "Origin": f"http://{name.lower()}"}
+            body = {"run": "olsa", "text": "good"}
+            assert site.post("/api/predict", json=body, headers=own).status_code == 200
+        assert site.get("/api/runs", headers={"Host": "evil.example"}).status_code == 421
+
+
 def test_the_models(site: TestClient) -> None:
     found = site.get("/api/runs").json()
     assert [run["name"] for run in found["runs"]] == ["olsa", "plain", "pairs"]
