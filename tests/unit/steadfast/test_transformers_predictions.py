@@ -18,7 +18,7 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "soup"]
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "vocab.txt").write_text("\n".join(TOKENS))
     torch.manual_seed(0)
-    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    sizes: dict[str, Any] = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     config = BertConfig(
         vocab_size=len(TOKENS), intermediate_size=8, max_position_embeddings=8, **sizes
     )

@@ -167,7 +167,7 @@ def test_certificates_of_other_rows_mark_no_text(
     lines = ["good food\tbad", "good food\tbad", "bad food\tgood", "good food\tbad"]
     file = tmp_path / "test.tsv"
     file.write_text("text\tlabel\n" + "\n".join(lines) + "\n")
-    settings = {"test": str(file), "classes": ["bad", "good"]}
+    settings: dict[str, Any] = {"test": str(file), "classes": ["bad", "good"]}
     evidence.run.write_config(
         {"data": {"class_path": "datamodules.TextFiles", "init_args": settings}}
     )
