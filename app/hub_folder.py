@@ -91,6 +91,11 @@ def adopt_classifier(name: str, folder: Path, *, pairs: bool, onnx: bool) -> Non
         msg += f"{', '.join(PATHS)} and most decoders: `attack`, `certify --list` and `check` "
         msg += "take it by --victim"
         raise ValueError(msg)
+    # Ours cut the end: long texts would get other predictions.
+    if (side := getattr(victim.tokenizer, "truncation_side", "right")) != "right":
+        msg = f"got {name}, whose tokenizer cuts long texts at truncation_side {side}, expected "
+        msg += "right: change it in tokenizer_config.json, or give the model as --victim"
+        raise ValueError(msg)
     architecture = architecture_of(victim.model.base_model)
     tokenizer = PretrainedTokenizer.from_pretrained(source, max_length=victim.max_length)
     settings = {"backbone": {"architecture": architecture}, "pooling": "architecture"}

@@ -160,7 +160,7 @@ def task_victim(
     local = Path(name).is_dir() or not hub_reachable()
     kind = HuggingFaceVictim
     with suppress(OSError, ValueError):  # the next step describes them
-        config = AutoConfig.from_pretrained(name, local_files_only=local)
+        config = AutoConfig.from_pretrained(name, local_files_only=local, trust_remote_code=False)
         architecture = (config.architectures or [""])[0]
         if architecture.endswith("ForTokenClassification"):
             kind = TagVictim
@@ -196,12 +196,16 @@ def pretrained_classifier(
 
     head, words = _head(kind)
     # Without a network, a look-up on the hub would wait for its timeout.
-    local = Path(name).is_dir() or not hub_reachable()
+    # Explicit `trust_remote_code`: with its default, transformers asks at the terminal.
+    source: dict[str, Any] = {
+        "local_files_only": Path(name).is_dir() or not hub_reachable(),
+        "trust_remote_code": False,
+    }
     try:
         with quiet():  # the errors below describe what is wrong
-            tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local, **words)
+            tokenizer = AutoTokenizer.from_pretrained(name, **source, **words)
             model, report = head.from_pretrained(
-                name, local_files_only=local, output_loading_info=True, dtype=dtype or "auto"
+                name, **source, output_loading_info=True, dtype=dtype or "auto"
             )
     except (OSError, ValueError) as error:
         msg = (

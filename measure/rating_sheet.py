@@ -136,7 +136,8 @@ def make_key(
 def as_csv(items: Sequence[SheetItem]) -> str:
     """Return the sheet as CSV with two empty columns."""
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    # Quotes everywhere: Python up to 3.12 writes a carriage return in a text without.
+    writer = csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerow(COLUMNS)
     for item in items:
         # An apostrophe: spreadsheets must not run a text as a formula.

@@ -11,7 +11,7 @@ from torch import Tensor
 from attacks.interface import attack
 from attacks.resources.catalogue import Resources
 from attacks.samples import SampleLike
-from attacks.victims.kinds import Victim, as_victim
+from attacks.victims.kinds import HuggingFaceVictim, Victim, as_victim
 from attacks.word_sets import find_threat, is_endless
 from certify.threats.parsing import parse_k
 from lit_modules import TaskModule
@@ -25,7 +25,7 @@ from run_files.checkpoint_lookup import evaluated_checkpoint
 from run_files.devices import torch_device
 from run_files.run_directory import RunDirectory, existing
 from steadfast.record_tables import AttackTable, CertificateTable, PredictionTable, Record
-from text import ClassLabels, Text
+from text import ClassLabels, Text, given_texts
 
 HUB = "hf:"
 
@@ -59,9 +59,13 @@ class Model:
         read = _as_texts(texts)
         if self.module is not None:
             return PredictionTable(list(TextPredictor(self.module)(read)))
+        assert isinstance(self._victim, HuggingFaceVictim)  # `load` makes no other without module
+        read = given_texts(read, pairs=bool(read) and isinstance(read[0], tuple))
+        if not read:
+            return PredictionTable([])
         logits = torch.as_tensor(self._victim.logits(read), dtype=torch.float64)
-        rows = zip(read, logits.softmax(dim=1), strict=True)
-        return PredictionTable([self._record(text, row) for text, row in rows])
+        rows = zip(read, logits.softmax(dim=1), self._victim.find_cut(read), strict=True)
+        return PredictionTable([{**self._record(text, row), "cut": cut} for text, row, cut in rows])
 
     def attack(
         self,

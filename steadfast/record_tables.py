@@ -98,7 +98,8 @@ class RecordTable(Sequence[Record]):
         stream = io.StringIO()
         # Records may differ in their fields: the header has all, in the order of first use.
         fields = list(dict.fromkeys(field for record in self for field in record))
-        writer = csv.DictWriter(stream, fields, lineterminator="\n")
+        # Quotes everywhere: Python up to 3.12 writes a carriage return in a text without.
+        writer = csv.DictWriter(stream, fields, quoting=csv.QUOTE_ALL, lineterminator="\n")
         writer.writeheader()
         for record in self:
             writer.writerow({field: _flat(value) for field, value in record.items()})

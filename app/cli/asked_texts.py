@@ -62,8 +62,8 @@ def check_texts(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) ->
     """Return the texts of `--text` and, if the model reads pairs, of `--text_pair`.
 
     Raises:
-        ValueError: an empty text, second texts for a model of single ones, or not one for each text
-            of a pair.
+        ValueError: an empty text or one that is not UTF-8, second texts for a model of single ones,
+            or not one for each text of a pair.
     """
     if not pairs and seconds:
         msg = f"got --text_pair {seconds[0]!r} for a model of single texts, expected --text alone"
@@ -78,6 +78,10 @@ def check_texts(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) ->
         for value in values:
             if not value.strip():
                 msg = f"got the empty text {value!r} for {option}, expected words"
+                raise ValueError(msg)
+            # Python reads bytes of the command line that are not UTF-8 as half surrogate pairs.
+            if any("\ud800" <= char <= "\udfff" for char in value):
+                msg = f"got {value!r:.80} for {option}, expected text in UTF-8"
                 raise ValueError(msg)
     return list(zip(texts, seconds, strict=True)) if pairs else list(texts)
 

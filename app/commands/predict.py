@@ -36,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
     run, checkpoint = find_model("predict", args)
     # Results of a run are about its own checkpoint; a prediction does not need them.
     with suppress(OSError, ValueError):
-        if run is not None and checkpoint == run.chosen and (results := run.results()) is not None:
+        own = run is not None and checkpoint in (run.chosen, run.source_checkpoint())
+        if run is not None and own and (results := run.results()) is not None:
             verdict = judge_run(run, results)
             if verdict.collapsed:
                 print(harmless(f"{run.name}: {verdict.headline}"), file=sys.stderr)

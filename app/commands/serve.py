@@ -157,8 +157,8 @@ def _load_models(
         )
         answering = TextPredictor(model, certifiers)
         workers[name] = ModelWorker(name, answering, waiting=limits.requests)
-        # Files of a run are about its own checkpoint.
-        if run is not None and checkpoint == run.chosen:
+        # Files of a run are about its own checkpoint, or the one with which a test began it.
+        if run is not None and checkpoint in (run.chosen, run.source_checkpoint()):
             characters = limits.characters
             facts[name] = read_facts(run, data_dir=args.data_dir, characters=characters)
     return facts

@@ -34,7 +34,7 @@ class Guard:
     """Refuses foreign hosts, foreign sites and too many requests to the API; adds the headers."""
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], rate: "RateLimit") -> None:
-        self.app, self.hosts, self.rate = app, frozenset(hosts), rate
+        self.app, self.hosts, self.rate = app, frozenset(map(str.lower, hosts)), rate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -51,7 +51,8 @@ class Guard:
 
     def _refuse(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
+        # Names of hosts have no case.
+        host = headers.get("host", "").lower()
         # With and without a port: an address of version 6 has colons itself.
         if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
             return refusal(
@@ -60,7 +61,7 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD"):
             # Browsers set both, and scripts cannot; other clients send none.
             site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
-            same_host = origin is None or origin.partition("://")[2] == host
+            same_host = origin is None or origin.lower().partition("://")[2] == host
             if site not in ("same-origin", "none") or not same_host:
                 return refusal(403, "got a request of another site, expected one of this page")
         # Files of the page cost nothing.

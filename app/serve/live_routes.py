@@ -221,7 +221,13 @@ class LiveApp:
     async def _predict(self, question: Questions, request: Request) -> Response:
         several = question.texts is not None
         if several == (question.text is not None):
-            raise RequestError(422, "got no text, expected one of text and texts")
+            given = "text and texts" if several else "no text"
+            raise RequestError(422, f"got {given}, expected one of text and texts")
+        # A second text of the other kind would be ignored.
+        if several and question.text_pair is not None:
+            raise RequestError(422, "got text_pair with texts, expected text_pairs")
+        if not several and question.text_pairs is not None:
+            raise RequestError(422, "got text_pairs with text, expected text_pair")
         if several:
             first, second = question.texts or [], question.text_pairs
         else:

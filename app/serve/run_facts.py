@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from datamodules import CORPORA, TextDataModule, TextFiles
+from datamodules import CORPORA, TextDataModule
+from datamodules.batching.examples import fingerprint
 from datamodules.batching.sampler import permutation
 from datamodules.labelled_texts import labelled_texts
 from measure.evidence import Evidence, read_evidence
@@ -26,11 +27,6 @@ LENGTHS = (10, 20, 50, 200)
 """Upper bounds of the slices by number of words."""
 _LENGTH_NAMES = ("1-10", "11-20", "21-50", "51-200", "more than 200")
 _ATTACKED = ("succeeded", "failed")
-_FILES = (
-    *("train", "validation", "test", "text_column", "text_pair_column", "label_column"),
-    *("classes", "task", "on_bad_row", "min_rows_per_class", "name"),
-)
-"""Settings of `TextFiles` that say which of your own files a run has read, and how."""
 # Not the keys of corpora, attacks and `diagnose`: their permutations must not be the same.
 _PERMUTATION_KEY = 6
 
@@ -61,7 +57,7 @@ def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> 
 
     A file that cannot be read costs a line in the log, and the page has no figures.
     """
-    texts, names = _read_corpus(run, data_dir)
+    texts, names, rows = _read_corpus(run, data_dir)
     try:
         evidence = read_evidence(run)
     except (OSError, ValueError) as error:
@@ -69,6 +65,10 @@ def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> 
         return RunFacts(texts=_draw(texts, names, characters, {}))
     certified: defaultdict[int, list[str]] = defaultdict(list)
     for stage, part in evidence.in_words.items():
+        # The corpus may have changed since, or be another one: sample ids are of its rows.
+        if part.rows not in (None, rows):
+            log.warning("%s: %s is about other rows than its corpus has now", run.name, part.file)
+            continue
         for record in part.records:
             if record["certified"] != "0":
                 certified[record["sample_id"]].append(stage.removeprefix("certify_"))
@@ -83,8 +83,8 @@ def read_facts(run: RunDirectory, *, data_dir: Path | None, characters: int) -> 
 
 def _read_corpus(
     run: RunDirectory, data_dir: Path | None
-) -> tuple[dict[int, tuple[Text, int]], Sequence[str]]:
-    """Return the texts and classes of the test split by sample id, and the names of classes.
+) -> tuple[dict[int, tuple[Text, int]], Sequence[str], str | None]:
+    """Return the texts and classes of the test split by sample id, names of classes, and a digest.
 
     Only corpora of this program are built: a class that the settings of the run name is never
     imported. Nothing, and a line in the log, if the corpus cannot be read.
@@ -92,22 +92,20 @@ def _read_corpus(
     try:
         config = run.config()
         corpus = CORPORA[class_name(config, "data") or ""]
-        run_arguments = config["data"].get("init_args", {})
-        folder = run_arguments.get("data_dir") if data_dir is None else data_dir
-        arguments: dict[str, Any] = {} if folder is None else {"data_dir": str(folder)}
-        if run_arguments.get("against_rest") is not None:
-            arguments["against_rest"] = str(run_arguments["against_rest"])
-        if corpus is TextFiles:
-            arguments |= {key: run_arguments[key] for key in _FILES if key in run_arguments}
+        # All settings: they say which rows the test split has, and how they are read.
+        arguments = dict(config["data"].get("init_args") or {})
+        if data_dir is not None:
+            arguments["data_dir"] = str(data_dir)
         source = corpus(**arguments)
         if not isinstance(source, TextDataModule):
-            return {}, ()
+            return {}, (), None
         source.setup("test")
-        rows = labelled_texts(source.examples("test"))
-        return {number: (text, label) for number, text, label in rows}, source.class_names
+        examples = source.examples("test")
+        texts = {number: (text, label) for number, text, label in labelled_texts(examples)}
+        return texts, source.class_names, fingerprint(examples)
     except Exception as error:  # whatever it is: the page works without texts
         log.info("%s: no texts of its corpus to choose from: %s", run.name, error)
-        return {}, ()
+        return {}, (), None
 
 
 def _draw(

@@ -74,12 +74,12 @@ class SequenceParaphraser:
     ) -> None:
         from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+        # Explicit `trust_remote_code`: with its default, transformers asks at the terminal.
+        local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         try:
             with quiet():
-                self._tokenizer = AutoTokenizer.from_pretrained(name_or_path, local_files_only=True)
-                model = AutoModelForSeq2SeqLM.from_pretrained(
-                    name_or_path, local_files_only=True, trust_remote_code=False
-                )
+                self._tokenizer = AutoTokenizer.from_pretrained(name_or_path, **local)
+                model = AutoModelForSeq2SeqLM.from_pretrained(name_or_path, **local)
         # Foreign files lead the library to exceptions of any kind.
         except Exception as error:
             msg = (

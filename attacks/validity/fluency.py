@@ -51,14 +51,16 @@ class ModelFluency:
             AutoTokenizer,
         )
 
+        # Explicit `trust_remote_code`: with its default, transformers asks at the terminal.
+        local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         try:
             with quiet():
-                config = AutoConfig.from_pretrained(name_or_path, local_files_only=True)
+                config = AutoConfig.from_pretrained(name_or_path, **local)
                 named = " ".join(config.architectures or ())
                 kind: Any = AutoModelForMaskedLM if "MaskedLM" in named else AutoModelForCausalLM
-                tokenizer = AutoTokenizer.from_pretrained(name_or_path, local_files_only=True)
+                tokenizer = AutoTokenizer.from_pretrained(name_or_path, **local)
                 model, report = kind.from_pretrained(
-                    name_or_path, local_files_only=True, output_loading_info=True
+                    name_or_path, output_loading_info=True, **local
                 )
         except (OSError, ValueError) as error:
             msg = (

@@ -98,7 +98,9 @@ class ChatExchange:
                 path += " and choices[0].logprobs.content[0].top_logprobs"
             msg = f"got {excerpt(answer)}, expected {path}: is this a chat endpoint?"
             raise AnswerError(msg) from error
-        return [one_label(self._named(str(reply)), len(self.words))]
+        # Null where the model refuses or calls a tool: not a class of the name "none".
+        said = "" if reply is None else str(reply)
+        return [one_label(self._named(said), len(self.words))]
 
     def _named(self, reply: str) -> int:
         """Return the class that an answer names."""

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,8 +16,12 @@ import pytest
 import torch
 
 import lit_modules
+import steadfast as sf
+from attacks.resources.paraphrases import SequenceParaphraser
+from attacks.validity.fluency import ModelFluency
 from layers.frozen_backbone import FrozenBackbone, FrozenEncoder
 from lit_modules import CheckpointError, MaskedLM, TextModule
+from measure.named_victims import task_victim
 from tests.security.checkpoints import seal
 from tests.security.payloads import Evaluate, Hidden, Marker, Shell
 from tests.unit.datamodules.hub_server import hub
@@ -74,6 +78,31 @@ def test_code_in_a_folder_is_not_executed(model_type: str, folder: Path, marker:
                 build()
         else:
             build()
+    assert marker.untouched()
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        lambda name: sf.load(f"hf:{name}"),
+        lambda name: task_victim(name, "cpu"),
+        ModelFluency.load,
+        lambda name: SequenceParaphraser(name, count=1),
+    ],
+    ids=["load", "victim", "fluency", "paraphrases"],
+)
+def test_code_of_other_models_is_not_executed(
+    load: Callable[[str], object], folder: Path, marker: Marker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also not if somebody, or a file on standard input, answers the question of the library."""
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    heads = ("SequenceClassification", "CausalLM", "MaskedLM", "Seq2SeqLM")
+    remote = {**REMOTE, **{f"AutoModelFor{head}": "evil.EvilModel" for head in heads}}
+    (folder / "evil.py").write_text(CODE.format(command=marker.command))
+    change(folder, "config.json", auto_map=remote, model_type="evil")
+    change(folder, "tokenizer_config.json", auto_map=remote, tokenizer_class="EvilTokenizer")
+    with pytest.raises((ValueError, FileNotFoundError), match=r"could be loaded|cannot be loaded"):
+        load(str(folder))
     assert marker.untouched()
 
 

@@ -176,3 +176,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         read_key(tmp_path / "absent.json")
     with pytest.raises(ValueError, match="no rating, expected a class"):
         read_rated(rated(path, {"x": ("", "")}), {"items": {"x": {}}, "classes": CLASSES})
+
+
+def test_a_text_with_a_line_end_of_any_kind_stays_one_row() -> None:
+    text = "one\rtwo"
+    records = {"pwws": [record(i, "succeeded", text) for i in range(4)]}
+    items = draw(records, texts=1, originals=2, seed=0)
+    rows = list(csv.reader(io.StringIO(as_csv(items), newline=""), strict=True))
+    assert [row[1] for row in rows[1:]] == [item.text for item in items]
+    assert text in [row[1] for row in rows]

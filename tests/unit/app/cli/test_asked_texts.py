@@ -28,6 +28,8 @@ def test_given_texts() -> None:
         (["a"], ["b"], False, "for a model of single texts"),
         (["a", "b"], ["c"], True, "got 2 --text and 1 --text_pair"),
         (["a"], [], True, "got 1 --text and 0 --text_pair"),
+        # As Python reads an argument that is not UTF-8.
+        (["a \udcff"], [], False, r"got 'a \\udcff' for --text, expected text in UTF-8"),
     ],
 )
 def test_given_wrongly(texts: list[str], seconds: list[str], pairs: bool, message: str) -> None:

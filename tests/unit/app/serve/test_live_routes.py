@@ -72,6 +72,16 @@ def test_every_answer_has_the_headers(site: TestClient, method: str, path: str) 
     assert "server" not in headers
 
 
+def test_names_of_hosts_have_no_case() -> None:
+    # As `--allow_host Guard.Example`: browsers write a name in small letters, other clients do not.
+    with client(hosts=["Guard.Example"]) as site:
+        for name in ("guard.example", "GUARD.example:8000", "Localhost:8000"):
+            own = {"Host": name, "Origin": f"http://{name.lower()}"}
+            body = {"run": "olsa", "text": "good"}
+            assert site.post("/api/predict", json=body, headers=own).status_code == 200
+        assert site.get("/api/runs", headers={"Host": "evil.example"}).status_code == 421
+
+
 def test_the_models(site: TestClient) -> None:
     found = site.get("/api/runs").json()
     assert [run["name"] for run in found["runs"]] == ["olsa", "plain", "pairs"]
@@ -225,7 +235,10 @@ def test_a_request_has_at_most_as_many_texts_as_the_rate_allows() -> None:
         ({"texts": []}, 413, "got 0 texts, expected 1 to 32"),
         ({"texts": ["a", 3]}, 422, "got a number as texts[1], expected a string"),
         ({"texts": ["a", " "]}, 422, "an empty text"),
-        ({"texts": ["a"], "text": "a"}, 422, "one of text and texts"),
+        ({"texts": ["a"], "text": "a"}, 422, "got text and texts, expected one of text and texts"),
+        ({}, 422, "got no text, expected one of text and texts"),
+        ({"texts": ["a"], "text_pair": "b"}, 422, "got text_pair with texts, expected text_pairs"),
+        ({"text": "a", "text_pairs": ["b"]}, 422, "got text_pairs with text, expected text_pair"),
         ({"texts": ["a"], "text_pairs": ["a"]}, 422, "single texts"),
         ({"run": "pairs", "texts": ["a"], "text_pairs": []}, 422, "1 texts and 0 text_pairs"),
     ],

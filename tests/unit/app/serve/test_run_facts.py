@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,8 @@ import pytest
 from app.serve.run_facts import changed_texts, read_facts, slice_figures
 from attacks.outcome import AttackRecord, from_line
 from attacks.summary import summarise
+from datamodules import Reviews, TextFiles
+from datamodules.batching.examples import fingerprint
 from measure.evidence import AttackEvidence, Evidence, StageRecords
 from run_files.run_directory import RunDirectory
 
@@ -28,6 +31,30 @@ def test_texts_of_files_of_ones_own(tmp_path: Path) -> None:
         one["text"].startswith("test") and one["label"] == "ab"[int(one["text"][-1]) % 2]
         for one in found
     )
+
+
+def test_rows_that_are_drawn_to_test(tmp_path: Path) -> None:
+    # As `train --data FILE` does without `--data.test`.
+    rows = [f"note {i};{'ab'[i % 2]}" for i in range(20)]
+    (tmp_path / "notes.csv").write_text("text;label\n" + "\n".join(rows) + "\n")
+    settings = {"train": str(tmp_path / "notes.csv"), "test": None, "test_share": 0.2}
+    data = {"class_path": "datamodules.TextFiles", "init_args": settings}
+    run = RunDirectory(tmp_path / "run")
+    run.write_config({"data": data})
+    source = TextFiles(train=settings["train"], test_share=0.2)
+    source.setup("test")
+    texts = read_facts(run, data_dir=None, characters=100).texts
+    assert {row["text"] for row in texts} == {row.text for row in source.examples("test")}
+
+
+def test_texts_of_the_corpus_that_the_run_was_tested_on(tmp_path: Path) -> None:
+    data = {"class_path": "datamodules.Reviews", "init_args": {"corpus_seed": 1}}
+    run = RunDirectory(tmp_path / "run")
+    run.write_config({"data": data})
+    source = Reviews(corpus_seed=1)
+    source.setup("test")
+    own = {row.text for row in source.examples("test")}
+    assert {row["text"] for row in read_facts(run, data_dir=None, characters=999).texts} <= own
 
 
 def test_a_corpus_that_is_gone(tmp_path: Path) -> None:
@@ -131,3 +158,27 @@ def test_changed_texts_of_attacks(evidence: Evidence) -> None:
         "becomes": "good",
     }
     assert changed_texts(evidence, characters=5) == []
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_certificates_of_other_rows_mark_no_text(
+    evidence: Evidence, changed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["good food\tbad", "good food\tbad", "bad food\tgood", "good food\tbad"]
+    file = tmp_path / "test.tsv"
+    file.write_text("text\tlabel\n" + "\n".join(lines) + "\n")
+    settings: dict[str, Any] = {"test": str(file), "classes": ["bad", "good"]}
+    evidence.run.write_config(
+        {"data": {"class_path": "datamodules.TextFiles", "init_args": settings}}
+    )
+    source = TextFiles(**settings)
+    source.setup("test")
+    (stage,) = evidence.in_words.values()
+    known = stage._replace(rows=fingerprint(source.examples("test")))
+    read = replace(evidence, in_words={"certify_pwws": known})
+    monkeypatch.setattr("app.serve.run_facts.read_evidence", lambda _: read)
+    if changed:
+        file.write_text("text\tlabel\n" + "\n".join(reversed(lines)) + "\n")
+    texts = read_facts(evidence.run, data_dir=None, characters=100).texts
+    marked = sorted(row["text"] for row in texts if row["certified"])
+    assert marked == ([] if changed else ["good food"] * 3)

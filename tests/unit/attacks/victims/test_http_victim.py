@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -345,6 +346,16 @@ def test_unclear_answers_of_a_chat(service: Service, said: str) -> None:
     with pytest.raises(VictimError, match=r"which names (no class|several), expected one of"):
         victim(service, chat="m").logits(["x"])
     assert victim(service, chat="m", unclear="neg").logits(["x"]).tolist() == [[1, 0]]
+
+
+def test_an_answer_without_content_is_not_the_class_none() -> None:
+    # A refusal, or a call of a tool.
+    answer = {"choices": [{"message": {"content": None, "refusal": "I cannot help"}}]}
+    settings = HttpSettings(chat="m", words=["toxic", "none"])
+    with pytest.raises(AnswerError, match="names no class"):
+        ChatExchange(settings, ["toxic", "none"]).rows(answer, ["x"])
+    unclear = replace(settings, unclear="toxic")
+    assert ChatExchange(unclear, ["toxic", "none"]).rows(answer, ["x"]) == [[1, 0]]
 
 
 def test_scores_of_a_chat_by_its_first_token() -> None:
