@@ -235,15 +235,21 @@ class LastCheckpoint(RunCheckpoint):
         batch_idx: int,
     ) -> None:
         """Save in the middle of an epoch when it is time to, or when a signal has arrived."""
+        # A run that resumes from here would leave out a validation that follows this batch.
+        if not _validates_next(trainer):
+            self._save_if_due(trainer, logged=False)
+
+    def _save_if_due(self, trainer: pl.Trainer, *, logged: bool) -> None:
         # After the last batch the end of the epoch saves anyway. And a checkpoint has no gradients
         # that are still being accumulated.
-        waiting = (batch_idx + 1) % trainer.accumulate_grad_batches > 0
+        waiting = (trainer.fit_loop.batch_idx + 1) % trainer.accumulate_grad_batches > 0
         if waiting or trainer.is_last_batch or dry(trainer):
             return
         late = time.monotonic() - self._saved_at > 60 * self.every_n_minutes
         stop, save = self._anyone(trainer, interruption.requested is not None, late)
         if stop or save:
-            _log_step(trainer)
+            if not logged:
+                _log_step(trainer)
             self._save(trainer)
         if stop:
             self._stop()
@@ -257,7 +263,12 @@ class LastCheckpoint(RunCheckpoint):
             self._stop()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Do nothing: the end of the epoch saves, with the outcome of the validation."""
+        """Save as after a batch, with the outcome of a validation inside an epoch."""
+        # A fit that ends here saves at the end of its epoch.
+        if trainer.state.fn == TrainerFn.FITTING and not (
+            trainer.sanity_checking or trainer.should_stop
+        ):
+            self._save_if_due(trainer, logged=True)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Stop the clock."""
@@ -295,6 +306,14 @@ class LastCheckpoint(RunCheckpoint):
         mine = torch.tensor(decisions, dtype=torch.int32, device=trainer.strategy.root_device)
         everyone: Any = trainer.strategy.reduce(mine, reduce_op="max")
         return [bool(decision) for decision in everyone.tolist()]
+
+
+def _validates_next(trainer: pl.Trainer) -> bool:
+    """Return True if Lightning validates after this batch; False where a clock decides."""
+    fetcher = trainer.fit_loop._data_fetcher
+    if fetcher is None or getattr(trainer, "_val_check_time_interval", None) is not None:
+        return False
+    return bool(trainer.fit_loop.epoch_loop._should_check_val_fx(fetcher))
 
 
 def _log_step(trainer: pl.Trainer) -> None:

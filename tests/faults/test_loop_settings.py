@@ -1,0 +1,41 @@
+"""A killed run resumes exactly, also where Lightning validates or reloads at other times."""
+
+import pytest
+
+from tests.faults.injection import KillAtHook
+from tests.faults.program import Machine
+from tests.faults.settings import ALWAYS, TINY
+from tests.faults.state import compare_runs
+
+INSIDE = ["--trainer.val_check_interval=3", "--trainer.max_epochs=2"]
+TOTAL = [
+    *("--trainer.val_check_interval=5", "--trainer.check_val_every_n_epoch=null"),
+    "--trainer.max_epochs=2",
+]
+SUMMED = [*INSIDE, "--trainer.accumulate_grad_batches=2"]
+RELOADED = ["--trainer.reload_dataloaders_every_n_epochs=1", "--trainer.max_epochs=3"]
+OVERFIT = ["--trainer.overfit_batches=3", "--trainer.max_epochs=3"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "hook", "calls"),
+    [
+        # The checkpoint before these batches is that of the batch after which a validation ran.
+        pytest.param(INSIDE, "on_train_batch_start", 3, id="after a validation in the epoch"),
+        # Two batches before training, two at the first validation.
+        pytest.param(INSIDE, "on_validation_batch_start", 5, id="in a validation in the epoch"),
+        pytest.param(TOTAL, "on_train_batch_start", 5, id="after a validation by batches"),
+        pytest.param(SUMMED, "on_train_batch_start", 6, id="after a validation between steps"),
+        pytest.param(RELOADED, "on_train_batch_start", 18, id="with loaders of each epoch"),
+        pytest.param(OVERFIT, "on_train_batch_start", 4, id="with the same batches"),
+    ],
+)
+def test_other_loops(machine: Machine, settings: list[str], hook: str, calls: int) -> None:
+    fit = ["fit", *TINY, *settings]
+    outcome = machine.run(fit, "--run=whole")
+    assert outcome.status == 0, outcome.err
+    machine.run(fit, "--run=parts", ALWAYS, faults=[KillAtHook(hook, calls)])
+    outcome = machine.run(fit, "--run=parts", ALWAYS)
+    assert outcome.status == 0, outcome.err
+    runs = machine.where / "runs"
+    assert compare_runs(runs / "whole", runs / "parts") == []
