@@ -101,12 +101,24 @@ class BestCheckpoint(RunCheckpoint):
     """Keeps the weights with the best value of a monitored metric as `best.ckpt`.
 
     Without a metric the newest weights are the best.
+
+    Args:
+        run: the run.
+        monitor: the metric; see `CheckpointSettings`.
+        mode: direction of the metric.
+        another: the checkpoint belongs to another run, whose best score does not count.
     """
 
     def __init__(
-        self, run: RunDirectory, *, monitor: str | None, mode: Literal["min", "max"]
+        self,
+        run: RunDirectory,
+        *,
+        monitor: str | None,
+        mode: Literal["min", "max"],
+        another: bool = False,
     ) -> None:
         super().__init__(run, "best", monitor=monitor, mode=mode)
+        self.another = another
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Resolve `auto` to the metric of the task."""
@@ -155,8 +167,9 @@ class BestCheckpoint(RunCheckpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the best score; the run directory may have been moved since."""
         best = os.path.join(str(self.dirpath), "best.ckpt")  # noqa: PTH118 (Lightning keeps str)
-        # A run that starts from another run's checkpoint has no best weights of its own yet.
-        here = Path(best).is_file()
+        # A run that starts from another run's checkpoint has no best weights of its own yet; a
+        # `best.ckpt` is then from a start that was killed before its first `last.ckpt`.
+        here = Path(best).is_file() and not self.another
         scores = list(state_dict["best_k_models"].values()) if here else []
         super().load_state_dict(
             {
