@@ -4,8 +4,8 @@ import pytest
 
 from tests.faults.injection import KillAtHook
 from tests.faults.program import Machine
-from tests.faults.settings import ALWAYS, TINY
-from tests.faults.state import compare_runs
+from tests.faults.settings import ALWAYS, BATCHES, TINY
+from tests.faults.state import compare_runs, step
 
 INSIDE = ["--trainer.val_check_interval=3", "--trainer.max_epochs=2"]
 TOTAL = [
@@ -39,3 +39,28 @@ def test_other_loops(machine: Machine, settings: list[str], hook: str, calls: in
     assert outcome.status == 0, outcome.err
     runs = machine.where / "runs"
     assert compare_runs(runs / "whole", runs / "parts") == []
+
+
+def test_a_wish_to_stop_outlives_a_kill(machine: Machine) -> None:
+    # Its figure gets better after a validation without progress: the fit still ends at
+    # `min_epochs`, as Lightning keeps the wish to stop.
+    fit = ["fit", *TINY, "--seed=8", "--trainer.limit_train_batches=3", "--trainer.max_epochs=9"]
+    fit += ["--trainer.min_epochs=8", "--early_stopping.patience=1"]
+    assert machine.run(fit, "--run=whole").status == 0
+    machine.run(fit, "--run=parts", faults=[KillAtHook("on_train_batch_start", 22)])
+    assert machine.run(fit, "--run=parts").status == 0
+    runs = machine.where / "runs"
+    assert compare_runs(runs / "whole", runs / "parts") == []
+
+
+def test_more_after_an_early_end_in_the_first_epoch(machine: Machine) -> None:
+    fit = ["fit", *TINY, "--trainer.val_check_interval=2", "--trainer.max_epochs=2"]
+    run = machine.where / "runs" / "a"
+    assert machine.run(fit, "--run=a", "--early_stopping.patience=1").status == 0
+    ended = step(run)
+    assert ended < BATCHES
+    assert machine.run("fit", "--run=a", "--early_stopping.patience=2").status == 0
+    longer = step(run)
+    assert longer > ended
+    assert machine.run("fit", "--run=a", "--trainer.max_epochs=3").status == 0
+    assert step(run) > longer
