@@ -5,6 +5,8 @@ import math
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -271,7 +273,8 @@ class LastCheckpoint(RunCheckpoint):
         """Save, and stop if a signal has arrived."""
         if dry(trainer):
             return
-        self._save(trainer)
+        with _position_kept(trainer):
+            self._save(trainer)
         if any(self._anyone(trainer, interruption.requested is not None)):
             self._stop()
 
@@ -319,6 +322,24 @@ class LastCheckpoint(RunCheckpoint):
         mine = torch.tensor(decisions, dtype=torch.int32, device=trainer.strategy.root_device)
         everyone: Any = trainer.strategy.reduce(mine, reduce_op="max")
         return [bool(decision) for decision in everyone.tolist()]
+
+
+@contextmanager
+def _position_kept(trainer: pl.Trainer) -> Iterator[None]:
+    """Let a checkpoint of a fit that ends inside an epoch continue that epoch later.
+
+    Lightning has counted the epoch as processed: a run with a larger `max_steps` would begin the
+    next one with the rest of the batches, and not validate after them.
+    """
+    progress = trainer.fit_loop.epoch_progress
+    inside = not trainer.fit_loop.epoch_loop._num_ready_batches_reached()
+    for counts in (progress.current, progress.total):
+        counts.processed -= inside
+    try:
+        yield
+    finally:
+        for counts in (progress.current, progress.total):
+            counts.processed += inside
 
 
 def _validates_next(trainer: pl.Trainer) -> bool:

@@ -64,3 +64,15 @@ def test_more_after_an_early_end_in_the_first_epoch(machine: Machine) -> None:
     assert longer > ended
     assert machine.run("fit", "--run=a", "--trainer.max_epochs=3").status == 0
     assert step(run) > longer
+
+
+@pytest.mark.parametrize("limit", ["--trainer.max_steps=5", "--trainer.max_steps=18"])
+def test_more_steps_after_an_end_inside_an_epoch(machine: Machine, limit: str) -> None:
+    # Without a schedule, which is stretched to the new length.
+    fit = ["fit", *TINY, "--model.optimisation.warmup=0", "--model.optimisation.decay=none"]
+    assert machine.run(fit, "--trainer.max_steps=30", "--run=whole").status == 0
+    assert machine.run(fit, limit, "--run=parts").status == 0
+    outcome = machine.run(fit, "--trainer.max_steps=30", "--run=parts")
+    assert outcome.status == 0, outcome.err
+    runs = machine.where / "runs"
+    assert compare_runs(runs / "whole", runs / "parts") == []
