@@ -331,7 +331,7 @@ def _position_kept(trainer: pl.Trainer) -> Iterator[None]:
     Lightning has counted the epoch as processed: a run with a larger `max_steps` would begin the
     next one with the rest of the batches, and not validate after them.
     """
-    progress = trainer.fit_loop.epoch_progress
+    progress: Any = trainer.fit_loop.epoch_progress
     inside = not trainer.fit_loop.epoch_loop._num_ready_batches_reached()
     for counts in (progress.current, progress.total):
         counts.processed -= inside
