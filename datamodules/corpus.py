@@ -59,6 +59,7 @@ class Corpus(LightningDataModule, ABC):
         self.seed = seed
         self.tokenizer: Tokenizer | None = None
         self._resume: dict[str, Any] | None = None
+        self._resumed_by: Any = None  # the trainer that the point of resuming is for
 
     def train_texts(self) -> Iterator[Text]:
         """Yield the texts that a vocabulary is built from."""
@@ -90,10 +91,15 @@ class Corpus(LightningDataModule, ABC):
 
     def _start(self) -> tuple[int, int]:
         """Return the first epoch of the next training loader, and its completed batches."""
-        if self._resume is None:
-            return 0 if self.trainer is None else self.trainer.current_epoch, 0
-        point, self._resume = resume_point(self._resume, self._order()), None
-        return point
+        epoch = 0 if self.trainer is None else self.trainer.current_epoch
+        if self._resume is not None:
+            point = resume_point(self._resume, self._order())
+            # With `reload_dataloaders_every_n_epochs`, Lightning asks for two loaders before it
+            # trains, for the first of them before it restores the epoch.
+            if epoch <= point[0] and self.trainer is self._resumed_by:
+                return point
+            self._resume = None
+        return epoch, 0
 
     def _next_order(self, *, shuffle: bool) -> Order:
         """Return the order of the batches of the next loader."""
@@ -116,4 +122,4 @@ class Corpus(LightningDataModule, ABC):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._resume = dict(state_dict) or None
+        self._resume, self._resumed_by = dict(state_dict) or None, self.trainer

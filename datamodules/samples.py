@@ -61,12 +61,14 @@ class Samples(Splits):
     def _loader(self, split: Split, *, shuffle: bool = False) -> DataLoader[Batch]:
         encoded = self._encode(split)
         batch_size = self.batch_size if shuffle else self.eval_batch_size
-        sampler = BucketBatchSampler(encoded.lengths, batch_size, self._next_order(shuffle=shuffle))
         # `overfit_batches` repeats the first batches: their order must not change.
         overfit = self.trainer is not None and getattr(self.trainer, "overfit_batches", 0) > 0
+        order = self._next_order(shuffle=shuffle)
+        first = order._replace(epoch=0, skip=0) if overfit else order
+        sampler = BucketBatchSampler(encoded.lengths, batch_size, first)
         return make_loader(
             encoded,
-            FixedBatches(sampler.batches()) if overfit else sampler,
+            FixedBatches(sampler.batches(), order) if overfit else sampler,
             num_workers=self.num_workers,
             pin_memory=self.pin_memory,
             seed=self._seed(),

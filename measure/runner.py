@@ -60,6 +60,9 @@ def run(
         if own is not None and lead and not measurement.replaces:
             former = _add_former(records, ledgers, subject, done, only)
             seconds = own.seconds()
+            if own.is_about(subject) and own.has_counted(len(done)):
+                # Killed between the ledger and the end: it has the seconds of these parts.
+                seconds -= records.seconds
             own.begin(subject)
         done = done.union(gather(team, list(former)))
         # Before new records: mixed ones could not be separated later.
@@ -89,7 +92,8 @@ def _file(
     figures = measurement.figures(outcome.records)
     measurement.write(archive.files, outcome)
     ledger = Ledger(archive.files.path / measurement.file)
-    ledger.finish(subject, outcome.seconds, measurement.summary(outcome.records))
+    summary, samples = measurement.summary(outcome.records), len(outcome.records)
+    ledger.finish(subject, outcome.seconds, summary, samples=samples)
     archive.file(
         measurement.stage,
         {f"{measurement.stage}/{name}": value for name, value in figures.items()},
@@ -115,7 +119,7 @@ def _file_shard(
         "chosen": max(outcome.total, int(before.get("chosen", 0))),
         "evaluation": archive.admit(measurement.about()),
     }
-    ledger.finish(subject, outcome.seconds, None, shard=facts)
+    ledger.finish(subject, outcome.seconds, None, samples=len(outcome.records), shard=facts)
 
 
 def _stray(done: Collection[int], samples: Sequence[Sample], folder: Path | None) -> str | None:

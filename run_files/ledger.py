@@ -71,6 +71,10 @@ class Ledger:
         seconds = self._content().get("seconds", 0.0)
         return float(seconds) if isinstance(seconds, int | float) else 0.0
 
+    def has_counted(self, done: int) -> bool:
+        """Return True if its seconds are those of this number of records."""
+        return self._content().get("samples") == done
+
     def extra(self, key: str) -> dict[str, Any] | None:
         """Return a further part of the entry; None without it."""
         part = self._content().get(key)
@@ -95,16 +99,27 @@ class Ledger:
         if not self.is_about(subject):
             self.finish(subject, 0.0, None)
 
-    def finish(self, subject: Subject, seconds: float, summary: Any, **extra: Any) -> None:
+    def finish(
+        self,
+        subject: Subject,
+        seconds: float,
+        summary: Any,
+        *,
+        samples: int | None = None,
+        **extra: Any,
+    ) -> None:
         """Write the complete entry.
 
         Args:
             subject: of the outcome.
             seconds: working time of all starts.
             summary: its figures; None before the end.
+            samples: number of its records; None before the end.
             extra: further parts, see `extra`.
         """
         content = {"about": subject, "seconds": round(seconds, 3), "summary": summary, **extra}
+        if samples is not None:
+            content["samples"] = samples
         atomic.write_text(self.path, json.dumps(content, indent=2) + "\n")
 
     def _content(self) -> dict[str, Any]:

@@ -69,6 +69,7 @@ class RunDirectory:
         last: state to resume from.
         previous: the state before `last`.
         source_path: SHA-256 and path of the checkpoint, if an evaluation has created the run.
+        start_path: SHA-256 and path of the checkpoint of another run that the training began with.
         metrics_path: metrics of the training, step by step.
         results_path: numbers of the finished stages.
         backbone: folder of the encoder, for a pre-training run.
@@ -84,6 +85,7 @@ class RunDirectory:
         self.last = self.checkpoints / "last.ckpt"
         self.previous = self.checkpoints / "previous.ckpt"
         self.source_path = path / "checkpoint.sha256"
+        self.start_path = path / "start.sha256"
         self.metrics_path = path / "metrics.csv"
         self.results_path = path / "results.json"
         self.backbone = path / "backbone"
@@ -139,6 +141,17 @@ class RunDirectory:
         if not self.source_path.is_file() or any(self.checkpoints.glob("*.ckpt")):
             return None
         return read_text(self.source_path).partition(" ")[0]
+
+    def start(self) -> tuple[str, Path] | None:
+        """Return SHA-256 and path of the checkpoint that the training began with; None without."""
+        if not self.start_path.is_file():
+            return None
+        digest, _, path = read_text(self.start_path).partition("  ")
+        return digest, Path(path.rstrip("\n"))
+
+    def write_start(self, digest: str, checkpoint: Path) -> None:
+        """Store the checkpoint that the training begins with, in the format of `sha256sum`."""
+        atomic.write_text(self.start_path, f"{digest}  {checkpoint.absolute()}\n")
 
     def source_checkpoint(self) -> Path | None:
         """Return the checkpoint of `source`, which may have moved since; None without."""

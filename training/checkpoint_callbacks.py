@@ -5,6 +5,8 @@ import math
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -101,12 +103,24 @@ class BestCheckpoint(RunCheckpoint):
     """Keeps the weights with the best value of a monitored metric as `best.ckpt`.
 
     Without a metric the newest weights are the best.
+
+    Args:
+        run: the run.
+        monitor: the metric; see `CheckpointSettings`.
+        mode: direction of the metric.
+        another: the checkpoint belongs to another run, whose best score does not count.
     """
 
     def __init__(
-        self, run: RunDirectory, *, monitor: str | None, mode: Literal["min", "max"]
+        self,
+        run: RunDirectory,
+        *,
+        monitor: str | None,
+        mode: Literal["min", "max"],
+        another: bool = False,
     ) -> None:
         super().__init__(run, "best", monitor=monitor, mode=mode)
+        self.another = another
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Resolve `auto` to the metric of the task."""
@@ -155,8 +169,9 @@ class BestCheckpoint(RunCheckpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the best score; the run directory may have been moved since."""
         best = os.path.join(str(self.dirpath), "best.ckpt")  # noqa: PTH118 (Lightning keeps str)
-        # A run that starts from another run's checkpoint has no best weights of its own yet.
-        here = Path(best).is_file()
+        # A run that starts from another run's checkpoint has no best weights of its own yet; a
+        # `best.ckpt` is then from a start that was killed before its first `last.ckpt`.
+        here = Path(best).is_file() and not self.another
         scores = list(state_dict["best_k_models"].values()) if here else []
         super().load_state_dict(
             {
@@ -235,15 +250,21 @@ class LastCheckpoint(RunCheckpoint):
         batch_idx: int,
     ) -> None:
         """Save in the middle of an epoch when it is time to, or when a signal has arrived."""
+        # A run that resumes from here would leave out a validation that follows this batch.
+        if not _validates_next(trainer):
+            self._save_if_due(trainer, logged=False)
+
+    def _save_if_due(self, trainer: pl.Trainer, *, logged: bool) -> None:
         # After the last batch the end of the epoch saves anyway. And a checkpoint has no gradients
         # that are still being accumulated.
-        waiting = (batch_idx + 1) % trainer.accumulate_grad_batches > 0
+        waiting = (trainer.fit_loop.batch_idx + 1) % trainer.accumulate_grad_batches > 0
         if waiting or trainer.is_last_batch or dry(trainer):
             return
         late = time.monotonic() - self._saved_at > 60 * self.every_n_minutes
         stop, save = self._anyone(trainer, interruption.requested is not None, late)
         if stop or save:
-            _log_step(trainer)
+            if not logged:
+                _log_step(trainer)
             self._save(trainer)
         if stop:
             self._stop()
@@ -252,12 +273,18 @@ class LastCheckpoint(RunCheckpoint):
         """Save, and stop if a signal has arrived."""
         if dry(trainer):
             return
-        self._save(trainer)
+        with _position_kept(trainer):
+            self._save(trainer)
         if any(self._anyone(trainer, interruption.requested is not None)):
             self._stop()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Do nothing: the end of the epoch saves, with the outcome of the validation."""
+        """Save as after a batch, with the outcome of a validation inside an epoch."""
+        # A fit that ends here saves at the end of its epoch.
+        if trainer.state.fn == TrainerFn.FITTING and not (
+            trainer.sanity_checking or trainer.should_stop
+        ):
+            self._save_if_due(trainer, logged=True)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Stop the clock."""
@@ -295,6 +322,32 @@ class LastCheckpoint(RunCheckpoint):
         mine = torch.tensor(decisions, dtype=torch.int32, device=trainer.strategy.root_device)
         everyone: Any = trainer.strategy.reduce(mine, reduce_op="max")
         return [bool(decision) for decision in everyone.tolist()]
+
+
+@contextmanager
+def _position_kept(trainer: pl.Trainer) -> Iterator[None]:
+    """Let a checkpoint of a fit that ends inside an epoch continue that epoch later.
+
+    Lightning has counted the epoch as processed: a run with a larger `max_steps` would begin the
+    next one with the rest of the batches, and not validate after them.
+    """
+    progress: Any = trainer.fit_loop.epoch_progress
+    inside = not trainer.fit_loop.epoch_loop._num_ready_batches_reached()
+    for counts in (progress.current, progress.total):
+        counts.processed -= inside
+    try:
+        yield
+    finally:
+        for counts in (progress.current, progress.total):
+            counts.processed += inside
+
+
+def _validates_next(trainer: pl.Trainer) -> bool:
+    """Return True if Lightning validates after this batch; False where a clock decides."""
+    fetcher = trainer.fit_loop._data_fetcher
+    if fetcher is None or getattr(trainer, "_val_check_time_interval", None) is not None:
+        return False
+    return bool(trainer.fit_loop.epoch_loop._should_check_val_fx(fetcher))
 
 
 def _log_step(trainer: pl.Trainer) -> None:

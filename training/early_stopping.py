@@ -114,6 +114,8 @@ class StopEarly(EarlyStopping):
             check_finite=False,
         )
         self.anew, self.another = anew, another
+        # Lightning keeps a wish to stop until `min_epochs`, also if the metric gets better since.
+        self._ended = False
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Resolve `auto` to the metric of the task."""
@@ -122,22 +124,29 @@ class StopEarly(EarlyStopping):
         self.monitor = resolve_monitor(self.monitor, pl_module)
         super().setup(trainer, pl_module, stage)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return Lightning's state of the callback, and True if the fit is to end."""
+        return {**super().state_dict(), "ended": self._ended}
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the count; the patience is that of the settings, which may have changed."""
         if self.another:
             return
         super().load_state_dict({**state_dict, "patience": self.patience})
-        if self.anew and self.stopped_epoch > 0:
+        if self.anew and _ended(state_dict):
             self.wait_count = self.stopped_epoch = 0
+        else:
+            self._ended = _ended(state_dict) and self.patience <= state_dict["patience"]
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """End at once if the run was killed after its last epoch, before it was recorded."""
-        if self.wait_count >= self.patience:
+        if self._ended or self.wait_count >= self.patience:
             trainer.should_stop = True
 
     def _evaluate_stopping_criteria(self, current: Tensor) -> tuple[bool, str | None]:
         stop, reason = super()._evaluate_stopping_criteria(current)
         if stop:
+            self._ended = True
             log.info(
                 "training ends: %s has not got better than %.4f in %d validations "
                 "(--early_stopping.patience; 0 trains on)",
@@ -151,8 +160,10 @@ class StopEarly(EarlyStopping):
 def stopped_early(checkpoint: Mapping[str, Any]) -> bool:
     """Return True if the fit that wrote a checkpoint stopped there early."""
     states: Mapping[str, Any] = checkpoint.get("callbacks", {})
-    return any(
-        state.get("stopped_epoch", 0) > 0
-        for key, state in states.items()
-        if key.startswith(StopEarly.__name__)
-    )
+    return any(_ended(state) for key, state in states.items() if key.startswith(StopEarly.__name__))
+
+
+def _ended(state: Mapping[str, Any]) -> bool:
+    # Lightning's own `stopped_epoch` is 0 after an end in the first epoch; older versions of this
+    # program stored nothing else.
+    return bool(state.get("ended", state.get("stopped_epoch", 0) > 0))

@@ -140,6 +140,7 @@ class Recorder(pl.Callback):
         seed: the seed of the run.
         reopened: step from which a finished run is trained further; None for others.
         checkpoint: the evaluated checkpoint; None for a training.
+        start: the checkpoint of another run that a training begins with, if any.
 
     Attributes:
         files: folder of the outcome of the evaluation: the run, or its folder for these weights.
@@ -155,12 +156,13 @@ class Recorder(pl.Callback):
         seed: int,
         reopened: int | None = None,
         checkpoint: Path | None = None,
+        start: Path | None = None,
     ) -> None:
         self.run = run
         self.config = config
         self.seed = seed
         self.reopened = reopened
-        self.checkpoint = checkpoint
+        self.checkpoint, self.start = checkpoint, start
         self.files = run
         self.weights: Weights | None = None
         self.rows: dict[str, str] = {}
@@ -217,6 +219,11 @@ class Recorder(pl.Callback):
         self.run.lock()
         if self.reopened is not None:
             results.reopen(self.run.results_path, self.reopened)
+        # Before the settings: a run that has these knows its beginning.
+        if self.start is not None:
+            self.run.write_start(checkpoint_digest(self.start), self.start)
+        elif not self.run.begun:
+            self.run.start_path.unlink(missing_ok=True)
         self.run.write_config(self.config)
         for logger in trainer.loggers:
             begin = logger.begin if isinstance(logger, RunLogger) else 0

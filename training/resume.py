@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lit_modules import CheckpointError, TaskModule, TextModule, read_checkpoint
+from lit_modules.checkpoints.exported import checkpoint_digest
 from run_files.harmless_settings import HARMLESS, HARMLESS_IN_FIT
 from run_files.results import Stage
 from run_files.run_directory import RunDirectory
@@ -230,3 +231,45 @@ def plan_training(run: RunDirectory, config: Mapping[str, Any], *, all_stages: b
         )
         raise ValueError(msg)
     return Plan(pending)
+
+
+def first_checkpoint(run: RunDirectory, plan: Plan, given: Path | None) -> Path | None:
+    """Return the checkpoint with which a command begins; None for new weights.
+
+    A run that began with the checkpoint of another run resumes from its own one, by the same
+    command as well. Before it has its own, it begins with that one again.
+
+    Args:
+        run: may not exist yet.
+        plan: of the command.
+        given: the value of `--ckpt_path`.
+
+    Raises:
+        ValueError: the run has its own checkpoint and did not begin with the given one; or that
+            with which it began is gone or has changed.
+    """
+    start = run.start() if run.begun else None
+    if plan.checkpoint is not None:
+        if given is not None and (start is None or not _is_start(given, *start)):
+            msg = (
+                f"got --ckpt_path {given} and run {run.name!r}, which resumes from its own "
+                "last.ckpt; leave --ckpt_path out, or choose another --run"
+            )
+            raise ValueError(msg)
+        return plan.checkpoint
+    if given is not None or start is None or "fit" not in plan.stages:
+        return given
+    digest, path = start
+    if not path.is_file() or checkpoint_digest(path) != digest:
+        state = "has other weights now" if path.is_file() else "is gone"
+        msg = (
+            f"got run {run.name!r}, which has no checkpoint yet and began with that of {path}, "
+            f"which {state}; expected its place: --ckpt_path, or choose another --run"
+        )
+        raise ValueError(msg)
+    return path
+
+
+def _is_start(checkpoint: Path, digest: str, path: Path) -> bool:
+    same_file = checkpoint.absolute() == path
+    return same_file or (checkpoint.is_file() and checkpoint_digest(checkpoint) == digest)

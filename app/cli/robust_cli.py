@@ -275,16 +275,10 @@ class RobustCLI(LightningCLI):
         name = self.run_name_given
         run = RunDirectory(self.runs / name) if name else self._fresh_run()
         self.plan = resume.plan_training(run, self.settings, all_stages=self.subcommand == "train")
+        self.checkpoint = resume.first_checkpoint(run, self.plan, self.checkpoint)
         if self.plan.checkpoint == run.previous and run.last.is_file() and first_process():
             # Renamed for inspection: the next checkpoint would overwrite it.
             run.last.replace(run.last.with_name("damaged.ckpt"))
-        if self.plan.checkpoint is not None and self.checkpoint is not None:
-            msg = (
-                f"got --ckpt_path {self.checkpoint} and run {run.name!r}, which resumes from its "
-                "own last.ckpt; leave --ckpt_path out, or choose another --run"
-            )
-            raise ValueError(msg)
-        self.checkpoint = self.plan.checkpoint or self.checkpoint
         return run
 
     def _run_to_evaluate(self) -> RunDirectory:
@@ -308,6 +302,7 @@ class RobustCLI(LightningCLI):
             seed=int(self.settings["seed_everything"]),
             reopened=self.plan.step if self.plan.reopened else None,
             checkpoint=None if self.subcommand in TRAINING else self.checkpoint,
+            start=self.checkpoint if self._begins_elsewhere() else None,
         )
         config["default_root_dir"] = config["default_root_dir"] or str(self.run.path)
         config["logger"] = self._loggers(config["logger"])
@@ -316,6 +311,10 @@ class RobustCLI(LightningCLI):
         trainer.recorder, trainer.stages = self.recorder, self.plan.stages
         trainer.detection = self._get(self.config_init, "detect")
         return trainer
+
+    def _begins_elsewhere(self) -> bool:
+        """Return True if a fit begins with the checkpoint of another run, or with new weights."""
+        return self.subcommand in TRAINING and self.plan.checkpoint is None
 
     def _limit(self, config: dict[str, Any]) -> int:
         """Set the length of a fit in the settings; return the patience of early stopping."""
@@ -359,7 +358,7 @@ class RobustCLI(LightningCLI):
         if patience:
             # Also if the reopened run was killed before its first checkpoint.
             anew = self.plan.reopened or reopened(self.run.results()) == self.plan.step
-            another = self.plan.checkpoint is None
+            another = self._begins_elsewhere()
             callbacks.append(StopEarly(patience, **watched, anew=anew, another=another))
         if config["logger"]:
             callbacks.append(LearningRates())
@@ -372,7 +371,7 @@ class RobustCLI(LightningCLI):
         if config["enable_checkpointing"] is not False:
             minutes = float(self._get(self.config_init, "checkpoint_every_n_minutes"))
             callbacks += [
-                BestCheckpoint(self.run, **watched),
+                BestCheckpoint(self.run, **watched, another=self._begins_elsewhere()),
                 LastCheckpoint(self.run, every_n_minutes=minutes),
             ]
             plugins = config["plugins"] or []

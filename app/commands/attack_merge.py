@@ -115,7 +115,8 @@ def _file(
     if args.csv == "true":
         columns = attack.subject.get("columns") or ["text"]
         write_csv(ledger.path.with_suffix(".csv"), outcome.records, columns)
-    ledger.finish(attack.subject, attack.seconds, outcome.summary.line())
+    summary, count = outcome.summary.line(), len(outcome.records)
+    ledger.finish(attack.subject, attack.seconds, summary, samples=count)
     stage = f"attack/{attack.name}"
     figures = attack_figures(outcome, attack.facts["target"])
     metrics = {f"{stage}/{name}": value for name, value in figures.items()}

@@ -9,18 +9,31 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, SequentialSampler
 
+from datamodules.batching.sampler import Order
 from text import Batch
 
 
 class FixedBatches(SequentialSampler):
-    """The same batches each epoch, for `overfit_batches`, which replaces any other sampler."""
+    """The same batches each epoch, for `overfit_batches`, which replaces any other sampler.
 
-    def __init__(self, batches: Sequence[list[int]]) -> None:
+    Args:
+        batches: the batches.
+        order: has the epoch to begin with, and the batches of it that a resumed run has completed.
+    """
+
+    def __init__(self, batches: Sequence[list[int]], order: Order) -> None:
         super().__init__(batches)
         self.batches = batches
+        self.epoch = order.epoch
+        self._skip = (order.epoch, order.skip)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take note of the epoch (Lightning calls it before each one)."""
+        self.epoch = epoch
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.batches)
+        epoch, skip = self._skip
+        return iter(self.batches[skip if self.epoch == epoch else 0 :])
 
 
 class Loader(DataLoader[Batch]):

@@ -135,25 +135,26 @@ class PackedCorpus(Corpus):
         blocks = None if self.streaming else PackedText(self._blocks(), interval, not shuffle)
         if blocks is not None and len(blocks) == 0:
             raise no_block(shuffle)
+        # `overfit_batches` repeats the first batches: a number of them, or a share.
+        overfit = getattr(self.trainer, "overfit_batches", 0)
         order = self._next_order(shuffle=shuffle)
+        first = order._replace(epoch=0, skip=0) if overfit else order
         sampler = (
-            BlockSampler(len(blocks), batch_size, order)
+            BlockSampler(len(blocks), batch_size, first)
             if blocks is not None
             else BlockStream(
                 self._pack,
                 batch_size,
-                order,
+                first,
                 buffer=self.shuffle_buffer,
                 interval=interval,
                 ahead=self.num_workers > 0,
             )
         )
-        # `overfit_batches` repeats the first batches: a number of them, or a share.
-        overfit = getattr(self.trainer, "overfit_batches", 0)
         few = islice(sampler, overfit if isinstance(overfit, int) else None)
         return make_loader(
             StreamedBlocks() if blocks is None else blocks,
-            FixedBatches(list(few)) if overfit else sampler,
+            FixedBatches(list(few), order) if overfit else sampler,
             num_workers=self.num_workers if blocks is not None else 0,
             pin_memory=self.pin_memory,
             seed=self._seed(),
