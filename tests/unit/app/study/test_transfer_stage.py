@@ -13,6 +13,7 @@ from app.study.cells import StudyContext, command_line
 from app.study.reuse import missing
 from app.study.study import Cell, Stage
 from attacks.digests import file_digest
+from run_files.run_directory import RunDirectory
 from tests.unit.app.study.run_samples import digest, make_run, write_attack
 
 STAGE = Stage(command="transfer", options={"attack": "pwws,textfooler"})
@@ -55,6 +56,21 @@ def test_it_is_used_again_if_both_weights_are_the_same(
     # The parsed settings are those of the first seed.
     settings = {"run": ["plain", "of another seed"], "attack": "pwws, textfooler"}
     said = missing(run, STAGE, settings)
+    assert said is None if reason is None else reason in str(said)
+
+
+@pytest.mark.parametrize(
+    ("order", "reason"), [(("plain", "r"), None), (("r", "plain"), "measured with sources")]
+)
+def test_the_transfer_of_another_row_has_the_figures_of_the_first_run(
+    tmp_path: Path, order: tuple[str, str], reason: str | None
+) -> None:
+    own = hashlib.sha256(b"plain").hexdigest()  # of the weights that `make_run` writes
+    about = {"checkpoint": own, "sources": dict.fromkeys(order, "other") | {"plain": own}}
+    make_run(tmp_path / "plain", metrics={}, about={"transfer/pwws": about})
+    run = RunDirectory(tmp_path / "plain")
+    stage = Stage(command="transfer", options={"attack": "pwws"})
+    said = missing(run, stage, {"run": ["plain"], "attack": "pwws"})
     assert said is None if reason is None else reason in str(said)
 
 
