@@ -146,7 +146,7 @@ class _Run:
         stage = f"attack/{attack}" if stage == "attack" else stage
         protocol = dict(subjects.get(stage, {}))
         if attack and stage.startswith("attack/"):
-            # `results.json` does not have the threat of an attack.
+            # `results.json` of older versions does not have the threat of an attack.
             own = attack_protocol(self.run, attack)
             protocol |= {key: own[key] for key in ("threat.name", "threat.k") if key in own}
         # PGD changes only the accuracy under PGD.

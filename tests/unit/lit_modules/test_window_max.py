@@ -273,7 +273,7 @@ def test_a_detector_is_restored_with_its_threshold(inner: Any) -> None:
     model.configure_model()
     plain = model.eval().predict_texts(TEXTS)
     record = {"false_alarms": 0.0, "recall": 1.0, "negatives": 4, "positives": 4}
-    model.fold(Detector(positive="b", threshold=0.5, **record))  # type: ignore[arg-type] # numbers
+    model.fold(Detector(positive="b", threshold=0.5, **record))  # type: ignore[arg-type] # all are numbers
     again = rebuild(model)
     assert again.detector == model.detector
     assert again.classifier.detector is None
