@@ -138,10 +138,11 @@ def state_of(cell: Cell, work: Work) -> CellState:
 
 
 def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> CellOutcome:
-    """Run the remaining stages of a cell; `tell` is called with each stage that begins."""
+    """Run the remaining stages of a cell; `tell` is called with each one, and with a wait."""
     where = Path(work.where)
     run = RunDirectory(where / work.context.runs_dir / cell.run)
-    with _alone(where / work.context.out / "locks" / cell.run, stop) as mine:
+    lock = where / work.context.out / "locks" / cell.run
+    with _alone(lock, stop, lambda: tell(cell, "waiting for another command that runs it")) as mine:
         if not mine:
             return CellOutcome(state="stopped")
         share, note = _as_begun(run, share)
@@ -197,14 +198,24 @@ def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
 
 
 @contextlib.contextmanager
-def _alone(path: Path, stop: Stop) -> Iterator[bool]:
-    """Wait for the lock of a cell; yield False if a request to stop comes first."""
+def _alone(path: Path, stop: Stop, waits: Callable[[], None]) -> Iterator[bool]:
+    """Wait for the lock of a cell; yield False if a request to stop comes first.
+
+    Args:
+        path: the lock.
+        stop: the request.
+        waits: called once, if another process has the lock.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    told = False
     with path.open("wb") as stream:
         while not stop.wished.is_set():
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                if not told:
+                    waits()
+                    told = True
                 time.sleep(LOOK_INTERVAL)
                 continue
             except OSError:  # a file system without locks

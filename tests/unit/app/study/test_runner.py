@@ -1,12 +1,13 @@
-"""The threads of a run that a study resumes."""
+"""The threads of a run that a study resumes, and its lock."""
 
+import fcntl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.study import runner
-from app.study.runner import Share
+from app.study.runner import Share, Stop
 from lit_modules import CheckpointError
 from run_files.run_directory import RunDirectory
 from training import arithmetic
@@ -63,3 +64,22 @@ def test_damage_is_left_to_who_trains(run: RunDirectory, checkpoints: dict[str, 
     assert recorded_threads(run) is None
     checkpoints.clear()
     assert recorded_threads(run) is None
+
+
+def test_a_cell_of_another_command_is_waited_for_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, waits = tmp_path / "locks" / "a", list[str]()
+    lock.parent.mkdir()
+    with lock.open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        looks = iter([False, False, True])
+
+        def look(_: float) -> None:
+            if next(looks):
+                fcntl.flock(other, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(runner.time, "sleep", look)
+        with runner._alone(lock, Stop(), lambda: waits.append("told")) as mine:
+            assert mine
+    assert waits == ["told"]
