@@ -1,6 +1,5 @@
 """Predict texts with a trained model, with their certificates."""
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -69,6 +68,9 @@ class TextPredictor:
             `reads`, what the model reads of the text, if it has a front end; `corrected`, the words
             that its corrector has changed, if any, with what they became; `certificates` in words,
             if there are certifiers (`ThreatCertifiers`).
+
+        Raises:
+            ValueError: logits that are not finite.
         """
         for start in range(0, len(texts), BATCH):
             yield from self._predict(list(texts[start : start + BATCH]))
@@ -78,6 +80,7 @@ class TextPredictor:
         # `cut` reports a cut text: no warning in the log.
         with cuts_unsaid():
             logits = self.model.predict_texts(texts).double().cpu()  # [B, C], or [B, 1]
+            _check_finite(logits, texts)
             radii = [None] * len(texts)
             if self._certifier is not None:
                 radii = self._certifier(texts).radius.tolist()
@@ -94,7 +97,7 @@ class TextPredictor:
             if second is not None:
                 prediction["text_pair"] = second
             if self.number:
-                prediction["value"] = _finite(float(row[0]))
+                prediction["value"] = float(row[0])
             else:
                 prediction |= _classify(row, names, radius) | self._detect(first, row)
             # A span names the text of a pair that it is in.
@@ -131,12 +134,24 @@ class TextPredictor:
         return {
             "probability": probabilities[chosen],
             "probabilities": dict(zip(names, probabilities, strict=True)),
-            "score": _finite(float(detection_scores(logits.unsqueeze(0), index)[0])),
+            "score": float(detection_scores(logits.unsqueeze(0), index)[0]),
             "detected": chosen == index,
             "why": sorted(
                 ((word, value) for word, value in evidence if value > 0), key=lambda one: -one[1]
             )[:WORDS],
         }
+
+
+def _check_finite(logits: torch.Tensor, texts: Sequence[Text]) -> None:
+    """Refuse NaN, whose largest entry is the first class: a detector would let the text pass."""
+    strange = (~logits.isfinite().all(dim=1)).nonzero().flatten().tolist()
+    if strange:
+        msg = (
+            f"got logits {logits[strange[0]].tolist()} for {len(strange)} of {len(texts)} texts, "
+            f"expected finite numbers; the first is {texts[strange[0]]!r:.200}. Its weights may be "
+            "damaged, or its training has diverged: `test` shows both"
+        )
+        raise ValueError(msg)
 
 
 def _classify(logits: torch.Tensor, names: Sequence[str], radius: float | None) -> TextPrediction:
@@ -149,11 +164,6 @@ def _classify(logits: torch.Tensor, names: Sequence[str], radius: float | None) 
         "prediction": names[chosen],
         "probability": probabilities[chosen],
         "probabilities": dict(zip(names, probabilities, strict=True)),
-        "margin": _finite(best - second),
+        "margin": best - second,
         "radius": radius,
     }
-
-
-def _finite(value: float) -> float | None:
-    # JSON has no infinity.
-    return value if math.isfinite(value) else None

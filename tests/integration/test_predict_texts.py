@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import certify
 import lit_modules
@@ -46,6 +47,17 @@ def test_answers_are_those_of_the_model(trained: Path, steadfast: Steadfast) -> 
     assert [answer["cut"] for answer in found] == [False, False, True]
     assert found[0]["unknown"] == ["warm"]
     assert "zorgly" in found[1]["unknown"]
+
+
+def test_logits_that_are_not_finite_are_refused_not_classified(trained: Path) -> None:
+    model = lit_modules.load(trained / "checkpoints" / "best.ckpt")
+    answering = TextPredictor(model)
+    *_, bias = model.parameters()
+    for value in (math.nan, math.inf, -math.inf):
+        with torch.no_grad():
+            bias[1] = value
+        with pytest.raises(ValueError, match=r"got logits .*(nan|inf).* for 3 of 3 texts"):
+            list(answering(TEXTS))
 
 
 def test_a_collapsed_model_is_named(trained: Path, steadfast: Steadfast) -> None:
