@@ -19,6 +19,7 @@ from app.cli.command_help import command_help, keep
 from app.cli.option_errors import one_line
 from datamodules import CORPORA
 from lit_modules import METHODS
+from text import check_range
 from text.module_names import find_class, real_name, stored_name
 
 _LITERAL = re.compile(r"(?P<name>--[\w.+]+)=(?P<value>None|[\[{].*)", re.DOTALL)
@@ -170,3 +171,12 @@ def check_numbers(config: Namespace) -> None:
                 name = key.replace(".init_args.", ".").replace(".dict_kwargs.", ".")
                 msg = f"got --{name} {number}, expected a finite number"
                 raise ValueError(msg)
+
+
+def check_length(trainer: Namespace) -> None:
+    """Raise a ValueError for a fit without a step, which would leave a run without weights."""
+    check_range({"--trainer.accumulate_grad_batches": trainer.accumulate_grad_batches}, least=1)
+    for name in ("max_epochs", "max_steps"):
+        if (number := trainer[name]) is not None and number != -1 and number < 1:
+            msg = f"got --trainer.{name}={number}, expected at least 1, or -1 for no limit"
+            raise ValueError(msg)

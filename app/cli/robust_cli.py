@@ -32,6 +32,7 @@ from app.cli.data_files import file_words
 from app.cli.parser import (
     Parser,
     TrainerHelp,
+    check_length,
     check_numbers,
     keep_own_defaults,
     keep_stored_names,
@@ -220,6 +221,8 @@ class RobustCLI(LightningCLI):
             seed = self.config[command]["seed_everything"]
             if not isinstance(seed, bool):
                 check_range({"--seed": seed}, least=0, most=2**32 - 1)
+            if command in TRAINING:
+                check_length(self.config[command]["trainer"])
         except ValueError as error:
             self._parser(command).error(str(error))
 

@@ -53,7 +53,12 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (["--model=OLSA", "--data.batch_size=0"], "got batch_size=0, expected a whole number of at le"),
     (["--model=OLSA", "--seed=-7"], "got --seed=-7, expected a whole number"),
-    (["--model=OLSA", "--trainer.max_epochs=-7"], "`max_epochs` must be a non-negative integer or"),
+    (["--model=OLSA", "--trainer.max_epochs=0"], "got --trainer.max_epochs=0, expected at least 1"),
+    (["--model=OLSA", "--trainer.max_steps=-2"], "got --trainer.max_steps=-2, expected"),
+    (
+        ["--model=OLSA", "--trainer.accumulate_grad_batches=0"],
+        "got --trainer.accumulate_grad_batches=0, expected",
+    ),
     (["--model=OLSA", "--trainer.gradient_clip_val=.nan"], "got --trainer.gradient_clip_val nan"),
     (["--config=texts.tsv"], "got --config texts.tsv, which holds no settings ("),
     (["--config=no.yaml"], "got --config no.yaml, not found, expected one, or the na"),
