@@ -311,8 +311,11 @@ def _write(
         return False
     write_all(study, content(study, figures, versions), out, outcomes_of(study, figures))
     for column in study.columns:
+        rows = {row.name for row in study.rows if column.corpus in (None, *row.corpora)}
         cells = [cell for cell in figures if column.corpus in (None, cell.corpus)]
-        if cells and not any(column.name in cell.values for cell in cells):
+        # A row that is not run yet may be the only one with this figure.
+        complete = {cell.row for cell in cells} == rows
+        if complete and not any(column.name in cell.values for cell in cells):
             _say(
                 f"column {column.name}: no run has a figure {column.metric}, expected a metric of "
                 "their results.json; correct the column, and give the same command again"

@@ -37,3 +37,18 @@ def test_published_figures_are_those_of_runs_that_are_not_here(
     assert "a-s1 is here, and not complete: its published figures are left out" in (
         capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("measured", ["a", "ab"])
+def test_a_column_without_figures_is_named_once_all_rows_have_some(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    measured: str,
+) -> None:
+    made = study(row("a"), row("b"))
+    monkeypatch.setattr("app.commands.study_table.write_all", lambda *_: None)
+    figures = [replace(cell(name, 0, "11"), values={}) for name in measured]
+    assert command._write(made, figures, {}, tmp_path)
+    named = "no run has a figure" in capsys.readouterr().err
+    assert named == (measured == "ab")
