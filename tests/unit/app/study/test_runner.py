@@ -79,7 +79,7 @@ def test_a_cell_of_another_command_is_waited_for_and_named(
             if next(looks):
                 fcntl.flock(other, fcntl.LOCK_UN)
 
-        monkeypatch.setattr(runner.time, "sleep", look)
+        monkeypatch.setattr("time.sleep", look)
         with runner._alone(lock, Stop(), lambda: waits.append("told")) as mine:
             assert mine
     assert waits == ["told"]
