@@ -204,7 +204,7 @@ def test_refuses_other_networks() -> None:
         check_transformer(nn.Linear(2, 2))
     model = network()
     # The graph has no map after the blocks but a norm, and no dropout.
-    model.norm = nn.Linear(WIDTH, WIDTH).double()
+    model.add_module("norm", nn.Linear(WIDTH, WIDTH).double())
     with pytest.raises(ValueError, match="Linear as norm"):
         check_transformer(model)
     model = network()
