@@ -319,6 +319,10 @@ def _answer(
         for part in (line, *sets):
             for row in _describe(part, line["text"]):
                 print(row)
+            if part["class"] != answer["prediction"]:
+                # The prediction above is that of the model, not of a classifier around it.
+                source = "of the classifier that --smooth or --encoding makes"
+                print(harmless(f"  this is about another prediction, {part['class']}, {source}"))
 
 
 def _describe(line: Record, text: str) -> Iterator[str]:

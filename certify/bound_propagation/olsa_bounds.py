@@ -28,6 +28,7 @@ from layers.attention.additive import additive_scores
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.ball import project_to_ball
 from layers.encoders import LipschitzBlock, LipschitzClassifier, OrthogonalFeedForward
+from layers.groupsort import GroupSort
 
 
 def check_olsa(network: nn.Module) -> None:
@@ -44,6 +45,9 @@ def check_olsa(network: nn.Module) -> None:
                 f"got a {type(part.attention).__name__} in {path}, expected additive attention: "
                 "--model.layers.attention additive"
             )
+            raise ValueError(msg)
+        if isinstance(part, GroupSort) and part.group_size != 2:
+            msg = f"got group_size={part.group_size} in {path}, expected 2: pairs that are sorted"
             raise ValueError(msg)
 
 

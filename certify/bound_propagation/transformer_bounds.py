@@ -49,7 +49,7 @@ def check_transformer(network: nn.Module) -> None:
                 "--model.layers.mean_norm true"
             )
             raise ValueError(msg)
-        if type(part) not in _PARTS:
+        if type(part) not in _INSTEAD.get(path.rpartition(".")[2], _PARTS):
             msg = (
                 f"got a {type(part).__name__} as {path}, expected parts of an ordinary "
                 "Transformer: --model.attention.kind scaled_dot_product"
@@ -74,6 +74,8 @@ _PARTS = (
     nn.Identity,
     nn.ModuleList,
 )
+# The graph skips what is there, unless it is a norm.
+_INSTEAD = {"norm": (CentringNorm, nn.Identity), "dropout": (nn.Dropout, nn.Identity)}
 _ACTIVATIONS = {functional.relu: "relu", functional.gelu: "gelu"}
 
 

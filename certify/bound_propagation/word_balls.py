@@ -95,8 +95,8 @@ class WordBallsCertifier:
         prediction = logits.argmax(dim=1)
         radii = [
             # Without its padding, so that only real words are chosen to move.
-            self._radii(x[row, :length], int(prediction[row]))
-            for row, length in enumerate(mask.sum(dim=1).tolist())
+            self._radii(text[real], label)
+            for text, real, label in zip(x, mask, prediction.tolist(), strict=True)
         ]
         least = torch.stack([of_choices.amin() for of_choices in radii])
         mean = torch.stack([of_choices.mean() for of_choices in radii])

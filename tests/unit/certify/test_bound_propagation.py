@@ -179,6 +179,16 @@ def test_radii_hold_in_every_choice_of_words() -> None:
             assert bool((found == one.prediction[row]).all())
 
 
+def test_padding_in_front_changes_no_radius() -> None:
+    model = network(1, activation="relu", classes=2)
+    x, mask = torch.randn(1, 4, WIDTH, dtype=F64), torch.tensor([[0, 1, 1, 1]]).bool()
+    certifier = WordBallsCertifier(Toy(model), WordBalls(steps=4))
+    alone = certifier(SimpleNamespace(x=x[:, 1:], mask=mask[:, 1:]))
+    padded = certifier(SimpleNamespace(x=x, mask=mask))
+    assert float(alone.radius) > 0
+    torch.testing.assert_close(padded.radius, alone.radius)
+
+
 def test_a_ball_too_large_certifies_nothing() -> None:
     model = network(2)
     x, mask = torch.randn(1, 3, WIDTH, dtype=F64), torch.ones(1, 3, dtype=torch.bool)
@@ -192,6 +202,15 @@ def test_refuses_other_networks() -> None:
         check_transformer(TransformerClassifier(8, 2, depth=1, heads=2))
     with pytest.raises(ValueError, match="expected the Transformer"):
         check_transformer(nn.Linear(2, 2))
+    model = network()
+    # The graph has no map after the blocks but a norm, and no dropout.
+    model.add_module("norm", nn.Linear(WIDTH, WIDTH).double())
+    with pytest.raises(ValueError, match="Linear as norm"):
+        check_transformer(model)
+    model = network()
+    model.blocks[0].dropout = nn.Linear(WIDTH, WIDTH).double()
+    with pytest.raises(ValueError, match=r"Linear as blocks\.0\.dropout"):
+        check_transformer(model)
     model = network()
     handle = model.head.register_forward_hook(lambda part, given, out: 2 * out)
     with pytest.raises(ValueError, match="forward hook"):

@@ -33,6 +33,7 @@ from certify.bound_propagation.regions import WordChoices
 from certify.bound_propagation.relaxations import Lines, lines
 from certify.bound_propagation.word_nodes import OfPairs, OfWords
 from layers.ball import project_to_ball
+from layers.groupsort import GroupSort
 from layers.transformer import TransformerClassifier, TransformerLayers
 from tests.unit.certify.models import F64, classifier
 
@@ -297,3 +298,10 @@ def test_refuses_other_networks() -> None:
     hooked.register_forward_hook(lambda part, given, out: 2 * out)
     with pytest.raises(ValueError, match="hook"):
         ReplacedWords(hooked)
+    # The graph of the feed-forward map knows sorted pairs only.
+    longer = classifier(1, feedforward=True).network
+    for part in longer.modules():
+        if isinstance(part, GroupSort):
+            part.group_size = 4
+    with pytest.raises(ValueError, match="group_size=4"):
+        ReplacedWords(longer)
