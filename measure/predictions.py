@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from attacks.victims.kinds import check_logits
 from certify import Certifier
 from lit_modules import TaskModule
 from lit_modules.shared.detection import detection_scores, find_positive
@@ -70,7 +71,7 @@ class TextPredictor:
             if there are certifiers (`ThreatCertifiers`).
 
         Raises:
-            ValueError: logits that are not finite.
+            InvalidAnswers: logits that are not finite.
         """
         for start in range(0, len(texts), BATCH):
             yield from self._predict(list(texts[start : start + BATCH]))
@@ -80,7 +81,8 @@ class TextPredictor:
         # `cut` reports a cut text: no warning in the log.
         with cuts_unsaid():
             logits = self.model.predict_texts(texts).double().cpu()  # [B, C], or [B, 1]
-            _check_finite(logits, texts)
+            # NaN has its largest entry in the first class: a detector would let the text pass.
+            check_logits(logits, texts, self.model.method, least=1)
             radii = [None] * len(texts)
             if self._certifier is not None:
                 radii = self._certifier(texts).radius.tolist()
@@ -140,18 +142,6 @@ class TextPredictor:
                 ((word, value) for word, value in evidence if value > 0), key=lambda one: -one[1]
             )[:WORDS],
         }
-
-
-def _check_finite(logits: torch.Tensor, texts: Sequence[Text]) -> None:
-    """Refuse NaN, whose largest entry is the first class: a detector would let the text pass."""
-    strange = (~logits.isfinite().all(dim=1)).nonzero().flatten().tolist()
-    if strange:
-        msg = (
-            f"got logits {logits[strange[0]].tolist()} for {len(strange)} of {len(texts)} texts, "
-            f"expected finite numbers; the first is {texts[strange[0]]!r:.200}. Its weights may be "
-            "damaged, or its training has diverged: `test` shows both"
-        )
-        raise ValueError(msg)
 
 
 def _classify(logits: torch.Tensor, names: Sequence[str], radius: float | None) -> TextPrediction:
