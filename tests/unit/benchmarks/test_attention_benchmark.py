@@ -10,6 +10,7 @@ import torch
 
 from benchmarks import attention
 from benchmarks.attention import LINEAR, MEASURED, Way, draw, exponent, main, measure_all, peaks
+from benchmarks.timing import in_fresh_process
 from layers.attention.mechanisms import KINDS
 
 SMALL = Namespace(
@@ -58,9 +59,11 @@ def test_each_kind_does_both_passes(kind: str) -> None:
 
 @pytest.mark.long
 def test_memory_is_that_of_the_pass() -> None:
-    # SOFT holds a number for each pair of tokens of a head: 32 MiB, a few times.
-    (found,) = peaks(("soft", "step"), [2048], Namespace(**vars(SMALL) | {"heads": 2}))
-    assert 2 * 2048**2 * 4 / 2**20 <= found < 1000
+    # SOFT holds a number for each pair of tokens of a head: 32 MiB, a few times. A process that
+    # has run other tests keeps freed memory, and a pass in it needs less new memory than that.
+    options = Namespace(**vars(SMALL) | {"heads": 2})
+    (mebibytes,) = in_fresh_process(peaks, ("soft", "step"), [2048], options)
+    assert 2 * 2048**2 * 4 / 2**20 <= mebibytes < 1000
 
 
 def test_what_would_take_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
