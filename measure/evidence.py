@@ -9,6 +9,7 @@ from attacks.digests import SHORT, file_digest
 from attacks.outcome import AttackRecord, from_line
 from attacks.summary import Summary, summarise
 from measure.attack_report import class_name
+from measure.verdict import keeps_prediction
 from run_files.certified_bounds import BOUNDS
 from run_files.checkpoint_lookup import checkpoint_text
 from run_files.ledger import Ledger, attack_ledgers
@@ -23,6 +24,8 @@ _NONE = (None, "none")
 """The checkpoint of records without a digest of their weights."""
 PROVEN = {bound.stage: bound.file for bound in BOUNDS if bound.proven and bound.lipschitz}
 """Stages of proven radii, and their files; the first one counts."""
+UNTARGETED, _UNCHANGED = "untargeted", "unchanged"
+"""Goals of attacks: any other class; the same class, although words are gone."""
 
 
 class _Share(TypedDict):
@@ -76,6 +79,7 @@ class AttackEvidence(NamedTuple):
         summary: its figures.
         rows: digest of the rows of the split; None if unknown, or not of the test split.
         of_test: True if its texts are of the test split.
+        goal: as in its settings; `unchanged` if its successes keep the prediction.
     """
 
     name: str
@@ -83,6 +87,12 @@ class AttackEvidence(NamedTuple):
     summary: Summary
     rows: str | None
     of_test: bool = True
+    goal: str = UNTARGETED
+
+    @property
+    def breaks(self) -> bool:
+        """True if its successes are errors of the model: not those of input reduction."""
+        return self.goal != _UNCHANGED
 
 
 class Transfer(NamedTuple):
@@ -388,4 +398,5 @@ def _read_attack(
     # Older attacks have no split in their subject: they are of the test split.
     of_test = subject.get("split", "test") == "test"
     own_rows = rows if of_test else None
-    return AttackEvidence(ledger.name, attack_records, summary, own_rows, of_test)
+    reached = _UNCHANGED if keeps_prediction(subject.get("recipe")) else str(goal or UNTARGETED)
+    return AttackEvidence(ledger.name, attack_records, summary, own_rows, of_test, reached)

@@ -358,9 +358,13 @@ class _Judge:
         ]
 
     def _attack(self, name: str) -> _Attack | None:
-        if f"attack/{name}/flip_rate" in self.metrics:
+        from attacks.goals import DETECTOR_GOALS  # with numpy, which `runs` does without
+
+        subject = self.subjects.get(f"attack/{name}", {})
+        # Without a detection there is nothing to flip, and no rate.
+        if f"attack/{name}/flip_rate" in self.metrics or subject.get("goal") in DETECTOR_GOALS:
             return None  # its texts are of one class: its accuracy is a recall
-        if _keeps_prediction(self.subjects.get(f"attack/{name}", {}).get("recipe")):
+        if keeps_prediction(subject.get("recipe")):
             return None  # its successes are no errors
         figures = {
             key: self.metrics.get(f"attack/{name}/{key}")
@@ -605,7 +609,7 @@ class _Judge:
                 )
 
 
-def _keeps_prediction(recipe: Any) -> bool:
+def keeps_prediction(recipe: Any) -> bool:
     """Return True for input reduction, and for the file of an attack with its goal."""
     goal = recipe.get("goal") if isinstance(recipe, Mapping) else None
     path = goal.get("class_path") if isinstance(goal, Mapping) else None

@@ -38,10 +38,10 @@ class WordRow(NamedTuple):
 
 
 class AttackPart(NamedTuple):
-    """The part of the page about the attacks on a run."""
+    """The part of the page about the attacks on a run; no picture without accuracies."""
 
-    picture: Picture
-    costs: Picture
+    picture: Picture | None
+    costs: Picture | None
     moves: Sequence[ClassMoves]
     words: Sequence[WordRow]
 
@@ -51,15 +51,16 @@ def attack_part(evidence: Evidence, number: int) -> AttackPart | None:
     attacks = evidence.attacks
     if not attacks:
         return None
+    breaking = [attack for attack in attacks if attack.breaks]
     return AttackPart(
-        picture=attacks_picture(f"attacks-{number}", attacks),
-        costs=_costs(attacks, number),
+        picture=attacks_picture(f"attacks-{number}", breaking) if breaking else None,
+        costs=_costs(breaking, number) if breaking else None,
         moves=[
             moves(attack, evidence)
             for attack in attacks
             if all(isinstance(record.label, int) for record in attack.records)
         ],
-        words=changed_words(attacks),
+        words=changed_words(breaking),
     )
 
 

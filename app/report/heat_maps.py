@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from attacks.digests import file_digest
-from measure.evidence import Evidence, Transfer
+from measure.evidence import UNTARGETED, AttackEvidence, Evidence, Transfer
 from run_files.ledger import attack_ledger
 from text.estimates import IntervalEstimate, wilson
 
@@ -60,15 +60,24 @@ def run_attacks(evidence: Evidence) -> RunAttacks:
         name=evidence.run.name,
         corpus="" if evidence.results is None else evidence.results["corpus"],
         weights=evidence.weights,
-        accuracy={a.name: a.summary.accuracy for a in evidence.attacks if a.of_test},
+        accuracy={
+            _title(attack): attack.summary.accuracy
+            for attack in evidence.attacks
+            if attack.of_test and attack.breaks
+        },
         own=own,
         transfers=evidence.transfers,
         records={
             a.name: file_digest(attack_ledger(evidence.run, a.name).records_path)
             for a in evidence.attacks
         },
-        blind={attack.name for attack in evidence.attacks if attack.summary.unreliable},
+        blind={_title(attack) for attack in evidence.attacks if attack.summary.unreliable},
     )
+
+
+def _title(attack: AttackEvidence) -> str:
+    # The accuracy on the texts of one class does not compare with that on all.
+    return attack.name if attack.goal == UNTARGETED else f"{attack.name} ({attack.goal})"
 
 
 def heat_maps(runs: Sequence[RunAttacks]) -> list[HeatMap]:

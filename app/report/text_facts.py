@@ -119,8 +119,10 @@ def group_part(evidence: Evidence, texts: Sequence[TextFacts], number: int) -> G
     unit, lengths = ("words", words) if len(words) >= len(tokens) else ("tokens", tokens)
     grouped = {"class": by_class(evidence, texts), f"{unit} of the text": by_length(texts, lengths)}
     grouped = {title: groups for title, groups in grouped.items() if len(groups) > 1}
-    attacks = [attack for attack in evidence.attacks if attack.of_test]
-    attack = min(attacks, key=lambda a: a.summary.accuracy.value).name if attacks else ""
+    attacks = [attack for attack in evidence.attacks if attack.of_test and attack.breaks]
+    # A blind attack is not the strongest, however low its figure.
+    ranked = sorted(attacks, key=lambda a: (a.summary.unreliable, a.summary.accuracy.value))
+    attack = ranked[0].name if ranked else ""
     # The set with the fewest certified texts allows the most.
     threats = {name for text in texts for name in text.certificates}
     threat = min(

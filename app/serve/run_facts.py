@@ -13,7 +13,7 @@ from datamodules import CORPORA, TextDataModule
 from datamodules.batching.examples import fingerprint
 from datamodules.batching.sampler import permutation
 from datamodules.labelled_texts import labelled_texts
-from measure.evidence import Evidence, read_evidence
+from measure.evidence import AttackEvidence, Evidence, read_evidence
 from measure.verdict import RunVerdict, judge_evidence
 from run_files.run_directory import RunDirectory, class_name
 from run_files.sample_records import Record
@@ -130,7 +130,7 @@ def _draw(
 def changed_texts(evidence: Evidence, characters: int) -> list[dict[str, Any]]:
     """Return the `flips` of `RunFacts`, of texts with at most `characters`."""
     flips: list[dict[str, Any]] = []
-    for attack in evidence.attacks:
+    for attack in _breaking(evidence):
         for record in [r for r in attack.records if r.outcome == "succeeded"][:TEXTS]:
             if record.adversarial is None or not _fits(record.text, characters):
                 continue
@@ -145,6 +145,11 @@ def changed_texts(evidence: Evidence, characters: int) -> list[dict[str, Any]]:
                 }
             )
     return flips
+
+
+def _breaking(evidence: Evidence) -> list[AttackEvidence]:
+    """Return the attacks on texts of the test split whose successes are errors of the model."""
+    return [attack for attack in evidence.attacks if attack.of_test and attack.breaks]
 
 
 def slice_figures(
@@ -168,7 +173,7 @@ def slice_figures(
         attack.name: [
             (r.line(), r.outcome == "succeeded") for r in attack.records if r.outcome in _ATTACKED
         ]
-        for attack in evidence.attacks
+        for attack in _breaking(evidence)
     }
     if evidence.pgd is not None:
         right = [r for r in evidence.pgd.records if r["prediction"] == r["label"]]

@@ -89,6 +89,9 @@ def test_evaded_detections_are_no_accuracy_under_attack() -> None:
     assert "; split evades 98.0 % of 106 detections; " in judged.headline
     assert judged.headline.endswith("; unicode makes false alarms of 10.0 % of 106 texts.")
     assert not judged.of_kind("attack")
+    # Without a detection there is no flip rate.
+    about = {"attack/split": {"goal": "evade"}}
+    assert judge(metrics() | attack("split", 0.0, 0.0), subjects=about).level == "untested"
     # Other texts than those of one class decide; their accuracy is not compared with a recall.
     both = verdict(*parts, attack("pwws", 0.8, 0.72))
     assert both.level == "robust"

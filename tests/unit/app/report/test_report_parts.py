@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.main import entry
-from app.report.attack_part import changed_words, moves, remaining
+from app.report.attack_part import attack_part, changed_words, moves, remaining
 from app.report.heat_maps import heat_maps, run_attacks
 from app.report.page_parts import Change, FigureCell, changes, estimate_cell
 from app.report.report_page import write_report
@@ -248,6 +248,51 @@ def test_a_blind_attack_of_an_older_version_is_flagged(runs: Path) -> None:
     assert under.rows[0].doubted == (True, True)
     text = write_report([run, certified_run(runs / "second")]).page.read_text()
     assert "1.000?" in text
+
+
+def test_input_reduction_is_no_accuracy_under_attack(runs: Path) -> None:
+    """Its successes keep the right prediction; docs/attacks.md: no verdict reads it."""
+    run = certified_run(runs / "first")
+    write_text_attack(run, "typos", PAIRS)
+    write_text_attack(run, "less", [(text, "a") for text, _ in PAIRS], recipe="input-reduction")
+    evidence = read_evidence(run)
+    under, *_ = heat_maps([run_attacks(evidence), run_attacks(evidence)])
+    assert [row.name for row in under.rows] == ["typos"]
+    part = group_part(evidence, join_texts(evidence), 1)
+    assert part is not None
+    assert part.attack == "typos"
+    own = attack_part(evidence, 1)
+    assert own is not None
+    assert own.picture is not None
+    assert "less" not in own.picture.alt
+    assert [row.word for row in own.words] == ["good"]
+    for suffix in ("json", "jsonl"):
+        (run.path / "attacks" / f"typos.{suffix}").unlink()
+    text = write_report([run]).page.read_text()
+    assert text.count("no measure of robustness") == 1
+    assert "Accuracy under attacks" not in text
+
+
+def test_attacks_of_another_goal_have_their_own_row(runs: Path) -> None:
+    """Those on a detector are about the texts of one class."""
+    first, second = certified_run(runs / "first"), certified_run(runs / "second")
+    write_text_attack(first, "typos", PAIRS)
+    write_text_attack(second, "typos", PAIRS, goal="evade")
+    under, *_ = heat_maps([run_attacks(read_evidence(run)) for run in (first, second)])
+    assert [row.name for row in under.rows] == ["typos", "typos (evade)"]
+    assert [cell is None for cell in under.rows[0].cells] == [False, True]
+
+
+def test_a_blind_attack_is_not_the_strongest_in_groups(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    write_text_attack(run, "typos", [(text, None) for text, _ in PAIRS])
+    write_text_attack(run, "pwws", [PAIRS[0], *((text, None) for text, _ in PAIRS[1:])])
+    path = run.path / "attacks" / "pwws.jsonl"
+    path.write_text(path.read_text().replace('"score": -1.0', '"salience": [0.0], "score": 1.0'))
+    evidence = read_evidence(run)
+    part = group_part(evidence, join_texts(evidence), 1)
+    assert part is not None
+    assert part.attack == "typos"
 
 
 def test_transfer_of_other_weights(runs: Path) -> None:

@@ -160,6 +160,15 @@ def test_changed_texts_of_attacks(evidence: Evidence) -> None:
     assert changed_texts(evidence, characters=5) == []
 
 
+@pytest.mark.parametrize("change", [{"of_test": False}, {"goal": "unchanged"}])
+def test_other_splits_and_kept_predictions_are_no_flips(
+    evidence: Evidence, change: dict[str, Any]
+) -> None:
+    other = replace(evidence, attacks=[evidence.attacks[0]._replace(**change)])
+    assert changed_texts(other, characters=100) == []
+    assert not any(row["flips"] for row in slice_figures(other, {}))
+
+
 @pytest.mark.parametrize("changed", [False, True])
 def test_certificates_of_other_rows_mark_no_text(
     evidence: Evidence, changed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
