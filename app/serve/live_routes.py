@@ -13,11 +13,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.serve import api_fields
 from app.serve.api_fields import (
@@ -110,7 +109,7 @@ class LiveApp:
         pages = fixed | state
         self.metrics = RequestMetrics([*pages, "/api", "/api/openapi.json", *_API])
         errors = RequestValidationError, HTTPException, BusyError, TimeoutError, ClientDisconnect
-        self.app = FastAPI(
+        api = FastAPI(
             title="Steadfast",
             version=version,
             description=(
@@ -123,35 +122,32 @@ class LiveApp:
             redoc_url=None,
             telemetry=_NO_TELEMETRY,
             routes=[Route(path, page, methods=["GET"]) for path, page in pages.items()],
-            middleware=[
-                Middleware(MetricsMiddleware, metrics=self.metrics),
-                Middleware(Guard, hosts=frozenset((*LOCAL, *hosts)), rate=self._rate),
-            ],
             exception_handlers=dict.fromkeys((*errors, Exception), _respond_to_error),
             responses={
                 status: {"model": ErrorReply, "description": text}
                 for status, text in ERRORS.items()
             },
         )
-        self.app.state.limits = limits
-        self.app.router.route_class = _BoundedRoute
-        self._add_api()
+        api.state.limits = limits
+        api.router.route_class = _BoundedRoute
+        self._add_api(api)
+        # Around FastAPI, whose own middleware does not see its response to an unexpected error.
+        guard = Guard(api, hosts=frozenset((*LOCAL, *hosts)), rate=self._rate)
+        self.app: ASGIApp = MetricsMiddleware(guard, self.metrics)
 
-    def _add_api(self) -> None:
+    def _add_api(self, api: FastAPI) -> None:
         """Add the paths of the JSON API, and the page that describes them."""
         for path, (summary, reply) in _API.items():
             respond = getattr(self, path.replace("/api/", "_"))
             methods = ["GET" if reply is None else "POST"]
-            self.app.add_api_route(
-                path, respond, summary=summary, methods=methods, response_model=reply
-            )
-        document = self.app.openapi()
+            api.add_api_route(path, respond, summary=summary, methods=methods, response_model=reply)
+        document = api.openapi()
         # FastAPI describes the lines of a stream only for its own generators.
         responses = document["paths"]["/api/attack"]["post"]["responses"]
         content = responses["200"]["content"]
         content[_Stream.media_type] = content.pop("application/json")
         page = HTMLResponse(api_fields.render_page(document))
-        self.app.router.routes.append(Route("/api", page, methods=["GET"]))
+        api.router.routes.append(Route("/api", page, methods=["GET"]))
 
     async def _health(self, _request: Request) -> Response:
         return JSONResponse({"runs": len(self.workers), "attacks": self.pool.busy})

@@ -192,14 +192,17 @@ class ModelWorker:
     def _compute(self, jobs: Sequence[_Job[Any]]) -> list[Any]:
         if jobs[0].call is not None:
             return [jobs[0].call()]
-        self.batches += 1
         texts = [text for job in jobs for text in job.texts]
-        self.texts += len(texts)
         ends = np.cumsum([len(job.texts) for job in jobs]).tolist()
         if jobs[0].rows:
-            return list(np.split(self._victim.logits(texts), ends[:-1]))
-        answers = list(self.answering(texts))
-        for answer in answers:
-            if "detected" in answer:
-                self.decisions["true" if answer["detected"] else "false"] += 1
-        return [answers[start:end] for start, end in itertools.pairwise([0, *ends])]
+            results: list[Any] = list(np.split(self._victim.logits(texts), ends[:-1]))
+        else:
+            answers = list(self.answering(texts))
+            results = [answers[start:end] for start, end in itertools.pairwise([0, *ends])]
+            for answer in answers:
+                if "detected" in answer:
+                    self.decisions["true" if answer["detected"] else "false"] += 1
+        # Not before: the texts of a batch that fails are computed once more, one by one.
+        self.batches += 1
+        self.texts += len(texts)
+        return results

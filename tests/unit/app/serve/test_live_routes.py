@@ -15,13 +15,14 @@ from app.serve.explanations import describe_certificates
 from app.serve.http_guard import HEADERS
 from app.serve.live_attacks import AttackPool
 from app.serve.live_routes import FILES, PAGE, LiveApp
-from app.serve.model_worker import ModelWorker
+from app.serve.model_worker import ModelWorker, _Job
 from app.serve.serve_limits import ServeLimits
 from lit_modules import Detector, WordScores
 from measure.certified_answers import ThreatCertifiers
 from measure.predictions import TextPredictor
 from tests.unit.app.serve.serving import TEXT, client, events, live
 from tests.unit.lit_modules.builders import attached, olsa
+from text import Text
 
 
 @pytest.fixture(scope="module")
@@ -285,6 +286,28 @@ def test_metrics_count_and_have_no_texts() -> None:
     assert "secret" not in "".join(lines)
     samples = [line for line in lines if not line.startswith("#")]
     assert all(re.fullmatch(r'[a-z_]+(\{([a-z]+="[^"]*",?)+\})? [0-9.e+-]+', s) for s in samples)
+
+
+def test_errors_of_the_program_count_and_have_the_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with live() as made, TestClient(made.app, "http://127.0.0.1", False) as site:
+        one = made.workers["plain"]
+        model, texts = one.model, ["good", "broken", "bad"]
+        predict = model.predict_texts
+
+        def fail(batch: list[Text]) -> torch.Tensor:
+            if "broken" in batch:
+                raise RuntimeError
+            return predict(batch)
+
+        monkeypatch.setattr(model, "predict_texts", fail)
+        answer = site.post("/api/predict", json={"run": "plain", "text": "broken"})
+        assert answer.status_code == 500
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        # Of one batch: each text counts once, and one that failed does not.
+        one._resolve([_Job(texts=[text]) for text in texts])
+        lines = site.get("/metrics").text.splitlines()
+    assert 'steadfast_responses_total{path="/api/predict",status="500"} 1' in lines
+    assert 'steadfast_texts_total{run="plain"} 2' in lines
 
 
 def test_a_detector_decides_and_counts() -> None:
