@@ -184,8 +184,8 @@ def choose_threshold(scores: Tensor, positive: Tensor, settings: Detection) -> f
     if settings.cost is not None:
         costs = alarms + settings.cost * missed
         return float(middles[cuts[costs.argmin()]])  # the first of equal ones is the lowest
-    # The last cut detects nothing, so some cut is always allowed.
-    allowed = alarms.to(torch.float64) <= settings.false_alarms * negatives
+    # The last cut detects nothing, so some cut is always allowed. A quotient, as 0.29 * 100 < 29.
+    allowed = alarms.to(torch.float64) / negatives <= settings.false_alarms
     return float(middles[cuts[allowed.int().argmax()]])
 
 
@@ -241,7 +241,7 @@ class DetectionCurve:
         """Return the largest recall with at most this share of false alarms."""
         if not self.positives or not self.negatives:
             return math.nan
-        allowed = self.alarms.to(torch.float64) <= false_alarms * self.negatives
+        allowed = self.alarms.to(torch.float64) / self.negatives <= false_alarms
         return int(self.hits[allowed].max()) / self.positives
 
     def points(self, most: int = 200) -> list[tuple[float, float, float]]:

@@ -267,6 +267,14 @@ def test_equal_costs_choose_the_lower_threshold() -> None:
     assert choose_threshold(scores, positive, Detection("spam", cost=1.0)) == -1.0
 
 
+def test_a_share_that_rounding_moves_is_allowed() -> None:
+    # 0.29 * 100 is less than 29 in floating point.
+    scores, positive = torch.arange(101.0), torch.tensor([False] * 100 + [True])
+    threshold = choose_threshold(scores, positive, Detection("spam", false_alarms=0.29))
+    assert int((scores[:100] >= threshold).sum()) == 29
+    assert DetectionCurve(torch.tensor([0, 29]), torch.tensor([0, 1]), 1, 100).recall_at(0.29) == 1
+
+
 def test_threshold_needs_texts_of_both() -> None:
     with pytest.raises(ValueError, match="0 validation texts of the class spam and 2 others"):
         choose_threshold(torch.zeros(2), torch.tensor([False, False]), Detection("spam"))
